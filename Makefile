@@ -1,0 +1,54 @@
+# Every target says what it does; `make` alone lists them.
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+SECTION ?= all
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check serve bench lock format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## create .venv with everything the project needs
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP) ## run the sample collection through the preprocess pipeline and check the outcome
+	$(BIN)/python samples/demo.py
+
+serve: demo ## show the demo's results in a browser, on loopback only
+	@echo "Look at http://127.0.0.1:8000/ (Ctrl-C ends it)"
+	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory demo-out
+
+check: $(STAMP) ## format, lint, types, import contracts, fast tests; under a minute
+	$(BIN)/ruff format --check src tests bench samples
+	$(BIN)/ruff check src tests bench samples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow and not service"
+
+test: $(STAMP) ## everything CI runs
+	$(BIN)/ruff format --check src tests bench samples
+	$(BIN)/ruff check src tests bench samples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+bench: $(STAMP) ## measure: make bench [SECTION=engine|images]; writes bench/results.json
+	$(BIN)/python bench/run.py $(SECTION)
+
+lock: $(STAMP) ## resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile --quiet --upgrade --universal --group dev --generate-hashes --no-header pyproject.toml -o requirements.lock
+
+format: $(STAMP) ## let ruff write the code's shape
+	$(BIN)/ruff format src tests bench samples
+	$(BIN)/ruff check --fix src tests bench samples
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/data

@@ -1,0 +1,56 @@
+"""Errors, grouped by what the caller must do about them.
+
+    QuireError
+    ├── Retry           a passing fault: try again, perhaps after a delay
+    ├── Reject          this input will never work: fail it with this reason
+    ├── Stale           somebody was faster: reload and decide again
+    ├── Lost            the lease or attempt is gone: stop this work
+    ├── Misconfigured   a person must change a setting or install something
+    └── Bug             the house is wrong: stop and report
+
+`code` is a short stable word for grouping (an error class in reports and tables);
+the message is for people and says what happened, why, and what to do next.
+"""
+
+
+class QuireError(Exception):
+    code = "error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class Retry(QuireError):
+    code = "transient"
+
+    def __init__(self, message: str, *, code: str | None = None, delay_seconds: float | None = None) -> None:
+        super().__init__(message, code=code)
+        self.delay_seconds = delay_seconds
+
+
+class Reject(QuireError):
+    code = "rejected"
+
+
+class Missing(Reject):
+    """The named thing (blob, batch, message) does not exist."""
+
+    code = "missing"
+
+
+class Stale(QuireError):
+    code = "stale"
+
+
+class Lost(QuireError):
+    code = "lost"
+
+
+class Misconfigured(QuireError):
+    code = "misconfigured"
+
+
+class Bug(QuireError):
+    code = "bug"

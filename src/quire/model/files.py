@@ -1,0 +1,47 @@
+"""Files: what a pipeline is about. The bytes are in the blob store, a `File` is what is known of them."""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class File(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file of a batch's list."""
+
+    key: str
+    path: str
+    name: str
+    size: int
+    content_type: str
+    digest: str = ""
+    cid: str | None = None
+    source_file: str | None = None
+    tags: tuple[str, ...] = ()
+    processing_config: dict[str, Any] = field(default_factory=dict)
+
+
+class Product(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that a step made, stored under `key` before the step's report is sent.
+
+    `role` says what it is to the pipeline ("jpeg", "ref", "thumb" …); `facts` are what the step
+    found out about it (page number, width, height …).
+    """
+
+    role: str
+    key: str
+    size: int
+    content_type: str
+    digest: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def sibling(path: str, name: str) -> str:
+    """The path of another name in the same folder."""
+    folder, slash, _ = path.rpartition("/")
+    return f"{folder}{slash}{name}"
+
+
+def stem_and_extension(name: str) -> tuple[str, str]:
+    """`p1.tif` → (`p1`, `.tif`); a leading dot does not begin an extension."""
+    stem, dot, extension = name.rpartition(".")
+    return (stem, dot + extension) if stem else (name, "")

@@ -1,0 +1,88 @@
+"""Pipelines and phases: values that say what a file list needs and what becomes of it.
+
+The functions in a phase are pure: the engine calls them inside a transaction and may call them again.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec import Struct, field
+
+from quire.model.files import File, Product
+from quire.model.work import StepCall, StepResult
+
+
+class Kept(Struct, frozen=True):
+    """The file stays in the list, perhaps with other tags."""
+
+    tags: tuple[str, ...]
+
+
+class Added(Struct, frozen=True):
+    """A file enters the list (`listed`), or hangs on its source as an asset that is not in the list."""
+
+    file: File
+    role: str
+    listed: bool = True
+
+
+class Change(Struct, frozen=True):
+    """What a settled task does to its file: `kept` None removes it from the list (replaced by `added`)."""
+
+    kept: Kept | None
+    added: tuple[Added, ...] = ()
+
+
+class Phase(Struct, frozen=True, kw_only=True):
+    """One phase of a pipeline.
+
+    finds:    does this file need the step?
+    rivals:   paths that must be free for the names this phase would like to give; the engine looks them up
+    becomes:  what the file list turns into after success. `taken` holds those rivals (case-folded) that exist.
+              After failure the file always passes unchanged.
+    """
+
+    name: str
+    task_prefix: str
+    step: str
+    step_version: int
+    finds: Callable[[File], bool]
+    becomes: Callable[[File, StepResult, Collection[str]], Change]
+    rivals: Callable[[File, StepResult], tuple[str, ...]] = lambda _file, _result: ()
+    options: dict[str, Any] = field(default_factory=dict)
+    timeout_seconds: float = 120.0
+    memory_mb: int = 2048
+    max_attempts: int = 3
+    cached: bool = True
+
+    def call(self) -> StepCall:
+        return StepCall(
+            step=self.step,
+            version=self.step_version,
+            options=self.options,
+            timeout_seconds=self.timeout_seconds,
+            memory_mb=self.memory_mb,
+        )
+
+
+class Pipeline(Struct, frozen=True, kw_only=True):
+    name: str
+    version: int
+    queue: str
+    phases: tuple[Phase, ...]
+
+
+def from_product(product: Product, *, path: str, source: File, tags: tuple[str, ...]) -> File:
+    """The list entry of a file that a step made out of `source`."""
+    return File(
+        key=product.key,
+        path=path,
+        name=path.rpartition("/")[2],
+        size=product.size,
+        content_type=product.content_type,
+        digest=product.digest,
+        cid=product.facts.get("cid"),
+        source_file=source.name,
+        tags=tags,
+        processing_config=source.processing_config,
+    )

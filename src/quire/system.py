@@ -1,0 +1,48 @@
+"""The real clock, the real ids, the real signal: the one place where time and chance enter.
+
+Everything else takes them as arguments, so that tests and the simulator can decide them.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+
+from ulid import ULID
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class SystemIds:
+    def __init__(self) -> None:
+        self._random = random.SystemRandom()
+
+    def ulid(self) -> str:
+        return str(ULID())
+
+    def fraction(self) -> float:
+        return self._random.random()
+
+
+class LoopSignal:
+    """A `Signal` on the running asyncio loop; `set` may be called from any thread of that loop's process."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def set(self) -> None:
+        self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout_seconds: float | None = None) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._event.wait(), timeout_seconds)
+        was_set = self._event.is_set()
+        self._event.clear()
+        return was_set
