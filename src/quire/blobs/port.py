@@ -1,7 +1,8 @@
 """Where bytes live. One Protocol; `local` and `s3` keep the same promises, shown by one suite.
 
 Keys are validated by `quire.blobs.keys`: relative, `/`-separated, no empty, `.` or `..` segment, no
-control characters or backslash, at most 1024 bytes. A key never is also the folder of another key
+control characters or backslash, at most 1024 bytes and 255 to a segment, the first one not `.tmp`, `.meta` or
+`.locks`. A key never is also the folder of another key
 (`X` beside `X/Y`): file systems cannot hold that and some servers list it wrongly.
 """
 
@@ -15,7 +16,10 @@ Metadata = Mapping[str, str]
 
 
 class Stored(Struct, frozen=True, kw_only=True):
-    """What the store knows of a blob. `version` is opaque and changes with every write of other bytes."""
+    """What the store knows of a blob. `version` is opaque and changes with every write of other bytes.
+
+    `modified_at` is 0.0 in the answer to a put where the store does not tell (S3); `head` and `list` know.
+    """
 
     key: str
     size: int
@@ -83,7 +87,8 @@ class Blobs(Protocol):
 
     def local_path(self, key: str) -> Path | None:
         """The file on this machine that holds the blob, to be read in place; None where there is no such
-        file. Must not be written to."""
+        file. Must not be written to.
+        """
         ...
 
     async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:

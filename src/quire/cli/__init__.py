@@ -1,0 +1,1 @@
+"""Commands: translation in, translation out. Data goes to standard output, talk to standard error."""

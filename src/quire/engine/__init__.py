@@ -1,0 +1,1 @@
+"""How a batch moves: pure decisions, and the conductor that carries them out."""

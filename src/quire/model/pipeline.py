@@ -38,8 +38,9 @@ class Phase(Struct, frozen=True, kw_only=True):
 
     finds:    does this file need the step?
     rivals:   paths that must be free for the names this phase would like to give; the engine looks them up
-    becomes:  what the file list turns into after success. `taken` holds those rivals (case-folded) that exist.
-              After failure the file always passes unchanged.
+    becomes:  what the file list turns into after success. `taken` holds those rivals (case-folded) that
+              exist. After failure the file always passes unchanged.
+    cache_by: fields of the file's record (beside its bytes) that the step's result depends on
     """
 
     name: str
@@ -54,6 +55,7 @@ class Phase(Struct, frozen=True, kw_only=True):
     memory_mb: int = 2048
     max_attempts: int = 3
     cached: bool = True
+    cache_by: tuple[str, ...] = ()
 
     def call(self) -> StepCall:
         return StepCall(

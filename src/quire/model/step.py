@@ -14,8 +14,11 @@ from quire.model.files import File
 
 
 class StepInput(Struct, frozen=True, kw_only=True):
-    """`source` is a readable local copy of the file (read-only: it may be the store's own);
-    `folder` is an empty scratch folder for products, removed afterwards."""
+    """What a step is given.
+
+    `source` is a readable local copy of the file (read-only: it may be the store's own);
+    `folder` is an empty scratch folder for products, removed afterwards.
+    """
 
     file: File
     source: Path
@@ -44,12 +47,15 @@ class Step(Struct, frozen=True, kw_only=True):
     """A step as it stands in a registry.
 
     `version` is part of the cache key: raise it whenever the same input would give other output.
+    So are the fields of the file's record named in `reads`: some products depend on more than the bytes
+    (a reference names its file).
     """
 
     name: str
     version: int
     run: StepFunction
     needs_source: bool = True  # False: works from the record alone, no bytes are fetched
+    reads: tuple[str, ...] = ()
 
 
 NO_OUTPUT = StepOutput()

@@ -1,0 +1,1 @@
+"""Use cases, one function each. No HTTP words, no terminal words."""

@@ -1,0 +1,75 @@
+"""Keys of blobs: the one place that checks them and the one place that builds them.
+
+Promise: what `check` lets through names the same blob on every store and can leave neither a folder nor a
+bucket prefix. Built keys hold ids and digests only, never text that a user wrote.
+Must not know: any store.
+"""
+
+import re
+
+from quire.model.errors import Reject
+
+MAX_KEY_BYTES = 1024
+MAX_SEGMENT_BYTES = 255  # what file systems allow as one name
+
+# The local store keeps its own files there; the other stores refuse them too, so that keys can move.
+RESERVED = frozenset({".tmp", ".meta", ".locks"})
+
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
+
+
+def check(key: str) -> str:
+    """The key itself when it is a good one. Raises Reject with code `bad_key`."""
+    reason = _fault(key)
+    if reason is not None:
+        raise Reject(
+            f"Blob key {key[:80]!r} {reason}. Keys are relative, with segments parted by '/'.", code="bad_key"
+        )
+    return key
+
+
+def folder(prefix: str) -> str:
+    """A folder to list, as "" or with one slash at its end. Raises Reject with code `bad_key`."""
+    return check(prefix.removesuffix("/")) + "/" if prefix else ""
+
+
+def content(digest: str) -> str:
+    """Where bytes live that are named by their SHA-256, in 256 folders."""
+    _demand(_DIGEST, digest, "a SHA-256 in lower-case hexadecimal")
+    return f"cas/{digest[:2]}/{digest}"
+
+
+def manifest(batch_id: str) -> str:
+    _demand(_ULID, batch_id, "a batch id (ULID)")
+    return f"batches/{batch_id}/manifest.json"
+
+
+def probe(nonce: str, name: str = "blob") -> str:
+    """Where a start-up check may write; `name` is a word of ours."""
+    _demand(_ULID, nonce, "a nonce (ULID)")
+    _demand(_WORD, name, "a word")
+    return f"probe/{nonce}/{name}"
+
+
+def _fault(key: str) -> str | None:
+    if _FORBIDDEN.search(key):
+        return "holds a control character, a backslash or half a character"
+    if len(key.encode()) > MAX_KEY_BYTES:
+        return f"is longer than {MAX_KEY_BYTES} bytes"
+    segments = key.split("/")
+    if any(segment in {"", ".", ".."} for segment in segments):
+        return "is empty or holds an empty segment, '.' or '..'"
+    if any(len(segment.encode()) > MAX_SEGMENT_BYTES for segment in segments):
+        return f"has a segment longer than {MAX_SEGMENT_BYTES} bytes"
+    # Case-folded: on a file system that ignores case, `.TMP` is `.tmp`.
+    if segments[0].casefold() in RESERVED:
+        return f"begins with {segments[0]!r}, which the store keeps for itself"
+    return None
+
+
+def _demand(pattern: re.Pattern[str], text: str, what: str) -> None:
+    if not pattern.fullmatch(text):
+        raise Reject(f"{text[:80]!r} is not {what}, so no blob key is built from it.", code="bad_key")

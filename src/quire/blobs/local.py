@@ -1,0 +1,155 @@
+"""Blobs in a folder of this machine. The blocking work is in `local_vault`; this is its asynchronous face.
+
+Promise: everything in `port`, with fsync before every answer; conditional writes hold between processes; what
+a killed process leaves behind is invisible and can be swept. Not for network
+file systems without locks.
+"""
+
+import asyncio
+import itertools
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from quire.blobs import keys
+from quire.blobs.labels import Labels, labels
+from quire.blobs.local_spool import PIECE_BYTES
+from quire.blobs.local_tree import LABELS, LOCKS, TEMPORARY, translated
+from quire.blobs.local_vault import Vault
+from quire.blobs.local_walk import walk
+from quire.blobs.port import Condition, Metadata, Stored
+
+_LISTED_PER_HOP = 500
+
+
+class LocalBlobs:
+    def __init__(self, root: Path) -> None:
+        """Makes the folder when it is not there. Raises Misconfigured when it cannot."""
+        with translated("open", str(root)):
+            _make(root)
+            self._root = root.resolve()
+            self._vault = Vault(self._root)
+            for own in (TEMPORARY, LABELS, LOCKS):
+                with self._vault.tree.folder(own, make=True):
+                    pass
+
+    def __repr__(self) -> str:
+        return f"LocalBlobs({str(self._root)!r})"
+
+    async def put(
+        self,
+        key: str,
+        data: bytes | Path | AsyncIterator[bytes],
+        *,
+        content_type: str | None = None,
+        metadata: Metadata | None = None,
+        condition: Condition | None = None,
+    ) -> Stored:
+        keys.check(key)
+        described = labels(content_type, metadata)
+        if isinstance(data, bytes | Path):
+            return await asyncio.to_thread(self._vault.put, key, data, described, condition)
+        return await self._put_stream(key, data, described, condition)
+
+    async def _put_stream(
+        self, key: str, data: AsyncIterator[bytes], described: Labels, condition: Condition | None
+    ) -> Stored:
+        # Made here and not in a thread: a cancelled hop would leave its descriptors open.
+        spool = self._vault.spool(key)
+        try:
+            gathered = bytearray()
+            async for piece in data:
+                gathered += piece
+                if len(gathered) >= PIECE_BYTES:
+                    await asyncio.to_thread(self._vault.fill, spool, key, gathered)
+                    gathered = bytearray()
+            await asyncio.to_thread(self._vault.fill, spool, key, gathered)
+            return await asyncio.to_thread(self._vault.commit, spool, key, described, condition)
+        except BaseException:
+            await asyncio.to_thread(spool.discard)  # in a thread, for it may have to wait for one
+            raise
+
+    async def get(self, key: str) -> bytes:
+        return await asyncio.to_thread(self._vault.read, keys.check(key))
+
+    async def stream(self, key: str) -> AsyncIterator[bytes]:
+        reader = _Reader(self._vault, keys.check(key))
+        try:
+            while piece := await asyncio.to_thread(reader.read):
+                yield piece
+        finally:
+            reader.close()
+
+    async def head(self, key: str) -> Stored:
+        return await asyncio.to_thread(self._vault.head, keys.check(key))
+
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[Stored]:
+        found = walk(self._vault.tree, keys.folder(prefix), after)
+
+        def some() -> list[Stored]:
+            with translated("list", prefix):
+                return list(itertools.islice(found, _LISTED_PER_HOP))
+
+        while page := await asyncio.to_thread(some):
+            for stored in page:
+                yield stored
+
+    async def delete(self, key: str) -> None:
+        await asyncio.to_thread(self._vault.delete, keys.check(key))
+
+    def local_path(self, key: str) -> Path | None:
+        return self._vault.path(keys.check(key))
+
+    async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:  # noqa: ARG002
+        keys.check(key)
+        return None
+
+    async def close(self) -> None:
+        """Nothing is held open between calls."""
+
+    async def sweep(self, older_than_seconds: float, now: float) -> int:
+        """Remove what killed writers left behind; returns how many files. Choose an age that no upload
+        reaches without sending a byte. May run beside everything else and be repeated.
+        """
+        return await asyncio.to_thread(self._vault.sweep, now - older_than_seconds)
+
+
+def _make(root: Path) -> None:
+    absent = [folder for folder in (root, *root.parents) if not folder.exists()]
+    root.mkdir(parents=True, exist_ok=True)
+    for folder in absent:
+        parent = os.open(folder.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+
+
+class _Reader:
+    """A file read piece by piece in threads; closed at once when the reading coroutine goes away, even while
+    a thread is still opening it.
+    """
+
+    def __init__(self, vault: Vault, key: str) -> None:
+        self._vault = vault
+        self._key = key
+        self._lock = threading.Lock()
+        self._descriptor = -1
+        self._closed = False
+
+    def read(self) -> bytes:
+        with self._lock:
+            if self._closed:
+                return b""
+            if self._descriptor < 0:
+                self._descriptor = self._vault.open(self._key)
+            with translated("read", self._key):
+                return os.read(self._descriptor, PIECE_BYTES)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1

@@ -1,0 +1,178 @@
+"""The folders of the local store: reached by descriptors, one segment at a time, never through a symlink.
+
+Promise: nothing here reads or writes outside the root, also when somebody planted links inside it; a folder
+that `folder(make=True)` gives out is durable. Blocking; must not know versions, labels or conditions.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from quire.model.errors import Misconfigured, QuireError, Reject, Retry
+
+TEMPORARY, LABELS, LOCKS = ".tmp", ".meta", ".locks"
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STRIPES = 64
+_TRIES = 100
+_REMEMBERED_FOLDERS = 10_000
+
+
+class Tree:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        # Folders whose own entry in their parent this process has seen reach the disk.
+        self._settled: set[str] = set()
+
+    @contextlib.contextmanager
+    def folder(self, path: str, *, make: bool = False) -> Iterator[int]:
+        """`open` for the length of a block."""
+        descriptor = self.open(path, make=make)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def open(self, path: str, *, make: bool = False) -> int:
+        """A descriptor of the folder. Raises FileNotFoundError when it is not there and not to be made,
+        NotADirectoryError when a file is in the way, Reject when a symlink is.
+        """
+        descriptor = os.open(self.root, _FOLDER)
+        end = 0
+        for segment in path.split("/") if path else ():
+            end += len(segment) + 1
+            try:
+                below = self._enter(descriptor, segment, path[: end - 1], make=make)
+            finally:
+                os.close(descriptor)
+            descriptor = below
+        return descriptor
+
+    def _enter(self, parent: int, segment: str, path: str, *, make: bool) -> int:
+        if not make:
+            return open_below(parent, segment)
+        for _ in range(_TRIES):
+            if path not in self._settled:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(segment, dir_fd=parent)
+            try:
+                below = open_below(parent, segment)
+            except FileNotFoundError:
+                # Somebody deleted the last blob in it and the empty folder with it: make it again.
+                self._settled.discard(path)
+                continue
+            if path not in self._settled:
+                # Also when another process made the folder: it may not have come to its fsync yet.
+                self._settle(path, parent)
+            return below
+        raise FileNotFoundError(errno.ENOENT, "the folder is removed again and again", segment)
+
+    def _settle(self, path: str, parent: int) -> None:
+        os.fsync(parent)
+        if len(self._settled) >= _REMEMBERED_FOLDERS:
+            self._settled.clear()
+        self._settled.add(path)
+
+    def prune(self, path: str, keep: str = "") -> None:
+        """Remove the folder and those above it, up to `keep`, as far as they are empty."""
+        while path and path != keep:
+            above, _, segment = path.rpartition("/")
+            try:
+                with self.folder(above) as parent:
+                    os.rmdir(segment, dir_fd=parent)
+            except OSError:
+                return  # not empty, or somebody else was faster
+            self._settled.discard(path)
+            path = above
+
+    @contextlib.contextmanager
+    def locked(self, key: str) -> Iterator[None]:
+        """Alone with this key (and those of its stripe) among all threads and processes of this machine."""
+        stripe = f"{hashlib.sha256(key.encode()).digest()[0] % _STRIPES:02x}"
+        with self.folder(LOCKS, make=True) as folder:
+            lock = os.open(
+                stripe, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
+            )
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)  # closing lets the lock go
+
+
+def open_below(parent: int, segment: str) -> int:
+    try:
+        return os.open(segment, _FOLDER, dir_fd=parent)
+    except OSError as error:
+        # Linux says ENOTDIR for a symlink here, others ELOOP.
+        if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+            look(parent, segment)
+        raise
+
+
+def look(folder: int, name: str, *, to_write: bool = False) -> os.stat_result | None:
+    """What is known of the file; None when there is none. A folder is no file, but in the way of one.
+
+    Raises Reject for anything else.
+    """
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(found.st_mode):
+        return found
+    if not stat.S_ISDIR(found.st_mode):
+        raise unsafe(name)
+    if to_write:
+        raise Reject(
+            f"{name!r} is a folder of other blobs and cannot be a blob as well: use another key.",
+            code="bad_key",
+        )
+    return None
+
+
+def unsafe(name: str) -> Reject:
+    return Reject(
+        f"{name!r} in the blob folder is a symbolic link or a device. Quire did not make it and does not "
+        "follow it: find out who put it there and remove it.",
+        code="unsafe_path",
+    )
+
+
+@contextlib.contextmanager
+def translated(action: str, key: str) -> Iterator[None]:
+    """The edge: what the operating system says becomes what the caller can do about it."""
+    try:
+        yield
+    except QuireError:
+        raise
+    except OSError as error:
+        _translate(error, f"Cannot {action} {key!r} in the blob folder: {error.strerror or error}.")
+
+
+def _translate(error: OSError, what: str) -> NoReturn:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            advice = "Free space on that disk or raise its quota; the work goes on by itself afterwards."
+            raise Retry(f"{what} {advice}", code="storage_full", delay_seconds=30.0) from error
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            advice = "Give the user that Quire runs as the right to read and write there."
+            raise Misconfigured(f"{what} {advice}", code="storage_denied") from error
+        case errno.ENAMETOOLONG:
+            raise Reject(f"{what} Use a shorter key.", code="bad_key") from error
+        case errno.ENOTDIR | errno.EISDIR:
+            advice = "A key cannot be a blob and a folder of other blobs at once: use another key."
+            raise Reject(f"{what} {advice}", code="bad_key") from error
+        case errno.EMFILE | errno.ENFILE:
+            raise Retry(f"{what} Raise the limit of open files (ulimit -n).", code="storage_busy") from error
+        case errno.EIO:
+            advice = "Look at the health of that disk and at the system log."
+            raise Retry(f"{what} {advice}", code="storage_error", delay_seconds=30.0) from error
+        case _:
+            raise Retry(f"{what} It is tried again.", code="storage_error") from error

@@ -1,0 +1,148 @@
+"""The start-up check of a blob store: does it keep the promises that everything else rests on?
+
+Some servers accept the headers of a conditional write and ignore them; then every lock succeeds and work is
+done twice without a word. Promise: such a store is refused by name of the broken promise. It writes under
+`probe/` only and leaves nothing behind. Must not know: which store it is.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from quire.blobs import keys
+from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
+from quire.model.errors import Misconfigured, Missing, QuireError, Stale
+from quire.model.ids import Ids
+
+_RACERS = 4
+_METADATA = {"quire-probe": "naïve + 100 % ☂"}
+_CONTENT_TYPE = "application/x-quire-probe"
+
+
+class _Probe:
+    """One check per promise: each returns whether it is kept."""
+
+    def __init__(self, blobs: Blobs, nonce: str) -> None:
+        self._blobs = blobs
+        self._nonce = nonce
+
+    def _key(self, name: str) -> str:
+        return keys.probe(self._nonce, name)
+
+    def _body(self, text: str) -> bytes:
+        return f"{self._nonce} {text}".encode()
+
+    async def _refused(self, name: str, condition: Condition) -> bool:
+        """Whether a write that must not happen is refused and leaves everything as it was."""
+        before = await self._read(name)
+        try:
+            await self._blobs.put(self._key(name), self._body("must not be seen"), condition=condition)
+        except Stale:
+            return await self._read(name) == before
+        return False
+
+    async def _read(self, name: str) -> bytes | None:
+        try:
+            return await self._blobs.get(self._key(name))
+        except Missing:
+            return None
+
+    async def read_after_write(self) -> bool:
+        for text in ("first", "second"):
+            await self._blobs.put(self._key("read"), self._body(text))
+            if await self._read("read") != self._body(text):
+                return False
+        return True
+
+    async def create_twice(self) -> bool:
+        await self._blobs.put(self._key("create"), self._body("first"), condition=IfAbsent())
+        return await self._refused("create", IfAbsent())
+
+    async def racing_creates(self) -> bool:
+        bodies = [self._body(f"racer {number}") for number in range(_RACERS)]
+        outcomes = await asyncio.gather(
+            *(self._blobs.put(self._key("race"), body, condition=IfAbsent()) for body in bodies),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Stale):
+                raise outcome
+        winners = [
+            body
+            for body, outcome in zip(bodies, outcomes, strict=True)
+            if not isinstance(outcome, BaseException)
+        ]
+        return winners == [await self._read("race")]
+
+    async def swap_with_the_right_version(self) -> bool:
+        first = await self._blobs.put(self._key("swap"), self._body("first"))
+        seen = await self._blobs.head(self._key("swap"))
+        if seen.version != first.version:
+            return False
+        try:
+            second = await self._blobs.put(
+                self._key("swap"), self._body("second"), condition=IfVersion(seen.version)
+            )
+        except Stale:
+            return False
+        return second.version != first.version and await self._read("swap") == self._body("second")
+
+    async def swap_with_a_stale_version(self) -> bool:
+        first = await self._blobs.put(self._key("stale"), self._body("first"))
+        await self._blobs.put(self._key("stale"), self._body("second"))
+        return await self._refused("stale", IfVersion(first.version))
+
+    async def swap_of_nothing(self) -> bool:
+        other = await self._blobs.put(self._key("other"), self._body("other"))
+        return await self._refused("nothing", IfVersion(other.version))
+
+    async def list_after_write(self) -> bool:
+        await self._blobs.put(self._key("listed"), self._body("listed"))
+        folder = self._key("listed").rpartition("/")[0]
+        return self._key("listed") in [stored.key async for stored in self._blobs.list(folder)]
+
+    async def metadata(self) -> bool:
+        await self._blobs.put(
+            self._key("metadata"), self._body("metadata"), content_type=_CONTENT_TYPE, metadata=_METADATA
+        )
+        found = await self._blobs.head(self._key("metadata"))
+        return found.content_type == _CONTENT_TYPE and found.metadata == _METADATA
+
+    async def clean(self) -> None:
+        names = ("read", "create", "race", "swap", "stale", "other", "nothing", "listed", "metadata")
+        for name in names:
+            with suppress(QuireError):  # what matters has been told by then
+                await self._blobs.delete(self._key(name))
+
+
+async def probe(blobs: Blobs, ids: Ids) -> list[str]:
+    """The promises that were tried and kept. May be repeated, also by several processes at once.
+
+    Raises Misconfigured (code `broken_store`) naming each broken promise; Retry or Misconfigured when the
+    store cannot be reached or refuses us.
+    """
+    run = _Probe(blobs, ids.ulid())
+    checks = {
+        "a blob can be read as soon as it is written or overwritten": run.read_after_write,
+        "a second create of the same key is refused (If-None-Match)": run.create_twice,
+        "of several creates at the same time exactly one wins": run.racing_creates,
+        "a compare-and-swap with the right version is accepted (If-Match)": run.swap_with_the_right_version,
+        "a compare-and-swap with a passed version is refused (If-Match)": run.swap_with_a_stale_version,
+        "a compare-and-swap of a missing key is refused (If-Match)": run.swap_of_nothing,
+        "a blob is listed as soon as it is written": run.list_after_write,
+        "content type and metadata come back as they were given": run.metadata,
+    }
+    kept: list[str] = []
+    broken: list[str] = []
+    try:
+        for promise, check in checks.items():
+            (kept if await check() else broken).append(promise)
+    finally:
+        await run.clean()
+    if broken:
+        raise Misconfigured(
+            f"{blobs!r} breaks what Quire needs: {'; '.join(broken)}. Work would be lost or done twice. "
+            "Use a store with conditional writes and immediate reads (AWS S3, R2, SeaweedFS, a local folder), "
+            "and look for a proxy or cache on the way that drops headers.",
+            code="broken_store",
+        )
+    return kept

@@ -1,0 +1,65 @@
+"""Bytes on their way into a bucket: counted as they pass, or gathered in memory where S3 leaves no other way.
+
+Must not know: the client, conditions, keys.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from quire.model.errors import Missing, Reject
+
+MAX_CONDITIONAL_BYTES = 64 << 20
+
+
+class Counted:
+    """A stream that knows its length when it has passed, and what went wrong in the caller's half of it."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self.size = 0
+        self.failure: Exception | None = None
+
+    def __aiter__(self) -> "Counted":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            piece = await anext(self._pieces)
+        except StopAsyncIteration:
+            raise
+        except Exception as error:
+            self.failure = error
+            raise
+        self.size += len(piece)
+        return piece
+
+
+async def size_of(data: bytes | Path) -> int:
+    if isinstance(data, bytes):
+        return len(data)
+    try:
+        return (await asyncio.to_thread(data.stat)).st_size
+    except FileNotFoundError as error:
+        raise Missing(f"The file {data.name!r} that was to be stored is not there.") from error
+
+
+async def in_memory(data: bytes | Path | AsyncIterator[bytes]) -> bytes:
+    """All of it. Raises Reject when it is more than one conditional request should carry."""
+    if isinstance(data, bytes | Path):
+        _demand(await size_of(data))
+        return data if isinstance(data, bytes) else await asyncio.to_thread(data.read_bytes)
+    gathered = bytearray()
+    async for piece in data:
+        _demand(len(gathered) + len(piece))
+        gathered += piece
+    return bytes(gathered)
+
+
+def _demand(size: int) -> None:
+    if size > MAX_CONDITIONAL_BYTES:
+        raise Reject(
+            f"A conditional write to S3 is one request held in memory, {MAX_CONDITIONAL_BYTES >> 20} MiB at "
+            "most. Store large blobs without a condition, under a key that only one writer can have.",
+            code="too_large",
+        )

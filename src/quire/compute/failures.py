@@ -1,0 +1,52 @@
+"""What a step raised, as it will stand in its report."""
+
+import traceback
+from pathlib import Path
+
+from msgspec import Struct
+
+from quire.model.errors import QuireError, Reject
+from quire.model.work import Outcome, StepCall
+
+MAX_ERROR_LENGTH = 2000
+
+
+class Failure(Struct, frozen=True):
+    outcome: Outcome
+    error_class: str
+    error: str
+
+
+def of_error(error: BaseException, call: StepCall) -> Failure:
+    if isinstance(error, MemoryError):
+        text = f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB"
+        return Failure(Outcome.OUT_OF_MEMORY, "out_of_memory", text)
+    text = str(error)[:MAX_ERROR_LENGTH] or type(error).__name__
+    if isinstance(error, Reject):
+        return Failure(Outcome.REJECTED, error.code, text)
+    if isinstance(error, QuireError):
+        return Failure(Outcome.ERRED, error.code, text)
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" ({Path(where[0].filename).name}:{where[0].lineno})" if where else ""
+    return Failure(Outcome.ERRED, "step_error", f"{type(error).__name__}: {text}{place}")
+
+
+def of_unknown_step(call: StepCall) -> Failure:
+    text = (
+        f"this worker has no step {call.step} in version {call.version}; install the package that brings it"
+    )
+    return Failure(Outcome.ERRED, "unknown_step", text)
+
+
+def of_timeout(call: StepCall) -> Failure:
+    text = f"the step {call.step} gave no result within {call.timeout_seconds:g} s and was stopped"
+    return Failure(Outcome.TIMED_OUT, "timeout", text)
+
+
+def of_crash(call: StepCall, ending: str, last_words: str) -> Failure:
+    said = f"; its last words: {last_words[-300:]}" if last_words else ""
+    return Failure(Outcome.CRASHED, "crash", f"the worker process died in step {call.step} ({ending}){said}")
+
+
+def of_interruption() -> Failure:
+    return Failure(Outcome.INTERRUPTED, "interrupted", "the worker died while this result was being stored")

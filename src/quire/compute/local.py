@@ -1,0 +1,190 @@
+"""Local compute: a pool of warm worker processes, one per core.
+
+Promises: a step that crashes, hangs past its timeout or eats its memory costs its own attempt; the worker is
+replaced and what it had not started goes to the others. Small tasks travel in chunks sized by how long they
+have been taking, so that a chunk is about a tenth of a second of work.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from quire.compute import failures
+from quire.compute.crew import Hand
+from quire.compute.failures import Failure
+from quire.compute.worker import report_of
+from quire.model.clock import Clock
+from quire.model.errors import Misconfigured
+from quire.model.signal import Signal
+from quire.model.work import Order, Report, StepCall
+
+CHUNK_SECONDS = 0.1
+LARGEST_CHUNK = 512
+# With tasks slower than this a second chunk in a worker's pipe only waits behind the first.
+SLOW_TASK_SECONDS = 0.5
+WATCH_SECONDS = 0.25
+MAX_FAILED_STARTS = 3
+
+
+class LocalCompute:
+    def __init__(
+        self,
+        *,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        greeting: bytes,
+        workers: int,
+        clock: Clock,
+        signal: Signal,
+    ) -> None:
+        self._command = command
+        self._environment = environment
+        self._greeting = greeting
+        self._workers = workers
+        self._clock = clock
+        self._signal = signal
+        self._hands: list[Hand] = []
+        self._minders: set[asyncio.Task[None]] = set()
+        self._backlog: deque[tuple[StepCall, list[Order]]] = deque()
+        self._reports: list[Report] = []
+        self._task_seconds: float | None = None
+        self._failed_starts = 0
+        self._broken: Misconfigured | None = None
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Hire all workers. Raises Misconfigured when none can be started."""
+        for hand in await asyncio.gather(*(self._hire() for _ in range(self._workers))):
+            self._mind(hand)
+        self._keep(asyncio.create_task(self._watch()))
+
+    def worker_pids(self) -> list[int]:
+        return [hand.pid for hand in self._hands]
+
+    def room(self) -> int:
+        wanted = self._workers * (self._depth() + 1) * self._chunk_size()
+        out = sum(hand.orders_out for hand in self._hands) + sum(len(orders) for _, orders in self._backlog)
+        # Small top-ups would cost a transaction each: wait until a good part can be filled.
+        free = wanted - out
+        return free if free * 3 >= wanted else 0
+
+    async def hand(self, call: StepCall, orders: list[Order]) -> None:
+        size = self._chunk_size()
+        for at in range(0, len(orders), size):
+            self._backlog.append((call, orders[at : at + size]))
+        self._feed()
+
+    def reports(self) -> list[Report]:
+        if self._broken is not None:
+            raise self._broken
+        taken, self._reports = self._reports, []
+        return taken
+
+    async def stop(self, grace_seconds: float) -> list[Order]:
+        self._stopping = True
+        for hand in self._hands:
+            hand.stop()
+        unstarted = [order for _, orders in self._backlog for order in orders]
+        self._backlog.clear()
+        waiting = {task for task in self._minders if task.get_name() == "minder"}
+        if waiting:
+            await asyncio.wait(waiting, timeout=grace_seconds)
+        for hand in self._hands:
+            hand.kill()
+        if waiting:
+            await asyncio.wait(waiting)
+        for task in self._minders:
+            task.cancel()
+        unstarted += [order for _, orders in self._backlog for order in orders]
+        self._backlog.clear()
+        return unstarted
+
+    def _chunk_size(self) -> int:
+        if not self._task_seconds:
+            return LARGEST_CHUNK if self._task_seconds == 0 else 1
+        return max(1, min(LARGEST_CHUNK, int(CHUNK_SECONDS / self._task_seconds)))
+
+    def _depth(self) -> int:
+        """How many chunks a worker may have in its pipe."""
+        return 1 if (self._task_seconds or 0) > SLOW_TASK_SECONDS else 2
+
+    def _feed(self) -> None:
+        while self._backlog:
+            free = [hand for hand in self._hands if hand.chunks_out < self._depth()]
+            if not free:
+                return
+            call, orders = self._backlog.popleft()
+            min(free, key=lambda hand: hand.orders_out).give(call, orders)
+
+    async def _hire(self) -> Hand:
+        return await Hand.hire(self._command, self._environment, self._greeting, self._clock)
+
+    def _mind(self, hand: Hand) -> None:
+        self._hands.append(hand)
+        self._keep(asyncio.create_task(self._listen(hand), name="minder"))
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._minders.add(task)
+        task.add_done_callback(self._minders.discard)
+
+    async def _listen(self, hand: Hand) -> None:
+        """One worker's life: its reports, and at its end the settling of what it left."""
+        while (heard := await hand.hear()) is not None:
+            if heard:
+                self._note_pace(heard)
+                self._reports += heard
+            self._feed()
+            self._signal.set()
+        await self._bury(hand)
+        self._signal.set()
+        if not self._stopping:
+            await self._replace()
+
+    async def _bury(self, hand: Hand) -> None:
+        ending = await hand.ending()
+        self._hands.remove(hand)
+        for call, order in hand.started.values():
+            failure = self._blame(hand, call, order, ending)
+            since = self._clock.monotonic() - hand.current_since
+            self._reports.append(
+                report_of(order, self._clock.now() - since, since, f"local-{hand.pid}", failure)
+            )
+        for call, order in reversed(hand.unstarted):
+            self._backlog.appendleft((call, [order]))
+
+    def _blame(self, hand: Hand, call: StepCall, order: Order, ending: str) -> Failure:
+        """The order it was on did it; others whose results were being stored are innocent."""
+        if hand.current is None or hand.current[1] is not order:
+            return failures.of_interruption()
+        if hand.overdue:
+            return failures.of_timeout(call)
+        if self._stopping:
+            return failures.of_interruption()
+        return failures.of_crash(call, ending, hand.last_words())
+
+    async def _replace(self) -> None:
+        try:
+            self._mind(await self._hire())
+            self._failed_starts = 0
+        except Misconfigured as error:
+            self._failed_starts += 1
+            if self._failed_starts >= MAX_FAILED_STARTS or not self._hands:
+                self._broken = error
+        self._feed()
+        self._signal.set()
+
+    def _note_pace(self, reports: list[Report]) -> None:
+        """A moving average that follows a change of phase within a few chunks."""
+        mean = sum(report.seconds for report in reports) / len(reports)
+        known = self._task_seconds
+        self._task_seconds = mean if known is None else known + 0.3 * (mean - known)
+
+    async def _watch(self) -> None:
+        """The timeout of the order each worker is on."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = self._clock.monotonic()
+            for hand in self._hands:
+                if hand.current is not None and now - hand.current_since > hand.current[0].timeout_seconds:
+                    hand.overdue = True
+                    hand.kill()

@@ -1,0 +1,204 @@
+"""A worker process: takes chunks of orders from its pipe, runs the steps, sends reports.
+
+The main thread runs steps and nothing else; a second one stores products and sends their reports, so that
+the disk works while the processor does. The result is in storage before the report is sent. A third
+listens to the pipe and ends the process when the pool is gone.
+"""
+
+import asyncio
+import os
+import resource
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from quire.blobs import content
+from quire.blobs.port import Blobs
+from quire.compute import failures, frames
+from quire.compute.failures import Failure
+from quire.compute.pipe import Inbox, Outbox
+from quire.model.clock import Clock
+from quire.model.errors import Misconfigured
+from quire.model.files import Product
+from quire.model.step import Made, Step, StepInput, StepOutput
+from quire.model.work import Order, Outcome, Report, StepCall, StepResult
+
+T = TypeVar("T")
+# How many finished orders may wait for the disk before the next one has to.
+PERSISTING_AT_ONCE = 4
+
+
+class Toolbox(Struct, frozen=True, kw_only=True):
+    """What a worker works with; built in its own process from the pool's greeting."""
+
+    blobs: Blobs
+    steps: Mapping[str, Step]
+    scratch: Path
+    clock: Clock
+
+
+def serve(build: Callable[[bytes], Toolbox]) -> None:
+    """The life of a worker process on its standard input and output."""
+    # The pool stops us through the pipe; Ctrl-C in a terminal reaches every process of the group.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    inbox, outbox = Inbox(os.dup(0)), Outbox(os.dup(1))
+    os.dup2(2, 1)  # whatever a library prints must not get between the frames
+    kind, greeting = inbox.get()
+    if kind != frames.HELLO:
+        raise Misconfigured("a worker must be greeted first")
+    worker = Worker(build(greeting), inbox, outbox)
+    outbox.send(frames.frame(frames.READY, frames.Ready(os.getpid())))
+    worker.run()
+    os._exit(0)  # threads of libraries must not keep us
+
+
+class Job(Struct, frozen=True):
+    """An order being worked on."""
+
+    call: StepCall
+    order: Order
+    started_at: float
+    began: float
+    folder: Path  # everything this order leaves on the disk lies in here
+
+
+class Worker:
+    def __init__(self, toolbox: Toolbox, inbox: Inbox, outbox: Outbox) -> None:
+        self._tools = toolbox
+        self._inbox = inbox
+        self._outbox = outbox
+        self._name = f"local-{os.getpid()}"
+        self._places = threading.Semaphore(PERSISTING_AT_ONCE)
+        self._retired = False
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def run(self) -> None:
+        while not self._retired:
+            kind, payload = self._inbox.get()
+            if kind == frames.STOP:
+                break
+            self._run_chunk(frames.chunk_decoder.decode(payload))
+        for _ in range(PERSISTING_AT_ONCE):  # until everything is stored and reported
+            self._places.acquire()
+        self._outbox.send()
+
+    def _run_chunk(self, chunk: frames.Chunk) -> None:
+        limit_memory(chunk.call.memory_mb)
+        step = self._tools.steps.get(chunk.call.step)
+        if step is not None and step.version != chunk.call.version:
+            step = None
+        for order in chunk.orders:
+            if self._retired or self._inbox.stopping.is_set():
+                break  # what was not started goes back to the pool
+            self._outbox.send(frames.STARTED_FRAME)
+            self._run_order(step, chunk.call, order)
+        self._outbox.send()
+
+    def _run_order(self, step: Step | None, call: StepCall, order: Order) -> None:
+        clock = self._tools.clock
+        job = Job(call, order, clock.now(), clock.monotonic(), self._tools.scratch)
+        if step is None:
+            self._report(job, failures.of_unknown_step(call))
+            return
+        if not step.needs_source:
+            self._finish(job, step, self._tools.scratch)
+            return
+        job = Job(call, order, job.started_at, job.began, Path(mkdtemp(dir=self._tools.scratch)))
+        try:
+            source = self._source(order.file.key, job.folder)
+        except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
+            self._discard(job)
+            self._report(job, failures.of_error(error, call))
+            return
+        self._finish(job, step, source)
+
+    def _finish(self, job: Job, step: Step, source: Path) -> None:
+        try:
+            output = step.run(
+                StepInput(file=job.order.file, source=source, folder=job.folder, options=job.call.options)
+            )
+        except BaseException as error:  # noqa: BLE001 - whatever a step raises becomes its report
+            # A fresh process has its memory whole again.
+            self._retired = self._retired or isinstance(error, MemoryError)
+            self._discard(job)
+            self._report(job, failures.of_error(error, job.call))
+            return
+        if output.made:
+            self._places.acquire()
+            self._background(self._keep(job, output))
+        else:
+            self._discard(job)
+            self._report(job, StepResult(facts=output.facts))
+
+    async def _keep(self, job: Job, output: StepOutput) -> None:
+        """Store the products, then report."""
+        result: StepResult | Failure
+        try:
+            products = await asyncio.gather(*(self._store(made) for made in output.made))
+            result = StepResult(products=tuple(products), facts=output.facts)
+        except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
+            result = failures.of_error(error, job.call)
+        self._discard(job)
+        self._report(job, result)
+        self._outbox.send()
+        self._places.release()
+
+    async def _store(self, made: Made) -> Product:
+        stored = await content.put_file(self._tools.blobs, made.path)
+        return Product(
+            role=made.role,
+            key=stored.key,
+            size=stored.size,
+            content_type=made.content_type,
+            digest=stored.digest,
+            facts=made.facts,
+        )
+
+    def _source(self, key: str, folder: Path) -> Path:
+        """The store's own file where it has one, otherwise a copy in the order's folder."""
+        local = self._tools.blobs.local_path(key)
+        return local if local is not None else self._background(self._download(key, folder)).result()
+
+    async def _download(self, key: str, folder: Path) -> Path:
+        target = folder / ".source"
+        with target.open("wb") as file:
+            async for piece in self._tools.blobs.stream(key):
+                file.write(piece)
+        return target
+
+    def _background(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _discard(self, job: Job) -> None:
+        if job.folder != self._tools.scratch:
+            shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _report(self, job: Job, result: StepResult | Failure) -> None:
+        seconds = self._tools.clock.monotonic() - job.began
+        self._outbox.add(
+            frames.frame(frames.REPORT, report_of(job.order, job.started_at, seconds, self._name, result))
+        )
+
+
+def report_of(
+    order: Order, started_at: float, seconds: float, worker: str, result: StepResult | Failure
+) -> Report:
+    names = (order.batch_no, order.task_no, order.attempt)
+    if isinstance(result, Failure):
+        said = (result.error_class, result.error)
+        return Report(*names, result.outcome, started_at, seconds, worker, None, *said)
+    return Report(*names, Outcome.DONE, started_at, seconds, worker, result)
+
+
+def limit_memory(megabytes: int) -> None:
+    """Of what the process allocates for itself (data); only Linux enforces it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (megabytes * 1024 * 1024, hard))

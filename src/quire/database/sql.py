@@ -1,0 +1,31 @@
+"""Loads named queries and numbered migrations from `.sql` files.
+
+A query begins at a line `-- name: some_name`; comment lines right after it say what it is for.
+"""
+
+import re
+from importlib import resources
+
+_NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+
+
+def queries(package: str, file: str) -> dict[str, str]:
+    """The named queries of one file, without their comments."""
+    parts = _NAME.split(resources.files(package).joinpath(file).read_text(encoding="utf-8"))
+    named = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {name: _without_comments(text) for name, text in named.items()}
+
+
+def migrations(package: str, folder: str) -> list[tuple[int, str, str]]:
+    """(number, name, script) of each `NNNN_name.sql`, in order."""
+    found = []
+    for entry in resources.files(package).joinpath(folder).iterdir():
+        number, _, rest = entry.name.partition("_")
+        if entry.name.endswith(".sql") and number.isdigit():
+            found.append((int(number), rest.removesuffix(".sql"), entry.read_text(encoding="utf-8")))
+    return sorted(found)
+
+
+def _without_comments(text: str) -> str:
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    return "\n".join(lines).strip().rstrip(";")

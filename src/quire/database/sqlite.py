@@ -1,0 +1,217 @@
+"""One SQLite file: one writer with group commit, one reader.
+
+Callers hand in small functions of a connection. Those that wait at the same moment share one transaction
+and one fsync; each runs in a savepoint of its own, so that one that fails takes nothing with it. A caller
+gets its answer only after the commit is on disk (WAL, synchronous=FULL): accepted means durable.
+"""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from quire.model.errors import Misconfigured, QuireError, Retry
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+# How many callers may share one commit: bounds the length of a transaction, not of the waiting line.
+GROUP = 64
+
+_PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA busy_timeout=10000",
+    "PRAGMA cache_size=-65536",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA wal_autocheckpoint=4000",
+    "PRAGMA journal_size_limit=67108864",
+)
+
+
+class SqliteDatabase:
+    """Open with `await open()`, end with `await close()`; both may be repeated."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._inbox: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._read_connection: sqlite3.Connection | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> None:
+        if self._thread is not None:
+            return
+        self._loop = asyncio.get_running_loop()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _connect(self.path)
+        self._thread = threading.Thread(
+            target=self._serve, args=(connection,), name="sqlite-writer", daemon=True
+        )
+        self._thread.start()
+        self._read_connection = _connect(self.path)
+        self._readers = ThreadPoolExecutor(1, thread_name_prefix="sqlite-reader")
+
+    async def close(self) -> None:
+        if self._thread is None:
+            return
+        self._inbox.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._thread = None
+        if self._readers is not None:
+            self._readers.shutdown(wait=True)
+        if self._read_connection is not None:
+            self._read_connection.close()
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in the next group's transaction; returns when that is durable."""
+        loop = asyncio.get_running_loop()
+        job = _Job(work, loop.create_future())
+        self._inbox.put(job)
+        answer: T = await job.answer
+        return answer
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on the reading connection, outside any write transaction."""
+        if self._readers is None or self._read_connection is None:
+            raise Misconfigured(f"{self.path} is not open")
+        connection = self._read_connection
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers, lambda: _translated(work, connection, self.path)
+        )
+
+    async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
+        """Bring one room's tables up to date; each script runs once, in order, in a transaction."""
+        await self.write(lambda connection: _migrate(connection, room, scripts))
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        open_for_work = True
+        while open_for_work:
+            group = [self._inbox.get()]
+            while len(group) < GROUP:
+                try:
+                    group.append(self._inbox.get_nowait())
+                except queue.Empty:
+                    break
+            open_for_work = None not in group
+            jobs = [job for job in group if job is not None]
+            if jobs:
+                answers = _run_group(connection, jobs, self.path)
+                # The loop may be gone when the process is on its way out; then nobody waits for an answer.
+                if self._loop is not None and not self._loop.is_closed():
+                    self._loop.call_soon_threadsafe(_answer, answers)
+        connection.close()
+
+
+class _Job:
+    __slots__ = ("answer", "work")
+
+    def __init__(self, work: Work[Any], answer: "asyncio.Future[Any]") -> None:
+        self.work = work
+        self.answer = answer
+
+
+_Answers = list[tuple["asyncio.Future[Any]", Any, BaseException | None]]
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    # Takes effect in a new file only. The default of 4 KiB puts rows with results on overflow pages.
+    connection.execute("PRAGMA page_size=8192")
+    for pragma in _PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> _Answers:
+    answers: _Answers = []
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for job in jobs:
+            connection.execute("SAVEPOINT job")
+            try:
+                answers.append((job.answer, job.work(connection), None))
+            except BaseException as error:  # noqa: BLE001 - handed to the caller below
+                connection.execute("ROLLBACK TO job")
+                answers.append((job.answer, None, _translate(error, path)))
+            connection.execute("RELEASE job")
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        # Nothing of this group is on disk: nobody may believe otherwise.
+        return [(job.answer, None, _translate(error, path)) for job in jobs]
+    return answers
+
+
+def _answer(answers: _Answers) -> None:
+    for future, value, error in answers:
+        if future.done():  # the caller was cancelled meanwhile
+            continue
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+
+def _translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
+    try:
+        return work(connection)
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+
+
+def _translate(error: BaseException, path: Path) -> BaseException:
+    if not isinstance(error, sqlite3.OperationalError):
+        return error
+    text = str(error)
+    translated: QuireError
+    if "full" in text:
+        translated = Retry(
+            f"{path.name}: no space left on the disk; free some and run again", code="storage_full"
+        )
+    elif "locked" in text or "busy" in text:
+        translated = Retry(f"{path.name} is held by another process ({text})", code="database_busy")
+    elif "readonly" in text or "unable to open" in text:
+        translated = Misconfigured(
+            f"{path.name} cannot be written ({text}); check the home folder's permissions"
+        )
+    else:
+        return error
+    translated.__cause__ = error
+    return translated
+
+
+def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS migrations (room TEXT, number INTEGER, name TEXT, PRIMARY KEY (room, number))"
+    )
+    known = {row[0] for row in connection.execute("SELECT number FROM migrations WHERE room = ?", (room,))}
+    newest = max((number for number, _, _ in scripts), default=0)
+    if known and max(known) > newest:
+        raise Misconfigured(
+            f"this home was written by a newer quire ({room} schema {max(known)}, this one knows {newest}); "
+            "upgrade quire or choose another --home"
+        )
+    for number, name, script in scripts:
+        if number in known:
+            continue
+        for statement in statements(script):
+            connection.execute(statement)
+        connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (room, number, name))
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a script (executescript would commit the transaction we are in)."""
+    found, current = [], ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            found.append(current.strip())
+            current = ""
+    return [statement for statement in found if statement]

@@ -1,0 +1,28 @@
+"""The step cache's keys: same step, version, options and bytes, same result.
+
+Only what a phase declares (`cache_by`) of a file's record beyond its bytes is part of the key; a step that
+looks at anything else of the record would be wrong, not merely uncached.
+"""
+
+import hashlib
+
+import msgspec
+
+from quire.model.files import File
+from quire.model.pipeline import Phase
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def key_prefix(phase: Phase) -> "hashlib._Hash":
+    """What all tasks of a phase share; copied for each file."""
+    return hashlib.sha256(_encoder.encode([phase.step, phase.step_version, phase.options]) + b"\0")
+
+
+def key(prefix: "hashlib._Hash", phase: Phase, file: File) -> str | None:
+    """None when the file's bytes are not known by digest."""
+    if not phase.cached or not file.digest:
+        return None
+    digest = prefix.copy()
+    digest.update(_encoder.encode([file.digest, *(getattr(file, name) for name in phase.cache_by)]))
+    return digest.hexdigest()

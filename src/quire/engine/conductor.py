@@ -1,0 +1,252 @@
+"""The conductor carries a batch from its first message to its end.
+
+It brings rows to the pure rules in `moves` and `retry`, has the ledger apply what they decide, and keeps
+compute busy. It holds nothing that matters: killed at any moment, its successor reads the ledger and goes
+on. It waits for signals; the timeout of a wait is the batch's next alarm.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
+
+from quire.blobs.port import Blobs
+from quire.engine import cache, manifest, moves
+from quire.engine.mail import Mail
+from quire.engine.retry import RetryPolicy, rule
+from quire.ledger.port import Claim, Ledger, Move, Settlement
+from quire.model.batch import Batch, Stage, TaskState
+from quire.model.clock import Clock
+from quire.model.errors import Misconfigured, Reject, Stale
+from quire.model.ids import Ids
+from quire.model.pipeline import Phase, Pipeline
+from quire.model.signal import Signal
+from quire.model.work import Compute, Outcome, Report, StepResult
+
+ROWS_AT_ONCE = 2000
+# Without an alarm there is always something that wakes us; this is the net under it.
+LONGEST_WAIT_SECONDS = 5.0
+
+Observer = Callable[[Batch], Awaitable[None]]
+_NOT_OURS: tuple[Claim | None, str | None] = (None, None)
+
+
+class Conductor:
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        blobs: Blobs,
+        mail: Mail,
+        compute: Compute,
+        pipelines: Mapping[str, Pipeline],
+        clock: Clock,
+        ids: Ids,
+        signal: Signal,
+        policy: RetryPolicy,
+    ) -> None:
+        self._ledger = ledger
+        self._blobs = blobs
+        self._mail = mail
+        self._compute = compute
+        self._pipelines = pipelines
+        self._clock = clock
+        self._ids = ids
+        self._signal = signal
+        self._policy = policy
+        self._out: dict[int, tuple[Claim | None, str | None]] = {}  # task number → claim, cache key
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Claim nothing more; `conduct` returns when what is out has come back or been given back."""
+        self._stopping = True
+        self._signal.set()
+
+    async def conduct(self, batch_id: str, observe: Observer) -> Batch:
+        """Until the batch has ended or `stop` was called."""
+        batch = await self._ledger.batch(batch_id)
+        pipeline = self._pipeline(batch)
+        await self._pick_up(batch, pipeline)
+        while not batch.ended and not self._stopping:
+            try:
+                await self._advance(batch, pipeline)
+            except Stale:
+                pass  # somebody moved it: look again
+            except Reject as error:
+                await self._ledger.apply(moves.fail(batch, str(error), now=self._clock.now()))
+            batch = await self._ledger.batch(batch_id)
+            await observe(batch)
+        return batch
+
+    async def wind_down(self, batch: Batch, grace_seconds: float) -> None:
+        """Let compute finish what is running, settle that, and give back what never started."""
+        unstarted = await self._compute.stop(grace_seconds)
+        if not batch.ended:
+            await self._settle(batch, self._pipeline(batch), self._compute.reports())
+            await self._ledger.give_back(unstarted, now=self._clock.now())
+        self._out.clear()
+
+    async def _advance(self, batch: Batch, pipeline: Pipeline) -> None:
+        match batch.position.stage:
+            case Stage.QUEUED:
+                if not await self._mail.deliver(pipeline.queue):
+                    await self._signal.wait(1.0)
+            case Stage.FILLING:
+                await self._fill(batch, pipeline)
+            case Stage.DISCOVERING:
+                await self._ledger.apply(await self._discovery(batch, pipeline))
+            case Stage.WORKING:
+                await self._work(batch, pipeline)
+            case Stage.TRANSFORMING:
+                await self._ledger.apply(await self._transformation(batch, pipeline))
+            case _:
+                raise Reject(f"a batch in stage {batch.position.stage} cannot be conducted", code="not_ready")
+
+    async def _fill(self, batch: Batch, pipeline: Pipeline) -> None:
+        """All of it in one go, a chunk per move, so that the manifest is decoded once."""
+        entries = await manifest.entries(self._blobs, batch)
+        for _ in islice(entries, batch.position.cursor):
+            pass  # written before a restart
+        while batch.position.stage is Stage.FILLING:
+            chunk = list(islice(entries, ROWS_AT_ONCE))
+            complete = len(chunk) < ROWS_AT_ONCE
+            move = moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now())
+            batch = await self._ledger.apply(move)
+
+    async def _discovery(self, batch: Batch, pipeline: Pipeline) -> Move:
+        files = await self._ledger.files(batch.no, after=batch.position.cursor, limit=ROWS_AT_ONCE)
+        complete = len(files) < ROWS_AT_ONCE
+        return moves.discover(batch, pipeline, files, complete=complete, now=self._clock.now())
+
+    async def _transformation(self, batch: Batch, pipeline: Pipeline) -> Move:
+        position = batch.position
+        tasks = await self._ledger.settled_tasks(
+            batch.no, phase=position.phase, after=position.cursor, limit=ROWS_AT_ONCE
+        )
+        taken = await self._ledger.taken(batch.no, moves.rivals(moves.current_phase(batch, pipeline), tasks))
+        complete = len(tasks) < ROWS_AT_ONCE
+        return moves.transform(batch, pipeline, tasks, taken, complete=complete, now=self._clock.now())
+
+    async def _work(self, batch: Batch, pipeline: Pipeline) -> None:
+        """One turn of the wheel: fold reports, hand out work, otherwise wait to be woken."""
+        phase = moves.current_phase(batch, pipeline)
+        reports = self._compute.reports()
+        if reports and await self._settle(batch, pipeline, reports):
+            return
+        if room := self._compute.room():
+            claims = await self._ledger.claim(batch.no, limit=room, now=self._clock.now())
+            if claims:
+                await self._dispatch(batch, phase, claims)
+                return
+        if reports:
+            return
+        alarm = await self._ledger.next_alarm(batch.no)
+        if not self._out and alarm is None:
+            # Nothing is out, nothing is due: the phase was empty, or its end was cut off by a crash.
+            await self._settle(batch, pipeline, [])
+            return
+        now = self._clock.now()
+        wait = LONGEST_WAIT_SECONDS if alarm is None else min(LONGEST_WAIT_SECONDS, max(0.0, alarm - now))
+        if not await self._signal.wait(wait):
+            await self._ledger.clear_alarm(batch.no, now=self._clock.now())
+
+    async def _dispatch(self, batch: Batch, phase: Phase, claims: list[Claim]) -> None:
+        """What the cache knows is settled at once; the rest goes to compute."""
+        prefix = cache.key_prefix(phase)
+        keys = {claim.order.task_no: cache.key(prefix, phase, claim.order.file) for claim in claims}
+        known = await self._known([key for key in keys.values() if key is not None])
+        fresh, hits = [], []
+        for claim in claims:
+            key = keys[claim.order.task_no]
+            if key is not None and key in known:
+                hits.append(_hit(claim, known[key], now=self._clock.now()))
+            else:
+                self._out[claim.order.task_no] = (claim, key)
+                fresh.append(claim.order)
+        if fresh:
+            await self._compute.hand(phase.call(), fresh)
+        if hits:
+            await self._ledger.settle(batch.no, hits, now=self._clock.now())
+
+    async def _known(self, keys: list[str]) -> dict[str, StepResult]:
+        """Cached results whose blobs are still there; the others are forgotten."""
+        if not keys:
+            return {}
+        known = await self._ledger.cached(keys)
+        broken = [key for key, result in known.items() if not await self._whole(result)]
+        if broken:
+            await self._ledger.evict(broken)
+        return {key: result for key, result in known.items() if key not in broken}
+
+    async def _whole(self, result: StepResult) -> bool:
+        try:
+            return all([(await self._blobs.head(made.key)).size == made.size for made in result.products])
+        except Reject:
+            return False
+
+    async def _settle(self, batch: Batch, pipeline: Pipeline, reports: list[Report]) -> bool:
+        """Fold reports; True when the phase ended with them."""
+        phase = moves.current_phase(batch, pipeline)
+        now = self._clock.now()
+        policy = _policy_of(phase, self._policy)
+        settlements = [self._judge(report, policy, now) for report in reports]
+        settled = await self._ledger.settle(batch.no, settlements, now=now)
+        return settled.phase_ended
+
+    def _judge(self, report: Report, policy: RetryPolicy, now: float) -> Settlement:
+        claim, key = self._out.pop(report.task_no, _NOT_OURS)
+        if report.outcome is Outcome.DONE:
+            return Settlement(report=report, state=TaskState.DONE, cache_key=key)
+        failures, interruptions = (claim.failures, claim.interruptions) if claim else (0, 0)
+        ruling = rule(report.outcome, failures, interruptions, policy, now=now, fraction=self._ids.fraction())
+        return Settlement(report=report, state=ruling.state, due_at=ruling.due_at, blame=ruling.blame)
+
+    async def _pick_up(self, batch: Batch, pipeline: Pipeline) -> None:
+        """Attempts that went down with an earlier conductor end here, as interrupted."""
+        if batch.position.stage is not Stage.WORKING:
+            return
+        lost = await self._ledger.running(batch.no)
+        now = self._clock.now()
+        for claim in lost:
+            self._out[claim.order.task_no] = (claim, None)
+        await self._settle(batch, pipeline, [_interrupted(claim, now) for claim in lost])
+
+    def _pipeline(self, batch: Batch) -> Pipeline:
+        pipeline = self._pipelines.get(batch.pipeline)
+        if pipeline is None or pipeline.version != batch.pipeline_version:
+            raise Misconfigured(
+                f"batch {batch.id} was submitted to pipeline {batch.pipeline} version {batch.pipeline_version}, "
+                "which this quire does not have; use the version that submitted it, or submit it anew"
+            )
+        return pipeline
+
+
+def _policy_of(phase: Phase, policy: RetryPolicy) -> RetryPolicy:
+    return RetryPolicy(
+        max_failures=phase.max_attempts,
+        max_interruptions=policy.max_interruptions,
+        first_delay_seconds=policy.first_delay_seconds,
+        longest_delay_seconds=policy.longest_delay_seconds,
+    )
+
+
+def _hit(claim: Claim, result: StepResult, *, now: float) -> Settlement:
+    report = Report(
+        claim.order.batch_no,
+        claim.order.task_no,
+        claim.order.attempt,
+        Outcome.DONE,
+        now,
+        0.0,
+        "cache",
+        result,
+    )
+    return Settlement(report=report, state=TaskState.DONE, cached=True)
+
+
+def _interrupted(claim: Claim, now: float) -> Report:
+    order = claim.order
+    return Report(
+        *(order.batch_no, order.task_no, order.attempt, Outcome.INTERRUPTED),
+        *(claim.started_at, max(0.0, now - claim.started_at), "unknown", None),
+        error_class="interrupted",
+        error="quire stopped while this attempt was running",
+    )

@@ -1,0 +1,25 @@
+"""The ledger on SQLite: rows per file and task, counters beside them, set-based statements.
+
+One door per module, as in the port; the SQL is in `ledger/sql/sqlite`.
+"""
+
+from quire.database.sql import migrations
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.sqlite.intake import SqliteIntake
+from quire.ledger.sqlite.post import SqlitePost
+from quire.ledger.sqlite.records import SqliteRecords
+from quire.ledger.sqlite.walk import SqliteWalk
+
+
+class SqliteLedger(SqliteIntake, SqliteWalk, SqlitePost, SqliteRecords):
+    """All doors on one open database."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def prepare(self) -> None:
+        """Create or upgrade the tables. May be repeated."""
+        await self._database.migrate("ledger", migrations("quire.ledger.sql", "sqlite"))
+
+
+__all__ = ["SqliteLedger"]

@@ -1,0 +1,108 @@
+"""Files arrive: batches are opened, uploads noted, and the batch closed with its first message."""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.port import BatchDraft, Letter, Upload
+from quire.ledger.sqlite.rows import SQL, load_batch, note
+from quire.model.batch import Batch
+from quire.model.errors import Stale
+
+
+class SqliteIntake:
+    _database: SqliteDatabase
+
+    async def open_batch(self, draft: BatchDraft) -> Batch:
+        def work(connection: sqlite3.Connection) -> Batch:
+            no = connection.execute(
+                SQL["insert_batch"],
+                (
+                    draft.id,
+                    draft.run_key,
+                    draft.pipeline,
+                    draft.pipeline_version,
+                    draft.plan,
+                    draft.now,
+                    draft.now,
+                ),
+            ).lastrowid
+            assert no is not None  # noqa: S101 - an INSERT has one
+            note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+            return load_batch(connection, no)
+
+        return await self._database.write(work)
+
+    async def find_run(self, run_key: str) -> Batch | None:
+        def work(connection: sqlite3.Connection) -> Batch | None:
+            row = connection.execute(SQL["newest_by_run_key"], (run_key,)).fetchone()
+            return None if row is None else load_batch(connection, row[0])
+
+        return await self._database.read(work)
+
+    async def record_uploads(self, batch_no: int, uploads: Sequence[Upload]) -> None:
+        rows = [
+            (
+                batch_no,
+                upload.path,
+                upload.state,
+                upload.size,
+                upload.stamp,
+                upload.key,
+                upload.digest,
+                upload.content_type,
+                upload.error_class,
+                upload.reason,
+            )
+            for upload in uploads
+        ]
+        await self._database.write(lambda connection: connection.executemany(SQL["upsert_upload"], rows))
+
+    async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
+        rows = [(batch_no, path) for path in paths]
+        await self._database.write(lambda connection: connection.executemany(SQL["delete_upload"], rows))
+
+    async def uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
+        rows = await self._database.read(
+            lambda connection: connection.execute(SQL["uploads_after"], (batch_no, after, limit)).fetchall()
+        )
+        return [
+            Upload(
+                path=row[0],
+                state=row[1],
+                size=row[2],
+                stamp=row[3],
+                key=row[4],
+                digest=row[5],
+                content_type=row[6],
+                error_class=row[7],
+                reason=row[8],
+            )
+            for row in rows
+        ]
+
+    async def finalize(
+        self, batch_no: int, *, manifest_key: str, total_files: int, letter: Letter, now: float
+    ) -> Batch:
+        def work(connection: sqlite3.Connection) -> Batch:
+            changed = connection.execute(
+                SQL["finalize"], (manifest_key, total_files, letter.body.decode(), now, batch_no)
+            ).rowcount
+            if not changed:
+                raise Stale(f"batch {batch_no} is not open any more")
+            send(connection, letter, now)
+            note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
+            return load_batch(connection, batch_no)
+
+        return await self._database.write(work)
+
+    async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            if connection.execute(SQL["abandon"], (reason, now, now, batch_no)).rowcount:
+                note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+
+        await self._database.write(work)
+
+
+def send(connection: sqlite3.Connection, letter: Letter, now: float) -> None:
+    connection.execute(SQL["insert_letter"], (letter.queue, letter.message_id, letter.body, now))

@@ -1,0 +1,76 @@
+"""Names for files that a phase adds, so that no two files of a list ever have the same path.
+
+The rule must give the same answer whatever the order in which tasks settle, so it looks only at which files
+were there before, never at what other tasks have made. A wanted path is *free* when nothing exists that is
+that path or could itself turn into it. Whoever could make the same path stands in the other's way, so both
+step aside. Paths are compared case-folded: a list must unpack on any disk.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection
+
+from quire.model.files import File, sibling, stem_and_extension
+
+_TIFF_EXTENSIONS = (".tif", ".tiff")
+_PAGE_ENDING = re.compile(r"(.+)-p\d{3,}", re.IGNORECASE | re.DOTALL)
+
+
+def jpeg_paths(file: File, pages: int, taken: Collection[str]) -> tuple[str, ...]:
+    """Where the pages of a TIFF go: `x.jpg`, `x-p002.jpg` …; else `x.tif.jpg` …; else with a mark."""
+    for base in _bases(_name(file)):
+        names = _page_names(base, pages)
+        if not any(rival in taken for rival in _folded(file, _rivals(names))):
+            return tuple(sibling(file.path, name) for name in names)
+    return tuple(sibling(file.path, name) for name in _page_names(_marked(file), pages))
+
+
+def jpeg_rivals(file: File, pages: int) -> tuple[str, ...]:
+    """All paths whose existence `jpeg_paths` asks about."""
+    names = [name for base in _bases(_name(file)) for name in _page_names(base, pages)]
+    return tuple(sibling(file.path, name) for name in dict.fromkeys(_rivals(names)))
+
+
+def beside(file: File, ending: str, taken: Collection[str]) -> str:
+    """`x.jpg` + `.ref.json`, or with a mark when that path, or the file's own, is another file's too."""
+    wanted = file.path + ending
+    free = wanted.casefold() not in taken and file.path.casefold() not in taken
+    return wanted if free else sibling(file.path, _marked(file) + ending)
+
+
+def is_tiff_name(name: str) -> bool:
+    return name.lower().endswith(_TIFF_EXTENSIONS)
+
+
+def _bases(name: str) -> tuple[str, ...]:
+    """A TIFF by content alone has one choice: its stem may belong to any number of files."""
+    stem, extension = stem_and_extension(name)
+    return (stem, name) if is_tiff_name(extension) else (name,)
+
+
+def _page_names(base: str, pages: int) -> list[str]:
+    return [f"{base}.jpg", *(f"{base}-p{page:03d}.jpg" for page in range(2, pages + 1))]
+
+
+def _rivals(names: Collection[str]) -> list[str]:
+    """Every name that is one of `names` already or may turn into one of them."""
+    found: list[str] = []
+    for name in names:
+        base = name.removesuffix(".jpg")
+        paged = _PAGE_ENDING.fullmatch(base)
+        sources = (base, paged[1]) if paged else (base,)
+        found += [name, *(source + ending for source in sources for ending in ("", *_TIFF_EXTENSIONS))]
+    return found
+
+
+def _folded(file: File, names: Collection[str]) -> list[str]:
+    return [sibling(file.path, name).casefold() for name in names]
+
+
+def _name(file: File) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _marked(file: File) -> str:
+    """The path tells apart even files whose names differ in case alone."""
+    return f"{_name(file)}.{hashlib.sha256(file.path.encode()).hexdigest()[:12]}"

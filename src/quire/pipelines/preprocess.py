@@ -1,0 +1,126 @@
+"""The `preprocess` pipeline: TIFFs become JPEGs, then every web picture becomes a reference with its
+smaller copies.
+
+A value: pure functions over file records, called inside transactions and perhaps twice. An empty phase
+moves on to the next. Nothing is lost on the way: TIFFs stay in the list, marked as sources; a picture's
+bytes stay in the store behind its reference; files of other kinds, uploaded references among them, pass
+untouched.
+"""
+
+from collections.abc import Collection
+
+from quire.model.files import File, Product
+from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
+from quire.model.work import StepResult
+from quire.pipelines import naming
+from quire.steps.registry import STEPS
+
+NAME = "preprocess"
+QUEUE = "preprocess"
+
+SOURCE_TAG = "TiffConverter:source"
+JPEG_TAG = "TiffConverter"
+REFERENCE_TAG = "ImageProcessor"
+
+WEB_PICTURES = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp"})
+_VARIANT_ROLES = ("thumb", "medium", "large")
+_REFERENCE_ENDING = ".ref.json"
+
+
+def preprocess(
+    *,
+    public_url: str = "http://localhost:8787",
+    quality: int = 95,
+    all_pages: bool = True,
+    max_pixels: int = 500_000_000,
+    cid_profile: str = "unixfs-v1-2025",
+    tiff_timeout_seconds: float = 60.0,
+    image_timeout_seconds: float = 120.0,
+) -> Pipeline:
+    """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding."""
+    shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
+    tiff_conversion = Phase(
+        name="TIFF_CONVERSION",
+        task_prefix="tiff",
+        step="tiff_to_jpeg",
+        step_version=STEPS["tiff_to_jpeg"].version,
+        finds=is_tiff,
+        rivals=tiff_rivals,
+        becomes=tiff_becomes,
+        options={"quality": quality, "all_pages": all_pages, **shared},
+        timeout_seconds=tiff_timeout_seconds,
+        memory_mb=1024,
+    )
+    image_processing = Phase(
+        name="IMAGE_PROCESSING",
+        task_prefix="img",
+        step="image_variants",
+        step_version=STEPS["image_variants"].version,
+        finds=is_web_picture,
+        rivals=picture_rivals,
+        becomes=picture_becomes,
+        options={"public_url": public_url, **shared},
+        timeout_seconds=image_timeout_seconds,
+        memory_mb=2048,
+    )
+    return Pipeline(name=NAME, version=1, queue=QUEUE, phases=(tiff_conversion, image_processing))
+
+
+def is_tiff(file: File) -> bool:
+    return naming.is_tiff_name(file.name) or file.content_type.lower() == "image/tiff"
+
+
+def tiff_rivals(file: File, result: StepResult) -> tuple[str, ...]:
+    return naming.jpeg_rivals(file, len(_jpegs(result)))
+
+
+def tiff_becomes(file: File, result: StepResult, taken: Collection[str]) -> Change:
+    """The TIFF stays, marked; its pages join the list."""
+    jpegs = _jpegs(result)
+    paths = naming.jpeg_paths(file, len(jpegs), taken)
+    added = (
+        Added(file=from_product(jpeg, path=path, source=file, tags=(JPEG_TAG,)), role=jpeg.role)
+        for jpeg, path in zip(jpegs, paths, strict=True)
+    )
+    tags = file.tags if SOURCE_TAG in file.tags else (*file.tags, SOURCE_TAG)
+    return Change(kept=Kept(tags=tags), added=tuple(added))
+
+
+def is_web_picture(file: File) -> bool:
+    return file.content_type.lower() in WEB_PICTURES and SOURCE_TAG not in file.tags
+
+
+def picture_rivals(file: File, result: StepResult) -> tuple[str, ...]:
+    return (file.path, *(file.path + _ending(product) for product in _products(result)))
+
+
+def picture_becomes(file: File, result: StepResult, taken: Collection[str]) -> Change:
+    """The picture leaves the list; its reference takes its place, its copies hang on it unlisted."""
+    added = (
+        Added(
+            file=from_product(
+                product,
+                path=naming.beside(file, _ending(product), taken),
+                source=file,
+                tags=(REFERENCE_TAG,),
+            ),
+            role=product.role,
+            listed=product.role == "ref",
+        )
+        for product in _products(result)
+    )
+    return Change(kept=None, added=tuple(added))
+
+
+def _jpegs(result: StepResult) -> list[Product]:
+    """In page order, whatever the order of the report."""
+    found = [product for product in result.products if product.role == "jpeg"]
+    return sorted(found, key=lambda product: int(product.facts.get("page", 1)))
+
+
+def _products(result: StepResult) -> list[Product]:
+    return [product for product in result.products if product.role == "ref" or product.role in _VARIANT_ROLES]
+
+
+def _ending(product: Product) -> str:
+    return _REFERENCE_ENDING if product.role == "ref" else f".{product.role}.jpg"

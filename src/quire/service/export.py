@@ -1,0 +1,148 @@
+"""Lays the results of a batch out in a folder, by logical path, with `report.json` and a page to look at.
+
+Every file is written beside its place and renamed into it: nobody sees half of one. What already lies there
+with the same content is left alone.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from quire.blobs.port import Blobs
+from quire.ledger.port import InputRecord
+from quire.model.batch import Batch, FileOutcome
+from quire.model.errors import Bug, Misconfigured
+from quire.model.files import File
+from quire.model.pipeline import Pipeline
+from quire.service.house import House
+from quire.service.page import Page
+from quire.service.report import ReportWriter
+
+PAGE = 500
+COPYING_AT_ONCE = 8
+MAX_NAME_BYTES = 255
+_HASH_BYTES = 1 << 20
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """The end of a run in numbers. `failures` holds the first few, for showing."""
+
+    counts: dict[str, int]
+    failures: list[tuple[str, str, str]]  # path, error class, reason
+    report: Path
+    page: Path
+
+
+async def lay_out(
+    batch: Batch,
+    pipeline: Pipeline,
+    out: Path,
+    house: House,
+    progress: Callable[[int], None],
+    seconds: float,
+) -> Summary:
+    """Copy all results, then write the report. May be repeated; the report is the last thing to appear."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Misconfigured(f"the output folder {out} cannot be made: {error.strerror}") from error
+    phases = await house.ledger.counts(batch.no)
+    counts = dict.fromkeys(("files", *FileOutcome, "outputs", "bytes_in", "bytes_out"), 0)
+    counts["tasks"] = sum(phase.total for phase in phases)
+    counts["from_cache"] = sum(phase.cached for phase in phases)
+    failures: list[tuple[str, str, str]] = []
+    with ReportWriter(out, batch.id, pipeline.name) as report, Page(out, batch.id, pipeline.name) as page:
+        after = ""
+        while records := await house.ledger.inputs(batch.no, after=after, limit=PAGE):
+            after = records[-1].path
+            for record, outputs in zip(records, await _place_all(records, out, house.blobs), strict=True):
+                _count(counts, record)
+                if record.outcome is FileOutcome.FAILED and len(failures) < 1000:
+                    failures.append((record.path, record.error_class, record.reason))
+                report.add(record, outputs)
+                page.add(record, outputs)
+            progress(len(records))
+        report.finish(counts, batch, phases, seconds)
+        page.finish(counts)
+    return Summary(counts=counts, failures=failures, report=report.path, page=page.path)
+
+
+def _count(counts: dict[str, int], record: InputRecord) -> None:
+    counts["files"] += 1
+    counts[record.outcome] += 1
+    counts["outputs"] += len(record.made)
+    counts["bytes_in"] += record.size
+    counts["bytes_out"] += sum(file.size for _, file in record.made)
+
+
+async def _place_all(records: Sequence[InputRecord], out: Path, blobs: Blobs) -> list[list[str]]:
+    limit = asyncio.Semaphore(COPYING_AT_ONCE)
+
+    async def place(file: File) -> str:
+        async with limit:
+            return await _place(file, out, blobs)
+
+    return [list(await asyncio.gather(*(place(file) for _, file in record.made))) for record in records]
+
+
+async def _place(file: File, out: Path, blobs: Blobs) -> str:
+    relative = fitting(file.path)
+    target = out / relative
+    if not await asyncio.to_thread(_already_there, target, file):
+        part = target.with_name(f".{hashlib.sha256(target.name.encode()).hexdigest()[:32]}.part")
+        try:
+            await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
+            await _copy(file, part, blobs)
+            await asyncio.to_thread(os.replace, part, target)
+        except OSError as error:
+            advice = "free some space or choose another --out"
+            raise Misconfigured(f"cannot write {target}: {error.strerror}; {advice}") from error
+    return relative
+
+
+async def _copy(file: File, part: Path, blobs: Blobs) -> None:
+    local = blobs.local_path(file.key)
+    if local is not None:
+        await asyncio.to_thread(shutil.copyfile, local, part)
+        return
+    with part.open("wb") as target:
+        async for piece in blobs.stream(file.key):
+            target.write(piece)
+
+
+def _already_there(target: Path, file: File) -> bool:
+    try:
+        if target.is_symlink() or target.stat().st_size != file.size:
+            return False
+        digest = hashlib.sha256()
+        with target.open("rb") as existing:
+            while piece := existing.read(_HASH_BYTES):
+                digest.update(piece)
+    except OSError:
+        return False
+    return digest.hexdigest() == file.digest
+
+
+def fitting(path: str) -> str:
+    """A logical path as it lies in the folder: names too long for file systems are cut, with a hash of the
+    whole name so that they stay different. The endings people look at are kept."""
+    segments = path.split("/")
+    if any(segment in {"", ".", ".."} for segment in segments):
+        raise Bug(f"not a logical path: {path!r}")
+    return "/".join(_fitting_name(segment) for segment in segments)
+
+
+def _fitting_name(name: str) -> str:
+    raw = name.encode()
+    if len(raw) <= MAX_NAME_BYTES:
+        return name
+    mark = "~" + hashlib.sha256(raw).hexdigest()[:10]
+    dot = name.find(".", max(0, len(name) - 32))
+    ending = name[dot:] if dot >= 0 else ""
+    room = MAX_NAME_BYTES - len(mark) - len(ending.encode())
+    return raw[:room].decode(errors="ignore") + mark + ending

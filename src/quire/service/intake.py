@@ -1,0 +1,142 @@
+"""Takes files in: bytes into the blob store by content, a note of each in the ledger.
+
+Several files are read at once; notes are written many per transaction, and only after the bytes are safe.
+A file that changes or vanishes while it is read is refused with that reason.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from quire.blobs import content
+from quire.blobs.port import Blobs
+from quire.ledger.port import Intake, Upload
+from quire.model.errors import Misconfigured, Missing, QuireError, Retry
+from quire.service.scan import Found, stamp
+from quire.tools.sniff import content_type
+
+READING_AT_ONCE = 8
+NOTES_AT_ONCE = 256
+HEAD_BYTES = 512
+_CHANGED = "it was written to while quire was reading it; run again when it is at rest"
+
+Progress = Callable[[int, int], Awaitable[None]]  # files and bytes taken in since the last call
+
+
+async def take_in(
+    batch_no: int,
+    found: Sequence[Found],
+    *,
+    ledger: Intake,
+    blobs: Blobs,
+    progress: Progress,
+    stop: asyncio.Event,
+) -> bool:
+    """Store and note every file that is not noted yet; forget notes of files that are no longer there.
+
+    False when it was stopped before the end; what was noted by then need not be read again.
+    """
+    noted = await _noted(ledger, batch_no)
+    await ledger.forget_uploads(batch_no, noted.keys() - {one.path for one in found})
+    fresh = [one for one in found if not _known(noted.get(one.path), one)]
+    await progress(len(found) - len(fresh), 0)
+    for group in _groups(fresh):
+        if stop.is_set():
+            return False
+        limit = asyncio.Semaphore(READING_AT_ONCE)
+        uploads = await asyncio.gather(*(_take(one, blobs, limit) for one in group))
+        await ledger.record_uploads(batch_no, uploads)
+        await progress(len(uploads), sum(upload.size for upload in uploads))
+    return True
+
+
+async def same_as_noted(batch_no: int, found: Sequence[Found], *, ledger: Intake) -> bool:
+    """Is what lies in the folder now what this batch took in?"""
+    noted = await _noted(ledger, batch_no)
+    return len(noted) == len(found) and all(_known(noted.get(one.path), one) for one in found)
+
+
+async def _noted(ledger: Intake, batch_no: int) -> dict[str, Upload]:
+    noted: dict[str, Upload] = {}
+    after = ""
+    while page := await ledger.uploads(batch_no, after=after, limit=5000):
+        noted.update((upload.path, upload) for upload in page)
+        after = page[-1].path
+    return noted
+
+
+def _known(upload: Upload | None, found: Found) -> bool:
+    if upload is None:
+        return False
+    if found.state != "found":
+        return upload.state == found.state and upload.error_class == found.error_class
+    return upload.state == "taken" and upload.stamp == found.stamp
+
+
+def _groups(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
+    for at in range(0, len(found), NOTES_AT_ONCE):
+        yield found[at : at + NOTES_AT_ONCE]
+
+
+async def _take(found: Found, blobs: Blobs, limit: asyncio.Semaphore) -> Upload:
+    if found.state != "found":
+        return Upload(
+            path=found.path,
+            state=found.state,
+            size=found.size,
+            stamp=found.stamp,
+            error_class=found.error_class,
+            reason=found.reason,
+        )
+    async with limit:
+        try:
+            return await _read(found, blobs)
+        except Retry as error:
+            if error.code != "source_changed":
+                raise  # the store is at fault, not this file
+            return _refused(found, "changed", _CHANGED)
+        except Misconfigured:
+            raise
+        except (Missing, FileNotFoundError):
+            return _refused(found, "vanished", "it was removed while quire was reading the folder")
+        except PermissionError:
+            return _refused(
+                found, "unreadable", "permission denied; make it readable for the user who runs quire"
+            )
+        except OSError as error:
+            return _refused(found, "unreadable", f"it cannot be read: {error.strerror or error}")
+        except QuireError as error:
+            return _refused(found, error.code, str(error))
+
+
+async def _read(found: Found, blobs: Blobs) -> Upload:
+    head = await asyncio.to_thread(_look, found)
+    stored = await content.put_file(blobs, found.source)
+    status = await asyncio.to_thread(os.stat, found.source)
+    if stamp(status) != found.stamp or stored.size != found.size:
+        return _refused(found, "changed", _CHANGED)
+    return Upload(
+        path=found.path,
+        state="taken",
+        size=stored.size,
+        stamp=found.stamp,
+        key=stored.key,
+        digest=stored.digest,
+        content_type=content_type(found.source.name, head),
+    )
+
+
+def _look(found: Found) -> bytes:
+    with found.source.open("rb") as file:
+        return file.read(HEAD_BYTES)
+
+
+def _refused(found: Found, error_class: str, reason: str) -> Upload:
+    return Upload(
+        path=found.path,
+        state="failed",
+        size=found.size,
+        stamp=found.stamp,
+        error_class=error_class,
+        reason=reason,
+    )

@@ -1,0 +1,97 @@
+"""`index.html`: the results to look at, one card per file, failures first to be seen.
+
+Names and reasons come from outside: everything is escaped, links are percent-encoded, and the page allows no
+script and nothing from elsewhere.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from quire.ledger.port import InputRecord
+from quire.model.batch import FileOutcome
+
+NAME = "index.html"
+# A browser does not like a hundred thousand pictures; report.json has everything.
+MAX_CARDS = 2000
+
+_STYLE = """
+:root{--ink:#22252b;--paper:#f6f4ef;--card:#fff;--line:#e2ddd2;--quiet:#6c6f76;
+--done:#2f7d4f;--failed:#b3362b;--skipped:#8a7a4f;color-scheme:light dark}
+@media (prefers-color-scheme:dark){:root{--ink:#e8e6e1;--paper:#1b1c1f;--card:#25272b;--line:#383b41;--quiet:#9da1a9;
+--done:#6fc08f;--failed:#f08a7f;--skipped:#cbb777}}
+*{box-sizing:border-box}body{margin:0;font:15px/1.5 system-ui,sans-serif;background:var(--paper);color:var(--ink)}
+header{padding:2rem 2rem 1rem}h1{margin:0;font-size:1.5rem}p{margin:.3rem 0;color:var(--quiet)}
+main{display:grid;gap:1rem;padding:1rem 2rem 3rem;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr))}
+article{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--c);border-radius:6px;padding:.9rem;
+overflow-wrap:anywhere}
+.done{--c:var(--done)}.failed{--c:var(--failed);order:-2}.skipped{--c:var(--skipped);order:1}
+h2{font-size:.95rem;margin:0 0 .4rem}.state{color:var(--c);font-weight:600;font-size:.8rem}
+img{display:block;max-width:100%;max-height:12rem;margin:.4rem 0;border-radius:3px;background:#fff}
+ul{margin:.4rem 0 0;padding-left:1.1rem;font-size:.82rem}a{color:inherit}.reason{font-size:.88rem;color:var(--ink)}
+"""
+
+
+class Page:
+    def __init__(self, out: Path, batch_id: str, pipeline: str) -> None:
+        self.path = out / NAME
+        self._part = out / ".index.html.part"
+        self._title = f"Batch {batch_id}"
+        self._pipeline = pipeline
+        self._cards: list[str] = []
+        self._left_out = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._part.unlink(missing_ok=True)
+
+    def add(self, record: InputRecord, outputs: Sequence[str]) -> None:
+        if len(self._cards) >= MAX_CARDS:
+            self._left_out += 1
+            return
+        self._cards.append(_card(record, outputs))
+
+    def finish(self, counts: dict[str, int]) -> None:
+        numbers = (
+            f"{counts['files']} files in · {counts['done']} done · {counts['failed']} failed · "
+            f"{counts['skipped']} skipped · {counts['outputs']} results"
+        )
+        more = f"<p>{self._left_out} more files are in report.json.</p>" if self._left_out else ""
+        self._part.write_text(
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width,initial-scale=1">'
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src 'self'; "
+            "style-src 'unsafe-inline'\">"
+            f"<title>{escape(self._title)}</title><style>{_STYLE}</style></head><body>"
+            f"<header><h1>{escape(self._title)}</h1><p>Pipeline {escape(self._pipeline)} · {numbers}</p>{more}"
+            '<p><a href="report.json">report.json</a></p></header>'
+            f"<main>{''.join(self._cards)}</main></body></html>\n",
+            encoding="utf-8",
+        )
+        self._part.replace(self.path)
+
+
+def _card(record: InputRecord, outputs: Sequence[str]) -> str:
+    pictures = [
+        path for (role, _), path in zip(record.made, outputs, strict=True) if role in {"thumb", "medium"}
+    ]
+    picture = f'<img loading="lazy" alt="" src="{_link(pictures[0])}">' if pictures else ""
+    reason = f'<p class="reason">{escape(record.reason)}</p>' if record.reason else ""
+    links = "".join(f'<li><a href="{_link(path)}">{escape(path)}</a></li>' for path in outputs)
+    state = record.outcome.value
+    label = f"{state} ({record.error_class})" if record.outcome is FileOutcome.FAILED else state
+    return (
+        f'<article class="{state}"><h2>{escape(record.path)}</h2><span class="state">{escape(label)}</span>'
+        f"{picture}{reason}<ul>{links}</ul></article>"
+    )
+
+
+def _link(path: str) -> str:
+    return "./" + quote(path)

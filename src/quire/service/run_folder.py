@@ -1,0 +1,178 @@
+"""`quire run`: files go in, every one comes out with an end of its own.
+
+The same request again resumes: it finds its batch by a key made of what was asked. A batch that took in
+other files than lie there now is given up for a new one; what was finished comes from the step cache.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from quire.engine.conductor import Conductor
+from quire.ledger.port import BatchDraft
+from quire.model.batch import Batch, PhaseCounts, Stage
+from quire.model.errors import Reject
+from quire.model.pipeline import Pipeline
+from quire.service import export
+from quire.service.export import Summary
+from quire.service.house import House
+from quire.service.intake import same_as_noted, take_in
+from quire.service.scan import Found, scan
+from quire.service.submit import submit
+
+OBSERVE_EVERY_SECONDS = 0.1
+GRACE_SECONDS = 10.0
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    roots: Sequence[Path]
+    out: Path
+    pipeline: str
+    own_folders: Sequence[Path] = ()  # never taken in, even when they lie inside a root
+
+
+class Watcher(Protocol):
+    """Told what happens, for showing it; must return quickly."""
+
+    def scanned(self, files: int, total_bytes: int, passed_over: int) -> None: ...
+
+    def opened(self, batch: Batch, *, resumed: bool) -> None: ...
+
+    def took_in(self, files: int, total_bytes: int) -> None: ...
+
+    def moved(self, batch: Batch, counts: Sequence[PhaseCounts]) -> None: ...
+
+    def laid_out(self, files: int) -> None: ...
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """`summary` is None when the run was stopped before its batch ended."""
+
+    batch: Batch | None
+    summary: Summary | None
+    seconds: float
+
+
+async def run_folder(request: Request, house: House, watcher: Watcher, stop: asyncio.Event) -> Ended:
+    """Raises Reject for a bad request, Misconfigured when the house cannot work."""
+    began = house.clock.monotonic()
+    pipeline = house.pipelines.get(request.pipeline)
+    if pipeline is None:
+        known = ", ".join(sorted(house.pipelines))
+        raise Reject(f"there is no pipeline {request.pipeline!r}; known: {known}", code="unknown_pipeline")
+    found = await asyncio.to_thread(_scan, request)
+    passed_over = sum(one.state != "found" for one in found)
+    watcher.scanned(len(found), sum(one.size for one in found), passed_over)
+
+    batch = await _prepare(request, pipeline, found, house, watcher, stop)
+    if not stop.is_set():
+        batch = await _conduct(batch, house, watcher, stop)
+    summary = None
+    if batch.ended:
+        seconds = house.clock.monotonic() - began
+        summary = await export.lay_out(batch, pipeline, request.out, house, watcher.laid_out, seconds)
+    return Ended(batch=batch, summary=summary, seconds=house.clock.monotonic() - began)
+
+
+def _scan(request: Request) -> list[Found]:
+    return list(scan(request.roots, leave_out=[request.out, *request.own_folders]))
+
+
+async def _prepare(
+    request: Request,
+    pipeline: Pipeline,
+    found: Sequence[Found],
+    house: House,
+    watcher: Watcher,
+    stop: asyncio.Event,
+) -> Batch:
+    """The batch of this request with everything taken in and its start message on the way."""
+    batch, resumed = await _find_or_open(request, pipeline, found, house)
+    watcher.opened(batch, resumed=resumed)
+    if batch.position.stage is not Stage.OPEN:
+        return batch
+
+    async def progress(files: int, total_bytes: int) -> None:
+        watcher.took_in(files, total_bytes)
+
+    whole = await take_in(
+        batch.no, found, ledger=house.ledger, blobs=house.blobs, progress=progress, stop=stop
+    )
+    if not whole:
+        return batch
+    return await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
+
+
+async def _find_or_open(
+    request: Request, pipeline: Pipeline, found: Sequence[Found], house: House
+) -> tuple[Batch, bool]:
+    plan = plan_of(pipeline)
+    key = _run_key(request, plan)
+    batch = await house.ledger.find_run(key)
+    if batch is not None and not batch.ended:
+        if batch.position.stage is Stage.OPEN or await same_as_noted(batch.no, found, ledger=house.ledger):
+            return batch, True
+        reason = "the folder has changed since; a newer batch took its place"
+        await house.ledger.abandon(batch.no, reason=reason, now=house.clock.now())
+    draft = BatchDraft(
+        id=house.ids.ulid(),
+        run_key=key,
+        pipeline=pipeline.name,
+        pipeline_version=pipeline.version,
+        plan=plan,
+        now=house.clock.now(),
+    )
+    return await house.ledger.open_batch(draft), False
+
+
+def plan_of(pipeline: Pipeline) -> str:
+    """The pipeline as data: what was asked for, frozen into the batch."""
+    phases = [
+        {
+            "name": phase.name,
+            "step": phase.step,
+            "version": phase.step_version,
+            "options": phase.options,
+            "timeout_seconds": phase.timeout_seconds,
+            "memory_mb": phase.memory_mb,
+            "max_attempts": phase.max_attempts,
+        }
+        for phase in pipeline.phases
+    ]
+    value = {"name": pipeline.name, "version": pipeline.version, "phases": phases}
+    return msgspec.json.Encoder(order="deterministic").encode(value).decode()
+
+
+def _run_key(request: Request, plan: str) -> str:
+    asked = [plan, *(str(root.resolve()) for root in request.roots), "", str(request.out.resolve())]
+    return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+async def _conduct(batch: Batch, house: House, watcher: Watcher, stop: asyncio.Event) -> Batch:
+    last_shown = -OBSERVE_EVERY_SECONDS
+
+    async def observe(now_at: Batch) -> None:
+        nonlocal last_shown
+        moment = house.clock.monotonic()
+        if now_at.ended or moment - last_shown >= OBSERVE_EVERY_SECONDS:
+            last_shown = moment
+            watcher.moved(now_at, await house.ledger.counts(now_at.no))
+
+    async with house.conducting() as conductor:
+        stopper = asyncio.create_task(_stop_when(stop, conductor))
+        try:
+            batch = await conductor.conduct(batch.id, observe)
+        finally:
+            stopper.cancel()
+            await conductor.wind_down(batch, GRACE_SECONDS)
+    return batch
+
+
+async def _stop_when(stop: asyncio.Event, conductor: Conductor) -> None:
+    await stop.wait()
+    conductor.stop()

@@ -1,0 +1,161 @@
+"""Looks through folders: which files there are, and what is passed over and why.
+
+Nothing is opened here. Links are never followed: they may loop, or lead out of what was offered.
+"""
+
+import os
+import stat
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from quire.model.errors import Reject
+
+SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
+MAX_NAME_BYTES = 255
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A file offered to a pipeline, by its logical path. With an `error_class` it is not taken in."""
+
+    path: str
+    source: Path
+    size: int = 0
+    stamp: str = ""
+    state: str = "found"  # found, skipped, failed
+    error_class: str = ""
+    reason: str = ""
+
+
+def stamp(status: os.stat_result) -> str:
+    """Changes when the file is written to or replaced."""
+    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
+
+
+def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator[Found]:
+    """All files below the roots, by logical path. `leave_out` are our own folders: not even mentioned.
+
+    One folder: paths are relative to it. Several roots: each has its name in front.
+    Raises Reject when a root does not exist.
+    """
+    ours = {_real(path) for path in leave_out}
+    for prefix, root in _named(roots):
+        status = _status(root)
+        if stat.S_ISDIR(status.st_mode):
+            yield from _walk(root, prefix, ours)
+        elif stat.S_ISREG(status.st_mode):
+            path = f"{prefix}{root.name}"
+            yield _checked(path, root, status)
+        else:
+            raise Reject(f"{root} is neither a folder nor a regular file", code="bad_path")
+
+
+def _named(roots: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    if len(roots) == 1:
+        yield "", roots[0]
+        return
+    used: set[str] = set()
+    for root in roots:
+        if not root.is_dir():
+            # Single files stand beside the folders, unless two have the same name.
+            folder = ""
+            if root.name.casefold() in used:
+                folder = f"{root.resolve().parent.name or 'root'}/"
+            used.add(root.name.casefold())
+            yield folder, root
+            continue
+        name = root.resolve().name or "root"
+        number, candidate = 1, name
+        while candidate.casefold() in used:
+            number += 1
+            candidate = f"{name}-{number}"
+        used.add(candidate.casefold())
+        yield f"{candidate}/", root
+
+
+def _walk(folder: Path, prefix: str, ours: Collection[Path]) -> Iterator[Found]:
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
+    except OSError as error:
+        yield _failed(
+            prefix or ".", folder, "unreadable_folder", f"the folder cannot be listed: {error.strerror}"
+        )
+        return
+    for entry in entries:
+        source = folder / entry.name
+        yield from _visit(entry, source, f"{prefix}{_text(entry.name)}", ours)
+
+
+def _visit(entry: "os.DirEntry[str]", source: Path, path: str, ours: Collection[Path]) -> Iterator[Found]:
+    if entry.is_symlink():
+        yield _skipped(
+            path, source, "symlink", "a symbolic link; links are not followed, give its target instead"
+        )
+    elif entry.is_dir(follow_symlinks=False):
+        if _real(source) in ours:
+            return
+        if entry.name.startswith("."):
+            yield _skipped(f"{path}/", source, "hidden", "a hidden folder")
+        else:
+            yield from _walk(source, f"{path}/", ours)
+    elif entry.name.casefold() in SYSTEM_FILES or entry.name.startswith("."):
+        yield _skipped(path, source, "hidden", "a hidden file or one of the operating system's own")
+    else:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            yield _failed(
+                path, source, "vanished", f"it disappeared while the folder was read ({error.strerror})"
+            )
+            return
+        yield _checked(path, source, status)
+
+
+def _checked(path: str, source: Path, status: os.stat_result) -> Found:
+    if not stat.S_ISREG(status.st_mode):
+        return _skipped(path, source, "not_a_file", "not a regular file (a pipe, socket or device)")
+    if (flaw := flaw_of(path)) is not None:
+        return _failed(path, source, "bad_name", flaw)
+    if status.st_size == 0:
+        return _failed(
+            path, source, "empty_file", "the file is empty (0 bytes); check how it was copied or scanned"
+        )
+    return Found(path=path, source=source, size=status.st_size, stamp=stamp(status))
+
+
+def flaw_of(path: str) -> str | None:
+    """Why a name cannot be carried through the house and back onto other systems; None when it can."""
+    for character in path:
+        if character == "\\" or unicodedata.category(character) in {"Cc", "Cs"} or character in _BIDI:
+            return f"its name contains {character!a}, which other systems misread; rename it"
+    return None
+
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _text(name: str) -> str:
+    """Names that are not UTF-8 are shown with their bytes spelled out."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _status(root: Path) -> os.stat_result:
+    try:
+        return root.stat()
+    except OSError as error:
+        raise Reject(f"{root}: {error.strerror}", code="bad_path") from error
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _skipped(path: str, source: Path, error_class: str, reason: str) -> Found:
+    return Found(path=path, source=source, state="skipped", error_class=error_class, reason=reason)
+
+
+def _failed(path: str, source: Path, error_class: str, reason: str) -> Found:
+    return Found(path=path, source=source, state="failed", error_class=error_class, reason=reason)

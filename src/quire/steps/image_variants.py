@@ -1,0 +1,98 @@
+"""Smaller copies of a picture for the web, and the `.ref.json` that stands for it from then on.
+
+Runs in a worker process; needs pyvips and Pillow installed. Reads the source file (JPEG, PNG or WebP),
+writes `thumb`, `medium` and `large` JPEGs, each only when the picture is larger than that, and the
+reference. The original is not changed. Deterministic: ids come from the content, so a repeated run gives
+the same bytes. Refuses with the codes of `tools.refusals`; a picture too small for any copy is decoded all
+the same, so that damage does not pass.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from quire.model.ids import named_ulid
+from quire.model.step import Made, StepInput, StepOutput
+from quire.steps import reading
+from quire.tools import refusals, vips
+from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
+from quire.tools.refusals import MEGAPIXEL, Limits, Unsupported
+
+VARIANTS = (
+    ("large", 2400),
+    ("medium", 1288),
+    ("thumb", 200),
+)  # longest side; largest first: each feeds the next
+QUALITY = 85
+_JPEG = "image/jpeg"
+
+
+class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    public_url: str = "http://localhost:8787"
+    max_pixels: int = 500 * MEGAPIXEL
+    cid_profile: str = DEFAULT_PROFILE
+
+
+def run(step_input: StepInput) -> StepOutput:
+    options = reading.options_of(step_input, Options)
+    source = step_input.source
+    kind = reading.content_type(source, "a JPEG, PNG or WebP picture")
+    if kind == "image/tiff":
+        raise refusals.unsupported("a TIFF: image_variants works on what tiff_to_jpeg makes of it")
+    limits = Limits(max_pixels=options.max_pixels)
+    width, height, variants = _variants(source, kind, step_input.folder, limits)
+    # A CID that came with the file is the one its owner knows it by; it may follow another profile.
+    cid = step_input.file.cid or file_cid(source, options.cid_profile)
+    asset_id = named_ulid(cid)
+    reference = {
+        "url": f"{options.public_url.rstrip('/')}/asset/{asset_id}",
+        "ipfs_cid": cid,
+        "type": kind,
+        "size": source.stat().st_size,
+        "filename": step_input.file.name,
+    }
+    made = (*variants, _reference(step_input.folder / "ref.json", reference, options.cid_profile))
+    facts = {"width": width, "height": height, "asset_id": asset_id, "cid": cid, "content_type": kind}
+    return StepOutput(made=made, facts=facts)
+
+
+def _variants(source: Path, kind: str, folder: Path, limits: Limits) -> tuple[int, int, list[Made]]:
+    """The upright size of the original, and its copies. Only the largest copy is made from the file."""
+    try:
+        known = vips.header(source, kind)
+        refusals.check_pixels([(known.width, known.height)], limits)
+        width, height, picture = known.width, known.height, None
+        wanted = _wanted(width, height)
+        if wanted:
+            picture = vips.thumbnail(source, known, wanted[0][1])
+        else:
+            vips.verify(source, kind)
+    except Unsupported as first:
+        picture = reading.second_opinion(source, kind, 0, limits, first)
+        width, height = picture.width, picture.height
+        wanted = _wanted(width, height)
+    made = []
+    for role, side in wanted:
+        picture = vips.smaller(picture, side)
+        target = folder / f"{role}.jpg"
+        vips.save_jpeg(picture, target, QUALITY)
+        made.append(_made(role, target, picture))
+    return width, height, made
+
+
+def _wanted(width: int, height: int) -> list[tuple[str, int]]:
+    return [(role, side) for role, side in VARIANTS if max(width, height) > side]
+
+
+def _made(role: str, target: Path, picture: Any) -> Made:
+    facts = {"width": picture.width, "height": picture.height}
+    return Made(role=role, path=target, content_type=_JPEG, facts=facts)
+
+
+def _reference(target: Path, reference: dict[str, object], cid_profile: str) -> Made:
+    # Two spaces and no newline at the end: the size that readers compute from the data equals the stored one.
+    target.write_bytes(json.dumps(reference, indent=2, ensure_ascii=False).encode())
+    facts = {"cid": file_cid(target, cid_profile)}
+    return Made(role="ref", path=target, content_type="application/json", facts=facts)

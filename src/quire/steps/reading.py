@@ -1,0 +1,82 @@
+"""What the image steps share: look at the bytes, refuse what is no picture, ask the second decoder after
+the first.
+
+Runs in a worker process. Reads the source file only; needs pyvips and Pillow installed. The decoders' order
+is the rule of this module: Pillow is asked only when libvips does not know the kind, never when it found
+damage.
+"""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from quire.model.errors import Misconfigured
+from quire.model.step import StepInput
+from quire.tools import pillow, refusals, sniff, tiff, vips
+from quire.tools.refusals import Limits, Unsupported
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+
+_READABLE = frozenset({"image/jpeg", "image/png", "image/webp", "image/tiff"})
+
+
+def options_of(step_input: StepInput, kind: type[Options]) -> Options:
+    """The step's options, checked: a misspelt one stops the work instead of being ignored."""
+    try:
+        return msgspec.convert(step_input.options, kind)
+    except msgspec.ValidationError as error:
+        known = ", ".join(kind.__struct_fields__)
+        raise Misconfigured(
+            f"wrong step option: {error}. The options are {known}.", code="wrong_option"
+        ) from error
+
+
+def content_type(source: Path, wanted: str) -> str:
+    """What the file is by its own bytes. `wanted` ("a TIFF") is what a refusal says it should have been."""
+    with source.open("rb") as stream:
+        head = stream.read(sniff.HEAD_BYTES)
+    if not head:
+        raise refusals.empty_file()
+    found = sniff.signature(head)
+    looks = sniff.looks_like(head)
+    if found is None or not found.startswith("image/"):
+        raise refusals.not_an_image(wanted, looks)
+    if found not in _READABLE:
+        raise refusals.unsupported(f"not {wanted}: it is {looks}")
+    return found
+
+
+def pages(source: Path, kind: str, limits: Limits, *, all_pages: bool) -> list[tiff.Page | None]:
+    """The pages to convert, within the limits and complete; None is the only picture of another format."""
+    if kind != "image/tiff":
+        known = vips.header(source, kind)
+        refusals.check_pixels([(known.width, known.height)], limits)
+        return [None]
+    found = tiff.pages(source)
+    chosen = found if all_pages else found[:1]
+    refusals.check_pixels([(page.width, page.height) for page in chosen], limits)
+    tiff.check_complete(source, chosen)
+    return [*chosen]
+
+
+def page_to_jpeg(
+    source: Path, kind: str, page: tiff.Page | None, target: Path, *, quality: int, limits: Limits
+) -> tuple[int, int]:
+    """Write one page as a JPEG; gives its width and height, upright."""
+    try:
+        picture = vips.decode(source, kind, page)
+        refusals.check_jpeg_sides(picture.width, picture.height)
+        vips.save_jpeg(picture, target, quality)
+    except Unsupported as first:
+        picture = second_opinion(source, kind, page.index if page else 0, limits, first)
+        vips.save_jpeg(picture, target, quality)
+    return picture.width, picture.height
+
+
+def second_opinion(source: Path, kind: str, index: int, limits: Limits, first: Unsupported) -> Any:
+    """The picture as Pillow reads it. When it does not know the kind either, both reasons are told."""
+    try:
+        return vips.from_pixels(*pillow.decode(source, kind, index, limits))
+    except Unsupported as second:
+        raise Unsupported(f"{first} The second decoder: {second}") from second

@@ -1,0 +1,29 @@
+"""All steps by name. Cheap to import: a step's module, and the libraries behind it, load when it first
+runs.
+
+The version is part of the cache key. Raise it whenever the same input would give other output, and with it
+the products of every earlier run are made anew.
+"""
+
+from quire.model.step import Step, StepInput, StepOutput
+
+
+def _tiff_to_jpeg(step_input: StepInput) -> StepOutput:
+    from quire.steps import tiff_to_jpeg
+
+    return tiff_to_jpeg.run(step_input)
+
+
+def _image_variants(step_input: StepInput) -> StepOutput:
+    from quire.steps import image_variants
+
+    return image_variants.run(step_input)
+
+
+STEPS: dict[str, Step] = {
+    step.name: step
+    for step in (
+        Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg),
+        Step(name="image_variants", version=1, run=_image_variants, reads=("name", "cid")),
+    )
+}

@@ -1,0 +1,48 @@
+"""Every page of a TIFF as a JPEG.
+
+Runs in a worker process; needs pyvips and Pillow installed. Reads the source file, writes one JPEG per page
+into the scratch folder, in page order: upright, sRGB or grey, without metadata. Overviews of a pyramid and
+masks are not pages. A picture of another kind under a TIFF's name (a JPEG called scan.tif) is converted all
+the same. Deterministic: the same bytes and options give the same JPEGs. Refuses with the codes of
+`tools.refusals`.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from quire.model.step import Made, StepInput, StepOutput
+from quire.steps import reading
+from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
+from quire.tools.refusals import MEGAPIXEL, Limits
+
+
+class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    all_pages: bool = True
+    quality: Annotated[int, Meta(ge=1, le=100)] = 95
+    max_pixels: int = 500 * MEGAPIXEL
+    max_total_pixels: int = 10_000 * MEGAPIXEL
+    cid_profile: str = DEFAULT_PROFILE
+
+
+def run(step_input: StepInput) -> StepOutput:
+    options = reading.options_of(step_input, Options)
+    limits = Limits(max_pixels=options.max_pixels, max_total_pixels=options.max_total_pixels)
+    source = step_input.source
+    kind = reading.content_type(source, "a TIFF")
+    pages = reading.pages(source, kind, limits, all_pages=options.all_pages)
+    made = []
+    for number, page in enumerate(pages, 1):
+        target = step_input.folder / f"page-{number:05d}.jpg"
+        width, height = reading.page_to_jpeg(
+            source, kind, page, target, quality=options.quality, limits=limits
+        )
+        facts = {
+            "page": number,
+            "pages": len(pages),
+            "width": width,
+            "height": height,
+            "cid": file_cid(target, options.cid_profile),
+        }
+        made.append(Made(role="jpeg", path=target, content_type="image/jpeg", facts=facts))
+    return StepOutput(made=tuple(made), facts={"pages": len(pages), "cid_profile": options.cid_profile})

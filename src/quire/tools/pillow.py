@@ -1,0 +1,139 @@
+"""Pillow: the second decoder, asked only about pictures whose kind libvips does not know.
+
+It reads old-style JPEG, tiled planar and 8-bit LAB TIFFs. It must not be a way round a refusal: damaged
+bytes are refused here too (`LOAD_TRUNCATED_IMAGES` stays off, warnings about missing data are errors), the
+same pixel limit holds, and only the four wanted formats are tried. Gives plain upright pixels; encodes
+nothing, knows no batches.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from quire.model.errors import QuireError
+from quire.tools import refusals
+from quire.tools.probing import Probe
+from quire.tools.refusals import Limits
+
+_FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/tiff": "TIFF"}
+_BITS_PER_SAMPLE = 258
+
+_MISSING_DATA = re.compile(r"truncat|larger than file|expecting to read|unexpected end", re.IGNORECASE)
+_OUT_OF_MEMORY = re.compile(r"out of memory|decoder error -9", re.IGNORECASE)
+
+
+class Pixels(NamedTuple):
+    """Rows from the top, 8 bits a sample: one band is grey, three are sRGB."""
+
+    data: bytes
+    width: int
+    height: int
+    bands: int
+
+
+def probe() -> Probe:
+    try:
+        import PIL
+    except ImportError:
+        return Probe(name="Pillow", version=None, advice="pip install pillow")
+    return Probe(name="Pillow", version=PIL.__version__)
+
+
+def decode(path: Path, content_type: str, page_index: int, limits: Limits) -> Pixels:
+    """One page, upright and plain. Raises `Unsupported` when Pillow does not know the kind either."""
+    from PIL import Image, ImageOps
+
+    with _translated(limits), Image.open(path, formats=[_FORMATS[content_type]]) as opened:
+        opened.seek(page_index)
+        refusals.check_pixels([opened.size], limits)
+        opened.load()  # turns a TIFF by its tag and forgets the tag; other formats are turned below
+        plain = _plain(ImageOps.exif_transpose(opened))
+    return Pixels(plain.tobytes(), plain.width, plain.height, len(plain.getbands()))
+
+
+def _plain(picture: Any) -> Any:
+    """Mode L or RGB, on white where it was transparent."""
+    from PIL import Image
+
+    if picture.mode in {"1", "L"}:
+        return picture.convert("L")
+    if picture.mode.startswith("I"):
+        return _eight_bit_grey(picture)
+    if picture.mode == "F":
+        raise refusals.unsupported("Pillow cannot tell which number of a floating-point picture is white")
+    if picture.has_transparency_data:
+        coloured = picture.convert("RGBA")
+        white = Image.new("RGBA", coloured.size, "white")
+        return Image.alpha_composite(white, coloured).convert("RGB")
+    if picture.mode == "P":
+        return picture.convert("RGB")
+    return _srgb(picture)
+
+
+def _eight_bit_grey(picture: Any) -> Any:
+    """By shifting: `convert("L")` clips, and shows every 16-bit page as white."""
+    tags = getattr(picture, "tag_v2", {})
+    bits = (tags.get(_BITS_PER_SAMPLE) or (16,))[0]
+    return picture.convert("I").point(lambda sample: sample * (1 / (1 << (bits - 8)))).convert("L")
+
+
+def _srgb(picture: Any) -> Any:
+    """Through the embedded profile; a LAB picture is its own profile."""
+    from PIL import ImageCms
+
+    srgb = ImageCms.createProfile("sRGB")
+    profile = picture.info.get("icc_profile")
+    try:
+        if picture.mode == "LAB":
+            return ImageCms.profileToProfile(picture, ImageCms.createProfile("LAB"), srgb, outputMode="RGB")
+        if profile:
+            return ImageCms.profileToProfile(picture, BytesIO(profile), srgb, outputMode="RGB")
+    except ImageCms.PyCMSError:
+        # A profile that is broken or for another kind of picture: its colours are a guess either way.
+        pass
+    return picture.convert("RGB")
+
+
+@contextmanager
+def _translated(limits: Limits) -> Iterator[None]:
+    from PIL import Image, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = limits.max_pixels
+    try:
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            yield
+        for warning in heard:
+            if _MISSING_DATA.search(str(warning.message)):
+                raise refusals.truncated(str(warning.message))
+    except (QuireError, MemoryError):
+        raise
+    except UnidentifiedImageError as error:
+        raise refusals.unsupported("Pillow does not know this kind of picture") from error
+    except Image.DecompressionBombError as error:
+        raise refusals.too_many_pixels(str(error)) from error
+    # Damaged bytes surface as any of these, out of parsers that trust what they read.
+    except (
+        OSError,
+        EOFError,
+        SyntaxError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        OverflowError,
+    ) as error:
+        raise _meaning(error) from error
+
+
+def _meaning(error: Exception) -> Exception:
+    text = str(error) or type(error).__name__
+    if _OUT_OF_MEMORY.search(text):
+        return MemoryError(text)
+    if isinstance(error, OSError) and error.errno is not None:
+        return error  # the disk's complaint, not the picture's
+    return refusals.truncated(text) if _MISSING_DATA.search(text) else refusals.corrupt(text)

@@ -1,0 +1,144 @@
+"""The directories of a TIFF, read without a decoder: which of them are pages, how large, and are they all
+there.
+
+libvips and Pillow count overviews as pages and call a cut-off file "unknown"; libvips shows missing WebP
+tiles as black, Pillow missing old-style JPEG data as grey. This reader settles all of that with a few small
+reads, before a pixel is touched. It knows tags and offsets only, and checks every number from the file
+against the file's size.
+"""
+
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from quire.tools import refusals
+
+_MOST_DIRECTORIES = 65_535
+_MOST_ENTRIES = 4_096  # of one directory; real ones have dozens
+
+_NEW_SUBFILE_TYPE, _SUBFILE_TYPE = 254, 255
+_WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES = 256, 257, 258, 338
+_STRIPS, _TILES, _OLD_JPEG = (273, 279), (324, 325), (513, 514)  # tags of offsets and of byte counts
+_EXTENTS = (_STRIPS, _TILES, _OLD_JPEG)
+_SCALARS = {_NEW_SUBFILE_TYPE, _SUBFILE_TYPE, _WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES}
+_WANTED = _SCALARS.union(*_EXTENTS)
+
+_TYPES = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}  # the integer types; no wanted tag has another
+_OVERVIEW_OR_MASK = 0b101  # of NewSubfileType: bit 0 reduced size, bit 2 transparency mask
+
+_Tags = dict[int, Sequence[int]]
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """One picture of a TIFF. `index` is its place among all directories, as decoders count them."""
+
+    index: int
+    width: int
+    height: int
+    bits: int
+    extra_sample: int | None  # 0 unspecified data, 1 premultiplied alpha, 2 alpha; None: not said
+    auxiliary: bool  # an overview or a mask of another picture
+    pixels_end: int  # where the last strip or tile ends; 0 when the file does not say
+
+
+def pages(path: Path) -> list[Page]:
+    """The pages in order, without overviews and masks. Refuses directories that are cut off or circular."""
+    with path.open("rb") as stream:
+        found = list(_Reader(stream, path.stat().st_size).directories())
+    # Camera files may carry only a preview at the top level: better the largest of those than nothing.
+    return [page for page in found if not page.auxiliary] or [max(found, key=lambda page: page.width)]
+
+
+def check_complete(path: Path, chosen: Sequence[Page]) -> None:
+    """Refuse a file that ends before its pixels do."""
+    size = path.stat().st_size
+    for number, page in enumerate(chosen, 1):
+        if page.pixels_end > size:
+            where = f"the pixels of page {number} go up to byte {page.pixels_end}, the file ends at {size}"
+            raise refusals.truncated(where)
+
+
+def _page(index: int, tags: _Tags) -> Page:
+    first = {tag: values[0] for tag, values in tags.items() if values}
+    if not (first.get(_WIDTH) and first.get(_HEIGHT)):
+        raise refusals.corrupt(f"directory {index + 1} gives no width or height")
+    overview_or_mask = bool(first.get(_NEW_SUBFILE_TYPE, 0) & _OVERVIEW_OR_MASK)
+    return Page(
+        index=index,
+        width=first[_WIDTH],
+        height=first[_HEIGHT],
+        bits=first.get(_BITS, 1),
+        extra_sample=first.get(_EXTRA_SAMPLES),
+        auxiliary=overview_or_mask or first.get(_SUBFILE_TYPE) == 2,
+        pixels_end=max(_end(tags, *extent) for extent in _EXTENTS),
+    )
+
+
+def _end(tags: _Tags, offsets: int, counts: int) -> int:
+    extents = zip(tags.get(offsets, ()), tags.get(counts, ()), strict=False)
+    return max((offset + count for offset, count in extents), default=0)
+
+
+class _Reader:
+    """Reads numbers at offsets, in the file's byte order and offset width."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream, self._size = stream, size
+        head = self._read(0, 8, "the header")
+        self._order = "little" if head[:2] == b"II" else "big"
+        self._big = head[2:4] in {b"+\0", b"\0+"}  # BigTIFF: all counts and offsets have 8 bytes
+        self._word = 8 if self._big else 4
+
+    def directories(self) -> Iterator[Page]:
+        """The main chain. Sub-directories (overviews, EXIF) hang aside and are not visited."""
+        offset = self._number(self._read(self._word, self._word, "the header"))
+        seen: set[int] = set()
+        while offset:
+            if offset in seen:
+                raise refusals.corrupt(f"directory {len(seen)} leads back to an earlier one")
+            if len(seen) == _MOST_DIRECTORIES:
+                raise refusals.corrupt(f"it claims more than {_MOST_DIRECTORIES} directories")
+            seen.add(offset)
+            tags, offset = self._directory(offset, f"directory {len(seen)}")
+            yield _page(len(seen) - 1, tags)
+        if not seen:
+            raise refusals.corrupt("there is no directory in it")
+
+    def _directory(self, offset: int, what: str) -> tuple[_Tags, int]:
+        count_bytes, entry_bytes = (8, 20) if self._big else (2, 12)
+        entries = self._number(self._read(offset, count_bytes, what))
+        if not 0 < entries <= _MOST_ENTRIES:
+            raise refusals.corrupt(f"{what} claims {entries} entries")
+        raw = self._read(offset + count_bytes, entries * entry_bytes + self._word, what)
+        tags: _Tags = {}
+        for at in range(0, entries * entry_bytes, entry_bytes):
+            tag, kind = self._number(raw[at : at + 2]), self._number(raw[at + 2 : at + 4])
+            if tag in _WANTED and kind in _TYPES:
+                tags[tag] = self._values(raw[at + 4 : at + entry_bytes], _TYPES[kind], f"tag {tag} of {what}")
+        return tags, self._number(raw[-self._word :])
+
+    def _values(self, count_and_value: bytes, letter: str, what: str) -> Sequence[int]:
+        count, value = self._number(count_and_value[: self._word]), count_and_value[self._word :]
+        values = array(letter)
+        length = count * values.itemsize
+        values.frombytes(
+            value[:length] if length <= self._word else self._read(self._number(value), length, what)
+        )
+        if self._order != sys.byteorder:
+            values.byteswap()
+        return values
+
+    def _number(self, raw: bytes) -> int:
+        return int.from_bytes(raw, "little" if self._order == "little" else "big")
+
+    def _read(self, offset: int, length: int, what: str) -> bytes:
+        if offset + length > self._size:
+            raise refusals.truncated(
+                f"{what} goes up to byte {offset + length}, the file ends at {self._size}"
+            )
+        self._stream.seek(offset)
+        return self._stream.read(length)

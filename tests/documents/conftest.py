@@ -1,0 +1,104 @@
+"""What the document tests share: the corpus, running a step as a worker would, and writing odd TIFFs."""
+
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image, ImageStat
+
+from quire.model.files import File
+from quire.model.step import StepInput, StepOutput
+from quire.steps.registry import STEPS
+
+CORPUS = Path(__file__).parent / "corpus"
+
+RunStep = Callable[..., StepOutput]
+
+
+@pytest.fixture
+def corpus() -> Path:
+    return CORPUS
+
+
+@pytest.fixture
+def run_step(tmp_path_factory: pytest.TempPathFactory) -> RunStep:
+    """Runs a step on a file in a fresh scratch folder, as a worker does."""
+
+    def run(step: str, source: Path, *, cid: str | None = None, name: str = "", **options: Any) -> StepOutput:
+        name = name or source.name
+        size = source.stat().st_size
+        file = File(key=name, path=name, name=name, size=size, content_type="application/octet-stream", cid=cid)
+        folder = tmp_path_factory.mktemp("scratch")
+        return STEPS[step].run(StepInput(file=file, source=source, folder=folder, options=options))
+
+    return run
+
+
+@pytest.fixture
+def mean() -> Callable[[Path], tuple[float, ...]]:
+    """The mean of each band, read with a library that did not write the file."""
+
+    def measure(path: Path) -> tuple[float, ...]:
+        with Image.open(path) as picture:
+            return tuple(ImageStat.Stat(picture).mean)
+
+    return measure
+
+
+@pytest.fixture
+def difference() -> Callable[[Path, Path], float]:
+    """The mean difference of two pictures over all samples, in levels of 255."""
+
+    def measure(one: Path, other: Path) -> float:
+        from PIL import ImageChops
+
+        with Image.open(one) as first, Image.open(other) as second:
+            assert first.size == second.size
+            bands = ImageStat.Stat(ImageChops.difference(first.convert("RGB"), second.convert("RGB"))).mean
+        return sum(bands) / len(bands)
+
+    return measure
+
+
+Tags = dict[int, int | Sequence[int]]
+
+
+@pytest.fixture
+def write_tiff() -> Callable[..., Path]:
+    """Writes little-endian TIFFs of any tags: each page is its tags and its strips or tiles of bytes."""
+
+    def write(path: Path, *pages: tuple[Tags, Sequence[bytes]]) -> Path:
+        out = bytearray(b"II*\0\0\0\0\0")
+        link = 4
+        for tags, chunks in pages:
+            offsets = []
+            for chunk in chunks:
+                offsets.append(len(out))
+                out += chunk
+            counts = [len(chunk) for chunk in chunks]
+            tiled = 322 in tags
+            full = {**tags, (324 if tiled else 273): offsets, (325 if tiled else 279): counts}
+            entries = []
+            for tag, value in sorted(full.items()):
+                values = [value] if isinstance(value, int) else list(value)
+                where = values[0]
+                if len(values) > 1:
+                    where = len(out)
+                    out += struct.pack(f"<{len(values)}I", *values)
+                entries.append(struct.pack("<HHII", tag, 4, len(values), where))
+            out[link : link + 4] = struct.pack("<I", len(out))
+            out += struct.pack("<H", len(entries)) + b"".join(entries)
+            link = len(out)
+            out += b"\0\0\0\0"
+        path.write_bytes(out)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def rgb_tags() -> Tags:
+    """An uncompressed RGB page of 16 x 8 pixels."""
+    return {256: 16, 257: 8, 258: (8, 8, 8), 259: 1, 262: 2, 277: 3, 278: 8, 284: 1}

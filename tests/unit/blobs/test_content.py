@@ -1,0 +1,106 @@
+"""Bytes named by their digest: one copy, the right one, or an error."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from quire.blobs import content, keys
+from quire.blobs.local import LocalBlobs
+from quire.model.errors import Missing, Reject, Retry
+
+SMALL = b"a leaf"
+LARGE = bytes(range(256)) * (10 << 12)  # 10 MiB: not held in memory
+
+
+class Counting(LocalBlobs):
+    puts = 0
+
+    async def put(self, *args, **kwargs):
+        self.puts += 1
+        return await super().put(*args, **kwargs)
+
+
+@pytest.fixture
+def blobs(tmp_path):
+    return Counting(tmp_path / "blobs")
+
+
+async def pieces(body, size=300_000):
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
+@pytest.mark.parametrize("body", [b"", SMALL, LARGE], ids=["empty", "small", "large"])
+async def test_three_ways_in_give_one_blob(blobs, tmp_path, body):
+    (tmp_path / "file").write_bytes(body)
+    digest = hashlib.sha256(body).hexdigest()
+    expected = content.Content(digest, len(body), keys.content(digest))
+    assert await content.put_stream(blobs, pieces(body), folder=tmp_path) == expected
+    assert await content.put_file(blobs, tmp_path / "file") == expected
+    assert await content.put_bytes(blobs, body) == expected
+    assert blobs.puts == 1
+    assert [stored.key async for stored in blobs.list()] == [expected.key]
+    assert await content.get(blobs, digest) == body
+    assert b"".join([piece async for piece in content.stream(blobs, digest)]) == body
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["blobs", "file"]
+
+
+@pytest.mark.parametrize("body", [SMALL, LARGE], ids=["small", "large"])
+async def test_damaged_bytes_are_not_handed_out(blobs, body):
+    stored = await content.put_bytes(blobs, body)
+    await blobs.put(stored.key, body[:-1] + b"?")
+    with pytest.raises(Reject) as refused:
+        await content.get(blobs, stored.digest)
+    assert refused.value.code == "corrupt"
+    with pytest.raises(Reject):
+        await content.verify(blobs, stored.digest)
+
+
+async def test_a_blob_of_the_wrong_size_is_written_again(blobs):
+    stored = await content.put_bytes(blobs, SMALL)
+    await blobs.put(stored.key, b"")
+    await content.put_bytes(blobs, SMALL)
+    await content.verify(blobs, stored.digest)
+
+
+async def test_a_file_that_changes_while_it_is_stored_is_not_stored(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(LARGE)
+
+    class Meddling(LocalBlobs):
+        async def head(self, key):  # asked between the two readings
+            path.write_bytes(LARGE[:-1] + b"?")
+            return await super().head(key)
+
+    blobs = Meddling(tmp_path / "blobs")
+    with pytest.raises(Retry) as told:
+        await content.put_file(blobs, path)
+    assert told.value.code == "source_changed"
+    assert [stored.key async for stored in blobs.list()] == []
+
+
+async def test_what_is_not_there_is_missing(blobs, tmp_path):
+    with pytest.raises(Missing):
+        await content.put_file(blobs, tmp_path / "nothing")
+    with pytest.raises(Missing):
+        await content.get(blobs, "0" * 64)
+    with pytest.raises(Reject):
+        await content.get(blobs, "../" * 10)
+
+
+async def test_a_full_disk_while_waiting_is_told(blobs, tmp_path, monkeypatch):
+    real = Path.open
+
+    def full(self, *args, **kwargs):
+        file = real(self, *args, **kwargs)
+        if self.name != "content":
+            return file
+        file.close()
+        return real(Path("/dev/full"), "wb")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(Retry) as told:
+        await content.put_stream(blobs, pieces(LARGE), folder=tmp_path)
+    assert told.value.code == "storage_full"
+    assert blobs.puts == 0
