@@ -84,15 +84,15 @@ class Preprocess(Struct, frozen=True, kw_only=True):
 class Retries(Struct, frozen=True, kw_only=True):
     first_delay_seconds: Annotated[float, _about("wait before the second attempt", ge=0, le=86_400)] = 1.0
     longest_delay_seconds: Annotated[float, _about("the wait doubles up to this", ge=0, le=86_400)] = 30.0
-    max_interruptions: Annotated[int, _about("restarts of quire that one file survives", ge=1, le=10**6)] = (
-        100
-    )
+    max_interruptions: Annotated[int, _about("stops of quire that a file survives", ge=1, le=10**6)] = 100
+
+
+def _home() -> Path:
+    return platformdirs.user_data_path("quire")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    home: Annotated[Path, _about("folder of the database and of local blobs")] = field(
-        default_factory=lambda: platformdirs.user_data_path("quire")
-    )
+    home: Annotated[Path, _about("folder of the database and of local blobs")] = field(default_factory=_home)
     workers: Annotated[int, _about("worker processes; 0 is one per usable core", ge=0, le=1024)] = 0
     store: Annotated[Literal["local", "s3"], _about("where the bytes live")] = "local"
     s3: S3 = S3()
@@ -122,9 +122,8 @@ class Key(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        if get_origin(self.kind) is Literal:
-            return " or ".join(f'"{choice}"' for choice in get_args(self.kind))
-        return _WANTED.get(self.kind, "text")
+        choices = " or ".join(f'"{choice}"' for choice in get_args(self.kind))
+        return choices or _WANTED.get(self.kind, "text")
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -173,7 +172,7 @@ def _keys(table: type[Struct], prefix: str = "") -> Iterator[Key]:
 
 KEYS = tuple(_keys(Settings))
 _BY_NAME = {key.name: key for key in KEYS}
-_BY_VARIABLE = {key.variable: key for key in KEYS}
+_BY_VARIABLE = {key.variable: key.name for key in KEYS}
 _TABLES: dict[str, Any] = {one.name: one.type for one in fields(Settings) if isinstance(one.type, type)}
 
 
@@ -242,35 +241,22 @@ class _Reading:
         path = self.folder / (asked or FILE_NAME)
         source = _plain(str(asked or FILE_NAME))
         try:
-            content = path.read_bytes()
-        except (OSError, ValueError) as error:
+            for name, value in _entries(path).items():
+                self._entry(name, value, source, path.parent)
+        except (OSError, ValueError, RecursionError) as error:
             if isinstance(error, FileNotFoundError) and not asked:
                 return None
-            why = getattr(error, "strerror", None) or "no such path can exist"
-            self._spoilt(f"the file {source} cannot be read: {why}; check its path and its permissions")
-            return path
-        try:
-            # utf-8-sig: some editors put a byte order mark in front, which TOML forbids.
-            entries = tomllib.loads(content.decode("utf-8-sig"))
-        except (ValueError, RecursionError) as error:
-            why = "it is not UTF-8" if isinstance(error, UnicodeError) else str(error)
-            self._spoilt(f"the file {source} is not valid TOML: {why}; correct it there")
-            return path
-        for name, value in entries.items():
-            self._entry(name, value, source, path.parent)
+            why = error.strerror if isinstance(error, OSError) else error
+            self.problems.append(f"the file {source} cannot be read: {why}; correct the file or its path")
+            self.doubtful.update(_BY_NAME)  # nothing can be said about how values go together
         return path
 
-    def _spoilt(self, problem: str) -> None:
-        """Without the file nothing can be said about how values go together."""
-        self.problems.append(problem)
-        self.doubtful.update(_BY_NAME)
-
     def _entry(self, name: str, value: object, source: str, base: Path) -> None:
-        if name in _TABLES and not isinstance(value, dict):
-            self.problems.append(f"`{name}` in {source} must be a table: write [{name}] on a line of its own")
-        elif name in _TABLES and isinstance(value, dict):
+        if name in _TABLES and isinstance(value, dict):
             for inner, one in value.items():
                 self.take(f"{name}.{inner}", one, source, base)
+        elif name in _TABLES:
+            self.problems.append(f"`{name}` in {source} must be a table: write [{name}] on a line of its own")
         elif isinstance(value, dict) and name not in _BY_NAME:
             self._unknown("table", f"[{name}]", source, [f"[{table}]" for table in _TABLES])
         else:
@@ -278,13 +264,10 @@ class _Reading:
 
     def variables(self, environment: Mapping[str, str]) -> None:
         for variable, text in sorted(environment.items()):
-            if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE:
-                continue
-            key = _BY_VARIABLE.get(variable)
-            if key is None:
+            if variable in _BY_VARIABLE and text:
+                self.take(_BY_VARIABLE[variable], text, variable, self.folder, words=True)
+            elif variable.startswith(PREFIX) and variable not in {*_BY_VARIABLE, CONFIG_VARIABLE}:
                 self._unknown("variable", variable, "the environment", [*_BY_VARIABLE, CONFIG_VARIABLE])
-            elif text:
-                self.take(key.name, text, variable, self.folder, words=True)
 
     def take(self, name: str, value: object, source: str, base: Path, *, words: bool = False) -> None:
         """`words`: the value is text whatever it means, as variables and options are."""
@@ -321,12 +304,20 @@ class _Reading:
         return settings
 
 
+def _entries(path: Path) -> dict[str, object]:
+    try:
+        # utf-8-sig: some editors put a byte order mark in front, which TOML forbids.
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"it is not valid TOML ({error})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+
+
 def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
     kind = key.kind
-    if get_origin(kind) is Literal:
-        if value in get_args(kind):
-            return value
-        raise _WrongError(key.wanted)
+    if get_origin(kind) is Literal and value in get_args(kind):
+        return value
     meant = _meaning(kind, value) if words and isinstance(value, str) else value
     if kind is Path and isinstance(meant, str | Path):
         return _path(meant, base)
@@ -389,9 +380,7 @@ def _contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
             problem = f"{name} must be an http or https address without user name and password"
             yield (name,), f"{problem}, such as https://files.example.org"
     if settings.store == "s3" and s3.endpoint.lower().startswith("http:") and not s3.allow_http:
-        problem = (
-            "s3.endpoint has no TLS: documents could be read on their way; use https, or set s3.allow_http"
-        )
+        problem = "s3.endpoint has no TLS, so others could read along; use https, or set s3.allow_http"
         yield ("store", "s3.endpoint", "s3.allow_http"), problem
     try:
         keys.folder(s3.prefix)
@@ -403,15 +392,13 @@ def _contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
 
 
 def _is_address(text: str) -> bool:
-    if not text:
-        return True  # not set
+    """Or not set."""
     try:
         parts = urlsplit(text)
-        port = parts.port
+        named = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
     except ValueError:
         return False
-    named = bool(parts.hostname) and "@" not in parts.netloc and port != 0
-    return named and parts.scheme in {"http", "https"} and text.isprintable() and " " not in text
+    return not text or (named and parts.scheme in {"http", "https"} and text.isprintable())
 
 
 def _quoted(value: object) -> str:

@@ -29,7 +29,9 @@ def run_step(tmp_path_factory: pytest.TempPathFactory) -> RunStep:
     def run(step: str, source: Path, *, cid: str | None = None, name: str = "", **options: Any) -> StepOutput:
         name = name or source.name
         size = source.stat().st_size
-        file = File(key=name, path=name, name=name, size=size, content_type="application/octet-stream", cid=cid)
+        file = File(
+            key=name, path=name, name=name, size=size, content_type="application/octet-stream", cid=cid
+        )
         folder = tmp_path_factory.mktemp("scratch")
         return STEPS[step].run(StepInput(file=file, source=source, folder=folder, options=options))
 

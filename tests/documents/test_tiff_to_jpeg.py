@@ -150,7 +150,7 @@ def test_a_jpeg_under_a_tiff_name_is_converted(corpus, run_step):
     assert (made.facts["width"], made.facts["height"]) == (1800, 1200)
 
 
-@pytest.mark.parametrize("name", ["scan[page=1].tif", "scan[1]", "ſcän 1.tif"])
+@pytest.mark.parametrize("name", ["scan[page=1].tif", "scan[1]", "scän 1.tif"])
 def test_names_are_not_read_as_options(name, corpus, run_step, tmp_path):
     source = tmp_path / name
     source.write_bytes((corpus / "tiff" / "multipage.tiff").read_bytes())

@@ -141,7 +141,7 @@ async def probe(blobs: Blobs, ids: Ids) -> list[str]:
     if broken:
         raise Misconfigured(
             f"{blobs!r} breaks what Quire needs: {'; '.join(broken)}. Work would be lost or done twice. "
-            "Use a store with conditional writes and immediate reads (AWS S3, R2, SeaweedFS, a local folder), "
+            "Use a store with conditional writes and immediate reads (AWS S3, R2, SeaweedFS, a local folder) "
             "and look for a proxy or cache on the way that drops headers.",
             code="broken_store",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from quire.blobs.labels import NONCE
 from quire.blobs.port import Condition, IfAbsent
-from quire.blobs.s3_edge import status_of, translate, translated
+from quire.blobs.s3_edge import UNAVAILABLE, status_of, translate, translated
 from quire.model.errors import Misconfigured, Missing, Retry, Stale
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 _ATTEMPTS = 5
+_ATTEMPTS_UNANSWERED = 2  # each of them has been repeated by the client already, up to its timeout
 
 
 class ConditionalWriter:
@@ -45,7 +46,7 @@ class ConditionalWriter:
             if present is not None and present[1].get(NONCE) == mark:
                 return version_of(key, present[0])
             refused = isinstance(outcome, Stale) and not _holds(present, condition)
-            if refused or attempt == _ATTEMPTS:
+            if refused or attempt >= (_ATTEMPTS_UNANSWERED if outcome.code == UNAVAILABLE else _ATTEMPTS):
                 raise outcome
             # Nobody won yet, or nobody knows. Apart by chance, so that rivals get past each other.
             await asyncio.sleep(0.05 * 2**attempt * (0.5 + secrets.randbelow(1000) / 1000))

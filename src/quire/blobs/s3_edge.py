@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
 
+UNAVAILABLE = "storage_unavailable"  # the code of a Retry: no answer, or none that says anything
+
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _PASSING = frozenset({408, 409, 425, 429})
@@ -69,4 +71,4 @@ def _verdict(error: Exception, status: int | None, code: str) -> tuple[type[Quir
     for fits, kind, advice, word in table:
         if fits:
             return kind, advice, word
-    return Retry, "Is the endpoint right and the server up? It is tried again.", "storage_unavailable"
+    return Retry, "Is the endpoint right and the server up? It is tried again.", UNAVAILABLE

@@ -88,5 +88,3 @@ def _tell(ended: Ended, request: Request, *, json_output: bool) -> int:
     if batch is not None and batch.error is not None:
         return exits.COULD_NOT_RUN
     return exits.FINISHED_WITH_FAILURES if ended.summary.counts["failed"] else exits.DONE
-
-

@@ -33,7 +33,9 @@ def show_summary(ended: Ended, request: Request) -> None:
         + Text(f"{counts['failed']} failed", style="red" if counts["failed"] else "")
         + Text(f", {counts['skipped']} skipped; {counts['outputs']} results, {amount(counts['bytes_out'])}")
     )
-    cached = f"; {counts['from_cache']} of {counts['tasks']} tasks from the cache" if counts["from_cache"] else ""
+    cached = (
+        f"; {counts['from_cache']} of {counts['tasks']} tasks from the cache" if counts["from_cache"] else ""
+    )
     console.print(Text(f"{ended.seconds:.1f} s, {speed}{cached}"))
     if summary.failures:
         console.print(_failures(summary.failures))
@@ -43,7 +45,9 @@ def show_summary(ended: Ended, request: Request) -> None:
 
 
 def _failures(failures: list[tuple[str, str, str]]) -> Table:
-    table = Table(title="Failed", title_justify="left", title_style="bold red", box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        title="Failed", title_justify="left", title_style="bold red", box=None, padding=(0, 2, 0, 0)
+    )
     table.add_column("file", overflow="fold", ratio=2)
     table.add_column("class", no_wrap=True)
     table.add_column("reason", overflow="fold", ratio=3)

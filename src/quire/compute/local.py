@@ -23,7 +23,7 @@ LARGEST_CHUNK = 512
 # With tasks slower than this a second chunk in a worker's pipe only waits behind the first.
 SLOW_TASK_SECONDS = 0.5
 WATCH_SECONDS = 0.25
-MAX_FAILED_STARTS = 3
+MAX_FAILED_STARTS = 10
 
 
 class LocalCompute:
@@ -50,12 +50,18 @@ class LocalCompute:
         self._task_seconds: float | None = None
         self._failed_starts = 0
         self._broken: Misconfigured | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     async def start(self) -> None:
         """Hire all workers. Raises Misconfigured when none can be started."""
-        for hand in await asyncio.gather(*(self._hire() for _ in range(self._workers))):
-            self._mind(hand)
+        hired = await asyncio.gather(*(self._hire() for _ in range(self._workers)), return_exceptions=True)
+        for hand in hired:
+            if isinstance(hand, Hand):
+                self._mind(hand)
+        for failure in hired:
+            if isinstance(failure, BaseException):
+                await self.stop(0)
+                raise failure
         self._keep(asyncio.create_task(self._watch()))
 
     def worker_pids(self) -> list[int]:
@@ -81,7 +87,7 @@ class LocalCompute:
         return taken
 
     async def stop(self, grace_seconds: float) -> list[Order]:
-        self._stopping = True
+        self._stopping.set()
         for hand in self._hands:
             hand.stop()
         unstarted = [order for _, orders in self._backlog for order in orders]
@@ -137,7 +143,7 @@ class LocalCompute:
             self._signal.set()
         await self._bury(hand)
         self._signal.set()
-        if not self._stopping:
+        if not self._stopping.is_set():
             await self._replace()
 
     async def _bury(self, hand: Hand) -> None:
@@ -158,18 +164,27 @@ class LocalCompute:
             return failures.of_interruption()
         if hand.overdue:
             return failures.of_timeout(call)
-        if self._stopping:
+        if self._stopping.is_set():
             return failures.of_interruption()
         return failures.of_crash(call, ending, hand.last_words())
 
     async def _replace(self) -> None:
-        try:
-            self._mind(await self._hire())
+        """A new worker in place of a dead one; a few may die at birth before we call it broken."""
+        while not self._stopping.is_set() and self._broken is None:
+            try:
+                hand = await self._hire()
+            except Misconfigured as error:
+                self._failed_starts += 1
+                if self._failed_starts >= MAX_FAILED_STARTS:
+                    self._broken = error
+                continue
             self._failed_starts = 0
-        except Misconfigured as error:
-            self._failed_starts += 1
-            if self._failed_starts >= MAX_FAILED_STARTS or not self._hands:
-                self._broken = error
+            if self._stopping.is_set():
+                hand.kill()
+                await hand.ending()
+            else:
+                self._mind(hand)
+            break
         self._feed()
         self._signal.set()
 

@@ -2,18 +2,16 @@
 
 The rule must give the same answer whatever the order in which tasks settle, so it looks only at which files
 were there before, never at what other tasks have made. A wanted path is *free* when nothing exists that is
-that path or could itself turn into it. Whoever could make the same path stands in the other's way, so both
-step aside. Paths are compared case-folded: a list must unpack on any disk.
+that path or whose first page would like to have it: whoever sees such a rival steps aside. Paths are compared
+case-folded: a list must unpack on any disk.
 """
 
 import hashlib
-import re
 from collections.abc import Collection
 
 from quire.model.files import File, sibling, stem_and_extension
 
 _TIFF_EXTENSIONS = (".tif", ".tiff")
-_PAGE_ENDING = re.compile(r"(.+)-p\d{3,}", re.IGNORECASE | re.DOTALL)
 
 
 def jpeg_paths(file: File, pages: int, taken: Collection[str]) -> tuple[str, ...]:
@@ -53,13 +51,14 @@ def _page_names(base: str, pages: int) -> list[str]:
 
 
 def _rivals(names: Collection[str]) -> list[str]:
-    """Every name that is one of `names` already or may turn into one of them."""
+    """Every name that is one of `names`, or of a file whose first page may be called so.
+
+    Later pages need no entry: the file with the pages sees the other one and steps aside.
+    """
     found: list[str] = []
     for name in names:
         base = name.removesuffix(".jpg")
-        paged = _PAGE_ENDING.fullmatch(base)
-        sources = (base, paged[1]) if paged else (base,)
-        found += [name, *(source + ending for source in sources for ending in ("", *_TIFF_EXTENSIONS))]
+        found += [name, base, *(base + extension for extension in _TIFF_EXTENSIONS)]
     return found
 
 

@@ -34,11 +34,13 @@ _LOADERS = {
 }
 
 # libvips has one error class; what the caller must do is in the words. Damage is looked for before oddness: a
-# file that is both must not be given to a more lenient decoder.
+# file that is both must not be given to a more lenient decoder ("Uncompressed data (not supported) at line 9"
+# is a broken fax, and Pillow would show it). Only a missing codec cannot have seen any damage.
 _MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
+_NO_CODEC = re.compile(r"not configured", re.IGNORECASE)
 _TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)
-_CORRUPT = re.compile(r"corrupt|seek error|bad seek|bad data", re.IGNORECASE)
-_ANOTHER_MAY = re.compile(r"not configured|not supported|unsupported|bad labq|not a known", re.IGNORECASE)
+_CORRUPT = re.compile(r"corrupt|error|\bbad (?!labq)|(line|row|strip|tile) \d|marker", re.IGNORECASE)
+_OTHER_KIND = re.compile(r"not supported|unsupported|bad labq", re.IGNORECASE)
 
 
 class Header(Struct, frozen=True, kw_only=True):
@@ -164,8 +166,7 @@ def _meaning(text: str) -> Exception:
         return MemoryError(detail)
     if _MACHINE.search(text):
         return OSError(f"libvips could not read or write a file: {' '.join(text.split())}")
-    if _TRUNCATED.search(text):
-        return refusals.truncated(detail)
-    if not _CORRUPT.search(text) and _ANOTHER_MAY.search(text):
+    damaged = _TRUNCATED.search(text) or _CORRUPT.search(text)
+    if _NO_CODEC.search(text) or (_OTHER_KIND.search(text) and not damaged):
         return refusals.unsupported(f"libvips does not read this kind of picture ({detail})")
-    return refusals.corrupt(detail)
+    return refusals.truncated(detail) if _TRUNCATED.search(text) else refusals.corrupt(detail)

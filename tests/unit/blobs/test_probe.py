@@ -44,8 +44,6 @@ class CreatesOnSwapOfNothing(LocalBlobs):
 class LetsBothRacersWin(LocalBlobs):
     """Looks first and writes afterwards: right for one at a time, wrong for two."""
 
-    looked = 0
-
     async def put(self, key, data, *, condition=None, **labels):
         if condition == IfAbsent():
             found = [stored.key async for stored in self.list()]
@@ -57,7 +55,7 @@ class LetsBothRacersWin(LocalBlobs):
 
 
 class DropsMetadata(LocalBlobs):
-    async def put(self, key, data, *, metadata=None, **rest):
+    async def put(self, key, data, *, metadata=None, **rest):  # noqa: ARG002
         return await super().put(key, data, **rest)
 
 
@@ -73,7 +71,7 @@ class AnswersFromCache(LocalBlobs):
 
 
 class ListsLate(LocalBlobs):
-    async def list(self, prefix="", *, after=""):
+    async def list(self, prefix="", *, after=""):  # noqa: ARG002
         for stored in ():
             yield stored
 

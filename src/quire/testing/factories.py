@@ -1,0 +1,107 @@
+"""Valid values for a wanted situation; tests name only what they are about."""
+
+from typing import Any
+
+from quire.ledger.port import BatchDraft, Letter, ListedFile, SettledTask
+from quire.model.batch import Batch, Position, Stage, TaskState
+from quire.model.files import File, Product
+from quire.model.ids import BatchId
+from quire.model.pipeline import Change, Kept, Phase, Pipeline
+from quire.model.work import Outcome, Report, StepResult
+
+
+def file(path: str = "a/b.tif", **changes: Any) -> File:
+    known: dict[str, Any] = {
+        "key": f"cas/{path}",
+        "path": path,
+        "name": path.rpartition("/")[2],
+        "size": 10,
+        "content_type": "image/tiff",
+        "digest": "d" * 64,
+    }
+    return File(**(known | changes))
+
+
+def listed(no: int = 1, path: str = "a/b.tif", *, root: int | None = None, **changes: Any) -> ListedFile:
+    return ListedFile(no, root if root is not None else no, file(path, **changes))
+
+
+def product(role: str = "jpeg", **changes: Any) -> Product:
+    known: dict[str, Any] = {
+        "role": role,
+        "key": f"cas/{role}",
+        "size": 5,
+        "content_type": "image/jpeg",
+        "digest": "e" * 64,
+    }
+    return Product(**(known | changes))
+
+
+def settled(
+    task_no: int = 1,
+    state: TaskState = TaskState.DONE,
+    *,
+    of: ListedFile | None = None,
+    products: tuple[Product, ...] = (),
+    error_class: str = "",
+    error: str = "",
+) -> SettledTask:
+    result = StepResult(products=products)
+    return SettledTask(task_no, state, 1, of or listed(task_no), result, error_class, error)
+
+
+def batch(stage: Stage = Stage.WORKING, phase: int = 1, cursor: int = 0, **changes: Any) -> Batch:
+    known: dict[str, Any] = {
+        "no": 1,
+        "id": BatchId("01B"),
+        "pipeline": "plain",
+        "pipeline_version": 1,
+        "position": Position(stage, phase, cursor),
+        "status": "X",
+        "manifest_key": None,
+        "total_files": 0,
+        "last_file": 0,
+        "last_task": 0,
+        "created_at": 0.0,
+        "updated_at": 0.0,
+    }
+    return Batch(**(known | changes))
+
+
+def phase(name: str = "ONE", **changes: Any) -> Phase:
+    known: dict[str, Any] = {
+        "name": name,
+        "task_prefix": "t",
+        "step": "noop",
+        "step_version": 1,
+        "finds": lambda _file: True,
+        "becomes": lambda one, _result, _taken: Change(Kept(one.tags)),
+    }
+    return Phase(**(known | changes))
+
+
+def pipeline(*phases: Phase) -> Pipeline:
+    return Pipeline(name="plain", version=1, queue="plain", phases=phases or (phase(),))
+
+
+def draft(batch_id: str = "01B", **changes: Any) -> BatchDraft:
+    known: dict[str, Any] = {
+        "id": batch_id,
+        "run_key": None,
+        "pipeline": "plain",
+        "pipeline_version": 1,
+        "plan": "{}",
+        "now": 1.0,
+    }
+    return BatchDraft(**(known | changes))
+
+
+def letter(batch_id: str = "01B") -> Letter:
+    body = f'{{"batch_id": "{batch_id}", "manifest_r2_key": "m"}}'.encode()
+    return Letter(queue="plain", message_id=f"start-{batch_id}", body=body)
+
+
+def report(
+    task_no: int = 1, attempt: int = 1, outcome: Outcome = Outcome.DONE, *, batch_no: int = 1, **changes: Any
+) -> Report:
+    return Report(batch_no, task_no, attempt, outcome, 1.0, 0.1, "w", **changes)

@@ -1,0 +1,67 @@
+"""Runs a pipeline over files that exist in name only, in a real embedded house with real workers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from quire.assembly import open_house
+from quire.engine.conductor import Conductor
+from quire.ledger.port import InputRecord, Upload
+from quire.model.batch import Batch, PhaseCounts
+from quire.model.pipeline import Pipeline
+from quire.service.house import House
+from quire.service.submit import submit
+from quire.settings import Retries, Settings
+from quire.testing.factories import draft
+
+TEST_STEPS = ("quire.testing.steps",)
+FAST_RETRIES = Retries(first_delay_seconds=0.01, longest_delay_seconds=0.05)
+
+
+class Outcome:
+    def __init__(self, batch: Batch, records: list[InputRecord], counts: list[PhaseCounts]) -> None:
+        self.batch = batch
+        self.files = {record.path: record for record in records}
+        self.counts = counts
+
+
+async def _ignore(_: Batch) -> None:
+    return None
+
+
+async def submitted(house: House, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26) -> Batch:
+    """A finalized batch of files that have no bytes: for steps that need none."""
+    batch = await house.ledger.open_batch(draft(batch_id, pipeline=pipeline.name))
+    uploads = [
+        Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="text/plain")
+        for name in names
+    ]
+    await house.ledger.record_uploads(batch.no, uploads)
+    return await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
+
+
+async def run_names(
+    home: Path,
+    pipeline: Pipeline,
+    names: Sequence[str],
+    *,
+    workers: int = 2,
+    meanwhile: Callable[[Conductor, House], Awaitable[None]] | None = None,
+    observe: Callable[[Batch], Awaitable[None]] = _ignore,
+) -> Outcome:
+    settings = Settings(home=home, workers=workers, retry=FAST_RETRIES)
+    async with open_house(settings, pipelines={pipeline.name: pipeline}, step_modules=TEST_STEPS) as house:
+        batch = await submitted(house, pipeline, names)
+        async with house.conducting() as conductor:
+            beside = asyncio.create_task(meanwhile(conductor, house)) if meanwhile else None
+            batch = await conductor.conduct(batch.id, observe)
+            if beside is not None:
+                await beside
+        return await outcome_of(house, batch)
+
+
+async def outcome_of(house: House, batch: Batch) -> Outcome:
+    records: list[InputRecord] = []
+    while page := await house.ledger.inputs(batch.no, after=records[-1].path if records else "", limit=1000):
+        records += page
+    return Outcome(batch, records, await house.ledger.counts(batch.no))

@@ -1,0 +1,81 @@
+"""Steps that crash, hang or eat memory cost one attempt each, never the pool."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from quire.model.batch import FileOutcome
+from quire.model.errors import Misconfigured
+from quire.testing.factories import phase, pipeline
+from quire.testing.houses import run_names
+
+pytestmark = pytest.mark.slow
+
+MISBEHAVE = pipeline(
+    phase(step="misbehave", cached=False, timeout_seconds=1.0, memory_mb=400, max_attempts=2)
+)
+GOOD = [f"good{number:03}" for number in range(40)]
+
+
+async def test_one_bad_file_of_each_kind_costs_its_own_attempts_only(tmp_path):
+    bad = {
+        "crash.tif": ("crash", 2, "SIGSEGV"),
+        "exit.tif": ("crash", 2, "exit code 7"),
+        "hang.tif": ("timeout", 2, "1 s"),
+        "memory.tif": ("out_of_memory", 2, "400 MB"),
+        "reject.tif": ("never", 1, "never works"),
+        "transient.tif": ("busy", 2, "the line is busy"),
+        "bug.tif": ("step_error", 2, "KeyError"),
+    }
+    outcome = await run_names(tmp_path, MISBEHAVE, [*GOOD, *bad, "noise.tif"])
+    assert outcome.batch.status == "DONE"
+    for name, (error_class, attempts, words) in bad.items():
+        record = outcome.files[name]
+        assert (record.outcome, record.error_class) == (FileOutcome.FAILED, error_class), record
+        assert record.attempts == attempts
+        assert words in record.reason
+    for name in (*GOOD, "noise.tif"):
+        assert (outcome.files[name].outcome, outcome.files[name].attempts) == (FileOutcome.DONE, 1)
+    (counts,) = outcome.counts
+    assert (counts.done, counts.failed) == (len(GOOD) + 1, len(bad))
+
+
+async def test_a_task_that_kills_its_worker_once_succeeds_the_second_time(tmp_path):
+    (tmp_path / "markers").mkdir()
+    one = phase(step="misbehave", cached=False, options={"markers": str(tmp_path / "markers")})
+    outcome = await run_names(tmp_path / "home", pipeline(one), ["once.tif", *GOOD])
+    record = outcome.files["once.tif"]
+    assert (record.outcome, record.attempts) == (FileOutcome.DONE, 2)
+
+
+async def test_workers_killed_from_outside_are_replaced_and_nothing_is_lost(tmp_path):
+    names = [f"slow{number:03}" for number in range(24)]
+    killed = []
+
+    async def observe(_batch):
+        children = workers_of(os.getpid())
+        if len(killed) < 5 and children:
+            os.kill(children[0], signal.SIGKILL)
+            killed.append(children[0])
+
+    generous = pipeline(phase(step="misbehave", cached=False, max_attempts=10))
+    outcome = await run_names(tmp_path, generous, names, observe=observe)
+    assert len(killed) == 5
+    assert {record.outcome for record in outcome.files.values()} == {FileOutcome.DONE}
+    assert outcome.counts[0].done == len(names)
+
+
+async def test_a_worker_that_cannot_start_is_reported_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "quire.assembly.WORKER_COMMAND", (os.path.realpath("/bin/sh"), "-c", "echo broken >&2; exit 3")
+    )
+    with pytest.raises(Misconfigured, match="broken"):
+        await run_names(tmp_path, MISBEHAVE, GOOD)
+
+
+def workers_of(pid: int) -> list[int]:
+    """The child processes that run workers."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if b"worker_main" in Path(f"/proc/{child}/cmdline").read_bytes()]

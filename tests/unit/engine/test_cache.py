@@ -1,0 +1,32 @@
+"""Same step, version, options and bytes: same key. Anything else: another."""
+
+from quire.engine.cache import key, key_prefix
+from quire.testing.factories import file, phase
+
+
+def of(one_file=None, **changes):
+    one = phase(**changes)
+    return key(key_prefix(one), one, one_file or file())
+
+
+def test_the_same_work_has_the_same_key():
+    assert of(options={"a": 1, "b": 2}) == of(options={"b": 2, "a": 1})
+    assert of() == of(file("elsewhere/other.tif"))
+
+
+def test_other_work_has_another_key():
+    keys = [
+        of(),
+        of(step="other"),
+        of(step_version=2),
+        of(options={"q": 1}),
+        of(file(digest="f" * 64)),
+        of(cache_by=("name",)),
+        of(file("a/z.tif"), cache_by=("name",)),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_uncacheable_work_has_none():
+    assert of(cached=False) is None
+    assert of(file(digest="")) is None

@@ -1,0 +1,61 @@
+"""Retry arithmetic, as tables."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quire.engine.retry import RetryPolicy, Ruling, backoff, rule
+from quire.model.batch import TaskState
+from quire.model.work import Outcome
+
+POLICY = RetryPolicy(max_failures=3, max_interruptions=5, first_delay_seconds=2.0, longest_delay_seconds=30.0)
+OWN_FAULT = [Outcome.ERRED, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failures", "interruptions", "expected"),
+    [
+        (Outcome.DONE, 0, 0, Ruling(TaskState.DONE)),
+        (Outcome.DONE, 2, 4, Ruling(TaskState.DONE)),
+        (Outcome.REJECTED, 0, 0, Ruling(TaskState.FAILED, blame=True)),
+        (Outcome.INTERRUPTED, 0, 0, Ruling(TaskState.WAITING, due_at=100.0)),
+        (Outcome.INTERRUPTED, 2, 3, Ruling(TaskState.WAITING, due_at=100.0)),
+        (Outcome.INTERRUPTED, 0, 4, Ruling(TaskState.FAILED)),
+        *[(outcome, 0, 9, Ruling(TaskState.WAITING, due_at=102.0, blame=True)) for outcome in OWN_FAULT],
+        *[(outcome, 1, 0, Ruling(TaskState.WAITING, due_at=104.0, blame=True)) for outcome in OWN_FAULT],
+        *[(outcome, 2, 0, Ruling(TaskState.FAILED, blame=True)) for outcome in OWN_FAULT],
+    ],
+)
+def test_what_becomes_of_a_task(outcome, failures, interruptions, expected):
+    assert rule(outcome, failures, interruptions, POLICY, now=100.0, fraction=1.0) == expected
+
+
+def test_every_outcome_has_a_rule():
+    for outcome in Outcome:
+        assert rule(outcome, 0, 0, POLICY, now=0.0, fraction=0.0) is not None
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 30), (6, 30), (99, 30)]
+)
+def test_the_delay_doubles_up_to_the_longest(failures, seconds):
+    assert backoff(failures, POLICY, 1.0) == seconds
+    assert backoff(failures, POLICY, 0.0) == seconds / 2
+
+
+@given(failures=st.integers(1, 10**6), fraction=st.floats(0, 1, exclude_max=True))
+def test_the_delay_is_always_bounded(failures, fraction):
+    assert 0 < backoff(failures, POLICY, fraction) <= POLICY.longest_delay_seconds
+
+
+@given(outcomes=st.lists(st.sampled_from(list(Outcome)), min_size=200, max_size=200))
+def test_no_task_is_tried_more_often_than_the_limits_allow(outcomes):
+    failures = interruptions = attempts = 0
+    for outcome in outcomes:
+        attempts += 1
+        ruling = rule(outcome, failures, interruptions, POLICY, now=0.0, fraction=0.5)
+        if ruling.state is not TaskState.WAITING:
+            break
+        failures += ruling.blame
+        interruptions += not ruling.blame
+    assert attempts <= POLICY.max_failures + POLICY.max_interruptions - 1

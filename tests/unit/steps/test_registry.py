@@ -1,0 +1,12 @@
+"""The registry of steps agrees with itself."""
+
+from quire.model.files import File
+from quire.steps.registry import STEPS
+
+
+def test_steps_are_filed_under_their_names():
+    assert all(step.name == name and step.version >= 1 for name, step in STEPS.items())
+
+
+def test_steps_read_only_fields_that_files_have():
+    assert all(set(step.reads) <= set(File.__struct_fields__) for step in STEPS.values())
