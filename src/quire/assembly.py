@@ -200,8 +200,8 @@ def _s3(chosen: S3Access) -> Blobs:
         bucket=chosen.bucket,
         endpoint=chosen.endpoint or None,
         region=chosen.region,
-        access_key_id=chosen.access_key_id or None,
-        secret_access_key=chosen.secret_access_key or None,
+        access_key_id=chosen.access_key_id,
+        secret_access_key=chosen.secret_access_key,
         prefix=chosen.prefix,
         allow_http=chosen.allow_http,
     )

@@ -39,8 +39,10 @@ def test_a_cut_off_tiff_is_refused_whichever_decoder_would_have_read_it(
     assert refusal.value.code == "truncated"
 
 
-@pytest.mark.parametrize("side", [150, 900, 3000])
-@pytest.mark.parametrize("ending", ["jpg", "png", "webp"])
+@pytest.mark.parametrize(
+    ("ending", "side"),
+    [("jpg", 150), ("jpg", 900), ("jpg", 3000), ("png", 150), ("png", 900), ("webp", 150), ("webp", 900)],
+)
 def test_a_cut_off_web_picture_is_refused_at_every_size(ending, side, run_step, tmp_path):
     """Also when it is too small for any copy, and when it is shrunk while loading."""
     noise = Image.effect_noise((side, side), 80).convert("RGB")
@@ -93,6 +95,17 @@ def test_a_bomb_without_any_pixels_is_refused_for_its_size(write_tiff, rgb_tags,
 
     with pytest.raises(Reject) as refusal:
         run_step("tiff_to_jpeg", source)
+
+    assert refusal.value.code == "too_many_pixels"
+
+
+def test_a_bomb_is_refused_although_its_pixels_are_missing(corpus, run_step, tmp_path):
+    """The head of the PNG alone: whoever decoded would call it cut off."""
+    whole = (corpus / "image" / "bomb_50000x50000.png").read_bytes()
+    (tmp_path / "bomb.png").write_bytes(whole[: whole.index(b"IDAT") + 8])
+
+    with pytest.raises(Reject) as refusal:
+        run_step("image_variants", tmp_path / "bomb.png")
 
     assert refusal.value.code == "too_many_pixels"
 

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import msgspec
@@ -7,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.model.errors import Misconfigured
-from quire.settings import KEYS, Loaded, Secret, load
+from quire.settings import KEYS, Secret, load
 
 VARIABLES = [key.variable for key in KEYS]
 
@@ -22,10 +21,6 @@ def _refusal(*args, **named) -> str:
     with pytest.raises(Misconfigured) as caught:
         load(*args, **named)
     return str(caught.value)
-
-
-def _value(loaded: Loaded, name: str):
-    return msgspec.structs.asdict(loaded.settings)[name]
 
 
 def test_without_file_and_variables_everything_is_the_default(tmp_path):
@@ -172,10 +167,9 @@ def test_a_file_that_cannot_be_understood_is_refused(tmp_path, content, said):
     assert said in _refusal({}, tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_refused(tmp_path):
-    _file(tmp_path, "").chmod(0)
-    assert "Permission denied" in _refusal({}, tmp_path)
+def test_a_file_that_cannot_be_opened_is_refused(tmp_path):
+    (tmp_path / "quire.toml").mkdir()
+    assert "the file quire.toml cannot be read: Is a directory" in _refusal({}, tmp_path)
 
 
 def test_secrets_are_never_shown(tmp_path):
@@ -230,8 +224,7 @@ _texts = st.one_of(
 def test_any_environment_is_read_or_refused_with_a_message(environment):
     folder = Path(__file__).parent / "no-such-folder"
     try:
-        loaded = load(environment, folder)
+        told = len(load(environment, folder).rows())
     except Misconfigured as error:
-        assert "\n  - " in str(error)
-    else:
-        assert len(loaded.rows()) == len(KEYS)
+        told = str(error).count("\n  - ")
+    assert told

@@ -9,7 +9,6 @@ the same, so that damage does not pass.
 
 import json
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -20,11 +19,8 @@ from quire.tools import refusals, vips
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
 from quire.tools.refusals import MEGAPIXEL, Limits, Unsupported
 
-VARIANTS = (
-    ("large", 2400),
-    ("medium", 1288),
-    ("thumb", 200),
-)  # longest side; largest first: each feeds the next
+# The longest side of each, largest first: every one is made from the one before.
+VARIANTS = (("large", 2400), ("medium", 1288), ("thumb", 200))
 QUALITY = 85
 _JPEG = "image/jpeg"
 
@@ -63,12 +59,12 @@ def _variants(source: Path, kind: str, folder: Path, limits: Limits) -> tuple[in
     try:
         known = vips.header(source, kind)
         refusals.check_pixels([(known.width, known.height)], limits)
-        width, height, picture = known.width, known.height, None
+        width, height = known.width, known.height
         wanted = _wanted(width, height)
-        if wanted:
-            picture = vips.thumbnail(source, known, wanted[0][1])
-        else:
+        if not wanted:
             vips.verify(source, kind)
+            return width, height, []
+        picture = vips.thumbnail(source, known, wanted[0][1])
     except Unsupported as first:
         picture = reading.second_opinion(source, kind, 0, limits, first)
         width, height = picture.width, picture.height
@@ -86,7 +82,7 @@ def _wanted(width: int, height: int) -> list[tuple[str, int]]:
     return [(role, side) for role, side in VARIANTS if max(width, height) > side]
 
 
-def _made(role: str, target: Path, picture: Any) -> Made:
+def _made(role: str, target: Path, picture: vips.Picture) -> Made:
     facts = {"width": picture.width, "height": picture.height}
     return Made(role=role, path=target, content_type=_JPEG, facts=facts)
 

@@ -7,7 +7,7 @@ damage.
 """
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -74,7 +74,7 @@ def page_to_jpeg(
     return picture.width, picture.height
 
 
-def second_opinion(source: Path, kind: str, index: int, limits: Limits, first: Unsupported) -> Any:
+def second_opinion(source: Path, kind: str, index: int, limits: Limits, first: Unsupported) -> vips.Picture:
     """The picture as Pillow reads it. When it does not know the kind either, both reasons are told."""
     try:
         return vips.from_pixels(*pillow.decode(source, kind, index, limits))

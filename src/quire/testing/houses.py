@@ -1,11 +1,9 @@
 """Runs a pipeline over files that exist in name only, in a real embedded house with real workers."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from quire.assembly import open_house
-from quire.engine.conductor import Conductor
 from quire.ledger.port import InputRecord, Upload
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.pipeline import Pipeline
@@ -29,7 +27,9 @@ async def _ignore(_: Batch) -> None:
     return None
 
 
-async def submitted(house: House, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26) -> Batch:
+async def submitted(
+    house: House, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
+) -> Batch:
     """A finalized batch of files that have no bytes: for steps that need none."""
     batch = await house.ledger.open_batch(draft(batch_id, pipeline=pipeline.name))
     uploads = [
@@ -46,17 +46,13 @@ async def run_names(
     names: Sequence[str],
     *,
     workers: int = 2,
-    meanwhile: Callable[[Conductor, House], Awaitable[None]] | None = None,
     observe: Callable[[Batch], Awaitable[None]] = _ignore,
 ) -> Outcome:
     settings = Settings(home=home, workers=workers, retry=FAST_RETRIES)
     async with open_house(settings, pipelines={pipeline.name: pipeline}, step_modules=TEST_STEPS) as house:
         batch = await submitted(house, pipeline, names)
         async with house.conducting() as conductor:
-            beside = asyncio.create_task(meanwhile(conductor, house)) if meanwhile else None
             batch = await conductor.conduct(batch.id, observe)
-            if beside is not None:
-                await beside
         return await outcome_of(house, batch)
 
 

@@ -1,5 +1,7 @@
 """What every ledger adapter must keep. Subclass it and give a fixture `ledger`."""
 
+from typing import Any
+
 import pytest
 
 from quire.engine import moves
@@ -27,7 +29,7 @@ async def started(ledger: Ledger, files: int = 3, batch_id: str = "01B") -> Batc
     return await ledger.apply(moves.discover(batch, ONE, listed, complete=True, now=5.0))
 
 
-def done(claim: Claim, **changes: object) -> Settlement:
+def done(claim: Claim, **changes: Any) -> Settlement:
     order = claim.order
     told = report(order.task_no, order.attempt, batch_no=order.batch_no, **changes)
     return Settlement(report=told, state=TaskState.DONE)

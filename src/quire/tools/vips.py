@@ -2,9 +2,8 @@
 
 Promises: half a picture is an error, never a grey one (`fail_on="error"` on every load); a header is read
 without a pixel being decoded; the same input gives the same bytes (no metadata, no dates); the result is
-upright, sRGB or grey, 8 bits, without transparency. Pictures are handed about as `Any`: pyvips has no types
-and they stay in `tools` and in the step that asked. Knows nothing of batches; importing this module does
-not load the library.
+upright, sRGB or grey, 8 bits, without transparency. Knows nothing of batches; importing this module does not
+load the library.
 """
 
 import re
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -43,6 +42,15 @@ _CORRUPT = re.compile(r"corrupt|error|\bbad (?!labq)|(line|row|strip|tile) \d|ma
 _OTHER_KIND = re.compile(r"not supported|unsupported|bad labq", re.IGNORECASE)
 
 
+class Picture(Protocol):
+    """What callers may know of a picture; the rest is pyvips, which has no types."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+
+
 class Header(Struct, frozen=True, kw_only=True):
     """What the first bytes of a picture say. Width and height are those of the upright picture."""
 
@@ -69,7 +77,7 @@ def header(path: Path, content_type: str) -> Header:
         return Header(width=width, height=height, profile_matters=colour.profile_matters(picture))
 
 
-def decode(path: Path, content_type: str, page: Page | None = None) -> Any:
+def decode(path: Path, content_type: str, page: Page | None = None) -> Picture:
     """An upright plain picture. Lazy: damage may show only when it is saved, so save it with `save_jpeg`."""
     options = {"page": page.index} if page else {}
     bits, extra_sample = (page.bits, page.extra_sample) if page else (8, None)
@@ -81,7 +89,7 @@ def decode(path: Path, content_type: str, page: Page | None = None) -> Any:
         return colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
 
 
-def thumbnail(path: Path, known: Header, side: int) -> Any:
+def thumbnail(path: Path, known: Header, side: int) -> Picture:
     """The picture of a file with its longest side at most `side`, upright, plain, in memory.
 
     JPEG and WebP are shrunk while they are decoded: much cheaper than decode and shrink.
@@ -97,7 +105,7 @@ def thumbnail(path: Path, known: Header, side: int) -> Any:
         return colour.on_white(small).copy_memory()
 
 
-def smaller(picture: Any, side: int) -> Any:
+def smaller(picture: Any, side: int) -> Picture:
     """The same for a picture in memory; one that is small enough is given back as it is."""
     if max(picture.width, picture.height) <= side:
         return picture
@@ -111,7 +119,7 @@ def verify(path: Path, content_type: str) -> None:
         _load(path, content_type, access="sequential").avg()
 
 
-def from_pixels(data: bytes, width: int, height: int, bands: int) -> Any:
+def from_pixels(data: bytes, width: int, height: int, bands: int) -> Picture:
     """A plain picture that another decoder has read: `bands` is 1 for grey, 3 for sRGB."""
     picture = _vips().Image.new_from_memory(data, width, height, bands, "uchar")
     return picture.copy(interpretation="b-w" if bands == 1 else "srgb")

@@ -1,0 +1,59 @@
+"""`make demo`: runs the sample collection and checks that every file ended as it should."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".quire" / "demo"
+OUT = ROOT / "demo-out"
+
+
+def main() -> int:
+    for folder in (HOME, OUT):
+        shutil.rmtree(folder, ignore_errors=True)
+    command = ["quire", "run", "samples/collection", "--out", "demo-out", "--home", ".quire/demo"]
+    say(f"$ {' '.join(command)}")
+    ran = subprocess.run([sys.executable, "-m", "quire.cli.main", *command[1:]], cwd=ROOT, check=False)
+    if ran.returncode not in {0, 3}:
+        say(f"\nThe demo could not run (exit code {ran.returncode}); `.venv/bin/quire doctor` may say why.")
+        return 1
+    wrong = compare(
+        json.loads((ROOT / "samples" / "expected.json").read_text(encoding="utf-8")),
+        json.loads((OUT / "report.json").read_text(encoding="utf-8")),
+    )
+    for line in wrong:
+        say(f"NOT AS EXPECTED: {line}")
+    if wrong:
+        return 1
+    say("\nEvery file ended as expected: the good ones are converted, the broken ones say what is wrong.")
+    say("Look at demo-out/index.html in a browser (or `make serve`), or read demo-out/report.json.")
+    return 0
+
+
+def compare(expected: dict[str, dict[str, object]], report: dict[str, object]) -> list[str]:
+    files = report["files"]
+    assert isinstance(files, list)
+    found = {entry["path"]: entry for entry in files}
+    wrong = [f"{path} is not in the report" for path in expected.keys() - found.keys()]
+    wrong += [f"{path} was not expected" for path in found.keys() - expected.keys()]
+    if len(found) != len(files):
+        wrong.append("a file is listed twice")
+    for path in expected.keys() & found.keys():
+        entry, want = found[path], expected[path]
+        ending = (entry["status"], entry["error_class"], len(entry["outputs"]))
+        if ending != (want["status"], want["error_class"], want["outputs"]):
+            wrong.append(f"{path}: {ending}, wanted {want}")
+        wrong += [f"{output} is missing" for output in entry["outputs"] if not (OUT / output).is_file()]
+    return wrong
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
