@@ -195,7 +195,8 @@ class Walk(Protocol):
         ...
 
     async def taken(self, batch_no: int, paths: Collection[str]) -> dict[str, int]:
-        """How many listed files bear each of these case-folded paths; those with none are left out."""
+        """How many files of the batch bear each of these case-folded paths, assets and replaced ones
+        included: results lie beside each other in one folder. Paths with none are left out."""
         ...
 
     async def settled_tasks(self, batch_no: int, *, phase: int, after: int, limit: int) -> list[SettledTask]:

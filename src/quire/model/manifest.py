@@ -146,7 +146,7 @@ class ManifestWriter:
         size = sum(file.size for file in members)
         self.total_files += len(members)
         self.total_bytes += size
-        head = {
+        head: dict[str, Any] = {
             "directory_path": self._folder,
             "processing_config": {},
             "file_count": len(members),

@@ -47,8 +47,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """A step as it stands in a registry.
 
     `version` is part of the cache key: raise it whenever the same input would give other output.
-    So are the fields of the file's record named in `reads`: some products depend on more than the bytes
-    (a reference names its file).
+    `reads` names the fields of the file's record that the products depend on beside the bytes (a reference
+    names its file): a phase with this step puts them in its `cache_by`.
     """
 
     name: str

@@ -30,12 +30,15 @@ _REFERENCE_ENDING = ".ref.json"
 def preprocess(
     *,
     public_url: str = "http://localhost:8787",
-    quality: int = 95,
+    tiff_quality: int = 95,
+    variant_quality: int = 85,
     all_pages: bool = True,
     max_pixels: int = 500_000_000,
     cid_profile: str = "unixfs-v1-2025",
     tiff_timeout_seconds: float = 60.0,
     image_timeout_seconds: float = 120.0,
+    memory_mb: int = 2048,
+    max_attempts: int = 3,
 ) -> Pipeline:
     """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding."""
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
@@ -47,9 +50,10 @@ def preprocess(
         finds=is_tiff,
         rivals=tiff_rivals,
         becomes=tiff_becomes,
-        options={"quality": quality, "all_pages": all_pages, **shared},
+        options={"quality": tiff_quality, "all_pages": all_pages, **shared},
         timeout_seconds=tiff_timeout_seconds,
-        memory_mb=1024,
+        memory_mb=memory_mb,
+        max_attempts=max_attempts,
     )
     image_processing = Phase(
         name="IMAGE_PROCESSING",
@@ -59,9 +63,11 @@ def preprocess(
         finds=is_web_picture,
         rivals=picture_rivals,
         becomes=picture_becomes,
-        options={"public_url": public_url, **shared},
+        options={"public_url": public_url, "quality": variant_quality, **shared},
         timeout_seconds=image_timeout_seconds,
-        memory_mb=2048,
+        memory_mb=memory_mb,
+        max_attempts=max_attempts,
+        cache_by=STEPS["image_variants"].reads,
     )
     return Pipeline(name=NAME, version=1, queue=QUEUE, phases=(tiff_conversion, image_processing))
 

@@ -53,26 +53,30 @@ def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator
 
 
 def _named(roots: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    if len(roots) == 1:
-        yield "", roots[0]
+    """Each root with what stands in front of its paths; several roots are kept apart by their names."""
+    distinct = list({_real(root): root for root in roots}.values())
+    if len(distinct) == 1:
+        yield "", distinct[0]
         return
     used: set[str] = set()
-    for root in roots:
-        if not root.is_dir():
-            # Single files stand beside the folders, unless two have the same name.
-            folder = ""
-            if root.name.casefold() in used:
-                folder = f"{root.resolve().parent.name or 'root'}/"
+    for root in distinct:
+        real = _real(root)
+        if root.is_dir():
+            yield f"{_unused(real.name or 'root', used)}/", root
+        elif root.name.casefold() in used:
+            yield f"{_unused(real.parent.name or 'root', used)}/", root
+        else:
             used.add(root.name.casefold())
-            yield folder, root
-            continue
-        name = root.resolve().name or "root"
-        number, candidate = 1, name
-        while candidate.casefold() in used:
-            number += 1
-            candidate = f"{name}-{number}"
-        used.add(candidate.casefold())
-        yield f"{candidate}/", root
+            yield "", root
+
+
+def _unused(name: str, used: set[str]) -> str:
+    number, candidate = 1, name
+    while candidate.casefold() in used:
+        number += 1
+        candidate = f"{name}-{number}"
+    used.add(candidate.casefold())
+    return candidate
 
 
 def _walk(folder: Path, prefix: str, ours: Collection[Path]) -> Iterator[Found]:

@@ -9,8 +9,9 @@ the same, so that damage does not pass.
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from quire.model.ids import named_ulid
 from quire.model.step import Made, StepInput, StepOutput
@@ -21,12 +22,12 @@ from quire.tools.refusals import MEGAPIXEL, Limits, Unsupported
 
 # The longest side of each, largest first: every one is made from the one before.
 VARIANTS = (("large", 2400), ("medium", 1288), ("thumb", 200))
-QUALITY = 85
 _JPEG = "image/jpeg"
 
 
 class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     public_url: str = "http://localhost:8787"
+    quality: Annotated[int, Meta(ge=1, le=100)] = 85
     max_pixels: int = 500 * MEGAPIXEL
     cid_profile: str = DEFAULT_PROFILE
 
@@ -37,8 +38,7 @@ def run(step_input: StepInput) -> StepOutput:
     kind = reading.content_type(source, "a JPEG, PNG or WebP picture")
     if kind == "image/tiff":
         raise refusals.unsupported("a TIFF: image_variants works on what tiff_to_jpeg makes of it")
-    limits = Limits(max_pixels=options.max_pixels)
-    width, height, variants = _variants(source, kind, step_input.folder, limits)
+    width, height, variants = _variants(source, kind, step_input.folder, options)
     # A CID that came with the file is the one its owner knows it by; it may follow another profile.
     cid = step_input.file.cid or file_cid(source, options.cid_profile)
     asset_id = named_ulid(cid)
@@ -54,8 +54,9 @@ def run(step_input: StepInput) -> StepOutput:
     return StepOutput(made=made, facts=facts)
 
 
-def _variants(source: Path, kind: str, folder: Path, limits: Limits) -> tuple[int, int, list[Made]]:
+def _variants(source: Path, kind: str, folder: Path, options: Options) -> tuple[int, int, list[Made]]:
     """The upright size of the original, and its copies. Only the largest copy is made from the file."""
+    limits = Limits(max_pixels=options.max_pixels)
     try:
         known = vips.header(source, kind)
         refusals.check_pixels([(known.width, known.height)], limits)
@@ -73,7 +74,7 @@ def _variants(source: Path, kind: str, folder: Path, limits: Limits) -> tuple[in
     for role, side in wanted:
         picture = vips.smaller(picture, side)
         target = folder / f"{role}.jpg"
-        vips.save_jpeg(picture, target, QUALITY)
+        vips.save_jpeg(picture, target, options.quality)
         made.append(_made(role, target, picture))
     return width, height, made
 

@@ -35,6 +35,7 @@ _LOADERS = {
 # libvips has one error class; what the caller must do is in the words. Damage is looked for before oddness: a
 # file that is both must not be given to a more lenient decoder ("Uncompressed data (not supported) at line 9"
 # is a broken fax, and Pillow would show it). Only a missing codec cannot have seen any damage.
+_ROUTINE = re.compile(r"^unable to call|: load error$", re.IGNORECASE)  # some come or not, as threads happen
 _MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
 _NO_CODEC = re.compile(r"not configured", re.IGNORECASE)
 _TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)
@@ -86,7 +87,8 @@ def decode(path: Path, content_type: str, page: Page | None = None) -> Picture:
         # A stream cannot be turned ("out of order read"), nor read twice.
         if _orientation(picture) != 1 or colour.needs_two_passes(picture):
             picture = _load(path, content_type, access="random", **options)
-        return colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
+        upright: Picture = colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
+        return upright
 
 
 def thumbnail(path: Path, known: Header, side: int) -> Picture:
@@ -102,15 +104,17 @@ def thumbnail(path: Path, known: Header, side: int) -> Picture:
         small = _vips().Image.thumbnail_source(
             source, side, height=side, size="down", option_string="[fail_on=error]", **options
         )
-        return colour.on_white(small).copy_memory()
+        flat: Picture = colour.on_white(small).copy_memory()
+        return flat
 
 
 def smaller(picture: Any, side: int) -> Picture:
     """The same for a picture in memory; one that is small enough is given back as it is."""
-    if max(picture.width, picture.height) <= side:
-        return picture
-    with _translated():
-        return picture.thumbnail_image(side, height=side, size="down").copy_memory()
+    small: Picture = picture
+    if max(picture.width, picture.height) > side:
+        with _translated():
+            small = picture.thumbnail_image(side, height=side, size="down").copy_memory()
+    return small
 
 
 def verify(path: Path, content_type: str) -> None:
@@ -121,8 +125,9 @@ def verify(path: Path, content_type: str) -> None:
 
 def from_pixels(data: bytes, width: int, height: int, bands: int) -> Picture:
     """A plain picture that another decoder has read: `bands` is 1 for grey, 3 for sRGB."""
-    picture = _vips().Image.new_from_memory(data, width, height, bands, "uchar")
-    return picture.copy(interpretation="b-w" if bands == 1 else "srgb")
+    numbers = _vips().Image.new_from_memory(data, width, height, bands, "uchar")
+    picture: Picture = numbers.copy(interpretation="b-w" if bands == 1 else "srgb")
+    return picture
 
 
 def save_jpeg(picture: Any, target: Path, quality: int) -> None:
@@ -168,8 +173,10 @@ def _translated() -> Iterator[None]:
 
 
 def _meaning(text: str) -> Exception:
-    """What an error of libvips asks of the caller. The last line says best what happened."""
-    detail = text.strip().splitlines()[-1].strip()
+    """What an error of libvips asks of the caller. The last line that is not mere routine says it best."""
+    lines = [line.strip() for line in text.strip().splitlines() if not _ROUTINE.search(line)]
+    detail = lines[-1] if lines else text.strip()
+    text = "\n".join(lines)
     if "out of memory" in text:
         return MemoryError(detail)
     if _MACHINE.search(text):

@@ -179,18 +179,19 @@ def test_an_uploaded_reference_is_not_overwritten():
 
 def test_the_pipeline_is_the_contracts():
     assert PIPELINES["preprocess"]() == PIPELINES["preprocess"]()
-    pipeline = preprocess(public_url="https://cdn.example", quality=80, all_pages=False, max_pixels=7)
+    pipeline = preprocess(public_url="https://cdn.example", tiff_quality=80, all_pages=False, max_pixels=7)
     assert [(phase.name, phase.task_prefix, phase.step) for phase in pipeline.phases] == [
         ("TIFF_CONVERSION", "tiff", "tiff_to_jpeg"),
         ("IMAGE_PROCESSING", "img", "image_variants"),
     ]
     assert [(phase.timeout_seconds, phase.memory_mb) for phase in pipeline.phases] == [
-        (60, 1024),
+        (60, 2048),
         (120, 2048),
     ]
     tiff, image = pipeline.phases
     assert (tiff.options["quality"], tiff.options["all_pages"], tiff.options["max_pixels"]) == (80, False, 7)
     assert (image.options["public_url"], image.options["max_pixels"]) == ("https://cdn.example", 7)
+    assert all(phase.cache_by == STEPS[phase.step].reads for phase in pipeline.phases)
     assert all(phase.step_version == STEPS[phase.step].version for phase in pipeline.phases)
 
 

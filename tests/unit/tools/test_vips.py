@@ -23,12 +23,15 @@ SAID = [
 ]
 
 
+@pytest.mark.parametrize("routine", ["", "tiffload_source: load error\n"])
 @pytest.mark.parametrize(("text", "kind", "code"), SAID)
-def test_words_become_codes(text, kind, code):
-    error = vips._meaning(f"unable to call avg\n  {text}\n")
+def test_words_become_codes(text, kind, code, routine):
+    """Routine lines come or not, as threads happen; neither the code nor the message may depend on them."""
+    error = vips._meaning(f"unable to call avg\n  {text}\n{routine}")
 
     assert type(error) is kind
     assert error.code == code
+    assert f"({text})" in str(error)
 
 
 def test_a_file_that_is_both_odd_and_damaged_counts_as_damaged():

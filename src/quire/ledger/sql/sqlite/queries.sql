@@ -87,7 +87,7 @@ FROM files WHERE batch_no = ? AND file_no > ? AND listed = 1 AND gone IS NULL OR
 
 -- name: taken_paths
 SELECT folded, count(*) FROM files
-WHERE batch_no = ? AND folded IN (SELECT value FROM json_each(?)) AND listed = 1 AND gone IS NULL
+WHERE batch_no = ? AND folded IN (SELECT value FROM json_each(?))
 GROUP BY folded
 
 -- name: settled_tasks

@@ -1,0 +1,67 @@
+"""A step and a pipeline of one's own: every text file gets a word count beside it.
+
+PYTHONPATH=docs/examples .venv/bin/python -m own_step FOLDER OUT
+"""
+# ruff: noqa: INP001
+
+import asyncio
+import json
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+from quire.assembly import open_house
+from quire.cli.progress import Talk, progress_for
+from quire.model.errors import Reject
+from quire.model.files import File
+from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
+from quire.model.step import Made, Step, StepInput, StepOutput
+from quire.model.work import StepResult
+from quire.service.run_folder import Ended, Request, run_folder
+from quire.settings import load_here
+
+
+def count_words(given: StepInput) -> StepOutput:
+    """Runs in a worker process: reads `source`, leaves its product in `folder`."""
+    try:
+        words = len(given.source.read_text("utf-8").split())
+    except UnicodeDecodeError as error:
+        # Reject: trying again would not help. Any other exception is tried again.
+        raise Reject("the text is not UTF-8; save it as UTF-8", code="not_utf8") from error
+    target = given.folder / "words.json"
+    target.write_text(json.dumps({"words": words}), "utf-8")
+    return StepOutput(made=(Made(role="words", path=target, content_type="application/json"),))
+
+
+# Workers import this module by its name and look the step up here.
+STEPS = {"count_words": Step(name="count_words", version=1, run=count_words)}
+
+
+def is_text(file: File) -> bool:
+    return file.content_type == "text/plain"
+
+
+def becomes(file: File, result: StepResult, _taken: Collection[str]) -> Change:
+    """The text stays in the list and the count joins it."""
+    made = result.products[0]
+    count = from_product(made, path=f"{file.path}.words.json", source=file, tags=())
+    return Change(kept=Kept(tags=file.tags), added=(Added(file=count, role=made.role),))
+
+
+WORDS = Phase(
+    name="WORDS", task_prefix="words", step="count_words", step_version=1, finds=is_text, becomes=becomes
+)
+PIPELINE = Pipeline(name="words", version=1, queue="words", phases=(WORDS,))
+
+
+async def main(folder: Path, out: Path) -> Ended:
+    """The same as `quire run FOLDER --out OUT --pipeline words`."""
+    settings = load_here().settings
+    request = Request(roots=[folder], out=out, pipeline="words", own_folders=[settings.home])
+    with progress_for(Talk(json_output=False)) as watcher:
+        async with open_house(settings, pipelines={"words": PIPELINE}, step_modules=("own_step",)) as house:
+            return await run_folder(request, house, watcher, asyncio.Event())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,55 @@
+"""Draws the state diagrams of `docs/concepts.md` from the tables in `quire.engine.states`.
+
+`python docs/make_state_diagrams.py` rewrites the page between its markers; with `--check` it changes nothing
+and ends with 1 when the page differs from the tables.
+"""
+# ruff: noqa: INP001
+
+import re
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from quire.engine.states import STAGES, TASKS
+
+PAGE = Path(__file__).parent / "concepts.md"
+Table = Mapping[StrEnum, frozenset[StrEnum]]
+DIAGRAMS: Mapping[str, Table] = {"stages": STAGES, "tasks": TASKS}
+
+
+def diagram(table: Table) -> str:
+    """The states in the order of the table; a state that nothing leads to is a beginning."""
+    order = list(table)
+    reached = {after for before in order for after in table[before] if after is not before}
+    lines = ["stateDiagram-v2"]
+    lines += [f"    [*] --> {state}" for state in order if state not in reached]
+    for before in order:
+        lines += [f"    {before} --> {after}" for after in order if after in table[before]]
+    lines += [f"    {state} --> [*]" for state in order if not table[state]]
+    return "\n".join(lines)
+
+
+def filled(page: str) -> str:
+    """The page with every diagram drawn anew between its markers."""
+    for name, table in DIAGRAMS.items():
+        begin, end = f"<!-- diagram {name} begins -->", f"<!-- diagram {name} ends -->"
+        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+        drawn = f"{begin}\n```mermaid\n{diagram(table)}\n```\n{end}"
+        page, found = pattern.subn(lambda _, drawn=drawn: drawn, page)
+        if found != 1:
+            raise SystemExit(f"{PAGE.name} must have the markers of diagram {name} once, not {found} times")
+    return page
+
+
+def main(arguments: list[str]) -> int:
+    page = PAGE.read_text("utf-8")
+    drawn = filled(page)
+    if "--check" in arguments:
+        return int(drawn != page)
+    PAGE.write_text(drawn, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
