@@ -25,13 +25,14 @@ _STYLE = """
 --done:#6fc08f;--failed:#f08a7f;--skipped:#cbb777}}
 *{box-sizing:border-box}body{margin:0;font:15px/1.5 system-ui,sans-serif;background:var(--paper);color:var(--ink)}
 header{padding:2rem 2rem 1rem}h1{margin:0;font-size:1.5rem}p{margin:.3rem 0;color:var(--quiet)}
-main{display:grid;gap:1rem;padding:1rem 2rem 3rem;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr))}
+main{display:grid;align-items:start;gap:1rem;padding:1rem 2rem 3rem;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr))}
 article{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--c);border-radius:6px;padding:.9rem;
 overflow-wrap:anywhere}
 .done{--c:var(--done)}.failed{--c:var(--failed);order:-2}.skipped{--c:var(--skipped);order:1}
 h2{font-size:.95rem;margin:0 0 .4rem}.state{color:var(--c);font-weight:600;font-size:.8rem}
-img{display:block;max-width:100%;max-height:12rem;margin:.4rem 0;border-radius:3px;background:#fff}
-ul{margin:.4rem 0 0;padding-left:1.1rem;font-size:.82rem}a{color:inherit}.reason{font-size:.88rem;color:var(--ink)}
+img{display:block;max-width:100%;max-height:12rem;margin:.5rem 0;border:1px solid var(--line);background:#fff}
+ul{margin:.3rem 0 0;padding-left:1.1rem;font-size:.82rem}
+summary{cursor:pointer;font-size:.85rem;color:var(--quiet)}a{color:inherit}.reason{font-size:.88rem;color:var(--ink)}
 """
 
 
@@ -79,18 +80,27 @@ class Page:
 
 
 def _card(record: InputRecord, outputs: Sequence[str]) -> str:
-    pictures = [
-        path for (role, _), path in zip(record.made, outputs, strict=True) if role in {"thumb", "medium"}
-    ]
-    picture = f'<img loading="lazy" alt="" src="{_link(pictures[0])}">' if pictures else ""
+    roles = [role for role, _ in record.made]
+    # A picture without a thumb is no larger than one.
+    shown = next((outputs[roles.index(role)] for role in ("thumb", "jpeg") if role in roles), None)
+    picture = f'<img loading="lazy" alt="" src="{_link(shown)}">' if shown else ""
     reason = f'<p class="reason">{escape(record.reason)}</p>' if record.reason else ""
     links = "".join(f'<li><a href="{_link(path)}">{escape(path)}</a></li>' for path in outputs)
+    results = (
+        f"<details><summary>{many(len(outputs), 'result')}</summary><ul>{links}</ul></details>"
+        if outputs
+        else ""
+    )
     state = record.outcome.value
     label = f"{state} ({record.error_class})" if record.outcome is FileOutcome.FAILED else state
     return (
         f'<article class="{state}"><h2>{escape(record.path)}</h2><span class="state">{escape(label)}</span>'
-        f"{picture}{reason}<ul>{links}</ul></article>"
+        f"{picture}{reason}{results}</article>"
     )
+
+
+def many(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _link(path: str) -> str:

@@ -1,0 +1,171 @@
+"""The pipeline beside bare pyvips on the same files and cores.
+
+Bare pyvips: one process per core, each file read from its folder, the cheapest right decoding (no colour
+transform: these files need none) and the same products (a JPEG per TIFF; three variants, chained) written with
+the same settings; no fsync, no ledger, no digests, no report. The pipeline: the function behind `quire run`,
+from the scan to the last line of the report. Both pay for starting their processes.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+CORPUS = HERE.parent / "tests" / "documents" / "corpus"
+ROUNDS = 5
+
+
+def collection() -> Path:
+    """Real pictures in archive sizes, each with bytes of its own: pages and scans of 8
+    megapixels, photos of 2 to 35."""
+    folder = DATA / "mixed"
+    done = folder / ".made"
+    if done.exists():
+        return folder
+    import pyvips
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    photo = next(CORPUS.rglob("Landscape_1.jpg"))
+    page = next(CORPUS.rglob("pport_g4.tif"))
+    base = pyvips.Image.new_from_file(str(photo)).copy_memory()
+    for number in range(24):
+        large = base.resize(1.0 + number % 4, kernel="cubic").rotate(0.2 * number)
+        (large + number).cast("uchar").jpegsave(str(folder / f"photo{number:02}.jpg"), Q=90)
+    for number in range(12):
+        scan = base.resize(2.0).rotate(0.3 * number)
+        compression = ("none", "lzw", "deflate")[number % 3]
+        (scan + number).cast("uchar").tiffsave(str(folder / f"scan{number:02}.tif"), compression=compression)
+    for number in range(12):
+        data = page.read_bytes()
+        (folder / f"page{number:02}.tif").write_bytes(data + bytes([number]))
+    for number in range(24):
+        (folder / f"small{number:02}.jpg").write_bytes(photo.read_bytes() + bytes([number]))
+    done.touch()
+    return folder
+
+
+BARE = '''
+import sys
+from pathlib import Path
+import pyvips
+pyvips.cache_set_max(0)
+out = Path(sys.argv[1])
+
+def upright(path):
+    return pyvips.Image.new_from_file(str(path), access="sequential", fail_on="error")
+
+def variants(path):
+    image = None
+    head = pyvips.Image.new_from_file(str(path))
+    longest = max(head.width, head.height)
+    for name, side in (("large", 2400), ("medium", 1288), ("thumb", 200)):
+        if longest > side:
+            if image is None:
+                image = pyvips.Image.thumbnail(str(path) + "[fail_on=error]", side, height=side, size="down").copy_memory()
+            else:
+                image = image.thumbnail_image(side, height=side, size="down").copy_memory()
+            image.jpegsave(str(out / f"{path.name}.{name}.jpg"), Q=85, keep="none")
+
+for line in sys.stdin:
+    path = Path(line.rstrip("\\n"))
+    if path.suffix == ".tif":
+        image = upright(path)
+        if image.interpretation not in ("srgb", "b-w"):
+            image = image.colourspace("srgb")
+        path2 = out / (path.stem + ".jpg")
+        image.jpegsave(str(path2), Q=95, keep="none")
+        path = path2
+    variants(path)
+    print("done", flush=True)
+'''
+
+
+def bare_seconds(folder: Path, workers: int) -> float:
+    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    environment = os.environ | {"VIPS_CONCURRENCY": "1", "MALLOC_ARENA_MAX": "1"}
+    with tempfile.TemporaryDirectory(dir=DATA) as out:
+        began = time.perf_counter()
+        pool = [
+            subprocess.Popen(
+                [sys.executable, "-c", BARE, out],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            for _ in range(workers)
+        ]
+        # One file at a time to whoever is free: as good a balance as can be had.
+        import selectors
+
+        waiting = iter(files)
+        free = selectors.DefaultSelector()
+        busy = 0
+        for process in pool:
+            free.register(process.stdout, selectors.EVENT_READ, process)
+            if (path := next(waiting, None)) is not None:
+                process.stdin.write(f"{path}\n")
+                process.stdin.flush()
+                busy += 1
+        while busy:
+            for key, _ in free.select():
+                assert key.fileobj.readline(), "a bare worker died"
+                busy -= 1
+                if (path := next(waiting, None)) is not None:
+                    key.data.stdin.write(f"{path}\n")
+                    key.data.stdin.flush()
+                    busy += 1
+        for process in pool:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+        return time.perf_counter() - began
+
+
+class _Silence:
+    def __getattr__(self, name):
+        return lambda *_arguments, **_named: None
+
+
+async def _pipeline_seconds(folder: Path) -> float:
+    from quire.assembly import open_house
+    from quire.service.run_folder import Request, run_folder
+    from quire.settings import Settings
+
+    with tempfile.TemporaryDirectory(dir=DATA) as scratch:
+        home, out = Path(scratch, "home"), Path(scratch, "out")
+        began = time.perf_counter()
+        async with open_house(Settings(home=home)) as house:
+            request = Request(roots=[folder], out=out, pipeline="preprocess")
+            ended = await run_folder(request, house, _Silence(), asyncio.Event())
+        seconds = time.perf_counter() - began
+        assert ended.summary.counts["failed"] == 0, ended.summary.failures
+        return seconds
+
+
+def run() -> dict[str, object]:
+    folder = collection()
+    files = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    workers = len(os.sched_getaffinity(0))
+    bare, pipeline = [], []
+    for _ in range(ROUNDS):
+        bare.append(bare_seconds(folder, workers))
+        pipeline.append(asyncio.run(_pipeline_seconds(folder)))
+    rows = [
+        {
+            "files": len(files),
+            "megabytes": round(sum(path.stat().st_size for path in files) / 1e6),
+            "workers": workers,
+            "bare_pyvips_seconds": round(min(bare), 2),
+            "pipeline_seconds": round(min(pipeline), 2),
+            "throughput_ratio": round(min(bare) / min(pipeline), 3),
+        }
+    ]
+    return {"rows": rows, "ratios_round_by_round": [round(b / p, 3) for b, p in zip(bare, pipeline, strict=True)]}

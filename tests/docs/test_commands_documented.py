@@ -1,0 +1,61 @@
+"""The reference page of the commands knows every command, argument and option."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from quire.cli import exits
+from quire.cli.main import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text("utf-8")
+ROOT_COMMAND = get_command(app)
+COMMANDS = ROOT_COMMAND.commands  # type: ignore[attr-defined]
+
+
+def _section(command: str) -> str:
+    found = re.search(rf"^## quire {command}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"there is no heading for quire {command}"
+    return found[1]
+
+
+def _options() -> list[tuple[str, str]]:
+    return [
+        (name, option)
+        for name, command in COMMANDS.items()
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_has_its_heading_and_an_example(command: str):
+    assert f"quire {command}" in re.findall(r"```(?:\w*\n)(.*?)```", _section(command), re.DOTALL)[0]
+
+
+@pytest.mark.parametrize(("command", "option"), _options())
+def test_an_option_is_documented_with_its_command(command: str, option: str):
+    assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", _section(command))
+
+
+@pytest.mark.parametrize("option", [option for one in ROOT_COMMAND.params for option in one.opts])
+def test_an_option_of_the_program_itself_is_documented(option: str):
+    assert f"{option}`" in PAGE
+
+
+def test_no_command_is_documented_that_does_not_exist():
+    assert set(re.findall(r"^## quire (\w+)$", PAGE, re.MULTILINE)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_option_is_documented_that_does_not_exist(command: str):
+    rows = "\n".join(line for line in _section(command).splitlines() if line.startswith("| `-"))
+    assert set(re.findall(r"--[a-z-]+", rows)) <= {option for name, option in _options() if name == command}
+
+
+def test_every_exit_code_is_documented():
+    codes = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    documented = {int(number) for number in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+    assert codes == documented
