@@ -103,7 +103,7 @@ async def open_house(
                     clock=clock,
                     signal=signal,
                 )
-                await compute.start()
+                compute.start()
                 try:
                     yield Conductor(
                         ledger=ledger,

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from quire.blobs import keys
-from quire.blobs.port import Blobs
+from quire.blobs.port import Blobs, TakesFiles
 from quire.model.errors import Missing, Reject, Retry
 
 _PIECE_BYTES = 1 << 20
@@ -35,8 +35,12 @@ async def put_bytes(blobs: Blobs, data: bytes) -> Content:
     return content
 
 
-async def put_file(blobs: Blobs, path: Path) -> Content:
-    """Store a file. Raises Missing when it is not there, Retry when somebody writes to it meanwhile."""
+async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
+    """Store a file. Raises Missing when it is not there; may raise Retry when somebody writes to it meanwhile.
+    A file that is `owned` is of no more use to the caller: the store may move it instead of copying.
+    """
+    if isinstance(blobs, TakesFiles):
+        return _content(*await blobs.take(path, owned=owned))
     try:
         found = await asyncio.to_thread(_read_or_digest, path)
     except FileNotFoundError as error:
@@ -63,7 +67,7 @@ async def put_stream(blobs: Blobs, pieces: AsyncIterator[bytes], *, folder: Path
     with tempfile.TemporaryDirectory(prefix="quire-", dir=folder) as scratch:
         path = Path(scratch, "content")
         await _spool(path, bytes(beginning), pieces)
-        return await put_file(blobs, path)
+        return await put_file(blobs, path, owned=True)
 
 
 async def get(blobs: Blobs, digest: str) -> bytes:

@@ -70,6 +70,9 @@ class LocalBlobs:
             await asyncio.to_thread(spool.discard)  # in a thread, for it may have to wait for one
             raise
 
+    async def take(self, path: Path, *, owned: bool) -> tuple[str, int]:
+        return await asyncio.to_thread(self._vault.take, path, owned=owned)
+
     async def get(self, key: str) -> bytes:
         return await asyncio.to_thread(self._vault.read, keys.check(key))
 

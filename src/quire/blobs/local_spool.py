@@ -6,6 +6,7 @@ version: its time of change, made unique. Blocking; must not know keys, labels o
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import threading
@@ -18,6 +19,7 @@ from quire.model.errors import Lost, Misconfigured, Missing
 PIECE_BYTES = 1 << 20
 
 _COPY_BYTES = 1 << 30
+_HASH_BYTES = 1 << 18
 _CHANCE_BITS = 20  # about a millisecond of nanoseconds: the kernel's clock ticks no finer than that
 _NO_KERNEL_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
@@ -27,15 +29,22 @@ class Spool:
     a thread may still be writing to it.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, adopted: Path | None = None) -> None:
+        """Empty, or another file of this file system, taken from its place: OSError EXDEV when it is not."""
         self._lock = threading.Lock()
         self._open = True
         self.name = secrets.token_hex(16)
         self.folder = tree.open(TEMPORARY, make=True)
         try:
+            flags = os.O_NOFOLLOW | os.O_CLOEXEC
+            if adopted is None:
+                flags |= os.O_RDWR | os.O_CREAT | os.O_EXCL
+            else:
+                os.rename(adopted, self.name, dst_dir_fd=self.folder)
             # Read-only for everybody: `local_path` hands the file out, and it must not be written to.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             self.descriptor = os.open(self.name, flags, 0o444, dir_fd=self.folder)
+            if adopted is not None:
+                os.fchmod(self.descriptor, 0o444)
         except OSError:
             os.close(self.folder)
             raise
@@ -61,6 +70,17 @@ class Spool:
             _copy(reading, self.descriptor)
         finally:
             os.close(reading)
+
+    def digest(self) -> tuple[str, int]:
+        """SHA-256 and size of what has been gathered: of these bytes, whatever their source is by now."""
+        hashed, size = hashlib.sha256(), 0
+        # One buffer for the whole file: fresh memory for each piece costs more than the hashing.
+        buffer = bytearray(_HASH_BYTES)
+        view = memoryview(buffer)
+        while count := os.preadv(self.descriptor, [buffer], size):
+            hashed.update(view[:count])
+            size += count
+        return hashed.hexdigest(), size
 
     def stamp(self, above: int | None = None) -> os.stat_result:
         """Give the file a time of change that no other write of this key has, later than `above`, and make

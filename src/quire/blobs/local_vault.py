@@ -4,10 +4,12 @@ Promise: two fsyncs to a put without labels (file, folder), atomic to readers, d
 works between processes. Must not know asyncio.
 """
 
+import contextlib
 import errno
 import os
 from pathlib import Path
 
+from quire.blobs import keys
 from quire.blobs.labels import Labels
 from quire.blobs.local_labels import NO_LABELS, LabelFiles
 from quire.blobs.local_spool import Spool, version_of
@@ -44,6 +46,43 @@ class Vault:
                 return self._commit(spool, key, labels, condition)
             finally:
                 spool.discard()
+
+    def take(self, source: Path, *, owned: bool) -> tuple[str, int]:
+        """Store a file under its content; digest and size. The bytes that are named are those that were
+        stored, so a source that changes meanwhile cannot get a wrong name.
+        """
+        with translated("store", source.name):
+            spool = self._gathered(source, owned=owned)
+            try:
+                digest, size = spool.digest()
+                key = keys.content(digest)
+                present = self._find(key)
+                if present is None:
+                    # Whoever is faster stores the same bytes: no lock is needed, and losing is no loss.
+                    with contextlib.suppress(Stale):
+                        self._commit(spool, key, NO_LABELS, IfAbsent())
+                elif present.st_size != size:
+                    self._commit(spool, key, NO_LABELS, None)
+                return digest, size
+            finally:
+                spool.discard()
+
+    def _gathered(self, source: Path, *, owned: bool) -> Spool:
+        if owned:
+            try:
+                return Spool(self.tree, adopted=source)
+            except FileNotFoundError as error:
+                raise Missing(f"The file {source.name!r} that was to be stored is not there.") from error
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise  # on another file system it is copied
+        spool = Spool(self.tree)
+        try:
+            spool.copy(source)
+        except BaseException:
+            spool.discard()
+            raise
+        return spool
 
     def commit(self, spool: Spool, key: str, labels: Labels, condition: Condition | None) -> Stored:
         """The end of a spooled put: afterwards the spool is gone, either way."""

@@ -8,7 +8,7 @@ control characters or backslash, at most 1024 bytes and 255 to a segment, the fi
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -97,4 +97,16 @@ class Blobs(Protocol):
 
     async def close(self) -> None:
         """Release connections and files. May be repeated."""
+        ...
+
+
+@runtime_checkable
+class TakesFiles(Protocol):
+    """A store that can do better with a whole file than being told its key first."""
+
+    async def take(self, path: Path, *, owned: bool) -> tuple[str, int]:
+        """Store a file under the key of its content, when that is not there yet; its SHA-256 and size.
+        What is `owned` may be moved into the store instead of copied. Raises as `Blobs.put` does, and
+        Missing when there is no such file.
+        """
         ...

@@ -52,16 +52,12 @@ class LocalCompute:
         self._broken: Misconfigured | None = None
         self._stopping = asyncio.Event()
 
-    async def start(self) -> None:
-        """Hire all workers. Raises Misconfigured when none can be started."""
-        hired = await asyncio.gather(*(self._hire() for _ in range(self._workers)), return_exceptions=True)
-        for hand in hired:
-            if isinstance(hand, Hand):
-                self._mind(hand)
-        for failure in hired:
-            if isinstance(failure, BaseException):
-                await self.stop(0)
-                raise failure
+    def start(self) -> None:
+        """Hire the workers, without waiting for them: orders handed over meanwhile are given to whoever is
+        ready first. When none can be started, `reports` says why.
+        """
+        for _ in range(self._workers):
+            self._keep(asyncio.create_task(self._hire_one(), name="minder"))
         self._keep(asyncio.create_task(self._watch()))
 
     def worker_pids(self) -> list[int]:
@@ -115,8 +111,12 @@ class LocalCompute:
         return 1 if (self._task_seconds or 0) > SLOW_TASK_SECONDS else 2
 
     def _feed(self) -> None:
+        """To whoever has least. A second chunk is put behind a first only while there is enough for all:
+        at the end of a phase it would wait in one pipe while another worker has nothing to do.
+        """
         while self._backlog:
-            free = [hand for hand in self._hands if hand.chunks_out < self._depth()]
+            depth = self._depth() if len(self._backlog) > len(self._hands) else 1
+            free = [hand for hand in self._hands if hand.chunks_out < depth]
             if not free:
                 return
             call, orders = self._backlog.popleft()
@@ -144,7 +144,7 @@ class LocalCompute:
         await self._bury(hand)
         self._signal.set()
         if not self._stopping.is_set():
-            await self._replace()
+            await self._hire_one()
 
     async def _bury(self, hand: Hand) -> None:
         ending = await hand.ending()
@@ -168,8 +168,8 @@ class LocalCompute:
             return failures.of_interruption()
         return failures.of_crash(call, ending, hand.last_words())
 
-    async def _replace(self) -> None:
-        """A new worker in place of a dead one; a few may die at birth before we call it broken."""
+    async def _hire_one(self) -> None:
+        """A worker more; a few may die at birth before we call it broken."""
         while not self._stopping.is_set() and self._broken is None:
             try:
                 hand = await self._hire()
@@ -177,6 +177,7 @@ class LocalCompute:
                 self._failed_starts += 1
                 if self._failed_starts >= MAX_FAILED_STARTS:
                     self._broken = error
+                    self._signal.set()
                 continue
             self._failed_starts = 0
             if self._stopping.is_set():

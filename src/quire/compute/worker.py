@@ -152,7 +152,7 @@ class Worker:
         self._places.release()
 
     async def _store(self, made: Made) -> Product:
-        stored = await content.put_file(self._tools.blobs, made.path)
+        stored = await content.put_file(self._tools.blobs, made.path, owned=True)
         return Product(
             role=made.role,
             key=stored.key,

@@ -67,7 +67,7 @@ class Conductor:
         await self._pick_up(batch, pipeline)
         while not batch.ended and not self._stopping:
             try:
-                await self._advance(batch, pipeline)
+                await self._advance(batch, pipeline, observe)
             except Stale:
                 pass  # somebody moved it: look again
             except Reject as error:
@@ -79,12 +79,13 @@ class Conductor:
     async def wind_down(self, batch: Batch, grace_seconds: float) -> None:
         """Let compute finish what is running, settle that, and give back what never started."""
         unstarted = await self._compute.stop(grace_seconds)
-        if not batch.ended:
-            await self._settle(batch, self._pipeline(batch), self._compute.reports())
+        if batch.position.stage is Stage.WORKING:
+            phase = moves.current_phase(batch, self._pipeline(batch))
+            await self._settle(batch, phase, self._compute.reports())
             await self._ledger.give_back(unstarted, now=self._clock.now())
         self._out.clear()
 
-    async def _advance(self, batch: Batch, pipeline: Pipeline) -> None:
+    async def _advance(self, batch: Batch, pipeline: Pipeline, observe: Observer) -> None:
         match batch.position.stage:
             case Stage.QUEUED:
                 if not await self._mail.deliver(pipeline.queue):
@@ -94,7 +95,7 @@ class Conductor:
             case Stage.DISCOVERING:
                 await self._ledger.apply(await self._discovery(batch, pipeline))
             case Stage.WORKING:
-                await self._work(batch, pipeline)
+                await self._work(batch, pipeline, observe)
             case Stage.TRANSFORMING:
                 await self._ledger.apply(await self._transformation(batch, pipeline))
             case _:
@@ -125,31 +126,41 @@ class Conductor:
         complete = len(tasks) < ROWS_AT_ONCE
         return moves.transform(batch, pipeline, tasks, taken, complete=complete, now=self._clock.now())
 
-    async def _work(self, batch: Batch, pipeline: Pipeline) -> None:
-        """One turn of the wheel: fold reports, hand out work, otherwise wait to be woken."""
+    async def _work(self, batch: Batch, pipeline: Pipeline, observe: Observer) -> None:
+        """Turn the wheel until the phase has ended: fold reports, hand out work, wait to be woken."""
         phase = moves.current_phase(batch, pipeline)
-        reports = self._compute.reports()
-        if reports and await self._settle(batch, pipeline, reports):
-            return
-        if room := self._compute.room():
-            claims = await self._ledger.claim(batch.no, limit=room, now=self._clock.now())
-            if claims:
-                await self._dispatch(batch, phase, claims)
+        while not self._stopping:
+            reports = self._compute.reports()
+            if reports and await self._settle(batch, phase, reports):
                 return
-        if reports:
-            return
+            room = self._compute.room()
+            claims = await self._ledger.claim(batch.no, limit=room, now=self._clock.now()) if room else []
+            if claims and await self._dispatch(batch, phase, claims):
+                return
+            if not reports and not claims and await self._rest(batch, phase, full=not room):
+                return
+            await observe(batch)
+
+    async def _rest(self, batch: Batch, phase: Phase, *, full: bool) -> bool:
+        """Nothing to do just now: wait for a report or, unless compute is full, for the alarm. True when the
+        phase is over.
+        """
+        if full:
+            await self._signal.wait(LONGEST_WAIT_SECONDS)
+            return False
         alarm = await self._ledger.next_alarm(batch.no)
         if not self._out and alarm is None:
-            # Nothing is out, nothing is due: the phase was empty, or its end was cut off by a crash.
-            await self._settle(batch, pipeline, [])
-            return
+            # Nothing is out, nothing is due: the phase was empty, or it ended elsewhere.
+            await self._settle(batch, phase, [])
+            return True
         now = self._clock.now()
         wait = LONGEST_WAIT_SECONDS if alarm is None else min(LONGEST_WAIT_SECONDS, max(0.0, alarm - now))
         if not await self._signal.wait(wait):
             await self._ledger.clear_alarm(batch.no, now=self._clock.now())
+        return False
 
-    async def _dispatch(self, batch: Batch, phase: Phase, claims: list[Claim]) -> None:
-        """What the cache knows is settled at once; the rest goes to compute."""
+    async def _dispatch(self, batch: Batch, phase: Phase, claims: list[Claim]) -> bool:
+        """What the cache knows is settled at once, the rest goes to compute. True when the phase has ended."""
         prefix = cache.key_prefix(phase)
         keys = {claim.order.task_no: cache.key(prefix, phase, claim.order.file) for claim in claims}
         known = await self._known([key for key in keys.values() if key is not None])
@@ -163,8 +174,9 @@ class Conductor:
                 fresh.append(claim.order)
         if fresh:
             await self._compute.hand(phase.call(), fresh)
-        if hits:
-            await self._ledger.settle(batch.no, hits, now=self._clock.now())
+        if not hits:
+            return False
+        return (await self._ledger.settle(batch.no, hits, now=self._clock.now())).phase_ended
 
     async def _known(self, keys: list[str]) -> dict[str, StepResult]:
         """Cached results whose blobs are still there; the others are forgotten."""
@@ -182,9 +194,8 @@ class Conductor:
         except Reject:
             return False
 
-    async def _settle(self, batch: Batch, pipeline: Pipeline, reports: list[Report]) -> bool:
+    async def _settle(self, batch: Batch, phase: Phase, reports: list[Report]) -> bool:
         """Fold reports; True when the phase ended with them."""
-        phase = moves.current_phase(batch, pipeline)
         now = self._clock.now()
         policy = _policy_of(phase, self._policy)
         settlements = [self._judge(report, policy, now) for report in reports]
@@ -207,7 +218,8 @@ class Conductor:
         now = self._clock.now()
         for claim in lost:
             self._out[claim.order.task_no] = (claim, None)
-        await self._settle(batch, pipeline, [_interrupted(claim, now) for claim in lost])
+        phase = moves.current_phase(batch, pipeline)
+        await self._settle(batch, phase, [_interrupted(claim, now) for claim in lost])
 
     def _pipeline(self, batch: Batch) -> Pipeline:
         pipeline = self._pipelines.get(batch.pipeline)

@@ -17,7 +17,8 @@ from quire.model.errors import Missing, QuireError, Reject, Stale
 from quire.queues.port import Leased, Message, Queues
 
 LETTERS_AT_ONCE = 100
-LEASE_SECONDS = 60.0
+# Starting a batch takes milliseconds; a conductor that dies in them delays its successor by this much.
+LEASE_SECONDS = 5.0
 MAX_DELIVERIES = 3
 
 

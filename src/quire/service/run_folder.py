@@ -69,9 +69,11 @@ async def run_folder(request: Request, house: House, watcher: Watcher, stop: asy
     passed_over = sum(one.state != "found" for one in found)
     watcher.scanned(len(found), sum(one.size for one in found), passed_over)
 
-    batch = await _prepare(request, pipeline, found, house, watcher, stop)
-    if not stop.is_set():
-        batch = await _conduct(batch, house, watcher, stop)
+    # Workers start while files are being taken in.
+    async with house.conducting() as conductor:
+        batch = await _prepare(request, pipeline, found, house, watcher, stop)
+        if not stop.is_set():
+            batch = await _conduct(batch, conductor, house, watcher, stop)
     summary = None
     if batch.ended:
         seconds = house.clock.monotonic() - began
@@ -153,7 +155,9 @@ def _run_key(request: Request, plan: str) -> str:
     return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _conduct(batch: Batch, house: House, watcher: Watcher, stop: asyncio.Event) -> Batch:
+async def _conduct(
+    batch: Batch, conductor: Conductor, house: House, watcher: Watcher, stop: asyncio.Event
+) -> Batch:
     last_shown = -OBSERVE_EVERY_SECONDS
 
     async def observe(now_at: Batch) -> None:
@@ -163,13 +167,12 @@ async def _conduct(batch: Batch, house: House, watcher: Watcher, stop: asyncio.E
             last_shown = moment
             watcher.moved(now_at, await house.ledger.counts(now_at.no))
 
-    async with house.conducting() as conductor:
-        stopper = asyncio.create_task(_stop_when(stop, conductor))
-        try:
-            batch = await conductor.conduct(batch.id, observe)
-        finally:
-            stopper.cancel()
-            await conductor.wind_down(batch, GRACE_SECONDS)
+    stopper = asyncio.create_task(_stop_when(stop, conductor))
+    try:
+        batch = await conductor.conduct(batch.id, observe)
+    finally:
+        stopper.cancel()
+        await conductor.wind_down(batch, GRACE_SECONDS)
     return batch
 
 

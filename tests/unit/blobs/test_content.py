@@ -1,6 +1,8 @@
 """Bytes named by their digest: one copy, the right one, or an error."""
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,9 @@ LARGE = bytes(range(256)) * (10 << 12)  # 10 MiB: not held in memory
 
 
 class Counting(LocalBlobs):
+    """A store that must be told the key first, as remote ones are."""
+
+    take = None
     puts = 0
 
     async def put(self, *args, **kwargs):
@@ -68,7 +73,7 @@ async def test_a_file_that_changes_while_it_is_stored_is_not_stored(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(LARGE)
 
-    class Meddling(LocalBlobs):
+    class Meddling(Counting):
         async def head(self, key):  # asked between the two readings
             path.write_bytes(LARGE[:-1] + b"?")
             return await super().head(key)
@@ -104,3 +109,54 @@ async def test_a_full_disk_while_waiting_is_told(blobs, tmp_path, monkeypatch):
         await content.put_stream(blobs, pieces(LARGE), folder=tmp_path)
     assert told.value.code == "storage_full"
     assert blobs.puts == 0
+
+
+@pytest.mark.parametrize("owned", [False, True], ids=["copied", "moved"])
+@pytest.mark.parametrize("body", [b"", SMALL, LARGE], ids=["empty", "small", "large"])
+async def test_a_store_that_takes_files_names_them_by_content(tmp_path, body, owned):
+    blobs = LocalBlobs(tmp_path / "blobs")
+    digest = hashlib.sha256(body).hexdigest()
+    for _ in range(2):
+        (tmp_path / "file").write_bytes(body)
+        stored = await content.put_file(blobs, tmp_path / "file", owned=owned)
+        assert stored == content.Content(digest, len(body), keys.content(digest))
+        assert (tmp_path / "file").exists() != owned
+    assert await content.get(blobs, digest) == body
+    assert list((tmp_path / "blobs" / ".tmp").iterdir()) == []
+    assert (blobs.local_path(stored.key).stat().st_mode & 0o777) == 0o444
+
+
+async def test_an_owned_file_of_another_file_system_is_copied(tmp_path, monkeypatch):
+    def elsewhere(*_arguments, **_named):
+        raise OSError(errno.EXDEV, "cross-device")
+
+    blobs = LocalBlobs(tmp_path / "blobs")
+    (tmp_path / "file").write_bytes(SMALL)
+    monkeypatch.setattr(os, "rename", elsewhere)
+    stored = await content.put_file(blobs, tmp_path / "file", owned=True)
+    assert await content.get(blobs, stored.digest) == SMALL
+
+
+async def test_a_taken_file_that_changes_afterwards_does_not_change_the_blob(tmp_path):
+    blobs = LocalBlobs(tmp_path / "blobs")
+    (tmp_path / "file").write_bytes(SMALL)
+    stored = await content.put_file(blobs, tmp_path / "file")
+    (tmp_path / "file").write_bytes(b"something else")
+    assert await content.get(blobs, stored.digest) == SMALL
+
+
+async def test_taking_what_is_not_there_is_missing(tmp_path):
+    blobs = LocalBlobs(tmp_path / "blobs")
+    for owned in (False, True):
+        with pytest.raises(Missing):
+            await content.put_file(blobs, tmp_path / "nothing", owned=owned)
+    assert list((tmp_path / "blobs" / ".tmp").iterdir()) == []
+
+
+async def test_a_damaged_blob_is_replaced_when_its_content_comes_again(tmp_path):
+    blobs = LocalBlobs(tmp_path / "blobs")
+    (tmp_path / "file").write_bytes(SMALL)
+    stored = await content.put_file(blobs, tmp_path / "file")
+    await blobs.put(stored.key, b"cut")
+    await content.put_file(blobs, tmp_path / "file")
+    assert await content.get(blobs, stored.digest) == SMALL
