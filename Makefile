@@ -27,15 +27,15 @@ serve: demo ## show the demo's results in a browser, on loopback only
 	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory demo-out
 
 check: $(STAMP) ## format, lint, types, import contracts, fast tests; under a minute
-	$(BIN)/ruff format --check src tests bench samples
-	$(BIN)/ruff check src tests bench samples
+	$(BIN)/ruff format --check src tests bench samples docs
+	$(BIN)/ruff check src tests bench samples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -m "not slow and not service"
 
 test: $(STAMP) ## everything CI runs
-	$(BIN)/ruff format --check src tests bench samples
-	$(BIN)/ruff check src tests bench samples
+	$(BIN)/ruff format --check src tests bench samples docs
+	$(BIN)/ruff check src tests bench samples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
@@ -47,8 +47,8 @@ lock: $(STAMP) ## resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --group dev --generate-hashes --no-header pyproject.toml -o requirements.lock
 
 format: $(STAMP) ## let ruff write the code's shape
-	$(BIN)/ruff format src tests bench samples
-	$(BIN)/ruff check --fix src tests bench samples
+	$(BIN)/ruff format src tests bench samples docs
+	$(BIN)/ruff check --fix src tests bench samples docs
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/data

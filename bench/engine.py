@@ -1,8 +1,8 @@
 """Engine overhead per no-op task, beside the raw SQLite life cycle measured in the same run.
 
-The engine's figure is the whole life: manifest read, files and tasks written, tasks claimed, shipped to worker
-processes, run, reported, settled, folded, batch ended. The floor is insert + claim + complete of bare rows,
-1,000 per transaction, synchronous=FULL, one process.
+The engine's figure is the whole life: manifest read, files and tasks written, tasks claimed, shipped to
+worker processes, run, reported, settled, folded, batch ended. The floor is insert + claim + complete of bare
+rows, 1,000 per transaction, synchronous=FULL, one process.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ async def engine_seconds(tasks: int) -> float:
 
 
 def floor_seconds(tasks: int) -> float:
-    """Bare rows through the life every queue on SQLite has: insert, find and claim what is ready, complete."""
+    """Bare rows through the life every queue on SQLite has: insert, find and claim, complete."""
     with tempfile.TemporaryDirectory() as folder:
         connection = sqlite3.connect(Path(folder) / "floor.db", isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")

@@ -1,9 +1,9 @@
 """The pipeline beside bare pyvips on the same files and cores.
 
 Bare pyvips: one process per core, each file read from its folder, the cheapest right decoding (no colour
-transform: these files need none) and the same products (a JPEG per TIFF; three variants, chained) written with
-the same settings; no fsync, no ledger, no digests, no report. The pipeline: the function behind `quire run`,
-from the scan to the last line of the report. Both pay for starting their processes.
+transform: these files need none) and the same products (a JPEG per TIFF; three variants, chained) written
+with the same settings; no fsync, no ledger, no digests, no report. The pipeline: the function behind
+`quire run`, from the scan to the last line of the report. Both pay for starting their processes.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ def collection() -> Path:
     return folder
 
 
-BARE = '''
+BARE = """
 import sys
 from pathlib import Path
 import pyvips
@@ -68,7 +68,9 @@ def variants(path):
     for name, side in (("large", 2400), ("medium", 1288), ("thumb", 200)):
         if longest > side:
             if image is None:
-                image = pyvips.Image.thumbnail(str(path) + "[fail_on=error]", side, height=side, size="down").copy_memory()
+                image = pyvips.Image.thumbnail(
+                    str(path) + "[fail_on=error]", side, height=side, size="down"
+                ).copy_memory()
             else:
                 image = image.thumbnail_image(side, height=side, size="down").copy_memory()
             image.jpegsave(str(out / f"{path.name}.{name}.jpg"), Q=85, keep="none")
@@ -84,7 +86,7 @@ for line in sys.stdin:
         path = path2
     variants(path)
     print("done", flush=True)
-'''
+"""
 
 
 def bare_seconds(folder: Path, workers: int) -> float:
@@ -168,4 +170,5 @@ def run() -> dict[str, object]:
             "throughput_ratio": round(min(bare) / min(pipeline), 3),
         }
     ]
-    return {"rows": rows, "ratios_round_by_round": [round(b / p, 3) for b, p in zip(bare, pipeline, strict=True)]}
+    ratios = [round(one / other, 3) for one, other in zip(bare, pipeline, strict=True)]
+    return {"rows": rows, "ratios_round_by_round": ratios}

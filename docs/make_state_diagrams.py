@@ -3,7 +3,6 @@
 `python docs/make_state_diagrams.py` rewrites the page between its markers; with `--check` it changes nothing
 and ends with 1 when the page differs from the tables.
 """
-# ruff: noqa: INP001
 
 import re
 import sys

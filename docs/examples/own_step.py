@@ -2,7 +2,6 @@
 
 PYTHONPATH=docs/examples .venv/bin/python -m own_step FOLDER OUT
 """
-# ruff: noqa: INP001
 
 import asyncio
 import json

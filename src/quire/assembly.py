@@ -31,7 +31,7 @@ from quire.model.step import Step
 from quire.pipelines.preprocess import preprocess
 from quire.queues.sqlite import SqliteQueues
 from quire.service.house import House
-from quire.settings import S3, Settings, cores, worker_environment
+from quire.settings import S3, Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.vips import WORKER_ENVIRONMENT
 
@@ -99,7 +99,7 @@ async def open_house(
                     command=WORKER_COMMAND,
                     environment=worker_environment() | WORKER_ENVIRONMENT,
                     greeting=msgspec.json.encode(greeting),
-                    workers=settings.workers or cores(),
+                    workers=settings.worker_count,
                     clock=clock,
                     signal=signal,
                 )
@@ -215,11 +215,13 @@ def _blobs_root(settings: Settings) -> Path:
 def _only_one(home: Path) -> Iterator[None]:
     """One process tree per home. The lock goes with the process, however it ends."""
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        # Other people's documents lie here: for nobody else's eyes.
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(home / "quire.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Misconfigured(
-            f"the home folder {home} cannot be used: {error.strerror}; choose another with --home or QUIRE_HOME"
+            f"the home folder {home} cannot be used: {error.strerror}; "
+            "choose another with --home or QUIRE_HOME"
         ) from error
     try:
         try:
@@ -227,7 +229,7 @@ def _only_one(home: Path) -> Iterator[None]:
         except BlockingIOError as error:
             holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
             raise Misconfigured(
-                f"another quire (process {holder}) is working in {home}; wait for it or choose another --home",
+                f"another quire (process {holder}) is working in {home}; wait or choose another --home",
                 code="home_busy",
             ) from error
         os.ftruncate(lock, 0)

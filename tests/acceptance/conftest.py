@@ -37,7 +37,7 @@ class Quire:
             text=True,
             timeout=100,
             check=False,
-            preexec_fn=_obey_permissions if obey_permissions else None,  # noqa: PLW1509
+            preexec_fn=_obey_permissions if obey_permissions else None,
         )
 
     def run(self, *arguments: str, **more):

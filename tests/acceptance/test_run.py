@@ -74,6 +74,18 @@ def test_an_unchanged_folder_is_answered_from_the_cache(quire, folder):
     assert snapshot(quire.out) == tree
 
 
+def test_equal_files_are_worked_on_once(quire, folder):
+    for number in range(6):
+        shutil.copy(GOOD_TIFF, folder / f"{number}.tif")
+    assert quire.run(str(folder)).returncode == 0
+    report = quire.report()
+    conversion, images = report["phases"]
+    assert (conversion["total"], conversion["from_cache"]) == (6, 5)
+    # The references carry the files' names, so each picture has its own.
+    assert (images["total"], images["from_cache"]) == (6, 0)
+    assert {len(entry["outputs"]) for entry in report["files"]} == {2}
+
+
 def test_a_lost_result_is_made_anew_not_reported_from_the_cache(quire, folder):
     shutil.copy(GOOD_TIFF, folder)
     quire.run(str(folder))
@@ -177,7 +189,9 @@ def test_an_empty_folder_is_no_error_and_says_so(quire, folder):
         (["run", "nowhere"], 2, "nowhere"),
         (["run"], 2, "PATH"),
         (["run", ".", "--frobnicate"], 2, "frobnicate"),
-        (["run", "home", "--pipeline", "nope"], 1, "preprocess"),
+        (["run", "home", "--pipeline", "nope"], 2, "preprocess"),
+        (["run", "home", "--out", "home"], 1, "another folder"),
+        (["run", "home", "--out", "/dev/null/x"], 1, "--out"),
     ],
 )
 def test_wrong_use_says_what_is_wrong(quire, arguments, code, words):

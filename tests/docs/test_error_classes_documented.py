@@ -14,7 +14,6 @@ SOURCE = ROOT / "src" / "quire"
 TAKES_A_CLASS = {
     ("service/scan.py", "_skipped"): 2,
     ("service/scan.py", "_failed"): 2,
-    ("service/intake.py", "_refused"): 1,
     ("compute/failures.py", "Failure"): 1,
 }
 
@@ -47,6 +46,8 @@ def _of_module(path: Path) -> Iterator[str]:
             yield from _of_call(node, module)
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in NAMES_OF_CLASSES:
             yield from _text(node.value)
+        if module == "service/intake.py" and isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            yield from _text(node.elts[0])  # error class, reason
         if module == "blobs/s3_edge.py" and isinstance(node, ast.Tuple) and len(node.elts) == 4:
             yield from _text(node.elts[3])  # its table: fits, kind, advice, code
 

@@ -36,7 +36,7 @@ async def put_bytes(blobs: Blobs, data: bytes) -> Content:
 
 
 async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
-    """Store a file. Raises Missing when it is not there; may raise Retry when somebody writes to it meanwhile.
+    """Store a file. Raises Missing when it is not there, perhaps Retry when it is written to meanwhile.
     A file that is `owned` is of no more use to the caller: the store may move it instead of copying.
     """
     if isinstance(blobs, TakesFiles):

@@ -79,10 +79,10 @@ class _Bars:
     def opened(self, batch: Batch, *, resumed: bool) -> None:
         self._talk.say(_opening(batch, resumed=resumed))
 
-    def took_in(self, files: int, total_bytes: int) -> None:
+    def took_in(self, files: int) -> None:
         self._bars.advance(self._row("Taking in", self._total), files)
 
-    def moved(self, batch: Batch, counts: Sequence[PhaseCounts]) -> None:
+    def moved(self, counts: Sequence[PhaseCounts]) -> None:
         for phase in counts:
             row = self._row(label(phase.name), phase.total)
             note = f"[red]{phase.failed} failed[/red]" if phase.failed else ""
@@ -113,11 +113,11 @@ class _Lines:
     def opened(self, batch: Batch, *, resumed: bool) -> None:
         self._talk.say(_opening(batch, resumed=resumed))
 
-    def took_in(self, files: int, total_bytes: int) -> None:
+    def took_in(self, files: int) -> None:
         self._taken += files
         self._line("Taking in", self._taken, self._total, "")
 
-    def moved(self, batch: Batch, counts: Sequence[PhaseCounts]) -> None:
+    def moved(self, counts: Sequence[PhaseCounts]) -> None:
         for phase in counts:
             if phase.total:
                 note = f", {phase.failed} failed" if phase.failed else ""

@@ -12,6 +12,7 @@ from quire.cli import exits
 from quire.cli.errors import told_to_people
 from quire.cli.progress import Talk, progress_for
 from quire.cli.summary import show_interruption, show_summary
+from quire.pipelines.registry import PIPELINES
 from quire.service.run_folder import Ended, Request, run_folder
 from quire.settings import Settings, load_here
 
@@ -36,7 +37,6 @@ def run(
     Running the same command again resumes where it stopped; nothing finished is done twice.
 
     Examples:
-
       quire run ./scans
 
       quire run ./scans ./photos --out ./results
@@ -51,6 +51,9 @@ def run(
         if missing:
             names = ", ".join(str(path) for path in missing)
             raise typer.BadParameter(f"no such file or folder: {names}")
+        if pipeline not in PIPELINES:
+            known = ", ".join(sorted(PIPELINES))
+            raise typer.BadParameter(f"there is no pipeline {pipeline!r}; there are: {known}")
         settings = load_here(config=config, overrides=overrides).settings
         request = Request(roots=paths, out=out, pipeline=pipeline, own_folders=[settings.home])
         ended = asyncio.run(_run(request, settings, Talk(json_output=json_output)))

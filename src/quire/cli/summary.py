@@ -38,13 +38,13 @@ def show_summary(ended: Ended, request: Request) -> None:
     )
     console.print(Text(f"{ended.seconds:.1f} s, {speed}{cached}"))
     if summary.failures:
-        console.print(_failures(summary.failures))
+        console.print(_failures(summary.failures, counts["failed"]))
     console.print(Text(f"Results: {request.out}"))
     console.print(Text(f"Report:  {summary.report}"))
     console.print(Text(f"Look:    {summary.page}"))
 
 
-def _failures(failures: list[tuple[str, str, str]]) -> Table:
+def _failures(failures: list[tuple[str, str, str]], total: int) -> Table:
     table = Table(
         title="Failed", title_justify="left", title_style="bold red", box=None, padding=(0, 2, 0, 0)
     )
@@ -53,8 +53,8 @@ def _failures(failures: list[tuple[str, str, str]]) -> Table:
     table.add_column("reason", overflow="fold", ratio=3)
     for path, error_class, reason in failures[:SHOWN_FAILURES]:
         table.add_row(Text(path), Text(error_class), Text(reason))
-    if len(failures) > SHOWN_FAILURES:
-        table.add_row(Text(f"… and {len(failures) - SHOWN_FAILURES} more in the report"), Text(""), Text(""))
+    if total > SHOWN_FAILURES:
+        table.add_row(Text(f"… and {total - SHOWN_FAILURES} more in the report"), Text(""), Text(""))
     return table
 
 

@@ -1,1 +1,1 @@
-"""Where steps run: worker processes that come and go. The conductor's view of it is `quire.model.work.Compute`."""
+"""Where steps run: worker processes that come and go. The port is `quire.model.work.Compute`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from quire.model.errors import QuireError, Reject
+from quire.model.errors import QuireError, Reject, Retry
 from quire.model.work import Outcome, StepCall
 
 MAX_ERROR_LENGTH = 2000
@@ -15,6 +15,7 @@ class Failure(Struct, frozen=True):
     outcome: Outcome
     error_class: str
     error: str
+    delay_seconds: float = 0.0
 
 
 def of_error(error: BaseException, call: StepCall) -> Failure:
@@ -24,11 +25,21 @@ def of_error(error: BaseException, call: StepCall) -> Failure:
     text = str(error)[:MAX_ERROR_LENGTH] or type(error).__name__
     if isinstance(error, Reject):
         return Failure(Outcome.REJECTED, error.code, text)
+    if isinstance(error, Retry):
+        return Failure(Outcome.ERRED, error.code, text, error.delay_seconds or 0.0)
     if isinstance(error, QuireError):
         return Failure(Outcome.ERRED, error.code, text)
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" ({Path(where[0].filename).name}:{where[0].lineno})" if where else ""
     return Failure(Outcome.ERRED, "step_error", f"{type(error).__name__}: {text}{place}")
+
+
+def of_store(error: BaseException, call: StepCall) -> Failure:
+    """Bytes could not be fetched or kept. A passing fault of the store is not the file's."""
+    failure = of_error(error, call)
+    if isinstance(error, Retry):
+        return Failure(Outcome.INTERRUPTED, failure.error_class, failure.error, failure.delay_seconds)
+    return failure
 
 
 def of_unknown_step(call: StepCall) -> Failure:

@@ -6,10 +6,12 @@ listens to the pipe and ends the process when the pool is gone.
 """
 
 import asyncio
+import ctypes
 import os
 import resource
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
@@ -33,6 +35,7 @@ from quire.model.work import Order, Outcome, Report, StepCall, StepResult
 T = TypeVar("T")
 # How many finished orders may wait for the disk before the next one has to.
 PERSISTING_AT_ONCE = 4
+_PR_SET_PDEATHSIG = 1
 
 
 class Toolbox(Struct, frozen=True, kw_only=True):
@@ -46,6 +49,7 @@ class Toolbox(Struct, frozen=True, kw_only=True):
 
 def serve(build: Callable[[bytes], Toolbox]) -> None:
     """The life of a worker process on its standard input and output."""
+    die_with_parent()
     # The pool stops us through the pipe; Ctrl-C in a terminal reaches every process of the group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     inbox, outbox = Inbox(os.dup(0)), Outbox(os.dup(1))
@@ -116,7 +120,7 @@ class Worker:
             source = self._source(order.file.key, job.folder)
         except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
             self._discard(job)
-            self._report(job, failures.of_error(error, call))
+            self._report(job, failures.of_store(error, call))
             return
         self._finish(job, step, source)
 
@@ -145,7 +149,7 @@ class Worker:
             products = await asyncio.gather(*(self._store(made) for made in output.made))
             result = StepResult(products=tuple(products), facts=output.facts)
         except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
-            result = failures.of_error(error, job.call)
+            result = failures.of_store(error, job.call)
         self._discard(job)
         self._report(job, result)
         self._outbox.send()
@@ -193,9 +197,15 @@ def report_of(
 ) -> Report:
     names = (order.batch_no, order.task_no, order.attempt)
     if isinstance(result, Failure):
-        said = (result.error_class, result.error)
+        said = (result.error_class, result.error, result.delay_seconds)
         return Report(*names, result.outcome, started_at, seconds, worker, None, *said)
     return Report(*names, Outcome.DONE, started_at, seconds, worker, result)
+
+
+def die_with_parent() -> None:
+    """Also while a step holds the interpreter's lock, when no thread of ours could notice."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def limit_memory(megabytes: int) -> None:

@@ -189,7 +189,8 @@ def _translate(error: BaseException, path: Path) -> BaseException:
 
 def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:
     connection.execute(
-        "CREATE TABLE IF NOT EXISTS migrations (room TEXT, number INTEGER, name TEXT, PRIMARY KEY (room, number))"
+        "CREATE TABLE IF NOT EXISTS migrations "
+        "(room TEXT, number INTEGER, name TEXT, PRIMARY KEY (room, number))"
     )
     known = {row[0] for row in connection.execute("SELECT number FROM migrations WHERE room = ?", (room,))}
     newest = max((number for number, _, _ in scripts), default=0)

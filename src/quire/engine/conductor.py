@@ -11,6 +11,7 @@ from itertools import islice
 from quire.blobs.port import Blobs
 from quire.engine import cache, manifest, moves
 from quire.engine.mail import Mail
+from quire.engine.outstanding import Outstanding
 from quire.engine.retry import RetryPolicy, rule
 from quire.ledger.port import Claim, Ledger, Move, Settlement
 from quire.model.batch import Batch, Stage, TaskState
@@ -26,7 +27,6 @@ ROWS_AT_ONCE = 2000
 LONGEST_WAIT_SECONDS = 5.0
 
 Observer = Callable[[Batch], Awaitable[None]]
-_NOT_OURS: tuple[Claim | None, str | None] = (None, None)
 
 
 class Conductor:
@@ -52,7 +52,7 @@ class Conductor:
         self._ids = ids
         self._signal = signal
         self._policy = policy
-        self._out: dict[int, tuple[Claim | None, str | None]] = {}  # task number → claim, cache key
+        self._out = Outstanding()
         self._stopping = False
 
     def stop(self) -> None:
@@ -81,8 +81,9 @@ class Conductor:
         unstarted = await self._compute.stop(grace_seconds)
         if batch.position.stage is Stage.WORKING:
             phase = moves.current_phase(batch, self._pipeline(batch))
-            await self._settle(batch, phase, self._compute.reports())
+            unstarted += [claim.order for claim in self._out.withdraw()]
             await self._ledger.give_back(unstarted, now=self._clock.now())
+            await self._settle(batch, phase, self._compute.reports())
         self._out.clear()
 
     async def _advance(self, batch: Batch, pipeline: Pipeline, observe: Observer) -> None:
@@ -160,17 +161,15 @@ class Conductor:
         return False
 
     async def _dispatch(self, batch: Batch, phase: Phase, claims: list[Claim]) -> bool:
-        """What the cache knows is settled at once, the rest goes to compute. True when the phase has ended."""
+        """What the cache knows is settled at once, the rest goes to compute. True when the phase ended."""
         prefix = cache.key_prefix(phase)
-        keys = {claim.order.task_no: cache.key(prefix, phase, claim.order.file) for claim in claims}
-        known = await self._known([key for key in keys.values() if key is not None])
+        keyed = [(claim, cache.key(prefix, phase, claim.order.file)) for claim in claims]
+        known = await self._known([key for _, key in keyed if key is not None])
         fresh, hits = [], []
-        for claim in claims:
-            key = keys[claim.order.task_no]
+        for claim, key in keyed:
             if key is not None and key in known:
                 hits.append(_hit(claim, known[key], now=self._clock.now()))
-            else:
-                self._out[claim.order.task_no] = (claim, key)
+            elif self._out.add(claim, key):
                 fresh.append(claim.order)
         if fresh:
             await self._compute.hand(phase.call(), fresh)
@@ -198,16 +197,35 @@ class Conductor:
         """Fold reports; True when the phase ended with them."""
         now = self._clock.now()
         policy = _policy_of(phase, self._policy)
-        settlements = [self._judge(report, policy, now) for report in reports]
+        settlements: list[Settlement] = []
+        again: list[Claim] = []
+        for report in reports:
+            claim, key, behind = self._out.back(report)
+            settlements.append(self._judge(report, claim, key, policy, now))
+            if report.outcome is Outcome.DONE:
+                settlements += (_hit(equal, report.result or StepResult(), now=now) for equal in behind)
+            else:
+                again += behind
         settled = await self._ledger.settle(batch.no, settlements, now=now)
+        if again:
+            await self._dispatch(batch, phase, again)
         return settled.phase_ended
 
-    def _judge(self, report: Report, policy: RetryPolicy, now: float) -> Settlement:
-        claim, key = self._out.pop(report.task_no, _NOT_OURS)
+    def _judge(
+        self, report: Report, claim: Claim | None, key: str | None, policy: RetryPolicy, now: float
+    ) -> Settlement:
         if report.outcome is Outcome.DONE:
             return Settlement(report=report, state=TaskState.DONE, cache_key=key)
         failures, interruptions = (claim.failures, claim.interruptions) if claim else (0, 0)
-        ruling = rule(report.outcome, failures, interruptions, policy, now=now, fraction=self._ids.fraction())
+        ruling = rule(
+            report.outcome,
+            failures,
+            interruptions,
+            policy,
+            now=now,
+            fraction=self._ids.fraction(),
+            delay_seconds=report.delay_seconds,
+        )
         return Settlement(report=report, state=ruling.state, due_at=ruling.due_at, blame=ruling.blame)
 
     async def _pick_up(self, batch: Batch, pipeline: Pipeline) -> None:
@@ -217,7 +235,7 @@ class Conductor:
         lost = await self._ledger.running(batch.no)
         now = self._clock.now()
         for claim in lost:
-            self._out[claim.order.task_no] = (claim, None)
+            self._out.add(claim, None)
         phase = moves.current_phase(batch, pipeline)
         await self._settle(batch, phase, [_interrupted(claim, now) for claim in lost])
 
@@ -225,8 +243,9 @@ class Conductor:
         pipeline = self._pipelines.get(batch.pipeline)
         if pipeline is None or pipeline.version != batch.pipeline_version:
             raise Misconfigured(
-                f"batch {batch.id} was submitted to pipeline {batch.pipeline} version {batch.pipeline_version}, "
-                "which this quire does not have; use the version that submitted it, or submit it anew"
+                f"batch {batch.id} was submitted to pipeline {batch.pipeline} version "
+                f"{batch.pipeline_version}, which this quire does not have; "
+                "use the version that submitted it, or submit it anew"
             )
         return pipeline
 

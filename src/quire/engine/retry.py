@@ -8,8 +8,9 @@ from quire.model.work import Outcome
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     """`max_failures` counts attempts that ended by the task's own fault. Attempts that went down with the
-    whole house are nobody's fault and have a limit of their own, so that a machine that is switched off
-    again and again does not fail innocent files, and a file that takes the machine down does end."""
+    whole house, or met a full disk, are nobody's fault and have a limit of their own, so that a machine that
+    is switched off again and again does not fail innocent files, and a file that takes the machine down ends.
+    """
 
     max_failures: int = 3
     max_interruptions: int = 100
@@ -31,19 +32,29 @@ def backoff(failures: int, policy: RetryPolicy, fraction: float) -> float:
 
 
 def rule(
-    outcome: Outcome, failures: int, interruptions: int, policy: RetryPolicy, *, now: float, fraction: float
+    outcome: Outcome,
+    failures: int,
+    interruptions: int,
+    policy: RetryPolicy,
+    *,
+    now: float,
+    fraction: float,
+    delay_seconds: float = 0.0,
 ) -> Ruling:
-    """`failures` and `interruptions` are those before this attempt."""
+    """`failures` and `interruptions` are those before this attempt; `delay_seconds` is the least that whoever
+    failed asked for.
+    """
     match outcome:
         case Outcome.DONE:
             return Ruling(TaskState.DONE)
         case Outcome.REJECTED:
             return Ruling(TaskState.FAILED, blame=True)
         case Outcome.INTERRUPTED:
-            if interruptions + 1 >= policy.max_interruptions:
+            if interruptions >= policy.max_interruptions:
                 return Ruling(TaskState.FAILED)
-            return Ruling(TaskState.WAITING, due_at=now)
+            return Ruling(TaskState.WAITING, due_at=now + delay_seconds)
         case Outcome.ERRED | Outcome.CRASHED | Outcome.TIMED_OUT | Outcome.OUT_OF_MEMORY:
             if failures + 1 >= policy.max_failures:
                 return Ruling(TaskState.FAILED, blame=True)
-            return Ruling(TaskState.WAITING, due_at=now + backoff(failures + 1, policy, fraction), blame=True)
+            wait = max(delay_seconds, backoff(failures + 1, policy, fraction))
+            return Ruling(TaskState.WAITING, due_at=now + wait, blame=True)

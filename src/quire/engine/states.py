@@ -1,4 +1,5 @@
-"""The tables of what may follow what. Everything that changes a state is checked against them.
+"""The tables of what may follow what. Moves of a batch are checked against them when they are made; the
+rules for tasks, and the few statements that change a state by themselves, are tested against them.
 
 A batch:  open → queued → filling → (discovering → working → transforming)* → done
           and from everywhere that is not an end: error, cancelled.
@@ -11,7 +12,7 @@ from quire.model.errors import Bug
 STAGES: dict[Stage, frozenset[Stage]] = {
     Stage.OPEN: frozenset({Stage.QUEUED, Stage.ERROR, Stage.CANCELLED}),
     Stage.QUEUED: frozenset({Stage.FILLING, Stage.ERROR, Stage.CANCELLED}),
-    Stage.FILLING: frozenset({Stage.FILLING, Stage.DISCOVERING, Stage.ERROR, Stage.CANCELLED}),
+    Stage.FILLING: frozenset({Stage.FILLING, Stage.DISCOVERING, Stage.DONE, Stage.ERROR, Stage.CANCELLED}),
     Stage.DISCOVERING: frozenset({Stage.DISCOVERING, Stage.WORKING, Stage.ERROR, Stage.CANCELLED}),
     Stage.WORKING: frozenset({Stage.TRANSFORMING, Stage.ERROR, Stage.CANCELLED}),
     Stage.TRANSFORMING: frozenset(

@@ -26,7 +26,7 @@ class BatchDraft(Struct, frozen=True, kw_only=True):
 
 
 class Upload(Struct, frozen=True, kw_only=True):
-    """A file that was offered: `state` is taken, failed or skipped; `stamp` tells whether its source changed."""
+    """A file that was offered: taken, failed or skipped. `stamp` tells whether its source has changed."""
 
     path: str
     state: str
@@ -171,7 +171,8 @@ class Intake(Protocol):
         self, batch_no: int, *, manifest_key: str, total_files: int, letter: Letter, now: float
     ) -> Batch:
         """Close the batch and put the message that starts it into the outbox, in one transaction.
-        Raises Stale when the batch is not open any more."""
+        Raises Stale when the batch is not open any more.
+        """
         ...
 
     async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
@@ -196,7 +197,8 @@ class Walk(Protocol):
 
     async def taken(self, batch_no: int, paths: Collection[str]) -> dict[str, int]:
         """How many files of the batch bear each of these case-folded paths, assets and replaced ones
-        included: results lie beside each other in one folder. Paths with none are left out."""
+        included: results lie beside each other in one folder. Paths with none are left out.
+        """
         ...
 
     async def settled_tasks(self, batch_no: int, *, phase: int, after: int, limit: int) -> list[SettledTask]:
@@ -205,12 +207,14 @@ class Walk(Protocol):
 
     async def claim(self, batch_no: int, *, limit: int, now: float) -> list[Claim]:
         """Begin attempts: tasks due again first, then new ones. The attempt is counted here, before it
-        runs, so that one that kills its worker is counted too."""
+        runs, so that one that kills its worker is counted too.
+        """
         ...
 
     async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
         """Fold reports. Each is applied only while its attempt is the current one; the batch leaves the
-        phase in the same transaction in which the last task settles."""
+        phase in the same transaction in which the last task settles.
+        """
         ...
 
     async def give_back(self, orders: Sequence[Order], *, now: float) -> None:
@@ -239,7 +243,8 @@ class Post(Protocol):
 
     async def sent(self, numbers: Collection[int]) -> None:
         """These are in their queue. Called after the queue has them for good; until then they are offered
-        again, and the queue recognises them by their message id."""
+        again, and the queue recognises them by their message id.
+        """
         ...
 
     async def next_alarm(self, batch_no: int) -> float | None:

@@ -40,6 +40,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     id: BatchId
     pipeline: str
     pipeline_version: int
+    plan: str  # the pipeline as it was at submission
     position: Position
     status: str
     manifest_key: str | None

@@ -109,7 +109,8 @@ def entry(file: File) -> bytes:
 
 class ManifestWriter:
     """Writes a manifest in pieces, whatever its length. Files come in any order; neighbours that share a
-    folder share a directory entry."""
+    folder share a directory entry.
+    """
 
     def __init__(self, batch_id: str) -> None:
         self._batch_id = batch_id

@@ -40,7 +40,7 @@ class Outcome(StrEnum):
     CRASHED = "crashed"  # the worker process died under it
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
-    INTERRUPTED = "interrupted"  # the whole house stopped; nobody's fault
+    INTERRUPTED = "interrupted"  # not the task's fault: the house stopped, the store was full
 
 
 class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,6 +63,7 @@ class Report(Struct, frozen=True, array_like=True):
     result: StepResult | None = None
     error_class: str = ""
     error: str = ""
+    delay_seconds: float = 0.0  # not before this much time has passed
 
 
 class Compute(Protocol):

@@ -25,6 +25,8 @@ REFERENCE_TAG = "ImageProcessor"
 WEB_PICTURES = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp"})
 _VARIANT_ROLES = ("thumb", "medium", "large")
 _REFERENCE_ENDING = ".ref.json"
+# A TIFF may have more pages than this, but not more pixels: one setting moves both limits.
+_PAGES_OF_FULL_SIZE = 20
 
 
 def preprocess(
@@ -50,7 +52,12 @@ def preprocess(
         finds=is_tiff,
         rivals=tiff_rivals,
         becomes=tiff_becomes,
-        options={"quality": tiff_quality, "all_pages": all_pages, **shared},
+        options={
+            "quality": tiff_quality,
+            "all_pages": all_pages,
+            "max_total_pixels": max_pixels * _PAGES_OF_FULL_SIZE,
+            **shared,
+        },
         timeout_seconds=tiff_timeout_seconds,
         memory_mb=memory_mb,
         max_attempts=max_attempts,

@@ -34,7 +34,8 @@ class Queues(Protocol):
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
     ) -> None:
         """Durable when it returns. Ids seen before are ignored. Raises Reject for a message over 128 KiB:
-        store the content and send a reference."""
+        store the content and send a reference.
+        """
         ...
 
     async def lease(self, queue: str, *, limit: int, seconds: float, now: float) -> list[Leased]:

@@ -10,13 +10,14 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome
-from quire.model.errors import Bug, Misconfigured
+from quire.model.errors import Bug, Misconfigured, Reject
 from quire.model.files import File
 from quire.model.pipeline import Pipeline
 from quire.service.house import House
@@ -26,6 +27,7 @@ from quire.service.report import ReportWriter
 PAGE = 500
 COPYING_AT_ONCE = 8
 MAX_NAME_BYTES = 255
+KEPT_FAILURES = 100
 _HASH_BYTES = 1 << 20
 
 
@@ -47,10 +49,6 @@ async def lay_out(
     seconds: float,
 ) -> Summary:
     """Copy all results, then write the report. May be repeated; the report is the last thing to appear."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Misconfigured(f"the output folder {out} cannot be made: {error.strerror}") from error
     phases = await house.ledger.counts(batch.no)
     counts = dict.fromkeys(("files", *FileOutcome, "outputs", "bytes_in", "bytes_out"), 0)
     counts["tasks"] = sum(phase.total for phase in phases)
@@ -62,7 +60,7 @@ async def lay_out(
             after = records[-1].path
             for record, outputs in zip(records, await _place_all(records, out, house.blobs), strict=True):
                 _count(counts, record)
-                if record.outcome is FileOutcome.FAILED and len(failures) < 1000:
+                if record.outcome is FileOutcome.FAILED and len(failures) < KEPT_FAILURES:
                     failures.append((record.path, record.error_class, record.reason))
                 report.add(record, outputs)
                 page.add(record, outputs)
@@ -70,6 +68,20 @@ async def lay_out(
         report.finish(counts, batch, phases, seconds)
         page.finish(counts)
     return Summary(counts=counts, failures=failures, report=report.path, page=page.path)
+
+
+def prepare(out: Path, roots: Sequence[Path]) -> None:
+    """Before any work: a folder that cannot take the results is better known now than after hours."""
+    if any(out.resolve() == root.resolve() for root in roots):
+        raise Reject(f"--out {out} is also an input; choose another folder for the results", code="bad_path")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise Misconfigured(
+            f"the output folder {out} cannot be written to ({error.strerror}); choose another --out"
+        ) from error
 
 
 def _count(counts: dict[str, int], record: InputRecord) -> None:
@@ -130,7 +142,8 @@ def _already_there(target: Path, file: File) -> bool:
 
 def fitting(path: str) -> str:
     """A logical path as it lies in the folder: names too long for file systems are cut, with a hash of the
-    whole name so that they stay different. The endings people look at are kept."""
+    whole name so that they stay different. The endings people look at are kept.
+    """
     segments = path.split("/")
     if any(segment in {"", ".", ".."} for segment in segments):
         raise Bug(f"not a logical path: {path!r}")

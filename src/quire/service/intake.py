@@ -6,7 +6,7 @@ A file that changes or vanishes while it is read is refused with that reason.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from quire.blobs import content
 from quire.blobs.port import Blobs
@@ -18,9 +18,9 @@ from quire.tools.sniff import content_type
 READING_AT_ONCE = 8
 NOTES_AT_ONCE = 256
 HEAD_BYTES = 512
-_CHANGED = "it was written to while quire was reading it; run again when it is at rest"
+_CHANGED = ("changed", "it was written to while quire was reading it; run again when it is at rest")
 
-Progress = Callable[[int, int], Awaitable[None]]  # files and bytes taken in since the last call
+Progress = Callable[[int], None]  # files taken in since the last call
 
 
 async def take_in(
@@ -39,14 +39,14 @@ async def take_in(
     noted = await _noted(ledger, batch_no)
     await ledger.forget_uploads(batch_no, noted.keys() - {one.path for one in found})
     fresh = [one for one in found if not _known(noted.get(one.path), one)]
-    await progress(len(found) - len(fresh), 0)
+    progress(len(found) - len(fresh))
     for group in _groups(fresh):
         if stop.is_set():
             return False
         limit = asyncio.Semaphore(READING_AT_ONCE)
         uploads = await asyncio.gather(*(_take(one, blobs, limit) for one in group))
         await ledger.record_uploads(batch_no, uploads)
-        await progress(len(uploads), sum(upload.size for upload in uploads))
+        progress(len(uploads))
     return True
 
 
@@ -80,33 +80,29 @@ def _groups(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
 
 async def _take(found: Found, blobs: Blobs, limit: asyncio.Semaphore) -> Upload:
     if found.state != "found":
-        return Upload(
-            path=found.path,
-            state=found.state,
-            size=found.size,
-            stamp=found.stamp,
-            error_class=found.error_class,
-            reason=found.reason,
-        )
+        return _noted_as(found, found.state, found.error_class, found.reason)
     async with limit:
         try:
             return await _read(found, blobs)
-        except Retry as error:
-            if error.code != "source_changed":
-                raise  # the store is at fault, not this file
-            return _refused(found, "changed", _CHANGED)
-        except Misconfigured:
-            raise
-        except (Missing, FileNotFoundError):
-            return _refused(found, "vanished", "it was removed while quire was reading the folder")
-        except PermissionError:
-            return _refused(
-                found, "unreadable", "permission denied; make it readable for the user who runs quire"
-            )
-        except OSError as error:
-            return _refused(found, "unreadable", f"it cannot be read: {error.strerror or error}")
-        except QuireError as error:
-            return _refused(found, error.code, str(error))
+        except (QuireError, OSError) as error:
+            return _noted_as(found, "failed", *_trouble(error))
+
+
+def _trouble(error: QuireError | OSError) -> tuple[str, str]:
+    """Error class and reason of a file that could not be read. Raises what is the store's fault."""
+    match error:
+        case Retry(code="source_changed"):
+            return _CHANGED
+        case Retry() | Misconfigured():
+            raise error
+        case Missing() | FileNotFoundError():
+            return "vanished", "it was removed while quire was reading the folder"
+        case PermissionError():
+            return "unreadable", "permission denied; make it readable for the user who runs quire"
+        case OSError():
+            return "unreadable", f"it cannot be read: {error.strerror or error}"
+        case QuireError():
+            return error.code, str(error)
 
 
 async def _read(found: Found, blobs: Blobs) -> Upload:
@@ -114,7 +110,7 @@ async def _read(found: Found, blobs: Blobs) -> Upload:
     stored = await content.put_file(blobs, found.source)
     status = await asyncio.to_thread(os.stat, found.source)
     if stamp(status) != found.stamp or stored.size != found.size:
-        return _refused(found, "changed", _CHANGED)
+        return _noted_as(found, "failed", *_CHANGED)
     return Upload(
         path=found.path,
         state="taken",
@@ -131,10 +127,10 @@ def _look(found: Found) -> bytes:
         return file.read(HEAD_BYTES)
 
 
-def _refused(found: Found, error_class: str, reason: str) -> Upload:
+def _noted_as(found: Found, state: str, error_class: str, reason: str) -> Upload:
     return Upload(
         path=found.path,
-        state="failed",
+        state=state,
         size=found.size,
         stamp=found.stamp,
         error_class=error_class,

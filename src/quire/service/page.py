@@ -21,13 +21,15 @@ MAX_CARDS = 2000
 _STYLE = """
 :root{--ink:#22252b;--paper:#f6f4ef;--card:#fff;--line:#e2ddd2;--quiet:#6c6f76;
 --done:#2f7d4f;--failed:#b3362b;--skipped:#8a7a4f;color-scheme:light dark}
-@media (prefers-color-scheme:dark){:root{--ink:#e8e6e1;--paper:#1b1c1f;--card:#25272b;--line:#383b41;--quiet:#9da1a9;
---done:#6fc08f;--failed:#f08a7f;--skipped:#cbb777}}
-*{box-sizing:border-box}body{margin:0;font:15px/1.5 system-ui,sans-serif;background:var(--paper);color:var(--ink)}
+@media (prefers-color-scheme:dark){:root{--ink:#e8e6e1;--paper:#1b1c1f;--card:#25272b;--line:#383b41;
+--quiet:#9da1a9;--done:#6fc08f;--failed:#f08a7f;--skipped:#cbb777}}
+*{box-sizing:border-box}
+body{margin:0;font:15px/1.5 system-ui,sans-serif;background:var(--paper);color:var(--ink)}
 header{padding:2rem 2rem 1rem}h1{margin:0;font-size:1.5rem}p{margin:.3rem 0;color:var(--quiet)}
-main{display:grid;align-items:start;gap:1rem;padding:1rem 2rem 3rem;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr))}
-article{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--c);border-radius:6px;padding:.9rem;
-overflow-wrap:anywhere}
+main{display:grid;align-items:start;gap:1rem;padding:1rem 2rem 3rem;
+grid-template-columns:repeat(auto-fill,minmax(17rem,1fr))}
+article{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--c);border-radius:6px;
+padding:.9rem;overflow-wrap:anywhere}
 .done{--c:var(--done)}.failed{--c:var(--failed);order:-2}.skipped{--c:var(--skipped);order:1}
 h2{font-size:.95rem;margin:0 0 .4rem}.state{color:var(--c);font-weight:600;font-size:.8rem}
 img{display:block;max-width:100%;max-height:12rem;margin:.5rem 0;border:1px solid var(--line);background:#fff}
@@ -71,7 +73,8 @@ class Page:
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src 'self'; "
             "style-src 'unsafe-inline'\">"
             f"<title>{escape(self._title)}</title><style>{_STYLE}</style></head><body>"
-            f"<header><h1>{escape(self._title)}</h1><p>Pipeline {escape(self._pipeline)} · {numbers}</p>{more}"
+            f"<header><h1>{escape(self._title)}</h1>"
+            f"<p>Pipeline {escape(self._pipeline)} · {numbers}</p>{more}"
             '<p><a href="report.json">report.json</a></p></header>'
             f"<main>{''.join(self._cards)}</main></body></html>\n",
             encoding="utf-8",

@@ -43,9 +43,9 @@ class Watcher(Protocol):
 
     def opened(self, batch: Batch, *, resumed: bool) -> None: ...
 
-    def took_in(self, files: int, total_bytes: int) -> None: ...
+    def took_in(self, files: int) -> None: ...
 
-    def moved(self, batch: Batch, counts: Sequence[PhaseCounts]) -> None: ...
+    def moved(self, counts: Sequence[PhaseCounts]) -> None: ...
 
     def laid_out(self, files: int) -> None: ...
 
@@ -65,6 +65,7 @@ async def run_folder(request: Request, house: House, watcher: Watcher, stop: asy
     if pipeline is None:
         known = ", ".join(sorted(house.pipelines))
         raise Reject(f"there is no pipeline {request.pipeline!r}; known: {known}", code="unknown_pipeline")
+    await asyncio.to_thread(export.prepare, request.out, request.roots)
     found = await asyncio.to_thread(_scan, request)
     passed_over = sum(one.state != "found" for one in found)
     watcher.scanned(len(found), sum(one.size for one in found), passed_over)
@@ -99,11 +100,8 @@ async def _prepare(
     if batch.position.stage is not Stage.OPEN:
         return batch
 
-    async def progress(files: int, total_bytes: int) -> None:
-        watcher.took_in(files, total_bytes)
-
     whole = await take_in(
-        batch.no, found, ledger=house.ledger, blobs=house.blobs, progress=progress, stop=stop
+        batch.no, found, ledger=house.ledger, blobs=house.blobs, progress=watcher.took_in, stop=stop
     )
     if not whole:
         return batch
@@ -113,13 +111,15 @@ async def _prepare(
 async def _find_or_open(
     request: Request, pipeline: Pipeline, found: Sequence[Found], house: House
 ) -> tuple[Batch, bool]:
-    plan = plan_of(pipeline)
-    key = _run_key(request, plan)
+    plan, key = plan_of(pipeline), _run_key(request)
     batch = await house.ledger.find_run(key)
     if batch is not None and not batch.ended:
-        if batch.position.stage is Stage.OPEN or await same_as_noted(batch.no, found, ledger=house.ledger):
+        if batch.plan != plan:
+            reason = "the pipeline or its settings have changed since; a newer batch took its place"
+        elif batch.position.stage is Stage.OPEN or await same_as_noted(batch.no, found, ledger=house.ledger):
             return batch, True
-        reason = "the folder has changed since; a newer batch took its place"
+        else:
+            reason = "the folder has changed since; a newer batch took its place"
         await house.ledger.abandon(batch.no, reason=reason, now=house.clock.now())
     draft = BatchDraft(
         id=house.ids.ulid(),
@@ -150,8 +150,13 @@ def plan_of(pipeline: Pipeline) -> str:
     return msgspec.json.Encoder(order="deterministic").encode(value).decode()
 
 
-def _run_key(request: Request, plan: str) -> str:
-    asked = [plan, *(str(root.resolve()) for root in request.roots), "", str(request.out.resolve())]
+def _run_key(request: Request) -> str:
+    asked = [
+        request.pipeline,
+        *(str(root.resolve()) for root in request.roots),
+        "",
+        str(request.out.resolve()),
+    ]
     return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -165,7 +170,7 @@ async def _conduct(
         moment = house.clock.monotonic()
         if now_at.ended or moment - last_shown >= OBSERVE_EVERY_SECONDS:
             last_shown = moment
-            watcher.moved(now_at, await house.ledger.counts(now_at.no))
+            watcher.moved(await house.ledger.counts(now_at.no))
 
     stopper = asyncio.create_task(_stop_when(stop, conductor))
     try:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from quire.model.errors import Reject
 
 SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
-MAX_NAME_BYTES = 255
 
 
 class Found(Struct, frozen=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""Shipped for tests: conformance suites, servers, fake clock, misbehaving steps. Imported by no room above."""
+"""Shipped for tests: suites, servers, a fake clock, misbehaving steps. Imported by no room above."""

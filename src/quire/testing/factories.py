@@ -56,6 +56,7 @@ def batch(stage: Stage = Stage.WORKING, phase: int = 1, cursor: int = 0, **chang
         "id": BatchId("01B"),
         "pipeline": "plain",
         "pipeline_version": 1,
+        "plan": "{}",
         "position": Position(stage, phase, cursor),
         "status": "X",
         "manifest_key": None,

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import time
+from pathlib import Path
 
 from quire.model.errors import Reject, Retry
 from quire.model.step import NO_OUTPUT, Made, Step, StepInput, StepOutput
@@ -19,36 +20,72 @@ def _copy(step: StepInput) -> StepOutput:
     return StepOutput(made=(Made(role="copy", path=target, content_type=step.file.content_type),))
 
 
+def _crash(_: StepInput) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def _exit(_: StepInput) -> None:
+    os._exit(7)
+
+
+def _hang(_: StepInput) -> None:
+    # Holds the interpreter's lock too: nothing inside the process can end it.
+    ctypes.PyDLL(None).sleep(600)
+
+
+def _hoard(_: StepInput) -> None:
+    kept = [bytearray(32 * 1024 * 1024) for _ in range(1024)]
+    kept.clear()
+
+
+def _reject(_: StepInput) -> None:
+    raise Reject("this file never works", code="never")
+
+
+def _busy(_: StepInput) -> None:
+    raise Retry("the line is busy", code="busy")
+
+
+def _bug(step: StepInput) -> None:
+    raise KeyError(step.file.name)
+
+
+def _slow(_: StepInput) -> None:
+    time.sleep(0.2)
+
+
+def _noise(_: StepInput) -> None:
+    os.write(1, b"a library that prints\n")
+    print("and another")  # noqa: T201
+
+
+def _once(step: StepInput) -> None:
+    """Takes its worker down the first time only."""
+    marker = Path(step.options["markers"], step.file.name)
+    if not marker.exists():
+        marker.touch()
+        os._exit(9)
+
+
+HABITS = {
+    "crash": _crash,
+    "exit": _exit,
+    "hang": _hang,
+    "memory": _hoard,
+    "reject": _reject,
+    "transient": _busy,
+    "bug": _bug,
+    "slow": _slow,
+    "noise": _noise,
+    "once": _once,
+}
+
+
 def _misbehave(step: StepInput) -> StepOutput:
     """Does what the file's name says."""
-    name = step.file.name
-    if "crash" in name:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    elif "exit" in name:
-        os._exit(7)
-    elif "hang" in name:
-        # Holds the interpreter's lock too: nothing inside the process can end it.
-        ctypes.PyDLL(None).sleep(600)
-    elif "memory" in name:
-        hoard = [bytearray(32 * 1024 * 1024) for _ in range(1024)]
-        return StepOutput(facts={"hoard": len(hoard)})
-    elif "reject" in name:
-        raise Reject("this file never works", code="never")
-    elif "transient" in name:
-        raise Retry("the line is busy", code="busy")
-    elif "bug" in name:
-        raise KeyError(name)
-    elif "slow" in name:
-        time.sleep(0.2)
-    elif "noise" in name:
-        os.write(1, b"a library that prints\n")
-        print("and another")  # noqa: T201
-    elif "once" in name:
-        # Fails the first time only: the marker is beside the file that the test offered.
-        marker = step.options["markers"] + "/" + name
-        if not os.path.exists(marker):  # noqa: PTH110
-            with open(marker, "w", encoding="utf-8"):  # noqa: PTH123
-                os._exit(9)
+    for word, habit in HABITS.items():
+        if word in step.file.name:
+            habit(step)
     return NO_OUTPUT
 
 

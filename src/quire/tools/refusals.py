@@ -56,8 +56,9 @@ def corrupt(detail: str) -> Reject:
     return Reject(f"the picture is damaged ({detail}). {_SEND_AGAIN}", code="corrupt")
 
 
-def too_many_pixels(what: str, option: str = "max_pixels") -> Reject:
-    return Reject(f"{what}. If the file is genuine, raise the option {option}.", code="too_many_pixels")
+def too_many_pixels(what: str) -> Reject:
+    advice = "If the file is genuine, raise the limit (setting preprocess.max_megapixels)."
+    return Reject(f"{what}. {advice}", code="too_many_pixels")
 
 
 def check_pixels(sizes: Sequence[tuple[int, int]], limits: Limits) -> None:
@@ -71,7 +72,7 @@ def check_pixels(sizes: Sequence[tuple[int, int]], limits: Limits) -> None:
     total = sum(width * height for width, height in sizes)
     if total > limits.max_total_pixels:
         what = _compared(f"{len(sizes)} pages together", total, limits.max_total_pixels)
-        raise too_many_pixels(what, "max_total_pixels")
+        raise too_many_pixels(what)
 
 
 def check_jpeg_sides(width: int, height: int) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.engine.retry import RetryPolicy, Ruling, backoff, rule
+from quire.engine.states import TASKS
 from quire.model.batch import TaskState
 from quire.model.work import Outcome
 
@@ -20,7 +21,8 @@ OWN_FAULT = [Outcome.ERRED, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.OUT_OF_M
         (Outcome.REJECTED, 0, 0, Ruling(TaskState.FAILED, blame=True)),
         (Outcome.INTERRUPTED, 0, 0, Ruling(TaskState.WAITING, due_at=100.0)),
         (Outcome.INTERRUPTED, 2, 3, Ruling(TaskState.WAITING, due_at=100.0)),
-        (Outcome.INTERRUPTED, 0, 4, Ruling(TaskState.FAILED)),
+        (Outcome.INTERRUPTED, 0, 4, Ruling(TaskState.WAITING, due_at=100.0)),
+        (Outcome.INTERRUPTED, 0, 5, Ruling(TaskState.FAILED)),
         *[(outcome, 0, 9, Ruling(TaskState.WAITING, due_at=102.0, blame=True)) for outcome in OWN_FAULT],
         *[(outcome, 1, 0, Ruling(TaskState.WAITING, due_at=104.0, blame=True)) for outcome in OWN_FAULT],
         *[(outcome, 2, 0, Ruling(TaskState.FAILED, blame=True)) for outcome in OWN_FAULT],
@@ -30,9 +32,19 @@ def test_what_becomes_of_a_task(outcome, failures, interruptions, expected):
     assert rule(outcome, failures, interruptions, POLICY, now=100.0, fraction=1.0) == expected
 
 
-def test_every_outcome_has_a_rule():
-    for outcome in Outcome:
-        assert rule(outcome, 0, 0, POLICY, now=0.0, fraction=0.0) is not None
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_every_outcome_leads_where_the_table_of_states_allows(outcome):
+    for failures in range(4):
+        ruling = rule(outcome, failures, failures, POLICY, now=0.0, fraction=0.0)
+        assert ruling.state in TASKS[TaskState.RUNNING]
+
+
+@pytest.mark.parametrize(("asked", "due"), [(0.5, 102.0), (60.0, 160.0)])
+def test_who_asks_for_a_longer_wait_gets_it(asked, due):
+    ruling = rule(Outcome.ERRED, 0, 0, POLICY, now=100.0, fraction=1.0, delay_seconds=asked)
+    assert ruling.due_at == due
+    waiting = rule(Outcome.INTERRUPTED, 0, 0, POLICY, now=100.0, fraction=1.0, delay_seconds=asked)
+    assert waiting.due_at == 100.0 + asked
 
 
 @pytest.mark.parametrize(
@@ -58,4 +70,4 @@ def test_no_task_is_tried_more_often_than_the_limits_allow(outcomes):
             break
         failures += ruling.blame
         interruptions += not ruling.blame
-    assert attempts <= POLICY.max_failures + POLICY.max_interruptions - 1
+    assert attempts <= POLICY.max_failures + POLICY.max_interruptions

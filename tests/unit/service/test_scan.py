@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -91,8 +92,7 @@ def test_names_that_other_systems_misread_fail_with_advice(tmp_path, name):
 
 
 def test_a_name_that_is_not_utf8_is_shown_and_fails(tmp_path):
-    with open(os.fsencode(tmp_path) + b"/a\xff.tif", "wb") as file:
-        file.write(b"x")
+    write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.tif")))
     (one,) = scan([tmp_path])
     assert (one.path, one.error_class) == ("a\\xff.tif", "bad_name")
 

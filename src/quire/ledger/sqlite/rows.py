@@ -54,12 +54,14 @@ def batch_of(row: tuple[Any, ...] | None, name: object) -> Batch:
         updated_at=row[13],
         completed_at=row[14],
         error=row[15],
+        plan=row[16],
     )
 
 
 def file_of(row: tuple[Any, ...], at: int) -> File:
     """A file from ten columns beginning at `at`: key, path, name, size, content_type, digest, cid,
-    source_file, tags, config."""
+    source_file, tags, config.
+    """
     tags, config = row[at + 8], row[at + 9]
     return File(
         key=row[at],

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Claim, ListedFile, Move, Settled, Settlement, SettledTask
+from quire.ledger.port import Claim, ListedFile, Move, Settled, SettledTask, Settlement
 from quire.ledger.sqlite.intake import send
 from quire.ledger.sqlite.rows import (
     SQL,

@@ -4,12 +4,12 @@ VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?, ?)
 
 -- name: batch_by_id
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error
+       last_file, last_task, created_at, updated_at, completed_at, error, plan
 FROM batches WHERE id = ?
 
 -- name: batch_by_no
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error
+       last_file, last_task, created_at, updated_at, completed_at, error, plan
 FROM batches WHERE no = ?
 
 -- name: newest_by_run_key

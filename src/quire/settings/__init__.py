@@ -1,0 +1,102 @@
+"""Settings: one frozen object, read once from `quire.toml`, `QUIRE_*` variables and the command line.
+
+The later wins. Promises: all problems are told at once; an unknown key is refused with the nearest known
+one; every value remembers where it came from; a secret is never shown. Alone in reading `os.environ`.
+Must not know components: `assembly` makes them out of these values, and nothing below it imports this.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from quire.model.errors import Misconfigured
+from quire.settings.reading import DOCS, Reading
+from quire.settings.values import (
+    KEYS,
+    PREFIX,
+    S3,
+    Key,
+    Preprocess,
+    Retries,
+    Secret,
+    Settings,
+    cores,
+    shown,
+    value_of,
+)
+
+DEFAULT = "default"
+COMMAND_LINE = "the command line"
+
+__all__ = [
+    "COMMAND_LINE",
+    "DEFAULT",
+    "DOCS",
+    "KEYS",
+    "PREFIX",
+    "S3",
+    "Key",
+    "Loaded",
+    "Preprocess",
+    "Retries",
+    "Secret",
+    "Settings",
+    "cores",
+    "load",
+    "load_here",
+    "shown",
+    "worker_environment",
+]
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """`sources` has every key: "default", the file, the variable or "the command line"."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+    file: Path | None = None
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Key, value as people may see it, source."""
+        return [(key.name, shown(value_of(self.settings, key.name)), self.sources[key.name]) for key in KEYS]
+
+
+def load_here(config: Path | None = None, overrides: Mapping[str, object] | None = None) -> Loaded:
+    """`load` with this process's environment and current folder."""
+    return load(os.environ, Path.cwd(), config, overrides)
+
+
+def worker_environment() -> dict[str, str]:
+    """What worker processes inherit: everything but our own variables, which hold secrets no step needs."""
+    return {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+
+
+def load(
+    environment: Mapping[str, str],
+    folder: Path,
+    config: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Raises one Misconfigured that lists every problem.
+
+    `overrides` has keys like `preprocess.tiff_quality`; None means that the option was not given. An empty
+    variable counts as not set. Relative paths start at `folder`, those in the file at the file's folder.
+    """
+    reading = Reading(folder)
+    file = reading.file(environment, config)
+    reading.variables(environment)
+    for name, value in (overrides or {}).items():
+        if value is not None:
+            reading.take(name, value, COMMAND_LINE, folder, words=isinstance(value, str))
+    settings = reading.settings()
+    if reading.problems:
+        listed = "".join(f"\n  - {problem}" for problem in reading.problems)
+        raise Misconfigured(
+            f"The settings cannot be used, so nothing was started. Correct this and run again:{listed}\n"
+            f"All keys are described in {DOCS}.",
+            code="bad_settings",
+        )
+    sources = {key.name: reading.sources.get(key.name, DEFAULT) for key in KEYS}
+    return Loaded(settings=settings, sources=sources, file=file)

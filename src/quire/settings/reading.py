@@ -1,0 +1,168 @@
+"""From files, variables and options to values, gathering problems on the way instead of stopping at one."""
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from quire.settings.rules import contradictions
+from quire.settings.values import BY_NAME, BY_VARIABLE, PREFIX, TABLES, Key, Secret, Settings, plain
+
+FILE_NAME = "quire.toml"
+CONFIG_VARIABLE = "QUIRE_CONFIG"  # names the file; itself no key
+DOCS = "docs/reference/settings.md"
+
+_SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+
+
+class _WrongError(Exception):
+    """Not a value of the wanted kind; the text is the demand it fails."""
+
+
+class Reading:
+    """Values, sources and problems on their way to one `Settings`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.values: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
+        self.problems: list[str] = []
+        self.doubtful: set[str] = set()  # keys with a problem of their own: no further conclusions from them
+
+    def file(self, environment: Mapping[str, str], config: Path | None) -> Path | None:
+        asked = config or environment.get(CONFIG_VARIABLE)
+        path = self.folder / (asked or FILE_NAME)
+        source = plain(str(asked or FILE_NAME))
+        try:
+            for name, value in _entries(path).items():
+                self._entry(name, value, source, path.parent)
+        except (OSError, ValueError, RecursionError) as error:
+            if isinstance(error, FileNotFoundError) and not asked:
+                return None
+            why = error.strerror if isinstance(error, OSError) else error
+            self.problems.append(f"the file {source} cannot be read: {why}; correct the file or its path")
+            self.doubtful.update(BY_NAME)  # nothing can be said about how values go together
+        return path
+
+    def _entry(self, name: str, value: object, source: str, base: Path) -> None:
+        if name in TABLES and isinstance(value, dict):
+            for inner, one in value.items():
+                self.take(f"{name}.{inner}", one, source, base)
+        elif name in TABLES:
+            self.problems.append(f"`{name}` in {source} must be a table: write [{name}] on a line of its own")
+        elif isinstance(value, dict) and name not in BY_NAME:
+            self._unknown("table", f"[{name}]", source, [f"[{table}]" for table in TABLES])
+        else:
+            self.take(name, value, source, base)
+
+    def variables(self, environment: Mapping[str, str]) -> None:
+        for variable, text in sorted(environment.items()):
+            if variable in BY_VARIABLE and text:
+                self.take(BY_VARIABLE[variable], text, variable, self.folder, words=True)
+            elif variable.startswith(PREFIX) and variable not in {*BY_VARIABLE, CONFIG_VARIABLE}:
+                self._unknown("variable", variable, "the environment", [*BY_VARIABLE, CONFIG_VARIABLE])
+
+    def take(self, name: str, value: object, source: str, base: Path, *, words: bool = False) -> None:
+        """`words`: the value is text whatever it means, as variables and options are."""
+        key = BY_NAME.get(name)
+        if key is None:
+            # Somebody who writes `bucket` outside its table means `s3.bucket`.
+            inside = [known for known in BY_NAME if known.rpartition(".")[2] == name]
+            self._unknown("key", name, source, inside or list(BY_NAME))
+            return
+        self.doubtful.discard(name)
+        try:
+            self.values[name] = _checked(key, _read(key, value, base, words=words))
+            self.sources[name] = source
+        except _WrongError as wrong:
+            got = "a value that is not shown" if key.kind is Secret else _quoted(value)
+            self.problems.append(f"{name} must be {wrong}, got {got} from {source}")
+            self.doubtful.add(name)
+
+    def _unknown(self, what: str, name: str, source: str, known: list[str]) -> None:
+        near = known if len(known) == 1 else difflib.get_close_matches(name[:80], known, n=1)
+        advice = f"did you mean `{near[0]}`?" if near else f"remove it, or look for its name in {DOCS}"
+        self.problems.append(f"unknown {what} `{plain(name[:80])}` in {source}; {advice}")
+
+    def settings(self) -> Settings:
+        top: dict[str, Any] = {}
+        tables: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
+        for name, value in self.values.items():
+            table, _, part = name.rpartition(".")
+            tables.get(table, top)[part] = value
+        settings = Settings(**top, **{table: TABLES[table](**given) for table, given in tables.items()})
+        for involved, problem in contradictions(settings):
+            if self.doubtful.isdisjoint(involved):
+                self.problems.append(problem)
+        return settings
+
+
+def _entries(path: Path) -> dict[str, object]:
+    try:
+        # utf-8-sig: some editors put a byte order mark in front, which TOML forbids.
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"it is not valid TOML ({error})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+
+
+def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
+    kind = key.kind
+    if get_origin(kind) is Literal and value in get_args(kind):
+        return value
+    meant = _meaning(kind, value) if words and isinstance(value, str) else value
+    if kind is Path and isinstance(meant, str | Path):
+        return _path(meant, base)
+    if kind is Secret and isinstance(meant, str):
+        return Secret(meant)
+    if kind is float and type(meant) is int and abs(meant) < 1 << 53:
+        return float(meant)
+    # The exact type: true is an int to Python, but not to the person who wrote it.
+    if type(meant) is not kind or (isinstance(meant, float) and not math.isfinite(meant)):
+        raise _WrongError(key.wanted)
+    return meant
+
+
+def _meaning(kind: Any, text: str) -> object:
+    """What a word means where this kind is wanted; the word itself when it means nothing there."""
+    word = text.strip()
+    if kind is bool:
+        return _SWITCH.get(word.lower(), text)
+    if kind is int and re.fullmatch(r"[+-]?[0-9]{1,30}", word):
+        return int(word)
+    if kind is float and re.fullmatch(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?", word):
+        return float(word)
+    return text
+
+
+def _path(value: str | Path, base: Path) -> Path:
+    if not str(value) or "\0" in str(value):
+        raise _WrongError("a path")
+    try:
+        return base / Path(value).expanduser()
+    except RuntimeError as error:  # "~" of somebody who has no home folder here
+        raise _WrongError("a path whose ~ names a known user") from error
+
+
+def _checked(key: Key, value: Any) -> Any:
+    least, above, most, length = key.limits.ge, key.limits.gt, key.limits.le, key.limits.min_length
+    if least is not None and not least <= value <= (most or math.inf):
+        raise _WrongError(f"{key.wanted} from {least} to {most}")
+    if above is not None and not above < value <= (most or math.inf):
+        raise _WrongError(f"{key.wanted} above {above} and at most {most}")
+    if length is not None and len(value) < length:
+        raise _WrongError("text that is not empty")
+    return value
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and value.bit_length() > 100:
+        return "a far larger number"
+    text = ascii(value) if not str(value).isprintable() else repr(value)
+    return text if len(text) <= 80 else f"{text[:76]}…"

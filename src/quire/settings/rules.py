@@ -1,0 +1,47 @@
+"""What goes together: values of the right kind that cannot work with each other."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from quire.blobs import keys
+from quire.model.errors import Reject
+from quire.settings.values import Settings, value_of
+
+
+def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Values that are of the right kind but cannot work, each with the keys it was concluded from."""
+    s3, retry = settings.s3, settings.retry
+    if settings.store == "s3" and not s3.bucket:
+        problem = 'store is "s3" but s3.bucket is not set; name the bucket there or in QUIRE_S3_BUCKET'
+        yield ("store", "s3.bucket"), problem
+    if s3.bucket and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", s3.bucket):
+        yield ("s3.bucket",), "s3.bucket is not the name of a bucket; write the name alone, no URL, no folder"
+    pair = ("s3.access_key_id", "s3.secret_access_key")
+    if bool(s3.access_key_id) != bool(s3.secret_access_key):
+        there, absent = pair if s3.access_key_id else reversed(pair)
+        yield pair, f"{there} is set but {absent} is not; set both, or neither"
+    for name in ("s3.endpoint", "preprocess.public_url"):
+        if not _is_address(value_of(settings, name)):  # not quoted: people write passwords into addresses
+            problem = f"{name} must be an http or https address without user name and password"
+            yield (name,), f"{problem}, such as https://files.example.org"
+    if settings.store == "s3" and s3.endpoint.lower().startswith("http:") and not s3.allow_http:
+        problem = "s3.endpoint has no TLS, so others could read along; use https, or set s3.allow_http"
+        yield ("store", "s3.endpoint", "s3.allow_http"), problem
+    try:
+        keys.folder(s3.prefix)
+    except Reject as error:
+        yield ("s3.prefix",), f"s3.prefix cannot be used: {error}"
+    delays = ("retry.first_delay_seconds", "retry.longest_delay_seconds")
+    if retry.first_delay_seconds > retry.longest_delay_seconds:
+        yield delays, f"{delays[0]} is greater than {delays[1]}; lower the one or raise the other"
+
+
+def _is_address(text: str) -> bool:
+    """Or not set."""
+    try:
+        parts = urlsplit(text)
+        named = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
+    except ValueError:
+        return False
+    return not text or (named and parts.scheme in {"http", "https"} and text.isprintable())

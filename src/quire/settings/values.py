@@ -1,0 +1,152 @@
+"""The values: every key with its default, its limits and one line of explanation."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+import platformdirs
+from msgspec import NODEFAULT, Meta, Struct, field
+from msgspec.structs import fields
+
+PREFIX = "QUIRE_"
+HOME_DEFAULT = "the user's data folder for quire"
+
+
+class Secret:
+    """Never shown by a message, table or repr. Not a Struct: msgspec must not encode it by accident."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "set" if self._text else "not set"
+
+
+def cores() -> int:
+    """Those that this process may use: a container or `taskset` often gives fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _about(description: str, **limits: Any) -> Meta:
+    return Meta(description=description, **limits)
+
+
+class S3(Struct, frozen=True, kw_only=True):
+    bucket: Annotated[str, _about("bucket that holds the blobs; needed when store is s3")] = ""
+    endpoint: Annotated[str, _about("URL of the S3 server; empty for AWS")] = ""
+    region: Annotated[str, _about("region of the bucket", min_length=1)] = "us-east-1"
+    access_key_id: Annotated[Secret, _about("name of the access key; goes with secret_access_key")] = Secret()
+    secret_access_key: Annotated[Secret, _about("secret half of the access key; never shown")] = Secret()
+    prefix: Annotated[str, _about("folder in the bucket under which all blobs are kept")] = ""
+    allow_http: Annotated[bool, _about("permit an endpoint without TLS")] = False
+
+
+class Preprocess(Struct, frozen=True, kw_only=True):
+    tiff_quality: Annotated[int, _about("JPEG quality of pages made from TIFFs", ge=1, le=100)] = 95
+    all_pages: Annotated[bool, _about("convert every page of a TIFF, not the first alone")] = True
+    variant_quality: Annotated[int, _about("JPEG quality of the smaller copies", ge=1, le=100)] = 85
+    max_megapixels: Annotated[int, _about("largest picture that is decoded", ge=1, le=100_000)] = 500
+    public_url: Annotated[str, _about("how links to assets begin", min_length=1)] = "http://localhost:8787"
+    tiff_timeout_seconds: Annotated[float, _about("longest time for one TIFF", gt=0, le=86_400)] = 60.0
+    image_timeout_seconds: Annotated[float, _about("longest time for one picture", gt=0, le=86_400)] = 120.0
+    memory_mb: Annotated[int, _about("memory one worker may use", ge=256, le=1 << 20)] = 2048
+    max_attempts: Annotated[int, _about("failed attempts after which a file has failed", ge=1, le=100)] = 3
+
+
+class Retries(Struct, frozen=True, kw_only=True):
+    first_delay_seconds: Annotated[float, _about("wait before the second attempt", ge=0, le=86_400)] = 1.0
+    longest_delay_seconds: Annotated[float, _about("the wait doubles up to this", ge=0, le=86_400)] = 30.0
+    max_interruptions: Annotated[int, _about("stops of quire that a file survives", ge=1, le=10**6)] = 100
+
+
+def _home() -> Path:
+    return platformdirs.user_data_path("quire")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    home: Annotated[Path, _about("folder of the database and of local blobs")] = field(default_factory=_home)
+    workers: Annotated[int, _about("worker processes; 0 is one per usable core", ge=0, le=1024)] = 0
+    store: Annotated[Literal["local", "s3"], _about("where the bytes live")] = "local"
+    s3: S3 = S3()
+    preprocess: Preprocess = Preprocess()
+    retry: Retries = Retries()
+
+    @property
+    def worker_count(self) -> int:
+        return self.workers or cores()
+
+
+class Key(NamedTuple):
+    """One setting: what messages, `quire doctor` and the reference page need to know of it."""
+
+    name: str
+    kind: Any
+    limits: Meta
+    default: str
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.replace(".", "_").upper()
+
+    @property
+    def description(self) -> str:
+        return self.limits.description or ""
+
+    @property
+    def wanted(self) -> str:
+        choices = " or ".join(f'"{choice}"' for choice in get_args(self.kind))
+        return choices or _WANTED.get(self.kind, "text")
+
+
+_WANTED = {int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}  # others: text
+
+
+def shown(value: object) -> str:
+    """A value for people's eyes; the default column of the reference page is written in the same way."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else plain(str(value)) or "not set"
+
+
+def value_of(settings: Settings, name: str) -> Any:
+    found: Any = settings
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def plain(text: str) -> str:
+    return text if text.isprintable() else ascii(text)
+
+
+def _keys(table: type[Struct], prefix: str = "") -> Iterator[Key]:
+    for one in fields(table):
+        if get_origin(one.type) is Annotated:
+            kind, limits = get_args(one.type)
+            default = HOME_DEFAULT if one.default is NODEFAULT else shown(one.default)
+            yield Key(prefix + one.name, kind, limits, default)
+        else:
+            yield from _keys(one.type, f"{one.name}.")
+
+
+KEYS = tuple(_keys(Settings))
+BY_NAME = {key.name: key for key in KEYS}
+BY_VARIABLE = {key.variable: key.name for key in KEYS}
+TABLES: dict[str, Any] = {one.name: one.type for one in fields(Settings) if isinstance(one.type, type)}
