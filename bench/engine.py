@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from quire.assembly import open_house
+from quire.assembly.house import open_house
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.pipeline import Change, Kept, Phase, Pipeline
 from quire.service.run_folder import plan_of

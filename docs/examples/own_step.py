@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from quire.assembly import open_house
+from quire.assembly.house import open_house
 from quire.cli.progress import Talk, progress_for
 from quire.model.errors import Reject
 from quire.model.files import File

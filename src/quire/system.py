@@ -8,8 +8,6 @@ import contextlib
 import random
 import time
 
-from ulid import ULID
-
 
 class SystemClock:
     def now(self) -> float:
@@ -21,10 +19,13 @@ class SystemClock:
 
 class SystemIds:
     def __init__(self) -> None:
+        from ulid import ULID  # here: workers need the clock alone, and quickly
+
+        self._new = ULID
         self._random = random.SystemRandom()
 
     def ulid(self) -> str:
-        return str(ULID())
+        return str(self._new())
 
     def fraction(self) -> float:
         return self._random.random()

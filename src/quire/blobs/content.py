@@ -7,7 +7,7 @@ not fit their name are never made visible, and never handed out. Must not know: 
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,7 +40,7 @@ async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
     A file that is `owned` is of no more use to the caller: the store may move it instead of copying.
     """
     if isinstance(blobs, TakesFiles):
-        return _content(*await blobs.take(path, owned=owned))
+        return (await put_files(blobs, [path], owned=owned))[0]
     try:
         found = await asyncio.to_thread(_read_or_digest, path)
     except FileNotFoundError as error:
@@ -51,6 +51,13 @@ async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
         # Read again, and hashed again: a file that changed in between must not get the old one's name.
         await blobs.put(found.key, _same(_pieces(path), found))
     return found
+
+
+async def put_files(blobs: Blobs, paths: Sequence[Path], *, owned: bool = False) -> list[Content]:
+    """Several at once: cheaper where the store takes files."""
+    if isinstance(blobs, TakesFiles):
+        return [_content(*taken) for taken in await blobs.take(paths, owned=owned)]
+    return list(await asyncio.gather(*(put_file(blobs, path, owned=owned) for path in paths)))
 
 
 async def put_stream(blobs: Blobs, pieces: AsyncIterator[bytes], *, folder: Path | None = None) -> Content:

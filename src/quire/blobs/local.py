@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from quire.blobs import keys
@@ -70,8 +70,8 @@ class LocalBlobs:
             await asyncio.to_thread(spool.discard)  # in a thread, for it may have to wait for one
             raise
 
-    async def take(self, path: Path, *, owned: bool) -> tuple[str, int]:
-        return await asyncio.to_thread(self._vault.take, path, owned=owned)
+    async def take(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+        return await asyncio.to_thread(lambda: [self._vault.take(path, owned=owned) for path in paths])
 
     async def get(self, key: str) -> bytes:
         return await asyncio.to_thread(self._vault.read, keys.check(key))

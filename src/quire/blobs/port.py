@@ -6,7 +6,7 @@ control characters or backslash, at most 1024 bytes and 255 to a segment, the fi
 (`X` beside `X/Y`): file systems cannot hold that and some servers list it wrongly.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -102,11 +102,11 @@ class Blobs(Protocol):
 
 @runtime_checkable
 class TakesFiles(Protocol):
-    """A store that can do better with a whole file than being told its key first."""
+    """A store that can do better with whole files than being told their keys first."""
 
-    async def take(self, path: Path, *, owned: bool) -> tuple[str, int]:
-        """Store a file under the key of its content, when that is not there yet; its SHA-256 and size.
-        What is `owned` may be moved into the store instead of copied. Raises as `Blobs.put` does, and
-        Missing when there is no such file.
+    async def take(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+        """Store files under the keys of their content, where those are not there yet; SHA-256 and size of
+        each. What is `owned` may be moved into the store instead of copied. Raises as `Blobs.put` does, and
+        Missing when there is no such file; files before it are stored then.
         """
         ...

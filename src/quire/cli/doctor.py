@@ -68,7 +68,7 @@ async def _examined(home: Path | None, config: Path | None) -> Examination:
 
     async def probe_store() -> Sequence[str]:
         # Late: assembly brings in every adapter, and a broken one is a finding, not the end.
-        from quire import assembly
+        from quire.assembly import house as assembly
 
         return await assembly.probe_store(in_force)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quire.assembly import open_house
+from quire.assembly.house import open_house
 from quire.cli import exits
 from quire.cli.errors import told_to_people
 from quire.cli.progress import Talk, progress_for

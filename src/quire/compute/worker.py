@@ -146,7 +146,9 @@ class Worker:
         """Store the products, then report."""
         result: StepResult | Failure
         try:
-            products = await asyncio.gather(*(self._store(made) for made in output.made))
+            paths = [made.path for made in output.made]
+            stored = await content.put_files(self._tools.blobs, paths, owned=True)
+            products = map(_product, output.made, stored)
             result = StepResult(products=tuple(products), facts=output.facts)
         except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
             result = failures.of_store(error, job.call)
@@ -154,17 +156,6 @@ class Worker:
         self._report(job, result)
         self._outbox.send()
         self._places.release()
-
-    async def _store(self, made: Made) -> Product:
-        stored = await content.put_file(self._tools.blobs, made.path, owned=True)
-        return Product(
-            role=made.role,
-            key=stored.key,
-            size=stored.size,
-            content_type=made.content_type,
-            digest=stored.digest,
-            facts=made.facts,
-        )
 
     def _source(self, key: str, folder: Path) -> Path:
         """The store's own file where it has one, otherwise a copy in the order's folder."""
@@ -190,6 +181,17 @@ class Worker:
         self._outbox.add(
             frames.frame(frames.REPORT, report_of(job.order, job.started_at, seconds, self._name, result))
         )
+
+
+def _product(made: Made, stored: content.Content) -> Product:
+    return Product(
+        role=made.role,
+        key=stored.key,
+        size=stored.size,
+        content_type=made.content_type,
+        digest=stored.digest,
+        facts=made.facts,
+    )
 
 
 def report_of(

@@ -6,9 +6,9 @@ with the same content is left alone.
 
 import asyncio
 import hashlib
-import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -25,7 +25,7 @@ from quire.service.page import Page
 from quire.service.report import ReportWriter
 
 PAGE = 500
-COPYING_AT_ONCE = 8
+COPYING_AT_ONCE = 4
 MAX_NAME_BYTES = 255
 KEPT_FAILURES = 100
 _HASH_BYTES = 1 << 20
@@ -93,38 +93,55 @@ def _count(counts: dict[str, int], record: InputRecord) -> None:
 
 
 async def _place_all(records: Sequence[InputRecord], out: Path, blobs: Blobs) -> list[list[str]]:
-    limit = asyncio.Semaphore(COPYING_AT_ONCE)
-
-    async def place(file: File) -> str:
-        async with limit:
-            return await _place(file, out, blobs)
-
-    return [list(await asyncio.gather(*(place(file) for _, file in record.made))) for record in records]
-
-
-async def _place(file: File, out: Path, blobs: Blobs) -> str:
-    relative = fitting(file.path)
-    target = out / relative
-    if not await asyncio.to_thread(_already_there, target, file):
-        part = target.with_name(f".{hashlib.sha256(target.name.encode()).hexdigest()[:32]}.part")
-        try:
-            await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
-            await _copy(file, part, blobs)
-            await asyncio.to_thread(os.replace, part, target)
-        except OSError as error:
-            advice = "free some space or choose another --out"
-            raise Misconfigured(f"cannot write {target}: {error.strerror}; {advice}") from error
-    return relative
+    files = [file for record in records for _, file in record.made]
+    # A few threads with many files each: a hop for every file would cost as much as its copy.
+    shares = [files[at::COPYING_AT_ONCE] for at in range(COPYING_AT_ONCE)]
+    remote = [
+        file
+        for left in await asyncio.gather(
+            *(asyncio.to_thread(_place_local, share, out, blobs) for share in shares)
+        )
+        for file in left
+    ]
+    for file in remote:
+        await _place_remote(file, out, blobs)
+    return [[fitting(file.path) for _, file in record.made] for record in records]
 
 
-async def _copy(file: File, part: Path, blobs: Blobs) -> None:
-    local = blobs.local_path(file.key)
-    if local is not None:
-        await asyncio.to_thread(shutil.copyfile, local, part)
-        return
-    with part.open("wb") as target:
+def _place_local(files: Sequence[File], out: Path, blobs: Blobs) -> list[File]:
+    """Place what lies on this machine; the rest comes back."""
+    remote = []
+    for file in files:
+        target = out / fitting(file.path)
+        if _already_there(target, file):
+            continue
+        source = blobs.local_path(file.key)
+        if source is None:
+            remote.append(file)
+            continue
+        with _becoming(target) as part:
+            shutil.copyfile(source, part)
+    return remote
+
+
+async def _place_remote(file: File, out: Path, blobs: Blobs) -> None:
+    with _becoming(out / fitting(file.path)) as part, part.open("wb") as target:
         async for piece in blobs.stream(file.key):
             target.write(piece)
+
+
+@contextmanager
+def _becoming(target: Path) -> Iterator[Path]:
+    """A name beside the target to write to; renamed into it at the end."""
+    part = target.with_name(f".{hashlib.sha256(target.name.encode()).hexdigest()[:32]}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        part.replace(target)
+    except OSError as error:
+        raise Misconfigured(
+            f"cannot write {target}: {error.strerror}; free some space or choose another --out"
+        ) from error
 
 
 def _already_there(target: Path, file: File) -> bool:

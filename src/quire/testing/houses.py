@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from quire.assembly import open_house
+from quire.assembly.house import open_house
 from quire.ledger.port import InputRecord, Upload
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.pipeline import Pipeline

@@ -1,25 +1,20 @@
-"""Turns settings into components: the only place where ports meet adapters.
-
-Also the entrance of a worker process, which builds its own few components from the pool's greeting.
-"""
+"""The embedded house: everything `quire run` works with, under one home folder."""
 
 import fcntl
 import os
 import shutil
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
+from quire.assembly.stores import Greeting, S3Access, open_store
+from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
 from quire.compute.local import LocalCompute
-from quire.compute.worker import Toolbox, serve
 from quire.database.sqlite import SqliteDatabase
 from quire.engine.conductor import Conductor
 from quire.engine.mail import Mail
@@ -27,7 +22,6 @@ from quire.engine.retry import RetryPolicy
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Misconfigured
 from quire.model.pipeline import Pipeline
-from quire.model.step import Step
 from quire.pipelines.preprocess import preprocess
 from quire.queues.sqlite import SqliteQueues
 from quire.service.house import House
@@ -35,30 +29,8 @@ from quire.settings import S3, Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.vips import WORKER_ENVIRONMENT
 
-WORKER_COMMAND = (sys.executable, "-c", "from quire.assembly import worker_main; worker_main()")
 STEP_MODULES = ("quire.steps.registry",)
 LEFTOVERS_AFTER_SECONDS = 3600.0
-
-
-class Greeting(Struct, frozen=True, kw_only=True):
-    """What a worker process must know; travels over its pipe, never in arguments or the environment."""
-
-    blobs_root: str
-    s3: "S3Access | None"
-    step_modules: tuple[str, ...]
-    scratch: str
-
-
-class S3Access(Struct, frozen=True, kw_only=True):
-    """The S3 settings with their secrets in the open: for the pipe to a worker, and nowhere else."""
-
-    bucket: str
-    endpoint: str
-    region: str
-    access_key_id: str
-    secret_access_key: str
-    prefix: str
-    allow_http: bool
 
 
 @asynccontextmanager
@@ -73,11 +45,10 @@ async def open_house(
     clock, ids = SystemClock(), SystemIds()
     with _only_one(home), _scratch(home) as scratch:
         blobs = open_blobs(settings)
+        # Every start: the folder may lie on a network file system whose locks and links do not hold.
+        await probe(blobs, ids)
         if isinstance(blobs, LocalBlobs):
             await blobs.sweep(LEFTOVERS_AFTER_SECONDS, clock.now())
-        else:
-            # A remote store must prove itself at every start; our own is proven by its tests.
-            await probe(blobs, ids)
         database = SqliteDatabase(home / "quire.db")
         await database.open()
         try:
@@ -128,9 +99,7 @@ async def open_house(
 
 
 def open_blobs(settings: Settings) -> Blobs:
-    if settings.store == "s3":
-        return _s3(_access(settings.s3))
-    return LocalBlobs(_blobs_root(settings))
+    return open_store(_blobs_root(settings), _access(settings.s3) if settings.store == "s3" else None)
 
 
 async def probe_store(settings: Settings) -> list[str]:
@@ -167,20 +136,6 @@ def retry_policy(settings: Settings) -> RetryPolicy:
     )
 
 
-def worker_main() -> None:
-    """The entrance of a worker process (see WORKER_COMMAND)."""
-    serve(_build_toolbox)
-
-
-def _build_toolbox(greeting: bytes) -> Toolbox:
-    told = msgspec.json.decode(greeting, type=Greeting)
-    blobs = LocalBlobs(Path(told.blobs_root)) if told.s3 is None else _s3(told.s3)
-    steps: dict[str, Step] = {}
-    for module in told.step_modules:
-        steps.update(import_module(module).STEPS)
-    return Toolbox(blobs=blobs, steps=steps, scratch=Path(told.scratch), clock=SystemClock())
-
-
 def _access(chosen: S3) -> S3Access:
     return S3Access(
         bucket=chosen.bucket,
@@ -188,20 +143,6 @@ def _access(chosen: S3) -> S3Access:
         region=chosen.region,
         access_key_id=chosen.access_key_id.reveal(),
         secret_access_key=chosen.secret_access_key.reveal(),
-        prefix=chosen.prefix,
-        allow_http=chosen.allow_http,
-    )
-
-
-def _s3(chosen: S3Access) -> Blobs:
-    from quire.blobs.s3 import S3Blobs
-
-    return S3Blobs(
-        bucket=chosen.bucket,
-        endpoint=chosen.endpoint or None,
-        region=chosen.region,
-        access_key_id=chosen.access_key_id,
-        secret_access_key=chosen.secret_access_key,
         prefix=chosen.prefix,
         allow_http=chosen.allow_http,
     )

@@ -1,0 +1,46 @@
+"""Blob stores, from settings or from what a worker was told."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from quire.blobs.local import LocalBlobs
+from quire.blobs.port import Blobs
+
+
+class Greeting(Struct, frozen=True, kw_only=True):
+    """What a worker process must know; travels over its pipe, never in arguments or the environment."""
+
+    blobs_root: str
+    s3: "S3Access | None"
+    step_modules: tuple[str, ...]
+    scratch: str
+
+
+class S3Access(Struct, frozen=True, kw_only=True):
+    """The S3 settings with their secrets in the open: for the pipe to a worker, and nowhere else."""
+
+    bucket: str
+    endpoint: str
+    region: str
+    access_key_id: str
+    secret_access_key: str
+    prefix: str
+    allow_http: bool
+
+
+def open_store(root: Path, s3: S3Access | None) -> Blobs:
+    """The local store in `root`, or S3 when access to it is given."""
+    if s3 is None:
+        return LocalBlobs(root)
+    from quire.blobs.s3 import S3Blobs
+
+    return S3Blobs(
+        bucket=s3.bucket,
+        endpoint=s3.endpoint or None,
+        region=s3.region,
+        access_key_id=s3.access_key_id,
+        secret_access_key=s3.secret_access_key,
+        prefix=s3.prefix,
+        allow_http=s3.allow_http,
+    )
