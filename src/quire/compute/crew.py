@@ -1,6 +1,8 @@
 """One worker process as the pool sees it: what it was given, what it is on, and how it ended."""
 
 import asyncio
+import contextlib
+import os
 import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -84,8 +86,11 @@ class Hand:
         self._write(frames.frame(frames.STOP))
 
     def kill(self) -> None:
+        # Not Process.kill: that looks whether the process has ended and may take its exit code away from the
+        # thread that waits for it.
         if self._process.returncode is None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
 
     async def ending(self) -> str:
         """How the process ended, in words; waits for it."""

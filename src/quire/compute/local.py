@@ -136,11 +136,11 @@ class LocalCompute:
     async def _listen(self, hand: Hand) -> None:
         """One worker's life: its reports, and at its end the settling of what it left."""
         while (heard := await hand.hear()) is not None:
+            self._feed()
             if heard:
                 self._note_pace(heard)
                 self._reports += heard
-            self._feed()
-            self._signal.set()
+                self._signal.set()
         await self._bury(hand)
         self._signal.set()
         if not self._stopping.is_set():

@@ -6,6 +6,7 @@ on. It waits for signals; the timeout of a wait is the batch's next alarm.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
 from itertools import islice
 
 from quire.blobs.port import Blobs
@@ -27,6 +28,14 @@ ROWS_AT_ONCE = 2000
 LONGEST_WAIT_SECONDS = 5.0
 
 Observer = Callable[[Batch], Awaitable[None]]
+
+
+class Rest(Enum):
+    """How a pause ended."""
+
+    WOKEN = "woken"  # by a report, or to stop
+    RANG = "rang"  # the alarm: tasks may be due again
+    OVER = "over"  # nothing was left to wait for: the phase has ended
 
 
 class Conductor:
@@ -130,35 +139,39 @@ class Conductor:
     async def _work(self, batch: Batch, pipeline: Pipeline, observe: Observer) -> None:
         """Turn the wheel until the phase has ended: fold reports, hand out work, wait to be woken."""
         phase = moves.current_phase(batch, pipeline)
+        more = True  # there may be tasks to claim: asking costs a transaction, so not when we know better
         while not self._stopping:
             reports = self._compute.reports()
             if reports and await self._settle(batch, phase, reports):
                 return
-            room = self._compute.room()
+            room = self._compute.room() if more else 0
             claims = await self._ledger.claim(batch.no, limit=room, now=self._clock.now()) if room else []
             if claims and await self._dispatch(batch, phase, claims):
                 return
-            if not reports and not claims and await self._rest(batch, phase, full=not room):
-                return
+            more = more and len(claims) == room
+            if not reports and not claims:
+                rest = await self._rest(batch, phase, full=more)
+                if rest is Rest.OVER:
+                    return
+                more = more or rest is Rest.RANG
             await observe(batch)
 
-    async def _rest(self, batch: Batch, phase: Phase, *, full: bool) -> bool:
-        """Nothing to do just now: wait for a report or, unless compute is full, for the alarm. True when the
-        phase is over.
-        """
+    async def _rest(self, batch: Batch, phase: Phase, *, full: bool) -> "Rest":
+        """Nothing to do just now: wait for a report or, unless compute is full, for the alarm."""
         if full:
             await self._signal.wait(LONGEST_WAIT_SECONDS)
-            return False
+            return Rest.WOKEN
         alarm = await self._ledger.next_alarm(batch.no)
         if not self._out and alarm is None:
             # Nothing is out, nothing is due: the phase was empty, or it ended elsewhere.
             await self._settle(batch, phase, [])
-            return True
+            return Rest.OVER
         now = self._clock.now()
         wait = LONGEST_WAIT_SECONDS if alarm is None else min(LONGEST_WAIT_SECONDS, max(0.0, alarm - now))
-        if not await self._signal.wait(wait):
-            await self._ledger.clear_alarm(batch.no, now=self._clock.now())
-        return False
+        if await self._signal.wait(wait):
+            return Rest.WOKEN
+        await self._ledger.clear_alarm(batch.no, now=self._clock.now())
+        return Rest.RANG
 
     async def _dispatch(self, batch: Batch, phase: Phase, claims: list[Claim]) -> bool:
         """What the cache knows is settled at once, the rest goes to compute. True when the phase ended."""

@@ -21,8 +21,15 @@ from quire.tools.probing import Probe
 from quire.tools.tiff import Page
 
 # For the environment of a worker process, before it starts: with these a worker that makes thumbnails for
-# hours stays at some 70 MB instead of growing past 300.
-WORKER_ENVIRONMENT = {"VIPS_CONCURRENCY": "1", "MALLOC_ARENA_MAX": "1", "VIPS_WARNING": "1"}
+# hours stays at some 70 MB instead of growing past 300. Pictures up to 64 MB come from memory that is kept
+# for the next one: taking it anew from the system costs some 4 % of the time.
+WORKER_ENVIRONMENT = {
+    "VIPS_CONCURRENCY": "1",
+    "VIPS_WARNING": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
+}
 
 _ADVICE = "pip install pyvips pyvips-binary"
 _LOADERS = {
