@@ -5,7 +5,9 @@ import os
 import pytest
 
 # The suites live in the package, where pytest does not explain failed assertions unless told to.
-pytest.register_assert_rewrite("quire.testing.blobs_suite")
+pytest.register_assert_rewrite(
+    "quire.testing.blobs_suite", "quire.testing.ledger_suite", "quire.testing.queues_suite"
+)
 
 from quire.testing import servers  # noqa: E402
 

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,3 +82,44 @@ def workers_of(pid: int) -> list[int]:
     """The child processes that run workers."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children if b"worker_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+HANGING = """
+import asyncio, sys
+from pathlib import Path
+from quire.testing.factories import phase, pipeline
+from quire.testing.houses import run_names
+one = pipeline(phase(step="misbehave", cached=False, timeout_seconds=600))
+asyncio.run(run_names(Path(sys.argv[1]), one, ["hang1", "hang2"]))
+"""
+
+
+def test_workers_die_with_their_parent_even_inside_a_call_that_holds_the_interpreter(tmp_path):
+    parent = subprocess.Popen([sys.executable, "-c", HANGING, str(tmp_path)])
+    try:
+        workers = _when(lambda: [pid for pid in workers_of(parent.pid) if _is_asleep(pid)], enough=2)
+    finally:
+        parent.kill()
+        parent.wait()
+    _when(lambda: [pid for pid in workers if not _is_alive(pid)], enough=2)
+
+
+def _when(look, enough):
+    """Look until there are enough, for half a minute at most."""
+    patience = time.monotonic() + 30
+    while len(found := look()) < enough:
+        assert time.monotonic() < patience, f"only {found}"
+        os.sched_yield()
+    return found
+
+
+def _is_asleep(pid):
+    number = Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    return number in {"35", "230", "101", "115"}  # nanosleep and clock_nanosleep on x86-64 and arm64
+
+
+def _is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return False

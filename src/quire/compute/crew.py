@@ -30,7 +30,7 @@ class Hand:
         self.started: dict[int, Given] = {}  # by task number, until reported
         self.current: Given | None = None  # the newest started one
         self.current_since = 0.0
-        self.chunks_out = 0
+        self.chunks_waiting = 0
         self._left_in_chunk: deque[int] = deque()
         self.overdue = False
 
@@ -64,7 +64,7 @@ class Hand:
     def give(self, call: StepCall, orders: Sequence[Order]) -> None:
         self.unstarted.extend((call, order) for order in orders)
         self._left_in_chunk.append(len(orders))
-        self.chunks_out += 1
+        self.chunks_waiting += 1
         self._write(frames.frame(frames.CHUNK, frames.Chunk(call, list(orders))))
 
     async def hear(self) -> list[Report] | None:
@@ -113,7 +113,7 @@ class Hand:
         self._left_in_chunk[0] -= 1
         if self._left_in_chunk[0] == 0:
             self._left_in_chunk.popleft()
-            self.chunks_out -= 1
+            self.chunks_waiting -= 1
 
     def _note_report(self, report: Report) -> Report:
         self.started.pop(report.task_no, None)

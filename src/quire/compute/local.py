@@ -64,7 +64,7 @@ class LocalCompute:
         return [hand.pid for hand in self._hands]
 
     def room(self) -> int:
-        wanted = self._workers * (self._depth() + 1) * self._chunk_size()
+        wanted = self._workers * (3 if self._depth() else 2) * self._chunk_size()
         out = sum(hand.orders_out for hand in self._hands) + sum(len(orders) for _, orders in self._backlog)
         # Small top-ups would cost a transaction each: wait until a good part can be filled.
         free = wanted - out
@@ -107,16 +107,21 @@ class LocalCompute:
         return max(1, min(LARGEST_CHUNK, int(CHUNK_SECONDS / self._task_seconds)))
 
     def _depth(self) -> int:
-        """How many chunks a worker may have in its pipe."""
-        return 1 if (self._task_seconds or 0) > SLOW_TASK_SECONDS else 2
+        """How many chunks a worker may have that it has not started, or not started to the end."""
+        if (self._task_seconds or 0) > SLOW_TASK_SECONDS:
+            return 0
+        return 1 if self._chunk_size() == 1 else 2
+
+    def _wants(self, hand: Hand) -> bool:
+        return not hand.orders_out or hand.chunks_waiting < self._depth()
 
     def _feed(self) -> None:
         """To whoever has least. A second chunk is put behind a first only while there is enough for all:
         at the end of a phase it would wait in one pipe while another worker has nothing to do.
         """
         while self._backlog:
-            depth = self._depth() if len(self._backlog) > len(self._hands) else 1
-            free = [hand for hand in self._hands if hand.chunks_out < depth]
+            scarce = len(self._backlog) <= self._workers
+            free = [hand for hand in self._hands if (not hand.orders_out if scarce else self._wants(hand))]
             if not free:
                 return
             call, orders = self._backlog.popleft()
