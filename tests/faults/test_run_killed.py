@@ -18,7 +18,7 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "collection"
-SEED = int(os.environ.get("QUIRE_TEST_SEED", "20261115"))
+SEED = int(os.environ.get("KILL_SEED", "20261115"))
 KILLS = 50
 KILLS_PER_TRIAL = 4
 # What may differ between two runs that do the same.
