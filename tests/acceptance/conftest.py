@@ -40,6 +40,18 @@ class Quire:
             preexec_fn=_obey_permissions if obey_permissions else None,
         )
 
+    def started(self, *arguments: str, obey_permissions: bool = False):
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment(PYTHONUNBUFFERED="1"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_obey_permissions if obey_permissions else None,  # noqa: PLW1509
+        )
+
     def run(self, *arguments: str, **more):
         return self("run", *arguments, "--out", str(self.out), **more)
 

@@ -86,6 +86,108 @@ def test_equal_files_are_worked_on_once(quire, folder):
     assert {len(entry["outputs"]) for entry in report["files"]} == {2}
 
 
+def test_a_folder_that_changed_since_the_stop_is_taken_in_anew(quire, folder):
+    interrupted(quire, folder)
+    (folder / "new.tif").write_bytes(GOOD_TIFF.read_bytes())
+    ran = quire.run(str(folder))
+    assert ran.returncode == 0, ran.stderr
+    assert "Resuming" not in ran.stderr
+    assert len(quire.files()) == 41
+    assert quire.report()["counts"]["from_cache"] > 0
+
+
+def test_an_unreadable_file_does_not_stand_in_the_way_of_resuming(quire, folder):
+    closed = folder / "closed.tif"
+    closed.write_bytes(GOOD_TIFF.read_bytes())
+    closed.chmod(0)
+    batch_id = interrupted(quire, folder, obey_permissions=True)
+    ran = quire.run(str(folder), obey_permissions=True)
+    assert ran.returncode == 3, ran.stderr
+    assert f"Resuming {batch_id}" in ran.stderr
+    assert quire.files()["closed.tif"]["error_class"] == "unreadable"
+
+
+def test_results_never_replace_somebody_elses_files(quire, folder, tmp_path):
+    shutil.copy(GOOD_TIFF, folder / "p1.tif")
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "p1.jpg").write_text("MINE")
+    ran = quire("run", str(folder), "--out", str(theirs))
+    assert ran.returncode == 1
+    assert "not quire's" in ran.stderr
+    assert (theirs / "p1.jpg").read_text() == "MINE"
+
+
+def test_a_result_may_want_the_name_of_a_folder(quire, folder):
+    shutil.copy(GOOD_TIFF, folder / "x.tif")
+    (folder / "x.jpg").mkdir()
+    shutil.copy(GOOD_JPEG, folder / "x.jpg" / "p.jpg")
+    (folder / "p.jpg.ref.json").mkdir()
+    shutil.copy(GOOD_TIFF, folder / "p.jpg.ref.json" / "q.tif")
+    shutil.copy(GOOD_JPEG, folder / "p.jpg")
+    ran = quire.run(str(folder))
+    assert ran.returncode == 0, ran.stderr
+    for entry in quire.files().values():
+        assert entry["outputs"]
+        assert all((quire.out / output).is_file() for output in entry["outputs"])
+
+
+def test_a_name_cannot_write_to_the_terminal(quire, folder):
+    (folder / "\x1b[31mred\x1b]0;title\x07.jpg").write_bytes(b"x")
+    (folder / "half\u202etxt.jpg").write_bytes(b"x")
+    ran = quire.run(str(folder))
+    assert ran.returncode == 3
+    assert not set(ran.stdout + ran.stderr) & {"\x1b", "\x07", "\u202e"}
+    assert "\\x1b[31mred" in ran.stdout
+
+
+def test_a_damaged_database_is_told_not_thrown(quire, folder):
+    shutil.copy(GOOD_JPEG, folder)
+    quire.home.mkdir()
+    (quire.home / "quire.db").write_bytes(b"no database" * 1000)
+    ran = quire.run(str(folder))
+    assert ran.returncode == 1
+    assert "damaged" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_too_few_open_files_end_the_run_instead_of_hanging_it(quire, folder):
+    shutil.copy(GOOD_JPEG, folder)
+    shell = [
+        "/bin/sh",
+        "-c",
+        'ulimit -n 20; exec "$@"',
+        "sh",
+        *quire.command("run", str(folder), "--out", "out"),
+    ]
+    ran = subprocess.run(
+        shell,
+        cwd=quire.folder,
+        env=quire.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stderr, ran.stderr
+
+
+def test_a_run_killed_while_laying_out_goes_on_with_that(quire, folder):
+    shutil.copy(GOOD_TIFF, folder)
+    quire.run(str(folder))
+    first = quire.report()
+    connection = sqlite3.connect(quire.home / "quire.db")
+    connection.execute("UPDATE batches SET delivered_at = NULL")
+    connection.commit()
+    connection.close()
+    shutil.rmtree(quire.out)
+    assert quire.run(str(folder)).returncode == 0
+    again = quire.report()
+    assert again["batch_id"] == first["batch_id"]
+    assert again["files"] == first["files"]
+
+
 def test_a_lost_result_is_made_anew_not_reported_from_the_cache(quire, folder):
     shutil.copy(GOOD_TIFF, folder)
     quire.run(str(folder))
@@ -191,10 +293,12 @@ def test_an_empty_folder_is_no_error_and_says_so(quire, folder):
         (["run", ".", "--frobnicate"], 2, "frobnicate"),
         (["run", "home", "--pipeline", "nope"], 2, "preprocess"),
         (["run", "home", "--out", "home"], 1, "another folder"),
-        (["run", "home", "--out", "/dev/null/x"], 1, "--out"),
+        (["run", "home", "--out", "."], 1, "another folder"),
+        (["run", "home", "--home", "home"], 1, "another folder"),
+        (["run", "in", "--out", "/dev/null/x"], 1, "--out"),
     ],
 )
-def test_wrong_use_says_what_is_wrong(quire, arguments, code, words):
+def test_wrong_use_says_what_is_wrong(quire, folder, arguments, code, words):
     quire.home.mkdir()
     ran = quire(*arguments)
     assert (ran.returncode, words in ran.stderr + ran.stdout) == (code, True), ran.stderr
@@ -224,19 +328,21 @@ def test_results_inside_the_folder_are_not_taken_in_again(quire, folder):
 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(quire, folder):
+    batch_id = interrupted(quire, folder)
+    ran = quire.run(str(folder))
+    assert ran.returncode == 0, ran.stderr
+    assert f"Resuming {batch_id}" in ran.stderr
+    assert quire.report()["batch_id"] == batch_id
+    # 40 conversions and 120 pages, each once: what was finished before the stop was not repeated.
+    assert sum(entry["attempts"] for entry in quire.files().values()) == 160
+
+
+def interrupted(quire, folder, **options):
+    """A run of forty TIFFs of three pages, stopped by Ctrl-C in its first phase; the id of its batch."""
     page = (SAMPLES / "letters 1884" / "three pages.tiff").read_bytes()
     for number in range(40):
         (folder / f"{number:02}.tif").write_bytes(page + bytes([number]))
-    command = quire.command("run", str(folder), "--out", str(quire.out))
-    with subprocess.Popen(
-        command,
-        cwd=quire.folder,
-        env=quire.environment(PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with quire.started("run", str(folder), "--out", str(quire.out), **options) as process:
         for line in process.stderr:
             if line.startswith("TIFF → JPEG: ") and not line.startswith("TIFF → JPEG: 0/"):
                 os.killpg(process.pid, signal.SIGINT)
@@ -247,12 +353,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(quire, folder):
     assert not (quire.out / "report.json").exists()
     batch_id, finished = ledger_of(quire)
     assert finished > 0
-    ran = quire.run(str(folder))
-    assert ran.returncode == 0, ran.stderr
-    assert f"Resuming {batch_id}" in ran.stderr
-    assert quire.report()["batch_id"] == batch_id
-    # 40 conversions and 120 pages, each once: what was finished before the stop was not repeated.
-    assert sum(entry["attempts"] for entry in quire.files().values()) == 160
+    return batch_id
 
 
 def ledger_of(quire):

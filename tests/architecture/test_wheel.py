@@ -69,7 +69,7 @@ class Absent(MetaPathFinder):
 
 sys.meta_path.insert(0, Absent())
 sys.path.insert(0, {str(wheel)!r})
-import quire.assembly.house, quire.cli.main
+import quire.assembly.house, quire.cli.app
 assert quire.__file__.startswith({str(wheel)!r}), quire.__file__
 from quire.ledger.sqlite.rows import SQL
 from quire.database.sql import migrations

@@ -7,7 +7,7 @@ import pytest
 from typer.main import get_command
 
 from quire.cli import exits
-from quire.cli.main import app
+from quire.cli.app import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text("utf-8")
 ROOT_COMMAND = get_command(app)

@@ -104,11 +104,16 @@ def open_blobs(settings: Settings) -> Blobs:
 
 async def probe_store(settings: Settings) -> list[str]:
     """The promises the configured store keeps; raises Misconfigured naming the one it breaks."""
+    folders = (*reversed(settings.home.parents), settings.home)
+    first_made = next((folder for folder in folders if not folder.exists()), None)
     blobs = open_blobs(settings)
     try:
         return await probe(blobs, SystemIds())
     finally:
         await blobs.close()
+        if first_made is not None:
+            # Looking must leave no trace: the home is made, for its owner alone, by the first run.
+            shutil.rmtree(first_made, ignore_errors=True)
 
 
 def build_pipelines(settings: Settings) -> dict[str, Pipeline]:

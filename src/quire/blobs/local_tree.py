@@ -159,7 +159,7 @@ def translated(action: str, key: str) -> Iterator[None]:
 def _translate(error: OSError, what: str) -> NoReturn:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            advice = "Free space on that disk or raise its quota; the work goes on by itself afterwards."
+            advice = "Free space on that disk or raise its quota; the work can go on afterwards."
             raise Retry(f"{what} {advice}", code="storage_full", delay_seconds=30.0) from error
         case errno.EACCES | errno.EPERM | errno.EROFS:
             advice = "Give the user that Quire runs as the right to read and write there."
@@ -175,4 +175,4 @@ def _translate(error: OSError, what: str) -> NoReturn:
             advice = "Look at the health of that disk and at the system log."
             raise Retry(f"{what} {advice}", code="storage_error", delay_seconds=30.0) from error
         case _:
-            raise Retry(f"{what} It is tried again.", code="storage_error") from error
+            raise Retry(f"{what} It may work at the next try.", code="storage_error") from error

@@ -71,4 +71,4 @@ def _verdict(error: Exception, status: int | None, code: str) -> tuple[type[Quir
     for fits, kind, advice, word in table:
         if fits:
             return kind, advice, word
-    return Retry, "Is the endpoint right and the server up? It is tried again.", UNAVAILABLE
+    return Retry, "Is the endpoint right and the server up? It may work at the next try.", UNAVAILABLE

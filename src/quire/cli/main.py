@@ -1,38 +1,8 @@
-"""The `quire` command."""
+"""The `quire` command: the first thing that runs, and the last net under it."""
 
 import sys
 
-import typer
-
-from quire import __version__
-from quire.cli.doctor import doctor
-from quire.cli.run import run
-
-app = typer.Typer(
-    name="quire",
-    help="Durable document pipelines: a folder goes in, every file comes out converted or with a reason.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(run)
-app.command()(doctor)
-
-
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(f"quire {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Show the version and end.", is_eager=True, callback=_version
-    ),
-) -> None:
-    """Durable document pipelines: a folder goes in, every file comes out converted or with a reason."""
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -40,7 +10,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    app()
+    try:
+        from quire.cli.app import (
+            app,  # here, so that Ctrl-C while everything loads is an answer, not a traceback
+        )
+
+        app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

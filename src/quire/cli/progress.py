@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from quire.cli.shown import many
 from quire.model.batch import Batch, PhaseCounts
 from quire.service.run_folder import Watcher
 
@@ -49,7 +50,7 @@ def label(name: str) -> str:
 
 def _greeting(files: int, total_bytes: int, passed_over: int) -> str:
     more = f"; {passed_over} not taken in (reasons in the report)" if passed_over else ""
-    return f"Found {files} files, {amount(total_bytes)}{more}"
+    return f"Found {many(files, 'file')}, {amount(total_bytes)}{more}"
 
 
 def _opening(batch: Batch, *, resumed: bool) -> str:

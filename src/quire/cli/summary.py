@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quire.cli.progress import amount
+from quire.cli.shown import many, shown
 from quire.service.run_folder import Ended, Request
 
 SHOWN_FAILURES = 20
@@ -23,15 +24,16 @@ def show_summary(ended: Ended, request: Request) -> None:
     speed = f"{pace:.1f} files/s, {amount(int(counts['bytes_in'] / max(ended.seconds, 1e-9)))}/s in"
     console.print()
     if ended.batch is not None and ended.batch.error:
-        console.print(Text(f"The batch could not go on: {ended.batch.error}", style="red"))
+        console.print(Text(f"The batch could not go on: {shown(ended.batch.error)}", style="red"))
     if not counts["files"]:
-        console.print(Text("Nothing to do: no files were found in " + ", ".join(map(str, request.roots))))
+        console.print(Text("Nothing to do: no files were found in " + ", ".join(map(shown, request.roots))))
     console.print(
-        Text(f"{counts['files']} files in: ")
+        Text(f"{many(counts['files'], 'file')} in: ")
         + Text(f"{counts['done']} done", style="green")
         + Text(", ")
         + Text(f"{counts['failed']} failed", style="red" if counts["failed"] else "")
-        + Text(f", {counts['skipped']} skipped; {counts['outputs']} results, {amount(counts['bytes_out'])}")
+        + Text(f", {counts['skipped']} skipped; ")
+        + Text(f"{many(counts['outputs'], 'result')}, {amount(counts['bytes_out'])}")
     )
     cached = (
         f"; {counts['from_cache']} of {counts['tasks']} tasks from the cache" if counts["from_cache"] else ""
@@ -39,9 +41,9 @@ def show_summary(ended: Ended, request: Request) -> None:
     console.print(Text(f"{ended.seconds:.1f} s, {speed}{cached}"))
     if summary.failures:
         console.print(_failures(summary.failures, counts["failed"]))
-    console.print(Text(f"Results: {request.out}"))
-    console.print(Text(f"Report:  {summary.report}"))
-    console.print(Text(f"Look:    {summary.page}"))
+    console.print(Text(f"Results: {shown(request.out)}"))
+    console.print(Text(f"Report:  {shown(summary.report)}"))
+    console.print(Text(f"Look:    {shown(summary.page)}"))
 
 
 def _failures(failures: list[tuple[str, str, str]], total: int) -> Table:
@@ -52,7 +54,7 @@ def _failures(failures: list[tuple[str, str, str]], total: int) -> Table:
     table.add_column("class", no_wrap=True)
     table.add_column("reason", overflow="fold", ratio=3)
     for path, error_class, reason in failures[:SHOWN_FAILURES]:
-        table.add_row(Text(path), Text(error_class), Text(reason))
+        table.add_row(Text(shown(path)), Text(shown(error_class)), Text(shown(reason)))
     if total > SHOWN_FAILURES:
         table.add_row(Text(f"… and {total - SHOWN_FAILURES} more in the report"), Text(""), Text(""))
     return table

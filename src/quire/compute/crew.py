@@ -14,6 +14,7 @@ from quire.model.work import Order, Report, StepCall
 
 READ_BYTES = 1 << 18
 LAST_WORDS_BYTES = 4096
+START_SECONDS = 60.0
 Given = tuple[StepCall, Order]
 
 
@@ -28,7 +29,7 @@ class Hand:
         self._stderr = asyncio.create_task(self._listen_to_stderr())
         self.unstarted: deque[Given] = deque()
         self.started: dict[int, Given] = {}  # by task number, until reported
-        self.current: Given | None = None  # the newest started one
+        self.current: Given | None = None  # the one whose step is running
         self.current_since = 0.0
         self.chunks_waiting = 0
         self._left_in_chunk: deque[int] = deque()
@@ -39,16 +40,27 @@ class Hand:
         cls, command: Sequence[str], environment: Mapping[str, str], greeting: bytes, clock: Clock
     ) -> "Hand":
         """Start a process and wait until it is ready for work. Raises Misconfigured when it is not."""
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(environment),
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=dict(environment),
+            )
+        except OSError as error:
+            raise Misconfigured(
+                f"a worker process cannot be started: {error.strerror}; raise the limits of processes, open "
+                "files or memory, or set fewer workers"
+            ) from error
         hand = cls(process, clock)
         hand._write(_greeting_frame(greeting))
-        if await hand.hear() is None:
+        try:
+            heard = await asyncio.wait_for(hand.hear(), START_SECONDS)
+        except TimeoutError:
+            heard = None
+        if heard is None:
+            hand.kill()
             await hand.ending()
             raise Misconfigured(f"a worker process did not start: {hand.last_words() or 'it said nothing'}")
         return hand
@@ -77,6 +89,8 @@ class Hand:
         for kind, payload in self._unframer.feed(data):
             if kind == frames.STARTED:
                 self._note_start()
+            elif kind == frames.COMPUTED:
+                self.current = None
             elif kind == frames.REPORT:
                 reports.append(self._note_report(frames.report_decoder.decode(payload)))
         return reports

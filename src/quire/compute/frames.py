@@ -2,8 +2,9 @@
 
 A frame is four bytes of length, one of kind, then MessagePack. To the worker: HELLO once, then CHUNKs, at the
 end STOP. From the worker: READY once, then for each order STARTED (no content: orders start in the order
-they were given) and later a REPORT. Everything written before a crash is still read after it, so the pool
-knows exactly which order a dead worker was on.
+they were given), COMPUTED when its step has returned and its products are being stored, and a REPORT.
+Everything written before a crash is still read after it, so the pool knows exactly which order a dead
+worker was on.
 """
 
 import struct
@@ -16,7 +17,7 @@ from msgspec import Struct
 from quire.model.errors import Bug
 from quire.model.work import Order, Report, StepCall
 
-HELLO, CHUNK, STOP, READY, STARTED, REPORT = b"H", b"C", b"X", b"Y", b"S", b"R"
+HELLO, CHUNK, STOP, READY, STARTED, COMPUTED, REPORT = b"H", b"C", b"X", b"Y", b"S", b"D", b"R"
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 _HEAD = struct.Struct("<IB")
@@ -44,6 +45,7 @@ def frame(kind: bytes, content: Any = None) -> bytes:
 
 
 STARTED_FRAME = frame(STARTED)
+COMPUTED_FRAME = frame(COMPUTED)
 
 
 def head(data: bytes) -> tuple[int, bytes]:

@@ -49,7 +49,7 @@ class LocalCompute:
         self._reports: list[Report] = []
         self._task_seconds: float | None = None
         self._failed_starts = 0
-        self._broken: Misconfigured | None = None
+        self._broken: BaseException | None = None
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
@@ -136,7 +136,14 @@ class LocalCompute:
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
         self._minders.add(task)
-        task.add_done_callback(self._minders.discard)
+        task.add_done_callback(self._gone)
+
+    def _gone(self, task: "asyncio.Task[None]") -> None:
+        """A minder that ends by an error nobody expected must not leave the conductor waiting for ever."""
+        self._minders.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._broken = error
+            self._signal.set()
 
     async def _listen(self, hand: Hand) -> None:
         """One worker's life: its reports, and at its end the settling of what it left."""

@@ -136,6 +136,8 @@ class Worker:
             self._report(job, failures.of_error(error, job.call))
             return
         if output.made:
+            # From here on the store is at work: its slowness is not to be taken for the step's.
+            self._outbox.send(frames.COMPUTED_FRAME)
             self._places.acquire()
             self._background(self._keep(job, output))
         else:

@@ -6,6 +6,7 @@ gets its answer only after the commit is on disk (WAL, synchronous=FULL): accept
 """
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from quire.model.errors import Misconfigured, QuireError, Retry
 
 T = TypeVar("T")
+C = TypeVar("C", sqlite3.Connection, None)
 Work = Callable[[sqlite3.Connection], T]
 
 # How many callers may share one commit: bounds the length of a transaction, not of the waiting line.
@@ -49,7 +51,7 @@ class SqliteDatabase:
             return
         self._loop = asyncio.get_running_loop()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _connect(self.path)
+        connection = _translated(lambda _: _connect(self.path), None, self.path)
         self._thread = threading.Thread(
             target=self._serve, args=(connection,), name="sqlite-writer", daemon=True
         )
@@ -70,6 +72,8 @@ class SqliteDatabase:
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in the next group's transaction; returns when that is durable."""
+        if self._thread is None:
+            raise Misconfigured(f"{self.path} is not open")
         loop = asyncio.get_running_loop()
         job = _Job(work, loop.create_future())
         self._inbox.put(job)
@@ -142,7 +146,7 @@ def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> 
             connection.execute("RELEASE job")
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        if connection.in_transaction:
+        with contextlib.suppress(sqlite3.Error):  # whatever this says, nothing of the group was committed
             connection.execute("ROLLBACK")
         # Nothing of this group is on disk: nobody may believe otherwise.
         return [(job.answer, None, _translate(error, path)) for job in jobs]
@@ -159,7 +163,7 @@ def _answer(answers: _Answers) -> None:
             future.set_exception(error)
 
 
-def _translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
+def _translated(work: Callable[[C], T], connection: C, path: Path) -> T:
     try:
         return work(connection)
     except sqlite3.Error as error:
@@ -167,11 +171,16 @@ def _translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
 
 
 def _translate(error: BaseException, path: Path) -> BaseException:
-    if not isinstance(error, sqlite3.OperationalError):
+    if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.IntegrityError):
         return error
     text = str(error)
     translated: QuireError
-    if "full" in text:
+    if "not a database" in text or "malformed" in text:
+        translated = Misconfigured(
+            f"{path} is damaged ({text}); restore it from a copy, or choose another --home",
+            code="database_damaged",
+        )
+    elif "full" in text:
         translated = Retry(
             f"{path.name}: no space left on the disk; free some and run again", code="storage_full"
         )

@@ -5,7 +5,8 @@ compute busy. It holds nothing that matters: killed at any moment, its successor
 on. It waits for signals; the timeout of a wait is the batch's next alarm.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from enum import Enum
 from itertools import islice
 
@@ -24,6 +25,7 @@ from quire.model.signal import Signal
 from quire.model.work import Compute, Outcome, Report, StepResult
 
 ROWS_AT_ONCE = 2000
+PRODUCTS_AT_ONCE = 4000
 # Without an alarm there is always something that wakes us; this is the net under it.
 LONGEST_WAIT_SECONDS = 5.0
 
@@ -80,18 +82,26 @@ class Conductor:
             except Stale:
                 pass  # somebody moved it: look again
             except Reject as error:
-                await self._ledger.apply(moves.fail(batch, str(error), now=self._clock.now()))
+                await self._give_up(batch_id, str(error))
             batch = await self._ledger.batch(batch_id)
             await observe(batch)
         return batch
 
-    async def wind_down(self, batch: Batch, grace_seconds: float) -> None:
+    async def _give_up(self, batch_id: str, reason: str) -> None:
+        """From where it stands now: it may have moved since we read it."""
+        batch = await self._ledger.batch(batch_id)
+        if not batch.ended:
+            with suppress(Stale):
+                await self._ledger.apply(moves.fail(batch, reason, now=self._clock.now()))
+
+    async def wind_down(self, batch_id: str, grace_seconds: float) -> None:
         """Let compute finish what is running, settle that, and give back what never started."""
         unstarted = await self._compute.stop(grace_seconds)
+        batch = await self._ledger.batch(batch_id)
         if batch.position.stage is Stage.WORKING:
             phase = moves.current_phase(batch, self._pipeline(batch))
             unstarted += [claim.order for claim in self._out.withdraw()]
-            await self._ledger.give_back(unstarted, now=self._clock.now())
+            await self._ledger.give_back(unstarted)
             await self._settle(batch, phase, self._compute.reports())
         self._out.clear()
 
@@ -125,16 +135,22 @@ class Conductor:
     async def _discovery(self, batch: Batch, pipeline: Pipeline) -> Move:
         files = await self._ledger.files(batch.no, after=batch.position.cursor, limit=ROWS_AT_ONCE)
         complete = len(files) < ROWS_AT_ONCE
-        return moves.discover(batch, pipeline, files, complete=complete, now=self._clock.now())
+        with _rules_of(moves.current_phase(batch, pipeline)):
+            return moves.discover(batch, pipeline, files, complete=complete, now=self._clock.now())
 
     async def _transformation(self, batch: Batch, pipeline: Pipeline) -> Move:
         position = batch.position
         tasks = await self._ledger.settled_tasks(
             batch.no, phase=position.phase, after=position.cursor, limit=ROWS_AT_ONCE
         )
-        taken = await self._ledger.taken(batch.no, moves.rivals(moves.current_phase(batch, pipeline), tasks))
-        complete = len(tasks) < ROWS_AT_ONCE
-        return moves.transform(batch, pipeline, tasks, taken, complete=complete, now=self._clock.now())
+        phase = moves.current_phase(batch, pipeline)
+        chunk = moves.within(tasks, PRODUCTS_AT_ONCE)
+        complete = len(tasks) < ROWS_AT_ONCE and len(chunk) == len(tasks)
+        with _rules_of(phase):
+            rivals = moves.rivals(phase, chunk)
+        taken = await self._ledger.taken(batch.no, rivals)
+        with _rules_of(phase):
+            return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=self._clock.now())
 
     async def _work(self, batch: Batch, pipeline: Pipeline, observe: Observer) -> None:
         """Turn the wheel until the phase has ended: fold reports, hand out work, wait to be woken."""
@@ -144,7 +160,7 @@ class Conductor:
             reports = self._compute.reports()
             if reports and await self._settle(batch, phase, reports):
                 return
-            room = self._compute.room() if more else 0
+            room = max(0, self._compute.room() - self._out.parked) if more else 0
             claims = await self._ledger.claim(batch.no, limit=room, now=self._clock.now()) if room else []
             if claims and await self._dispatch(batch, phase, claims):
                 return
@@ -164,8 +180,10 @@ class Conductor:
         alarm = await self._ledger.next_alarm(batch.no)
         if not self._out and alarm is None:
             # Nothing is out, nothing is due: the phase was empty, or it ended elsewhere.
-            await self._settle(batch, phase, [])
-            return Rest.OVER
+            if await self._settle(batch, phase, []):
+                return Rest.OVER
+            await self._signal.wait(1.0)
+            return Rest.RANG if (await self._ledger.batch(batch.id)).position == batch.position else Rest.OVER
         now = self._clock.now()
         wait = LONGEST_WAIT_SECONDS if alarm is None else min(LONGEST_WAIT_SECONDS, max(0.0, alarm - now))
         if await self._signal.wait(wait):
@@ -261,6 +279,17 @@ class Conductor:
                 "use the version that submitted it, or submit it anew"
             )
         return pipeline
+
+
+@contextmanager
+def _rules_of(phase: Phase) -> Iterator[None]:
+    """A pipeline's own functions may fail; then its batch ends with that reason and the others go on."""
+    try:
+        yield
+    except Exception as error:
+        raise Reject(
+            f"the rules of phase {phase.name} failed: {type(error).__name__}: {error}", code="phase_error"
+        ) from error
 
 
 def _policy_of(phase: Phase, policy: RetryPolicy) -> RetryPolicy:

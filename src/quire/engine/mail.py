@@ -13,7 +13,7 @@ from quire.engine.moves import begin, fail
 from quire.ledger.port import Ledger
 from quire.model.batch import Stage
 from quire.model.clock import Clock
-from quire.model.errors import Missing, QuireError, Reject, Stale
+from quire.model.errors import Missing, QuireError, Stale
 from quire.queues.port import Leased, Message, Queues
 
 LETTERS_AT_ONCE = 100
@@ -83,12 +83,13 @@ class Mail:
             delay = 2.0**leased.deliveries
             await self._queues.release(leased, now=self._clock.now(), delay_seconds=delay, error=str(error))
             return False
-        await self._queues.bury(leased, now=self._clock.now(), reason=str(error))
+        # First the batch, then the letter: after a crash in between it comes again and finds the batch ended.
         try:
             batch = await self._ledger.batch(message.batch_id)
             await self._ledger.apply(
                 fail(batch, f"the batch could not start: {error}", now=self._clock.now())
             )
-        except (Missing, Stale, Reject):
+        except (Missing, Stale):
             pass  # unknown here or already past it: the dead letter is the record
+        await self._queues.bury(leased, now=self._clock.now(), reason=str(error))
         return False

@@ -12,7 +12,7 @@ from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import Added, Phase, Pipeline
 
-UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; the file passes through unchanged"
+UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; nothing was made of the file"
 
 
 def begin(batch: Batch, *, now: float) -> Move:
@@ -53,6 +53,16 @@ def discover(
     )
 
 
+def within(tasks: Sequence[SettledTask], products: int) -> Sequence[SettledTask]:
+    """As many of them as make no more than that many products, but at least one: a task may have hundreds."""
+    made = 0
+    for number, task in enumerate(tasks):
+        made += len(task.result.products)
+        if made > products and number:
+            return tasks[:number]
+    return tasks
+
+
 def rivals(phase: Phase, tasks: Sequence[SettledTask]) -> set[str]:
     """The case-folded paths whose existence decides how results are named."""
     return {
@@ -87,7 +97,7 @@ def transform(
                 Verdict(listed.root_no, FileOutcome.FAILED, task.tries, task.error_class, task.error)
             )
             continue
-        change = phase.becomes(listed.file, task.result, _others(occupied, listed.file.path))
+        change = phase.becomes(listed.file, task.result, Others(occupied, listed.file.path))
         if change.kept is None:
             gone.append(listed.no)
         elif change.kept.tags != listed.file.tags:
@@ -122,10 +132,15 @@ def current_phase(batch: Batch, pipeline: Pipeline) -> Phase:
     return pipeline.phases[batch.position.phase - 1]
 
 
-def _others(occupied: Mapping[str, int], own_path: str) -> set[str]:
+class Others:
     """The occupied paths as a file sees them: its own does not count, a namesake's does."""
-    own = own_path.casefold()
-    return {path for path, count in occupied.items() if count > (path == own)}
+
+    def __init__(self, occupied: Mapping[str, int], own_path: str) -> None:
+        self._occupied = occupied
+        self._own = own_path.casefold()
+
+    def __contains__(self, path: object) -> bool:
+        return self._occupied.get(str(path), 0) > (path == self._own)
 
 
 def _enter(batch: Batch, pipeline: Pipeline, number: int, *, now: float, **changes: object) -> Move:

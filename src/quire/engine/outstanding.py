@@ -16,6 +16,11 @@ class Outstanding:
     def __bool__(self) -> bool:
         return bool(self._claims)
 
+    @property
+    def parked(self) -> int:
+        """How many claims wait for equal work."""
+        return sum(len(behind) for behind in self._behind.values())
+
     def add(self, claim: Claim, key: str | None) -> bool:
         """True: hand it over. False: the same work is out already, and this claim waits for it."""
         order = claim.order

@@ -52,7 +52,8 @@ def rule(
         case Outcome.INTERRUPTED:
             if interruptions >= policy.max_interruptions:
                 return Ruling(TaskState.FAILED)
-            return Ruling(TaskState.WAITING, due_at=now + delay_seconds)
+            # At once means at once, also when the clock is set back before we look again.
+            return Ruling(TaskState.WAITING, due_at=now + delay_seconds if delay_seconds else 0.0)
         case Outcome.ERRED | Outcome.CRASHED | Outcome.TIMED_OUT | Outcome.OUT_OF_MEMORY:
             if failures + 1 >= policy.max_failures:
                 return Ruling(TaskState.FAILED, blame=True)

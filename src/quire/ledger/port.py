@@ -175,6 +175,10 @@ class Intake(Protocol):
         """
         ...
 
+    async def delivered(self, batch_no: int, *, now: float) -> None:
+        """Its results lie where they were asked for: a repeated request is a new one."""
+        ...
+
     async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
         """End a batch that will not be continued. No effect on one that has ended."""
         ...
@@ -217,7 +221,7 @@ class Walk(Protocol):
         """
         ...
 
-    async def give_back(self, orders: Sequence[Order], *, now: float) -> None:
+    async def give_back(self, orders: Sequence[Order]) -> None:
         """Orders that never started: as if they had not been claimed."""
         ...
 

@@ -50,6 +50,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     completed_at: float | None = None
+    delivered_at: float | None = None
     error: str | None = None
 
     @property

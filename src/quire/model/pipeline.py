@@ -3,7 +3,7 @@
 The functions in a phase are pure: the engine calls them inside a transaction and may call them again.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from typing import Any
 
 from msgspec import Struct, field
@@ -48,7 +48,7 @@ class Phase(Struct, frozen=True, kw_only=True):
     step: str
     step_version: int
     finds: Callable[[File], bool]
-    becomes: Callable[[File, StepResult, Collection[str]], Change]
+    becomes: Callable[[File, StepResult, Container[str]], Change]
     rivals: Callable[[File, StepResult], tuple[str, ...]] = lambda _file, _result: ()
     options: dict[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 120.0

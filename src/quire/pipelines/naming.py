@@ -7,14 +7,14 @@ case-folded: a list must unpack on any disk.
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Container, Iterable
 
 from quire.model.files import File, sibling, stem_and_extension
 
 _TIFF_EXTENSIONS = (".tif", ".tiff")
 
 
-def jpeg_paths(file: File, pages: int, taken: Collection[str]) -> tuple[str, ...]:
+def jpeg_paths(file: File, pages: int, taken: Container[str]) -> tuple[str, ...]:
     """Where the pages of a TIFF go: `x.jpg`, `x-p002.jpg` …; else `x.tif.jpg` …; else with a mark."""
     for base in _bases(_name(file)):
         names = _page_names(base, pages)
@@ -29,7 +29,7 @@ def jpeg_rivals(file: File, pages: int) -> tuple[str, ...]:
     return tuple(sibling(file.path, name) for name in dict.fromkeys(_rivals(names)))
 
 
-def beside(file: File, ending: str, taken: Collection[str]) -> str:
+def beside(file: File, ending: str, taken: Container[str]) -> str:
     """`x.jpg` + `.ref.json`, or with a mark when that path, or the file's own, is another file's too."""
     wanted = file.path + ending
     free = wanted.casefold() not in taken and file.path.casefold() not in taken
@@ -50,7 +50,7 @@ def _page_names(base: str, pages: int) -> list[str]:
     return [f"{base}.jpg", *(f"{base}-p{page:03d}.jpg" for page in range(2, pages + 1))]
 
 
-def _rivals(names: Collection[str]) -> list[str]:
+def _rivals(names: Iterable[str]) -> list[str]:
     """Every name that is one of `names`, or of a file whose first page may be called so.
 
     Later pages need no entry: the file with the pages sees the other one and steps aside.
@@ -62,7 +62,7 @@ def _rivals(names: Collection[str]) -> list[str]:
     return found
 
 
-def _folded(file: File, names: Collection[str]) -> list[str]:
+def _folded(file: File, names: Iterable[str]) -> list[str]:
     return [sibling(file.path, name).casefold() for name in names]
 
 

@@ -7,7 +7,7 @@ bytes stay in the store behind its reference; files of other kinds, uploaded ref
 untouched.
 """
 
-from collections.abc import Collection
+from collections.abc import Container
 
 from quire.model.files import File, Product
 from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
@@ -87,7 +87,7 @@ def tiff_rivals(file: File, result: StepResult) -> tuple[str, ...]:
     return naming.jpeg_rivals(file, len(_jpegs(result)))
 
 
-def tiff_becomes(file: File, result: StepResult, taken: Collection[str]) -> Change:
+def tiff_becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
     """The TIFF stays, marked; its pages join the list."""
     jpegs = _jpegs(result)
     paths = naming.jpeg_paths(file, len(jpegs), taken)
@@ -107,7 +107,7 @@ def picture_rivals(file: File, result: StepResult) -> tuple[str, ...]:
     return (file.path, *(file.path + _ending(product) for product in _products(result)))
 
 
-def picture_becomes(file: File, result: StepResult, taken: Collection[str]) -> Change:
+def picture_becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
     """The picture leaves the list; its reference takes its place, its copies hang on it unlisted."""
     added = (
         Added(

@@ -9,6 +9,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -24,9 +25,10 @@ from quire.service.house import House
 from quire.service.page import Page
 from quire.service.report import ReportWriter
 
-PAGE = 500
+PAGE = 200
 COPYING_AT_ONCE = 4
 MAX_NAME_BYTES = 255
+MARK = ".quire-out"
 KEPT_FAILURES = 100
 _HASH_BYTES = 1 << 20
 
@@ -47,8 +49,11 @@ async def lay_out(
     house: House,
     progress: Callable[[int], None],
     seconds: float,
-) -> Summary:
-    """Copy all results, then write the report. May be repeated; the report is the last thing to appear."""
+    stop: asyncio.Event,
+) -> Summary | None:
+    """Copy all results, then write the report. May be repeated; the report is the last thing to appear.
+    None when it was stopped before that.
+    """
     phases = await house.ledger.counts(batch.no)
     counts = dict.fromkeys(("files", *FileOutcome, "outputs", "bytes_in", "bytes_out"), 0)
     counts["tasks"] = sum(phase.total for phase in phases)
@@ -57,6 +62,8 @@ async def lay_out(
     with ReportWriter(out, batch.id, pipeline.name) as report, Page(out, batch.id, pipeline.name) as page:
         after = ""
         while records := await house.ledger.inputs(batch.no, after=after, limit=PAGE):
+            if stop.is_set():
+                return None
             after = records[-1].path
             for record, outputs in zip(records, await _place_all(records, out, house.blobs), strict=True):
                 _count(counts, record)
@@ -65,17 +72,32 @@ async def lay_out(
                 report.add(record, outputs)
                 page.add(record, outputs)
             progress(len(records))
-        report.finish(counts, batch, phases, seconds)
         page.finish(counts)
+        report.finish(counts, batch, phases, seconds)
+    await house.ledger.delivered(batch.no, now=house.clock.now())
     return Summary(counts=counts, failures=failures, report=report.path, page=page.path)
 
 
-def prepare(out: Path, roots: Sequence[Path]) -> None:
-    """Before any work: a folder that cannot take the results is better known now than after hours."""
-    if any(out.resolve() == root.resolve() for root in roots):
-        raise Reject(f"--out {out} is also an input; choose another folder for the results", code="bad_path")
+def prepare(out: Path, roots: Sequence[Path], own_folders: Sequence[Path]) -> None:
+    """Before any work: a folder that cannot take the results, or would take them over somebody's files, is
+    better known now than after hours.
+    """
+    for root in (root.resolve() for root in roots):
+        for ours in (out, *own_folders):
+            if ours.resolve() in {root, *root.parents}:
+                raise Reject(
+                    f"the input {root} lies in {ours}, where quire writes; choose another folder for that",
+                    code="bad_path",
+                )
     try:
         out.mkdir(parents=True, exist_ok=True)
+        if not (out / MARK).exists():
+            if any(out.iterdir()):
+                raise Reject(
+                    f"the output folder {out} holds files that are not quire's; choose an empty or a new one",
+                    code="bad_path",
+                )
+            (out / MARK).write_text("Results of quire; it replaces files in this folder.\n", encoding="utf-8")
         with TemporaryFile(dir=out):
             pass
     except OSError as error:
@@ -139,8 +161,10 @@ def _becoming(target: Path) -> Iterator[Path]:
         yield part
         part.replace(target)
     except OSError as error:
+        part.unlink(missing_ok=True)
+        advice = "free some space" if error.errno in {ENOSPC, EDQUOT} else "mend that"
         raise Misconfigured(
-            f"cannot write {target}: {error.strerror}; free some space or choose another --out"
+            f"cannot write {target}: {error.strerror}; {advice} or choose another --out, then run again"
         ) from error
 
 

@@ -17,6 +17,7 @@ from quire.tools.sniff import content_type
 
 READING_AT_ONCE = 8
 NOTES_AT_ONCE = 256
+BYTES_AT_ONCE = 256 << 20
 HEAD_BYTES = 512
 _CHANGED = ("changed", "it was written to while quire was reading it; run again when it is at rest")
 
@@ -53,7 +54,7 @@ async def take_in(
 async def same_as_noted(batch_no: int, found: Sequence[Found], *, ledger: Intake) -> bool:
     """Is what lies in the folder now what this batch took in?"""
     noted = await _noted(ledger, batch_no)
-    return len(noted) == len(found) and all(_known(noted.get(one.path), one) for one in found)
+    return len(noted) == len(found) and all(_unchanged(noted.get(one.path), one) for one in found)
 
 
 async def _noted(ledger: Intake, batch_no: int) -> dict[str, Upload]:
@@ -65,17 +66,31 @@ async def _noted(ledger: Intake, batch_no: int) -> dict[str, Upload]:
     return noted
 
 
-def _known(upload: Upload | None, found: Found) -> bool:
+def _unchanged(upload: Upload | None, found: Found) -> bool:
     if upload is None:
         return False
     if found.state != "found":
         return upload.state == found.state and upload.error_class == found.error_class
-    return upload.state == "taken" and upload.stamp == found.stamp
+    return upload.stamp == found.stamp
+
+
+def _known(upload: Upload | None, found: Found) -> bool:
+    """Need not be read again; what could not be read gets another chance."""
+    return _unchanged(upload, found) and (found.state != "found" or upload is None or upload.state == "taken")
 
 
 def _groups(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
-    for at in range(0, len(found), NOTES_AT_ONCE):
-        yield found[at : at + NOTES_AT_ONCE]
+    """Bounded in files and in bytes: between two groups one can stop."""
+    group: list[Found] = []
+    size = 0
+    for one in found:
+        if group and (len(group) >= NOTES_AT_ONCE or size + one.size > BYTES_AT_ONCE):
+            yield group
+            group, size = [], 0
+        group.append(one)
+        size += one.size
+    if group:
+        yield group
 
 
 async def _take(found: Found, blobs: Blobs, limit: asyncio.Semaphore) -> Upload:

@@ -44,7 +44,7 @@ class Page:
         self._part = out / ".index.html.part"
         self._title = f"Batch {batch_id}"
         self._pipeline = pipeline
-        self._cards: list[str] = []
+        self._cards: dict[bool, list[str]] = {True: [], False: []}  # failed or not
         self._left_out = 0
 
     def __enter__(self) -> Self:
@@ -56,10 +56,12 @@ class Page:
         self._part.unlink(missing_ok=True)
 
     def add(self, record: InputRecord, outputs: Sequence[str]) -> None:
-        if len(self._cards) >= MAX_CARDS:
+        # Half of the page is kept for failures: they are what people look for.
+        cards = self._cards[record.outcome is FileOutcome.FAILED]
+        if len(cards) >= MAX_CARDS // 2:
             self._left_out += 1
             return
-        self._cards.append(_card(record, outputs))
+        cards.append(_card(record, outputs))
 
     def finish(self, counts: dict[str, int]) -> None:
         numbers = (
@@ -76,7 +78,7 @@ class Page:
             f"<header><h1>{escape(self._title)}</h1>"
             f"<p>Pipeline {escape(self._pipeline)} · {numbers}</p>{more}"
             '<p><a href="report.json">report.json</a></p></header>'
-            f"<main>{''.join(self._cards)}</main></body></html>\n",
+            f"<main>{''.join(self._cards[True] + self._cards[False])}</main></body></html>\n",
             encoding="utf-8",
         )
         self._part.replace(self.path)

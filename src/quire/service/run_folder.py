@@ -65,7 +65,7 @@ async def run_folder(request: Request, house: House, watcher: Watcher, stop: asy
     if pipeline is None:
         known = ", ".join(sorted(house.pipelines))
         raise Reject(f"there is no pipeline {request.pipeline!r}; known: {known}", code="unknown_pipeline")
-    await asyncio.to_thread(export.prepare, request.out, request.roots)
+    await asyncio.to_thread(export.prepare, request.out, request.roots, request.own_folders)
     found = await asyncio.to_thread(_scan, request)
     passed_over = sum(one.state != "found" for one in found)
     watcher.scanned(len(found), sum(one.size for one in found), passed_over)
@@ -78,7 +78,7 @@ async def run_folder(request: Request, house: House, watcher: Watcher, stop: asy
     summary = None
     if batch.ended:
         seconds = house.clock.monotonic() - began
-        summary = await export.lay_out(batch, pipeline, request.out, house, watcher.laid_out, seconds)
+        summary = await export.lay_out(batch, pipeline, request.out, house, watcher.laid_out, seconds, stop)
     return Ended(batch=batch, summary=summary, seconds=house.clock.monotonic() - began)
 
 
@@ -98,7 +98,7 @@ async def _prepare(
     batch, resumed = await _find_or_open(request, pipeline, found, house)
     watcher.opened(batch, resumed=resumed)
     if batch.position.stage is not Stage.OPEN:
-        return batch
+        return batch  # taken in by an earlier run
 
     whole = await take_in(
         batch.no, found, ledger=house.ledger, blobs=house.blobs, progress=watcher.took_in, stop=stop
@@ -113,7 +113,7 @@ async def _find_or_open(
 ) -> tuple[Batch, bool]:
     plan, key = plan_of(pipeline), _run_key(request)
     batch = await house.ledger.find_run(key)
-    if batch is not None and not batch.ended:
+    if batch is not None and _unfinished(batch):
         if batch.plan != plan:
             reason = "the pipeline or its settings have changed since; a newer batch took its place"
         elif batch.position.stage is Stage.OPEN or await same_as_noted(batch.no, found, ledger=house.ledger):
@@ -130,6 +130,11 @@ async def _find_or_open(
         now=house.clock.now(),
     )
     return await house.ledger.open_batch(draft), False
+
+
+def _unfinished(batch: Batch) -> bool:
+    """Also one whose work is done but whose results were not all laid out."""
+    return not batch.ended or (batch.position.stage is Stage.DONE and batch.delivered_at is None)
 
 
 def plan_of(pipeline: Pipeline) -> str:
@@ -177,7 +182,7 @@ async def _conduct(
         batch = await conductor.conduct(batch.id, observe)
     finally:
         stopper.cancel()
-        await conductor.wind_down(batch, GRACE_SECONDS)
+        await conductor.wind_down(batch.id, GRACE_SECONDS)
     return batch
 
 

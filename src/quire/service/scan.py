@@ -45,8 +45,7 @@ def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator
         if stat.S_ISDIR(status.st_mode):
             yield from _walk(root, prefix, ours)
         elif stat.S_ISREG(status.st_mode):
-            path = f"{prefix}{root.name}"
-            yield _checked(path, root, status)
+            yield _checked(f"{prefix}{_text(root.name)}", root, status)
         else:
             raise Reject(f"{root} is neither a folder nor a regular file", code="bad_path")
 
@@ -79,48 +78,59 @@ def _unused(name: str, used: set[str]) -> str:
 
 
 def _walk(folder: Path, prefix: str, ours: Collection[Path]) -> Iterator[Found]:
+    """Depth first, with a stack of our own: folders may be nested deeper than functions."""
+    stack = [_entries(folder, prefix)]
+    while stack:
+        for entry, source, path in stack[-1]:
+            if entry is None:
+                yield _failed(
+                    path, source, "unreadable_folder", "the folder cannot be listed; check its rights"
+                )
+            elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                if _real(source) not in ours:
+                    stack.append(_entries(source, f"{path}/"))
+                    break
+            else:
+                yield _judged(entry, source, path)
+        else:
+            stack.pop()
+
+
+def _entries(folder: Path, prefix: str) -> "Iterator[tuple[os.DirEntry[str] | None, Path, str]]":
+    """What lies in a folder, in order; a None in its place when it cannot be listed."""
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
-    except OSError as error:
-        yield _failed(
-            prefix or ".", folder, "unreadable_folder", f"the folder cannot be listed: {error.strerror}"
-        )
+    except OSError:
+        yield None, folder, prefix or "."
         return
     for entry in entries:
-        source = folder / entry.name
-        yield from _visit(entry, source, f"{prefix}{_text(entry.name)}", ours)
+        yield entry, folder / entry.name, f"{prefix}{_text(entry.name)}"
 
 
-def _visit(entry: "os.DirEntry[str]", source: Path, path: str, ours: Collection[Path]) -> Iterator[Found]:
+def _judged(entry: "os.DirEntry[str]", source: Path, path: str) -> Found:
+    """What becomes of an entry that is not a folder to go into."""
     if entry.is_symlink():
-        yield _skipped(
+        return _skipped(
             path, source, "symlink", "a symbolic link; links are not followed, give its target instead"
         )
-    elif entry.is_dir(follow_symlinks=False):
-        if _real(source) in ours:
-            return
-        if entry.name.startswith("."):
-            yield _skipped(f"{path}/", source, "hidden", "a hidden folder")
-        else:
-            yield from _walk(source, f"{path}/", ours)
-    elif entry.name.casefold() in SYSTEM_FILES or entry.name.startswith("."):
-        yield _skipped(path, source, "hidden", "a hidden file or one of the operating system's own")
-    else:
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except OSError as error:
-            yield _failed(
-                path, source, "vanished", f"it disappeared while the folder was read ({error.strerror})"
-            )
-            return
-        yield _checked(path, source, status)
+    if entry.is_dir(follow_symlinks=False):
+        return _skipped(f"{path}/", source, "hidden", "a hidden folder")
+    if entry.name.casefold() in SYSTEM_FILES or entry.name.startswith("."):
+        return _skipped(path, source, "hidden", "a hidden file or one of the operating system's own")
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return _failed(
+            path, source, "vanished", f"it disappeared while the folder was read ({error.strerror})"
+        )
+    return _checked(path, source, status)
 
 
 def _checked(path: str, source: Path, status: os.stat_result) -> Found:
     if not stat.S_ISREG(status.st_mode):
         return _skipped(path, source, "not_a_file", "not a regular file (a pipe, socket or device)")
-    if (flaw := flaw_of(path)) is not None:
+    if (flaw := flaw_of(source.name)) is not None:
         return _failed(path, source, "bad_name", flaw)
     if status.st_size == 0:
         return _failed(
@@ -129,10 +139,13 @@ def _checked(path: str, source: Path, status: os.stat_result) -> Found:
     return Found(path=path, source=source, size=status.st_size, stamp=stamp(status))
 
 
-def flaw_of(path: str) -> str | None:
+def flaw_of(name: str) -> str | None:
     """Why a name cannot be carried through the house and back onto other systems; None when it can."""
-    for character in path:
-        if character == "\\" or unicodedata.category(character) in {"Cc", "Cs"} or character in _BIDI:
+    for character in name:
+        category = unicodedata.category(character)
+        if category == "Cs":
+            return "its name is not UTF-8, which other systems misread; rename it"
+        if character == "\\" or category == "Cc" or character in _BIDI:
             return f"its name contains {character!a}, which other systems misread; rename it"
     return None
 
@@ -141,8 +154,10 @@ _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 
 
 def _text(name: str) -> str:
-    """Names that are not UTF-8 are shown with their bytes spelled out."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    """Names that are not UTF-8 are shown with their bytes spelled out, and real backslashes doubled, so that
+    no two names look alike.
+    """
+    return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def _status(root: Path) -> os.stat_result:

@@ -166,7 +166,7 @@ class LedgerSuite:
     async def test_orders_given_back_are_as_if_never_claimed(self, ledger: Ledger) -> None:
         batch = await started(ledger, files=2)
         claims = await ledger.claim(batch.no, limit=9, now=10.0)
-        await ledger.give_back([claim.order for claim in claims], now=11.0)
+        await ledger.give_back([claim.order for claim in claims])
         assert await ledger.running(batch.no) == []
         again = await ledger.claim(batch.no, limit=9, now=11.0)
         assert [(claim.order.task_no, claim.order.attempt) for claim in again] == [(1, 1), (2, 1)]
@@ -202,6 +202,10 @@ class LedgerSuite:
     async def test_names_in_use_are_counted_without_case(self, ledger: Ledger) -> None:
         batch = await started(ledger, files=2)
         assert await ledger.taken(batch.no, ["d/f0.tif", "d/none"]) == {"d/f0.tif": 1}
+
+    async def test_the_name_of_a_folder_is_in_use_too(self, ledger: Ledger) -> None:
+        batch = await started(ledger, files=2)
+        assert await ledger.taken(batch.no, ["d", "d/f0", "e", "d/f0.tif/x"]) == {"d": 1}
 
     async def test_the_cache_remembers_and_forgets(self, ledger: Ledger) -> None:
         batch = await started(ledger, files=2)

@@ -63,6 +63,20 @@ async def test_an_answer_means_it_is_on_disk(database, tmp_path):
     assert level == (2,)  # FULL
 
 
+async def test_a_damaged_file_is_told_with_advice(tmp_path):
+    (tmp_path / "bad.db").write_bytes(b"this is not a database, but it is long enough to be one" * 100)
+    with pytest.raises(Misconfigured, match="damaged"):
+        await SqliteDatabase(tmp_path / "bad.db").open()
+
+
+async def test_a_closed_database_says_so(tmp_path):
+    database = SqliteDatabase(tmp_path / "x.db")
+    await database.open()
+    await database.close()
+    with pytest.raises(Misconfigured, match="not open"):
+        await database.write(insert(1))
+
+
 async def test_migrations_run_once_and_a_newer_schema_is_refused(database):
     script = [(1, "first", "CREATE TABLE a (n);\nCREATE TABLE b (n);\n")]
     await database.migrate("room", script)

@@ -47,8 +47,11 @@ def test_links_lead_to_the_files_whatever_their_names(tmp_path):
 
 
 def test_a_large_batch_does_not_make_a_page_no_browser_opens(tmp_path, monkeypatch):
-    monkeypatch.setattr("quire.service.page.MAX_CARDS", 2)
+    monkeypatch.setattr("quire.service.page.MAX_CARDS", 4)
     record = InputRecord(path="a", outcome=FileOutcome.SKIPPED, size=1, reason="x")
     text = page_of(tmp_path, *[(record, [])] * 5)
     assert text.count("<article") == 2
     assert "3 more files are in report.json" in text
+    failed = InputRecord(path="z", outcome=FileOutcome.FAILED, size=1, error_class="c", reason="why")
+    text = page_of(tmp_path, *[(record, [])] * 5, (failed, []))
+    assert "why" in text, "failures have room of their own"

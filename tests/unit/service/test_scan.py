@@ -95,6 +95,21 @@ def test_a_name_that_is_not_utf8_is_shown_and_fails(tmp_path):
     write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.tif")))
     (one,) = scan([tmp_path])
     assert (one.path, one.error_class) == ("a\\xff.tif", "bad_name")
+    assert "UTF-8" in one.reason
+
+
+def test_no_two_names_look_alike(tmp_path):
+    for raw in (b"a\xff.tif", b"a\\xff.tif"):
+        write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + raw)))
+    assert len(found(tmp_path)) == 2
+
+
+def test_a_folder_may_be_nested_deeper_than_functions(tmp_path):
+    deep = tmp_path.joinpath(*["d"] * 1100)
+    for folder in (*reversed(deep.parents), deep):
+        folder.mkdir(exist_ok=True)
+    write(deep / "a.tif")
+    assert [one.name for one in (Path(path) for path in found(tmp_path))] == ["a.tif"]
 
 
 def test_our_own_folders_are_left_out(tmp_path):

@@ -96,6 +96,9 @@ class SqliteIntake:
 
         return await self._database.write(work)
 
+    async def delivered(self, batch_no: int, *, now: float) -> None:
+        await self._database.write(lambda connection: connection.execute(SQL["delivered"], (now, batch_no)))
+
     async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
             if connection.execute(SQL["abandon"], (reason, now, now, batch_no)).rowcount:

@@ -55,6 +55,7 @@ def batch_of(row: tuple[Any, ...] | None, name: object) -> Batch:
         completed_at=row[14],
         error=row[15],
         plan=row[16],
+        delivered_at=row[17],
     )
 
 

@@ -82,8 +82,8 @@ class SqliteWalk:
     async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
         return await self._database.write(lambda connection: _settle(connection, batch_no, settlements, now))
 
-    async def give_back(self, orders: Sequence[Order], *, now: float) -> None:
-        rows = [(now, order.batch_no, order.task_no, order.attempt) for order in orders]
+    async def give_back(self, orders: Sequence[Order]) -> None:
+        rows = [(order.batch_no, order.task_no, order.attempt) for order in orders]
         await self._database.write(lambda connection: connection.executemany(SQL["give_back"], rows))
 
     async def running(self, batch_no: int) -> list[Claim]:

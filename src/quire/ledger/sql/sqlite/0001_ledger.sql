@@ -20,6 +20,7 @@ CREATE TABLE batches (
   created_at       REAL NOT NULL,
   updated_at       REAL NOT NULL,
   completed_at     REAL,
+  delivered_at     REAL,                       -- when its results were laid out for the one who asked
   error            TEXT
 );
 CREATE INDEX batches_run_key ON batches (run_key);

@@ -4,12 +4,12 @@ VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?, ?)
 
 -- name: batch_by_id
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error, plan
+       last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
 FROM batches WHERE id = ?
 
 -- name: batch_by_no
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error, plan
+       last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
 FROM batches WHERE no = ?
 
 -- name: newest_by_run_key
@@ -35,6 +35,9 @@ INSERT INTO outbox (queue, message_id, body, created_at) VALUES (?, ?, ?, ?)
 
 -- name: insert_event
 INSERT INTO events (batch_no, at, type, data) VALUES (?, ?, ?, ?)
+
+-- name: delivered
+UPDATE batches SET delivered_at = ? WHERE no = ? AND delivered_at IS NULL
 
 -- name: abandon
 UPDATE batches SET stage = 'cancelled', status = 'CANCELLED', error = ?, updated_at = ?, completed_at = ?
@@ -86,9 +89,12 @@ SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, sourc
 FROM files WHERE batch_no = ? AND file_no > ? AND listed = 1 AND gone IS NULL ORDER BY file_no LIMIT ?
 
 -- name: taken_paths
-SELECT folded, count(*) FROM files
-WHERE batch_no = ? AND folded IN (SELECT value FROM json_each(?))
-GROUP BY folded
+-- A path that is the folder of others is taken too ('0' follows '/').
+SELECT wanted.value AS path,
+       (SELECT count(*) FROM files WHERE batch_no = ?1 AND folded = wanted.value)
+       + EXISTS (SELECT 1 FROM files WHERE batch_no = ?1
+                 AND folded >= wanted.value || '/' AND folded < wanted.value || '0') AS holders
+FROM json_each(?2) wanted WHERE holders > 0
 
 -- name: settled_tasks
 SELECT t.task_no, t.state, CASE WHEN t.cached THEN t.attempt - 1 ELSE t.attempt END, t.result,
@@ -164,7 +170,8 @@ SELECT key, result FROM step_cache WHERE key IN (SELECT value FROM json_each(?))
 DELETE FROM step_cache WHERE key = ?
 
 -- name: give_back
-UPDATE tasks SET state = 'waiting', due_at = ?, attempt = attempt - 1
+-- Due at once, whatever the clock will say by then.
+UPDATE tasks SET state = 'waiting', due_at = 0, attempt = attempt - 1
 WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
 
 -- name: set_alarm

@@ -1,0 +1,33 @@
+"""The commands of `quire`, put together."""
+
+import typer
+
+from quire import __version__
+from quire.cli.doctor import doctor
+from quire.cli.run import run
+
+app = typer.Typer(
+    name="quire",
+    help="Durable document pipelines: a folder goes in, every file comes out converted or with a reason.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.command()(doctor)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"quire {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and end.", is_eager=True, callback=_version
+    ),
+) -> None:
+    """Durable document pipelines: a folder goes in, every file comes out converted or with a reason."""
