@@ -66,12 +66,12 @@ def amount(number_of_bytes: int) -> str:
     return f"{size:.1f} TB"
 
 
-class _Bars:
-    def __init__(self, talk: Talk, bars: Progress) -> None:
+class _Voice:
+    """What both ways of showing have in common."""
+
+    def __init__(self, talk: Talk) -> None:
         self._talk = talk
-        self._bars = bars
         self._total = 0
-        self._rows: dict[str, TaskID] = {}
 
     def scanned(self, files: int, total_bytes: int, passed_over: int) -> None:
         self._total = files
@@ -79,6 +79,13 @@ class _Bars:
 
     def opened(self, batch: Batch, *, resumed: bool) -> None:
         self._talk.say(_opening(batch, resumed=resumed))
+
+
+class _Bars(_Voice):
+    def __init__(self, talk: Talk, bars: Progress) -> None:
+        super().__init__(talk)
+        self._bars = bars
+        self._rows: dict[str, TaskID] = {}
 
     def took_in(self, files: int) -> None:
         self._bars.advance(self._row("Taking in", self._total), files)
@@ -98,21 +105,13 @@ class _Bars:
         return self._rows[name]
 
 
-class _Lines:
+class _Lines(_Voice):
     """For logs and pipes: a line per tenth of a phase."""
 
     def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self._total = 0
+        super().__init__(talk)
         self._taken = 0
         self._said: dict[str, int] = {}
-
-    def scanned(self, files: int, total_bytes: int, passed_over: int) -> None:
-        self._total = files
-        self._talk.say(_greeting(files, total_bytes, passed_over))
-
-    def opened(self, batch: Batch, *, resumed: bool) -> None:
-        self._talk.say(_opening(batch, resumed=resumed))
 
     def took_in(self, files: int) -> None:
         self._taken += files

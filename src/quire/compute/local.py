@@ -60,9 +60,6 @@ class LocalCompute:
             self._keep(asyncio.create_task(self._hire_one(), name="minder"))
         self._keep(asyncio.create_task(self._watch()))
 
-    def worker_pids(self) -> list[int]:
-        return [hand.pid for hand in self._hands]
-
     def room(self) -> int:
         wanted = self._workers * (3 if self._depth() else 2) * self._chunk_size()
         out = sum(hand.orders_out for hand in self._hands) + sum(len(orders) for _, orders in self._backlog)
