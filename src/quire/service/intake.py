@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from quire.blobs import content
 from quire.blobs.port import Blobs
 from quire.ledger.port import Intake, Upload
+from quire.model.batch import Batch
 from quire.model.errors import Misconfigured, Missing, QuireError, Retry
-from quire.service.scan import Found, stamp
+from quire.service.scan import Found, changed_at_ns, stamp
 from quire.tools.sniff import content_type
 
 READING_AT_ONCE = 8
 NOTES_AT_ONCE = 256
 BYTES_AT_ONCE = 256 << 20
+AT_REST_SECONDS = 2.0
 HEAD_BYTES = 512
 _CHANGED = ("changed", "it was written to while quire was reading it; run again when it is at rest")
 
@@ -32,11 +34,14 @@ async def take_in(
     blobs: Blobs,
     progress: Progress,
     stop: asyncio.Event,
+    earlier: Batch | None = None,
 ) -> bool:
     """Store and note every file that is not noted yet; forget notes of files that are no longer there.
 
-    False when it was stopped before the end; what was noted by then need not be read again.
+    False when it was stopped before the end; what was noted by then need not be read again. A file that has
+    not changed since an `earlier` batch took it in is not read again either.
     """
+    reader = _Reader(blobs, await _trusted(ledger, earlier))
     noted = await _noted(ledger, batch_no)
     await ledger.forget_uploads(batch_no, noted.keys() - {one.path for one in found})
     fresh = [one for one in found if not _known(noted.get(one.path), one)]
@@ -45,7 +50,7 @@ async def take_in(
         if stop.is_set():
             return False
         limit = asyncio.Semaphore(READING_AT_ONCE)
-        uploads = await asyncio.gather(*(_take(one, blobs, limit) for one in group))
+        uploads = await asyncio.gather(*(reader.take(one, limit) for one in group))
         await ledger.record_uploads(batch_no, uploads)
         progress(len(uploads))
     return True
@@ -93,14 +98,43 @@ def _groups(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
         yield group
 
 
-async def _take(found: Found, blobs: Blobs, limit: asyncio.Semaphore) -> Upload:
-    if found.state != "found":
-        return _noted_as(found, found.state, found.error_class, found.reason)
-    async with limit:
+async def _trusted(ledger: Intake, earlier: Batch | None) -> dict[str, Upload]:
+    """What an earlier batch took in, of files that had been at rest by then: a file written within the same
+    tick of the clock would look unchanged.
+    """
+    if earlier is None:
+        return {}
+    at_rest = (earlier.created_at - AT_REST_SECONDS) * 1e9
+    noted = await _noted(ledger, earlier.no)
+    return {
+        path: upload
+        for path, upload in noted.items()
+        if upload.state == "taken" and changed_at_ns(upload.stamp) < at_rest
+    }
+
+
+class _Reader:
+    def __init__(self, blobs: Blobs, trusted: dict[str, Upload]) -> None:
+        self._blobs = blobs
+        self._trusted = trusted
+
+    async def take(self, found: Found, limit: asyncio.Semaphore) -> Upload:
+        if found.state != "found":
+            return _noted_as(found, found.state, found.error_class, found.reason)
+        async with limit:
+            known = self._trusted.get(found.path)
+            if known is not None and known.stamp == found.stamp and await self._is_stored(known):
+                return known
+            try:
+                return await _read(found, self._blobs)
+            except (QuireError, OSError) as error:
+                return _noted_as(found, "failed", *_trouble(error))
+
+    async def _is_stored(self, known: Upload) -> bool:
         try:
-            return await _read(found, blobs)
-        except (QuireError, OSError) as error:
-            return _noted_as(found, "failed", *_trouble(error))
+            return (await self._blobs.head(known.key)).size == known.size
+        except Missing:
+            return False
 
 
 def _trouble(error: QuireError | OSError) -> tuple[str, str]:

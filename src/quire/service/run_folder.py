@@ -95,41 +95,55 @@ async def _prepare(
     stop: asyncio.Event,
 ) -> Batch:
     """The batch of this request with everything taken in and its start message on the way."""
-    batch, resumed = await _find_or_open(request, pipeline, found, house)
+    earlier = await house.ledger.find_run(_run_key(request))
+    batch = await _resumable(earlier, pipeline, found, house)
+    resumed = batch is not None
+    if batch is None:
+        batch = await _open(request, pipeline, house)
     watcher.opened(batch, resumed=resumed)
     if batch.position.stage is not Stage.OPEN:
         return batch  # taken in by an earlier run
 
     whole = await take_in(
-        batch.no, found, ledger=house.ledger, blobs=house.blobs, progress=watcher.took_in, stop=stop
+        batch.no,
+        found,
+        ledger=house.ledger,
+        blobs=house.blobs,
+        progress=watcher.took_in,
+        stop=stop,
+        earlier=earlier,
     )
     if not whole:
         return batch
     return await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
 
 
-async def _find_or_open(
-    request: Request, pipeline: Pipeline, found: Sequence[Found], house: House
-) -> tuple[Batch, bool]:
-    plan, key = plan_of(pipeline), _run_key(request)
-    batch = await house.ledger.find_run(key)
-    if batch is not None and _unfinished(batch):
-        if batch.plan != plan:
-            reason = "the pipeline or its settings have changed since; a newer batch took its place"
-        elif batch.position.stage is Stage.OPEN or await same_as_noted(batch.no, found, ledger=house.ledger):
-            return batch, True
-        else:
-            reason = "the folder has changed since; a newer batch took its place"
-        await house.ledger.abandon(batch.no, reason=reason, now=house.clock.now())
+async def _resumable(
+    earlier: Batch | None, pipeline: Pipeline, found: Sequence[Found], house: House
+) -> Batch | None:
+    """The earlier batch when it can go on; otherwise it is given up."""
+    if earlier is None or not _unfinished(earlier):
+        return None
+    if earlier.plan != plan_of(pipeline):
+        reason = "the pipeline or its settings have changed since; a newer batch took its place"
+    elif earlier.position.stage is Stage.OPEN or await same_as_noted(earlier.no, found, ledger=house.ledger):
+        return earlier
+    else:
+        reason = "the folder has changed since; a newer batch took its place"
+    await house.ledger.abandon(earlier.no, reason=reason, now=house.clock.now())
+    return None
+
+
+async def _open(request: Request, pipeline: Pipeline, house: House) -> Batch:
     draft = BatchDraft(
         id=house.ids.ulid(),
-        run_key=key,
+        run_key=_run_key(request),
         pipeline=pipeline.name,
         pipeline_version=pipeline.version,
-        plan=plan,
+        plan=plan_of(pipeline),
         now=house.clock.now(),
     )
-    return await house.ledger.open_batch(draft), False
+    return await house.ledger.open_batch(draft)
 
 
 def _unfinished(batch: Batch) -> bool:

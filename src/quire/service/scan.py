@@ -33,6 +33,11 @@ def stamp(status: os.stat_result) -> str:
     return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
 
 
+def changed_at_ns(of_stamp: str) -> int:
+    """The time in a stamp."""
+    return int(of_stamp.split("-")[1])
+
+
 def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator[Found]:
     """All files below the roots, by logical path. `leave_out` are our own folders: not even mentioned.
 

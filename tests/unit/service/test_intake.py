@@ -1,6 +1,8 @@
 """Files are stored before they are noted; what cannot be read is refused alone."""
 
 import asyncio
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,9 @@ def folder(tmp_path):
 
 
 async def taken(ledger, blobs, folder, found=None, stop=None):
-    batch = await ledger.find_run("k") or await ledger.open_batch(draft("0" * 26, run_key="k"))
+    batch = await ledger.find_run("k") or await ledger.open_batch(
+        draft("0" * 26, run_key="k", now=time.time())
+    )
     told = []
 
     whole = await take_in(
@@ -105,6 +109,36 @@ async def test_a_file_written_to_while_it_is_read_is_refused(ledger, folder, tmp
     _, noted, _, _ = await taken(ledger, LocalBlobs(tmp_path / "blobs"), folder)
     assert noted["1.jpg"].error_class == "changed"
     assert noted["2.jpg"].state == "taken"
+
+
+async def test_what_an_earlier_batch_took_in_is_not_read_again(ledger, folder, tmp_path, monkeypatch):
+    blobs = LocalBlobs(tmp_path / "blobs")
+    long_ago = 10**9
+    for path in folder.iterdir():
+        os.utime(path, ns=(long_ago, long_ago))
+    os.utime(folder / "2.jpg")  # not at rest when the first batch took it in
+    _, first, _, _ = await taken(ledger, blobs, folder)
+    earlier = await ledger.find_run("k")
+    (folder / "1.jpg").write_bytes(b"\xff\xd8\xff changed")
+    read = []
+    put_file = intake.content.put_file
+
+    async def spy(store, path):
+        read.append(path.name)
+        return await put_file(store, path)
+
+    monkeypatch.setattr(intake.content, "put_file", spy)
+    batch = await ledger.open_batch(draft("1" * 26, run_key="k", now=earlier.created_at))
+    options = {"ledger": ledger, "blobs": blobs, "progress": read.count, "stop": asyncio.Event()}
+    assert await take_in(batch.no, list(scan([folder])), earlier=earlier, **options)
+    assert sorted(read) == ["1.jpg", "2.jpg"]
+    again = {one.path: one for one in await ledger.uploads(batch.no, limit=100)}
+    assert again["0.jpg"] == first["0.jpg"]
+    await blobs.delete(first["0.jpg"].key)
+    read.clear()
+    batch = await ledger.open_batch(draft("2" * 26, run_key="k", now=earlier.created_at))
+    await take_in(batch.no, list(scan([folder])), earlier=earlier, **options)
+    assert "0.jpg" in read, "its bytes are gone from the store"
 
 
 async def test_a_stop_leaves_notes_of_what_is_safe(ledger, folder, tmp_path):
