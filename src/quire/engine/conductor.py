@@ -64,6 +64,7 @@ class Conductor:
         self._signal = signal
         self._policy = policy
         self._out = Outstanding()
+        self._free = 0  # how many may be claimed beyond what compute has room for
         self._stopping = False
 
     def stop(self) -> None:
@@ -156,11 +157,12 @@ class Conductor:
         """Turn the wheel until the phase has ended: fold reports, hand out work, wait to be woken."""
         phase = moves.current_phase(batch, pipeline)
         more = True  # there may be tasks to claim: asking costs a transaction, so not when we know better
+        self._free = 0
         while not self._stopping:
             reports = self._compute.reports()
             if reports and await self._settle(batch, phase, reports):
                 return
-            room = max(0, self._compute.room() - self._out.parked) if more else 0
+            room = max(0, self._compute.room() - self._out.parked, self._free) if more else 0
             claims = await self._ledger.claim(batch.no, limit=room, now=self._clock.now()) if room else []
             if claims and await self._dispatch(batch, phase, claims):
                 return
@@ -202,6 +204,8 @@ class Conductor:
                 hits.append(_hit(claim, known[key], now=self._clock.now()))
             elif self._out.add(claim, key):
                 fresh.append(claim.order)
+        # Results from the cache need no worker: while there is nothing else, take them by the hundred.
+        self._free = 0 if fresh else min(ROWS_AT_ONCE, 2 * len(hits))
         if fresh:
             await self._compute.hand(phase.call(), fresh)
         if not hits:

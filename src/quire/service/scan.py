@@ -44,7 +44,7 @@ def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator
     One folder: paths are relative to it. Several roots: each has its name in front.
     Raises Reject when a root does not exist.
     """
-    ours = {_real(path) for path in leave_out}
+    ours = {identity for path in leave_out if (identity := _identity(path)) is not None}
     for prefix, root in _named(roots):
         status = _status(root)
         if stat.S_ISDIR(status.st_mode):
@@ -82,7 +82,7 @@ def _unused(name: str, used: set[str]) -> str:
     return candidate
 
 
-def _walk(folder: Path, prefix: str, ours: Collection[Path]) -> Iterator[Found]:
+def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Iterator[Found]:
     """Depth first, with a stack of our own: folders may be nested deeper than functions."""
     stack = [_entries(folder, prefix)]
     while stack:
@@ -92,7 +92,7 @@ def _walk(folder: Path, prefix: str, ours: Collection[Path]) -> Iterator[Found]:
                     path, source, "unreadable_folder", "the folder cannot be listed; check its rights"
                 )
             elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                if _real(source) not in ours:
+                if _identity(source) not in ours:
                     stack.append(_entries(source, f"{path}/"))
                     break
             else:
@@ -170,6 +170,15 @@ def _status(root: Path) -> os.stat_result:
         return root.stat()
     except OSError as error:
         raise Reject(f"{root}: {error.strerror}", code="bad_path") from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode: the same folder under any name, and at the same cost at any depth."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _real(path: Path) -> Path:
