@@ -241,10 +241,8 @@ class Conductor:
                 settlements += (_hit(equal, report.result or StepResult(), now=now) for equal in behind)
             else:
                 again += behind
-        settled = await self._ledger.settle(batch.no, settlements, now=now)
-        if again:
-            await self._dispatch(batch, phase, again)
-        return settled.phase_ended
+        ended = (await self._ledger.settle(batch.no, settlements, now=now)).phase_ended
+        return await self._dispatch(batch, phase, again) if again else ended
 
     def _judge(
         self, report: Report, claim: Claim | None, key: str | None, policy: RetryPolicy, now: float
