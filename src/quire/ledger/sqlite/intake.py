@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import BatchDraft, Letter, Upload
+from quire.ledger.rows import upload_columns, upload_of
 from quire.ledger.sqlite.rows import SQL, load_batch, note
 from quire.model.batch import Batch
 from quire.model.errors import Stale
@@ -41,21 +42,7 @@ class SqliteIntake:
         return await self._database.read(work)
 
     async def record_uploads(self, batch_no: int, uploads: Sequence[Upload]) -> None:
-        rows = [
-            (
-                batch_no,
-                upload.path,
-                upload.state,
-                upload.size,
-                upload.stamp,
-                upload.key,
-                upload.digest,
-                upload.content_type,
-                upload.error_class,
-                upload.reason,
-            )
-            for upload in uploads
-        ]
+        rows = [(batch_no, *upload_columns(upload)) for upload in uploads]
         await self._database.write(lambda connection: connection.executemany(SQL["upsert_upload"], rows))
 
     async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
@@ -66,20 +53,7 @@ class SqliteIntake:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["uploads_after"], (batch_no, after, limit)).fetchall()
         )
-        return [
-            Upload(
-                path=row[0],
-                state=row[1],
-                size=row[2],
-                stamp=row[3],
-                key=row[4],
-                digest=row[5],
-                content_type=row[6],
-                error_class=row[7],
-                reason=row[8],
-            )
-            for row in rows
-        ]
+        return [upload_of(row) for row in rows]
 
     async def finalize(
         self, batch_no: int, *, manifest_key: str, total_files: int, letter: Letter, now: float

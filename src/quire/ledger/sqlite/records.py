@@ -2,13 +2,12 @@
 
 import json
 import sqlite3
-from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import InputRecord
-from quire.ledger.sqlite.rows import SQL, file_of
-from quire.model.batch import FileOutcome, PhaseCounts
-from quire.model.files import File
+from quire.ledger.rows import counts_of, input_of, made_by_root
+from quire.ledger.sqlite.rows import SQL
+from quire.model.batch import PhaseCounts
 
 
 class SqliteRecords:
@@ -18,10 +17,7 @@ class SqliteRecords:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["phase_counts"], (batch_no,)).fetchall()
         )
-        return [
-            PhaseCounts(phase=row[0], name=row[1], total=row[2], done=row[3], failed=row[4], cached=row[5])
-            for row in rows
-        ]
+        return [counts_of(row) for row in rows]
 
     async def inputs(self, batch_no: int, *, after: str = "", limit: int) -> list[InputRecord]:
         return await self._database.read(lambda connection: _inputs(connection, batch_no, after, limit))
@@ -37,42 +33,6 @@ def _inputs(connection: sqlite3.Connection, batch_no: int, after: str, limit: in
     uploads = connection.execute(SQL["uploads_after"], (batch_no, after, limit)).fetchall()
     folded = json.dumps([row[0].casefold() for row in uploads if row[1] == "taken"])
     ends = {row[1]: row for row in connection.execute(SQL["inputs_by_folded"], (batch_no, folded)).fetchall()}
-    made = _made(connection, batch_no, [row[0] for row in ends.values()])
-    return [_input(row, ends.get(row[0]), made) for row in uploads]
-
-
-def _made(
-    connection: sqlite3.Connection, batch_no: int, roots: list[int]
-) -> dict[int, list[tuple[str, File]]]:
-    made: dict[int, list[tuple[str, File]]] = {}
-    for row in connection.execute(SQL["made_files"], (batch_no, json.dumps(roots))):
-        made.setdefault(row[0], []).append((row[1], file_of(row, 2)))
-    return made
-
-
-def _input(
-    upload: tuple[Any, ...], end: tuple[Any, ...] | None, made: dict[int, list[tuple[str, File]]]
-) -> InputRecord:
-    path, state, size, error_class, reason = upload[0], upload[1], upload[2], upload[7], upload[8]
-    if state != "taken":
-        return InputRecord(
-            path=path, outcome=FileOutcome(state), size=size, error_class=error_class, reason=reason
-        )
-    if end is None or end[2] is None:
-        # The batch has not ended: say so rather than guess.
-        return InputRecord(
-            path=path,
-            outcome=FileOutcome.SKIPPED,
-            size=size,
-            error_class="unsettled",
-            reason="not settled yet",
-        )
-    return InputRecord(
-        path=path,
-        outcome=FileOutcome(end[2]),
-        size=size,
-        error_class=end[3] or "",
-        reason=end[4] or "",
-        attempts=end[5],
-        made=made.get(end[0], []),
-    )
+    roots = json.dumps([row[0] for row in ends.values()])
+    made = made_by_root(connection.execute(SQL["made_files"], (batch_no, roots)).fetchall())
+    return [input_of(row, ends.get(row[0]), made) for row in uploads]

@@ -11,18 +11,21 @@ from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import Claim, ListedFile, Move, Settled, SettledTask, Settlement
-from quire.ledger.sqlite.intake import send
-from quire.ledger.sqlite.rows import (
-    SQL,
+from quire.ledger.rows import (
+    attempt_columns,
     batch_of,
+    claim_of,
     decode_result,
     encode_result,
     file_columns,
     file_of,
-    load_batch,
-    note,
+    settle_columns,
+    settled_task_of,
+    stray_columns,
     tags_column,
 )
+from quire.ledger.sqlite.intake import send
+from quire.ledger.sqlite.rows import SQL, load_batch, note
 from quire.model.batch import TERMINAL, Batch, TaskState
 from quire.model.errors import Stale
 from quire.model.work import Order, StepResult
@@ -62,22 +65,11 @@ class SqliteWalk:
                 SQL["settled_tasks"], (batch_no, max(after, before), phase, limit)
             ).fetchall()
 
-        return [
-            SettledTask(
-                task_no=row[0],
-                state=TaskState(row[1]),
-                tries=row[2],
-                listed=ListedFile(row[6], row[7], file_of(row, 8)),
-                result=decode_result(row[3]),
-                error_class=row[4],
-                error=row[5],
-            )
-            for row in await self._database.read(work)
-        ]
+        return [settled_task_of(row) for row in await self._database.read(work)]
 
     async def claim(self, batch_no: int, *, limit: int, now: float) -> list[Claim]:
         rows = await self._database.write(lambda connection: _claim(connection, batch_no, limit, now))
-        return [_claim_of(batch_no, row) for row in rows]
+        return [claim_of(batch_no, row) for row in rows]
 
     async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
         return await self._database.write(lambda connection: _settle(connection, batch_no, settlements, now))
@@ -92,7 +84,7 @@ class SqliteWalk:
             before = connection.execute(SQL["first_task_of_phase"], (batch_no, phase)).fetchone()[0]
             return connection.execute(SQL["running_tasks"], (batch_no, before)).fetchall()
 
-        return [_claim_of(batch_no, row) for row in await self._database.read(work)]
+        return [claim_of(batch_no, row) for row in await self._database.read(work)]
 
     async def cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         wanted = json.dumps(list(keys))
@@ -175,28 +167,19 @@ def _claim(connection: sqlite3.Connection, batch_no: int, limit: int, now: float
     return claimed
 
 
-def _claim_of(batch_no: int, row: tuple[Any, ...]) -> Claim:
-    return Claim(
-        order=Order(batch_no, row[0], row[1], file_of(row, 5)),
-        failures=row[2],
-        interruptions=row[3],
-        started_at=row[4],
-    )
-
-
 def _settle(
     connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
 ) -> Settled:
     connection.execute("SAVEPOINT fence")
-    changed = connection.executemany(SQL["settle_task"], map(_settle_row, settlements)).rowcount
+    changed = connection.executemany(SQL["settle_task"], map(settle_columns, settlements)).rowcount
     strays: list[Settlement] = []
     if changed != len(settlements):
         # Rare: some are not current. Find them one by one, in order, so that a duplicate is seen too.
         connection.execute("ROLLBACK TO fence")
         settlements, strays = _fenced(connection, settlements)
     connection.execute("RELEASE fence")
-    connection.executemany(SQL["insert_attempt"], map(_attempt_row, settlements))
-    connection.executemany(SQL["insert_stray"], (_stray_row(stray, now) for stray in strays))
+    connection.executemany(SQL["insert_attempt"], map(attempt_columns, settlements))
+    connection.executemany(SQL["insert_stray"], (stray_columns(stray, now) for stray in strays))
     connection.executemany(
         SQL["remember_result"],
         (
@@ -222,37 +205,6 @@ def _fenced(
     applied: list[Settlement] = []
     strays: list[Settlement] = []
     for settlement in settlements:
-        current = connection.execute(SQL["settle_task"], _settle_row(settlement)).rowcount
+        current = connection.execute(SQL["settle_task"], settle_columns(settlement)).rowcount
         (applied if current else strays).append(settlement)
     return applied, strays
-
-
-def _settle_row(settlement: Settlement) -> tuple[Any, ...]:
-    report = settlement.report
-    tried = not settlement.cached and report.outcome != "done"
-    return (
-        settlement.state,
-        settlement.due_at,
-        tried and settlement.blame,
-        tried and not settlement.blame,
-        settlement.cached,
-        encode_result(report.result),
-        report.error_class or None,
-        report.error or None,
-        report.batch_no,
-        report.task_no,
-        report.attempt,
-    )
-
-
-def _attempt_row(settlement: Settlement) -> tuple[Any, ...]:
-    report = settlement.report
-    return (
-        *(report.batch_no, report.task_no, report.attempt, report.outcome, report.worker),
-        *(report.started_at, report.seconds, report.error_class or None, report.error or None),
-    )
-
-
-def _stray_row(settlement: Settlement, now: float) -> tuple[Any, ...]:
-    report = settlement.report
-    return (report.batch_no, report.task_no, report.attempt, report.outcome, report.worker, now)

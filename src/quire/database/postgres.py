@@ -1,0 +1,207 @@
+"""One PostgreSQL database: a few connections, each piece of work in a transaction of its own.
+
+Callers hand in small async functions of a connection. What `write` ran is committed, and so durable, when
+it returns, or nothing of it happened. Errors are translated here, and the password is in no message.
+Needs the extra `quire[postgres]`, imported when a database is made.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from quire.model.errors import Misconfigured, QuireError, Retry
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+else:
+    Connection = Any
+
+T = TypeVar("T")
+Work = Callable[[Connection], Awaitable[T]]
+
+CONNECTIONS = 4
+CONNECT_SECONDS = 10
+# Any number, the same for every quire: who migrates waits for the one who is at it.
+_MIGRATION_LOCK = 7_164_173_216
+
+# By SQLSTATE, or its first two digits. Everything else is a mistake of ours and stays what it is.
+_BUSY = ("40", "55P03", "57014")  # serialization, deadlock, lock or statement timeout
+_FULL = ("53100", "53400")
+_LOST = ("08", "53", "57P")  # connection, resources, shutdown
+_REFUSED = ("28", "3D", "42501", "25006")  # authorization, unknown database, privilege, read-only standby
+# A connection that never came about has no SQLSTATE, only the server's or the library's words.
+_REFUSALS = (
+    "authentication failed",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "no password supplied",
+    "permission denied",
+    "not permitted to log in",
+    "invalid port",
+    "invalid sslmode",
+    "certificate",
+    "does not support SSL",
+)
+
+
+class PostgresDatabase:
+    """Open with `await open()`, end with `await close()`; both may be repeated."""
+
+    def __init__(self, dsn: str, *, connections: int = CONNECTIONS) -> None:
+        """Connects to nothing yet. Raises Misconfigured for a missing extra or a malformed DSN."""
+        try:
+            from psycopg import ProgrammingError
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError as error:
+            raise Misconfigured(
+                "A database on PostgreSQL needs the package psycopg: install quire[postgres].",
+                code="extra_missing",
+            ) from error
+        try:
+            known = {"connect_timeout": CONNECT_SECONDS, **conninfo_to_dict(dsn)}
+        except ProgrammingError:
+            known = {"host": "@"}
+        if "@" in str(known.get("host", "")):
+            # Without the cause: the library quotes the part it could not read, often the password's.
+            raise Misconfigured(
+                "The DSN of the PostgreSQL database cannot be read; write "
+                "postgresql://user:password@host:port/database, with @ : / % in the password percent-encoded."
+            ) from None
+        self._known: dict[str, Any] = known
+        self._password = str(known.get("password", ""))
+        host, port, name = (known.get(part, "") for part in ("host", "port", "dbname"))
+        self.name = f"PostgreSQL {host or 'local'}:{port or 5432}/{name}"
+        self._size = connections
+        self._slots: asyncio.Semaphore | None = None
+        self._idle: list[Connection] = []
+
+    async def open(self) -> None:
+        if self._slots is not None:
+            return
+        self._idle.append(await self._connect())
+        if self._slots is None:  # or somebody else has opened it meanwhile
+            self._slots = asyncio.Semaphore(self._size)
+
+    async def close(self) -> None:
+        """Waits for the work that has begun; what comes later is refused."""
+        slots, self._slots = self._slots, None
+        if slots is None:
+            return
+        for _ in range(self._size):
+            await slots.acquire()
+        # Those who stand in line are let through, to be told that it is closed.
+        slots.release()
+        await self._drop_idle()
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction; returns when that is durable."""
+        return await self._run(work, keep=True)
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` in a transaction that is rolled back: it changes nothing."""
+        return await self._run(work, keep=False)
+
+    async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
+        """Bring one room's tables up to date; each script runs once, in order, all in one transaction."""
+        await self.write(lambda connection: _migrate(connection, room, scripts))
+
+    async def _run(self, work: Work[T], *, keep: bool) -> T:
+        slots = self._slots
+        if slots is None:
+            raise Misconfigured(f"{self.name} is not open")
+        async with slots:
+            if self._slots is not slots:
+                raise Misconfigured(f"{self.name} was closed")
+            connection = self._idle.pop() if self._idle else await self._connect()
+            try:
+                with self._translated():
+                    answer = await work(connection)
+                    await (connection.commit() if keep else connection.rollback())
+                return answer
+            finally:
+                await self._put_back(connection)
+
+    async def _connect(self) -> Connection:
+        from psycopg import AsyncConnection
+
+        with self._translated():
+            return await AsyncConnection.connect(**self._known)
+
+    async def _put_back(self, connection: Connection) -> None:
+        from psycopg import Error
+        from psycopg.pq import TransactionStatus
+
+        try:
+            if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+                await connection.rollback()
+        except Error:
+            await connection.close()
+        except BaseException:
+            # Cancelled once more: its state is unknown, and the server ends the transaction with it.
+            await connection.close()
+            raise
+        if connection.closed:
+            # What ended this one has most likely ended those beside it: better a new one than a second loss.
+            await self._drop_idle()
+        else:
+            self._idle.append(connection)
+
+    async def _drop_idle(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        from psycopg import Error
+
+        try:
+            yield
+        except Error as error:
+            translated = self._translate(error)
+            if translated is None:
+                raise
+            raise translated from error
+
+    def _translate(self, error: "psycopg.Error") -> QuireError | None:
+        from psycopg import OperationalError
+        from psycopg.errors import PipelineAborted
+
+        if isinstance(error, PipelineAborted):
+            return None  # says only that an earlier statement failed: not a loss of the connection
+        state = error.sqlstate or ""
+        words = (str(error).splitlines() or ["no details"])[0]
+        if self._password:
+            words = words.replace(self._password, "***")
+        if state.startswith(_BUSY):
+            return Retry(f"{self.name}: somebody else was at it ({words})", code="database_busy")
+        if state.startswith(_FULL):
+            return Retry(f"{self.name}: no space left; free some and run again", code="storage_full")
+        unreached = not state and isinstance(error, OperationalError)
+        if state.startswith(_REFUSED) or (unreached and any(part in str(error) for part in _REFUSALS)):
+            return Misconfigured(f"{self.name} refuses us ({words}); check the DSN and the user's rights")
+        if unreached or state.startswith(_LOST):
+            return Retry(f"{self.name} cannot be reached ({words})")
+        return None
+
+
+async def _migrate(connection: Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:
+    await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+    await connection.execute(
+        "CREATE TABLE IF NOT EXISTS migrations "
+        "(room text, number bigint, name text NOT NULL, PRIMARY KEY (room, number))"
+    )
+    cursor = await connection.execute("SELECT number FROM migrations WHERE room = %s", (room,))
+    known = {row[0] for row in await cursor.fetchall()}
+    newest = max((number for number, _, _ in scripts), default=0)
+    if known and max(known) > newest:
+        raise Misconfigured(
+            f"this database was written by a newer quire ({room} schema {max(known)}, this one knows "
+            f"{newest}); upgrade quire or choose another database"
+        )
+    for number, name, script in scripts:
+        if number not in known:
+            await connection.execute(script.encode())
+            await connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", (room, number, name))

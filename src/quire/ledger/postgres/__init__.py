@@ -1,0 +1,26 @@
+"""The ledger on PostgreSQL: rows per file and task, counters beside them, one statement per set of rows.
+
+For several conductors at once: who claims or settles holds the batch's row, moves are compare-and-swaps.
+One door per module, as in the port; the SQL is in `ledger/sql/postgres`.
+"""
+
+from quire.database.postgres import PostgresDatabase
+from quire.database.sql import migrations
+from quire.ledger.postgres.intake import PostgresIntake
+from quire.ledger.postgres.post import PostgresPost
+from quire.ledger.postgres.records import PostgresRecords
+from quire.ledger.postgres.walk import PostgresWalk
+
+
+class PostgresLedger(PostgresIntake, PostgresWalk, PostgresPost, PostgresRecords):
+    """All doors on one open database."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def prepare(self) -> None:
+        """Create or upgrade the tables. May be repeated, by several at once."""
+        await self._database.migrate("ledger", migrations("quire.ledger.sql", "postgres"))
+
+
+__all__ = ["PostgresLedger"]

@@ -1,0 +1,84 @@
+"""Files arrive: batches are opened, uploads noted, and the batch closed with its first message."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.port import BatchDraft, Letter, Upload
+from quire.ledger.postgres.rows import all_rows, change, columns, note, one_row, readable, send
+from quire.ledger.rows import batch_of, upload_columns, upload_of
+from quire.model.batch import Batch
+from quire.model.errors import Stale
+
+
+class PostgresIntake:
+    _database: PostgresDatabase
+
+    async def open_batch(self, draft: BatchDraft) -> Batch:
+        async def work(connection: Connection) -> Batch:
+            row = await one_row(
+                connection,
+                "insert_batch",
+                (
+                    *(draft.id, draft.run_key, draft.pipeline, draft.pipeline_version, draft.plan),
+                    *(draft.now, draft.now),
+                ),
+            )
+            batch = batch_of(row, draft.id)
+            await note(connection, batch.no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+            return batch
+
+        return await self._database.write(work)
+
+    async def find_run(self, run_key: str) -> Batch | None:
+        row = await self._database.read(
+            lambda connection: one_row(connection, "newest_by_run_key", (run_key,))
+        )
+        return None if row is None else batch_of(row, run_key)
+
+    async def record_uploads(self, batch_no: int, uploads: Sequence[Upload]) -> None:
+        if not uploads:
+            return
+        # One statement cannot write the same row twice: the last note of a path counts.
+        latest = {upload.path: upload for upload in uploads}
+        rows = [
+            upload_columns(msgspec.structs.replace(upload, reason=readable(upload.reason) or ""))
+            for upload in latest.values()
+        ]
+        values = (batch_no, *columns(rows))
+        await self._database.write(lambda connection: change(connection, "upsert_uploads", values))
+
+    async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
+        values = (batch_no, list(paths))
+        await self._database.write(lambda connection: change(connection, "delete_uploads", values))
+
+    async def uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
+        rows = await self._database.read(
+            lambda connection: all_rows(connection, "uploads_after", (batch_no, after, limit))
+        )
+        return [upload_of(row) for row in rows]
+
+    async def finalize(
+        self, batch_no: int, *, manifest_key: str, total_files: int, letter: Letter, now: float
+    ) -> Batch:
+        async def work(connection: Connection) -> Batch:
+            values = (manifest_key, total_files, letter.body.decode(), now, batch_no)
+            row = await one_row(connection, "finalize", values)
+            if row is None:
+                raise Stale(f"batch {batch_no} is not open any more")
+            await send(connection, letter, now)
+            await note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
+            return batch_of(row, batch_no)
+
+        return await self._database.write(work)
+
+    async def delivered(self, batch_no: int, *, now: float) -> None:
+        await self._database.write(lambda connection: change(connection, "delivered", (now, batch_no)))
+
+    async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
+        async def work(connection: Connection) -> None:
+            if await change(connection, "abandon", (readable(reason), now, now, batch_no)):
+                await note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+
+        await self._database.write(work)
