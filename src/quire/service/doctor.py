@@ -196,7 +196,24 @@ def _home(home: Path) -> tuple[Check, ...]:
     return (
         Check(name="folder", state="ok", detail=known),
         Check(name="free space", state="warning" if little else "ok", detail=space, advice=advice),
+        *_database(home / "quire.db"),
     )
+
+
+def _database(path: Path) -> tuple[Check, ...]:
+    """An existing database, opened for reading alone: can it be read at all?"""
+    if not path.exists():
+        return ()
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        advice = "restore it from a copy, or set home to another folder"
+        return (Check(name="database", state="failed", detail=f"{path.name}: {error}", advice=advice),)
+    return (Check(name="database", state="ok", detail=f"{path.name} can be read"),)
 
 
 def _nearest_folder(path: Path) -> Path:

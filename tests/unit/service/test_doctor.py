@@ -1,4 +1,5 @@
 import asyncio
+import sqlite3
 from collections import namedtuple
 
 import pytest
@@ -82,6 +83,25 @@ async def test_settings_that_cannot_be_read_are_a_finding_and_the_rest_is_told(t
     assert not found.fine
     assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools"]
     assert "whole number" in _checks(found, "Settings")[0].detail
+
+
+async def test_a_damaged_database_is_found(tmp_path):
+    (tmp_path / "quire.db").write_bytes(b"no database" * 1000)
+    found = await _examined(tmp_path)
+    assert not found.fine
+    (check,) = [check for check in _checks(found, "Home") if check.name == "database"]
+    assert (check.state, "copy" in check.advice) == ("failed", True)
+
+
+async def test_a_database_in_order_is_told_and_left_alone(tmp_path):
+    connection = sqlite3.connect(tmp_path / "quire.db")
+    connection.execute("CREATE TABLE t (n)")
+    connection.close()
+    before = (tmp_path / "quire.db").read_bytes()
+    found = await _examined(tmp_path)
+    assert found.fine
+    assert "quire.db can be read" in [check.detail for check in _checks(found, "Home")]
+    assert (tmp_path / "quire.db").read_bytes() == before
 
 
 async def test_a_file_in_the_place_of_the_home_folder_fails(tmp_path):
