@@ -6,7 +6,7 @@ PYTHONPATH=docs/examples .venv/bin/python -m own_step FOLDER OUT
 import asyncio
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Container
 from pathlib import Path
 
 from quire.assembly.house import open_house
@@ -40,7 +40,7 @@ def is_text(file: File) -> bool:
     return file.content_type == "text/plain"
 
 
-def becomes(file: File, result: StepResult, _taken: Collection[str]) -> Change:
+def becomes(file: File, result: StepResult, _taken: Container[str]) -> Change:
     """The text stays in the list and the count joins it."""
     made = result.products[0]
     count = from_product(made, path=f"{file.path}.words.json", source=file, tags=())
