@@ -6,16 +6,27 @@ from quire.blobs.port import Blobs
 from quire.model.batch import Batch
 from quire.model.errors import Reject
 from quire.model.files import File
-from quire.model.manifest import decode, files
+from quire.model.manifest import checked, files
 
 MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
 
 
 async def entries(blobs: Blobs, batch: Batch) -> Iterator[File]:
-    """The files of the batch's manifest, in its order. Raises Reject when it is not one."""
+    """The files of the batch's manifest, in its order. Raises Reject when it is not one, before the first of
+    them is given out: rows are written while they come, and a batch is not to be refused half-written.
+    """
     if batch.manifest_key is None:
         raise Reject("the batch has no manifest", code="bad_manifest")
     size = (await blobs.head(batch.manifest_key)).size
     if size > MAX_MANIFEST_BYTES:
         raise Reject(f"the manifest has {size} bytes, the limit is {MAX_MANIFEST_BYTES}", code="bad_manifest")
-    return files(decode(await blobs.get(batch.manifest_key), batch.id))
+    data = await blobs.get(batch.manifest_key)
+    return files(checked(data, batch.id, prefix=staging_prefix(batch.manifest_key, batch.id)))
+
+
+def staging_prefix(manifest_key: str, batch_id: str) -> str:
+    """The folder that the keys of an uploaded batch must be in: that of its manifest. Empty for the batches
+    that we take in ourselves, whose files are content-addressed and shared between batches.
+    """
+    prefix = f"staging/{batch_id}/"
+    return prefix if manifest_key.startswith(prefix) else ""

@@ -1,23 +1,31 @@
 """The manifest: a batch's file list as stored JSON, by directory. Messages carry its key, never its content.
 
-The field names are those of published clients and workers; `sha256` is ours.
+Promise: reading one takes little more memory than its bytes, however many files it lists; whatever the bytes
+are, they are read or refused with `bad_manifest`. The field names are those of published clients and workers;
+`sha256` is ours.
 """
 
+import re
+from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 from quire.model.errors import Reject
 from quire.model.files import File
+
+# What databases keep as an integer.
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class ManifestFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     r2_key: str
     logical_path: str
     file_name: str
-    file_size: int
+    file_size: _Count
     content_type: str
     cid: str | None = None
     source_file: str | None = None
@@ -26,55 +34,101 @@ class ManifestFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sha256: str = ""
 
 
-class ManifestDirectory(Struct, frozen=True, kw_only=True):
-    """`files` stay undecoded until they are wanted: a million of them must not fill the memory."""
+class ManifestDirectory(Struct, frozen=True, kw_only=True, gc=False):
+    """`files` stay undecoded until they are wanted: a million of them must not fill the memory. They are a
+    window on the manifest's bytes, not a copy. JSON holds no cycles, so the collector need not look here.
+    """
 
     directory_path: str
-    file_count: int
-    total_bytes: int
+    file_count: _Count
+    total_bytes: _Count
     processing_config: dict[str, Any] = field(default_factory=dict)
-    files: list[msgspec.Raw] = field(default_factory=list)
+    files: Raw = field(default_factory=lambda: Raw(b"[]"))
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
     batch_id: str
     directories: list[ManifestDirectory]
-    total_files: int
-    total_bytes: int
+    total_files: _Count
+    total_bytes: _Count
 
 
-_file_decoder = msgspec.json.Decoder(ManifestFile)
+_files_decoder = msgspec.json.Decoder(list[ManifestFile])
 _manifest_decoder = msgspec.json.Decoder(Manifest)
 _encoder = msgspec.json.Encoder()
 # A folder with more files than this is written as several entries, so that memory stays bounded.
 _FILES_PER_ENTRY = 5000
+# So much of a directory's files is decoded at once.
+_PIECE_BYTES = 256 * 1024
+# So many places are tried to cut a piece before a larger piece is taken.
+_CUTS = 8
+# Deeper than any real configuration, and far from where encoding it again would exhaust the stack.
+_MAX_CONFIG_DEPTH = 32
+
+_END_OF_OBJECT = re.compile(rb"\}(?=\s*,)")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_SEGMENT = r"(?!\.{1,2}(?:/|\Z))[^/\\\x00-\x1f\x7f-\x9f]+"
+_RELATIVE = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*")
+_NAME = re.compile(_SEGMENT)
 
 
 def decode(data: bytes, batch_id: str) -> Manifest:
-    """Raises Reject for anything that is not the manifest of this batch."""
+    """Raises Reject for what is not JSON, not a manifest, not this batch's, or contradicts itself in its
+    totals. The entries of files are looked at by `files`, and as a whole by `checked`.
+    """
     try:
         manifest = _manifest_decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise Reject(f"the manifest cannot be read: {error}", code="bad_manifest") from error
-    found = sum(len(directory.files) for directory in manifest.directories)
+    except (ValueError, RecursionError) as error:  # ValueError is msgspec's, and what is not UTF-8
+        raise _bad(f"cannot be read: {error}") from error
     if manifest.batch_id != batch_id:
-        raise Reject(f"the manifest belongs to batch {manifest.batch_id}", code="bad_manifest")
-    if found != manifest.total_files:
-        raise Reject(f"the manifest says {manifest.total_files} files but lists {found}", code="bad_manifest")
+        raise _bad(f"belongs to batch {manifest.batch_id[:80]}")
+    files_listed = sum(directory.file_count for directory in manifest.directories)
+    if files_listed != manifest.total_files:
+        raise _bad(f"says {manifest.total_files} files but lists {files_listed}")
+    bytes_listed = sum(directory.total_bytes for directory in manifest.directories)
+    if bytes_listed != manifest.total_bytes:
+        raise _bad(f"says {manifest.total_bytes} bytes but lists {bytes_listed}")
+    return manifest
+
+
+def checked(data: bytes, batch_id: str, *, prefix: str = "") -> Manifest:
+    """The manifest after a look at every entry, so that nothing is begun with one that fails half-way.
+
+    Raises Reject where `decode` and `files` do, for a path or key that could leave its folder, for a path
+    that is listed twice, and for a key outside `prefix` when one is named. Equal keys are no fault: equal
+    files share a content-addressed key.
+    """
+    manifest = decode(data, batch_id)
+    if b"\\u0000" in data and _NUL.search(data):  # the regular expression alone is slow
+        raise _bad("holds the character U+0000, which databases do not keep")
+    folder = prefix.rstrip("/") + "/" if prefix else ""
+    paths = _Paths()
+    config: dict[str, Any] = {}
+    for file in files(manifest):
+        if (flaw := _flaw(file, folder)) is not None:
+            raise _bad(f"lists {file.path[:200]!r}, {flaw}")
+        if file.processing_config is not config:  # the files of a directory share one
+            config = file.processing_config
+            if _deeper_than(_MAX_CONFIG_DEPTH, config):
+                raise _bad(
+                    f"lists {file.path[:200]!r}, whose processing_config is nested more than "
+                    f"{_MAX_CONFIG_DEPTH} deep"
+                )
+        paths.add(_relative(file.path))
+    if suspects := paths.suspects():
+        _refuse_repeated(manifest, suspects)
     return manifest
 
 
 def files(manifest: Manifest) -> Iterator[File]:
-    """Its files in order; each takes its directory's processing_config unless it has its own."""
+    """Its files in order; each takes its directory's processing_config unless it has its own. Raises Reject
+    at an entry that is not one, and at the end of a directory that has not what it says.
+    """
     for directory in manifest.directories:
-        for raw in directory.files:
-            try:
-                entry = _file_decoder.decode(raw)
-            except msgspec.MsgspecError as error:
-                raise Reject(
-                    f"the manifest has a bad entry in {directory.directory_path}: {error}",
-                    code="bad_manifest",
-                ) from error
+        count = size = 0
+        for entry in _entries(directory):
+            count += 1
+            size += entry.file_size
             yield File(
                 key=entry.r2_key,
                 path=entry.logical_path,
@@ -87,6 +141,124 @@ def files(manifest: Manifest) -> Iterator[File]:
                 tags=entry.preprocessor_tags,
                 processing_config=entry.processing_config or directory.processing_config,
             )
+        if (count, size) != (directory.file_count, directory.total_bytes):
+            raise _bad(
+                f"says that {directory.directory_path[:200]!r} has {directory.file_count} files and "
+                f"{directory.total_bytes} bytes but lists {count} and {size}"
+            )
+
+
+def _entries(directory: ManifestDirectory) -> Iterator[ManifestFile]:
+    """Piece by piece. A list of undecoded entries would be shorter to write, but at 2 bytes each (`0,`) it
+    takes thirty times their size, and the manifest may come from anywhere.
+    """
+    inside = memoryview(directory.files)
+    if inside[:1].tobytes() != b"[":
+        raise _bad(f"has no list as files of {directory.directory_path[:200]!r}")
+    inside = inside[1:-1]
+    while inside:
+        try:
+            entries, length = _piece(inside)
+        except (ValueError, RecursionError) as error:
+            raise _bad(f"has a bad entry in {directory.directory_path[:200]!r}: {error}") from error
+        yield from entries
+        inside = inside[length:]
+
+
+def _piece(inside: memoryview) -> tuple[list[ManifestFile], int]:
+    """The next entries, and how many bytes they and the comma after them take.
+
+    A cut behind an object may be between two entries, or inside of one: in a nested object, or in a text that
+    looks like JSON. If what is before it is complete, it was between two; JSON can be read in one way only.
+    """
+    size = _PIECE_BYTES
+    while size < len(inside):
+        text = bytes(inside[:size])
+        for cut in reversed(deque(_END_OF_OBJECT.finditer(text), maxlen=_CUTS)):
+            try:
+                entries = _files_decoder.decode(b"[" + text[: cut.end()] + b"]")
+            except msgspec.ValidationError:
+                raise  # an entry that was read to its end and is not one: no other cut will help
+            except msgspec.DecodeError:
+                continue
+            return entries, text.index(b",", cut.end()) + 1
+        # No object ends here. Then a long one goes on, or there is none, and a larger piece would not help.
+        if text.lstrip()[:1] not in {b"{", b""}:
+            raise ValueError("Expected `object`")
+        size *= 2
+    return _files_decoder.decode(b"[" + inside + b"]"), len(inside)
+
+
+class _Paths:
+    """Finds equal paths among millions in 8 bytes each: their hashes, in drawers that are small enough to be
+    made a set one after the other. Different paths may share a hash, so whom it suspects is looked at again.
+    """
+
+    def __init__(self) -> None:
+        self._drawers = [array("q") for _ in range(256)]
+
+    def add(self, path: str) -> None:
+        number = hash(path)
+        self._drawers[number & 255].append(number)
+
+    def suspects(self) -> set[int]:
+        """The hashes that came more than once."""
+        found: set[int] = set()
+        for drawer in self._drawers:
+            once = set(drawer)
+            if len(once) < len(drawer):
+                for number in drawer:
+                    if number in once:
+                        once.remove(number)
+                    else:
+                        found.add(number)
+        return found
+
+
+def _refuse_repeated(manifest: Manifest, suspects: set[int]) -> None:
+    seen: set[str] = set()
+    for file in files(manifest):
+        path = _relative(file.path)
+        if hash(path) in suspects:
+            if path in seen:
+                raise _bad(f"lists {file.path[:200]!r} twice")
+            seen.add(path)
+
+
+def _flaw(file: File, folder: str) -> str | None:
+    rule = "segments are not empty, not '.' or '..', and without backslashes and control characters"
+    if not _RELATIVE.fullmatch(_relative(file.path)):
+        return f"which is not a path that can be kept: {rule}"
+    if not _NAME.fullmatch(file.name):
+        return f"whose name {file.name[:80]!r} is not that of a file"
+    if not _RELATIVE.fullmatch(file.key):
+        return f"whose key {file.key[:80]!r} is not one: it is relative, and its {rule}"
+    if not file.key.startswith(folder):
+        return f"whose key {file.key[:80]!r} is outside {folder[:80]!r}"
+    return None
+
+
+def _relative(path: str) -> str:
+    """Published clients write a slash before the path, we do not; it is the same path."""
+    return path.removeprefix("/")
+
+
+def _deeper_than(depth: int, config: dict[str, Any]) -> bool:
+    level: list[Any] = [config]
+    for _ in range(depth):
+        level = [
+            child
+            for value in level
+            for child in (value.values() if isinstance(value, dict) else value)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _bad(fault: str) -> Reject:
+    return Reject(f"the manifest {fault}", code="bad_manifest")
 
 
 def entry(file: File) -> bytes:
