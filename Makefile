@@ -4,6 +4,9 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 SECTION ?= all
+# The peers of the benchmark have an environment of their own; the images need none of it.
+PEERS       := .venv-bench
+PEERS_STAMP := $(PEERS)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check serve bench lock format clean
@@ -40,15 +43,21 @@ test: $(STAMP) ## everything CI runs
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 
-bench: $(STAMP) ## measure: make bench [SECTION=engine|images]; writes bench/results.json
+bench: $(STAMP) $(if $(filter engine all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=engine|images]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)
 
-lock: $(STAMP) ## resolve the dependencies anew into requirements.lock
+# When it cannot be made, the peers' rows say that they were not run; the rest is measured all the same.
+$(PEERS_STAMP): requirements-bench.lock
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock && touch $@
+
+lock: $(STAMP) ## resolve the dependencies anew into requirements.lock and requirements-bench.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --group dev --generate-hashes --no-header pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --group bench --generate-hashes --no-header -o requirements-bench.lock
 
 format: $(STAMP) ## let ruff write the code's shape
 	$(BIN)/ruff format src tests bench samples docs
 	$(BIN)/ruff check --fix src tests bench samples docs
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/data
+	rm -rf $(VENV) $(PEERS) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/data
