@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from quire.model.errors import Misconfigured, QuireError, Retry
+from quire.model.errors import Misconfigured, QuireError, Unavailable
 
 if TYPE_CHECKING:
     import psycopg
@@ -176,14 +176,14 @@ class PostgresDatabase:
         if self._password:
             words = words.replace(self._password, "***")
         if state.startswith(_BUSY):
-            return Retry(f"{self.name}: somebody else was at it ({words})", code="database_busy")
+            return Unavailable(f"{self.name}: somebody else was at it ({words})", code="database_busy")
         if state.startswith(_FULL):
-            return Retry(f"{self.name}: no space left; free some and run again", code="storage_full")
+            return Unavailable(f"{self.name}: no space left; free some and run again", code="storage_full")
         unreached = not state and isinstance(error, OperationalError)
         if state.startswith(_REFUSED) or (unreached and any(part in str(error) for part in _REFUSALS)):
             return Misconfigured(f"{self.name} refuses us ({words}); check the DSN and the user's rights")
         if unreached or state.startswith(_LOST):
-            return Retry(f"{self.name} cannot be reached ({words})")
+            return Unavailable(f"{self.name} cannot be reached ({words})")
         return None
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from quire.model.errors import Misconfigured, QuireError, Retry
+from quire.model.errors import Misconfigured, QuireError, Unavailable
 
 T = TypeVar("T")
 C = TypeVar("C", sqlite3.Connection, None)
@@ -181,11 +181,11 @@ def _translate(error: BaseException, path: Path) -> BaseException:
             code="database_damaged",
         )
     elif "full" in text:
-        translated = Retry(
+        translated = Unavailable(
             f"{path.name}: no space left on the disk; free some and run again", code="storage_full"
         )
     elif "locked" in text or "busy" in text:
-        translated = Retry(f"{path.name} is held by another process ({text})", code="database_busy")
+        translated = Unavailable(f"{path.name} is held by another process ({text})", code="database_busy")
     elif "readonly" in text or "unable to open" in text:
         translated = Misconfigured(
             f"{path.name} cannot be written ({text}); check the home folder's permissions"

@@ -8,8 +8,8 @@ import hashlib
 
 import msgspec
 
-from quire.model.files import File
 from quire.model.pipeline import Phase
+from quire.model.work import Order
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -19,10 +19,13 @@ def key_prefix(phase: Phase) -> "hashlib._Hash":
     return hashlib.sha256(_encoder.encode([phase.step, phase.step_version, phase.options]) + b"\0")
 
 
-def key(prefix: "hashlib._Hash", phase: Phase, file: File) -> str | None:
+def key(prefix: "hashlib._Hash", phase: Phase, order: Order) -> str | None:
     """None when the file's bytes are not known by digest."""
+    file = order.file
     if not phase.cached or not file.digest:
         return None
     digest = prefix.copy()
     digest.update(_encoder.encode([file.digest, *(getattr(file, name) for name in phase.cache_by)]))
+    if order.earlier:
+        digest.update(_encoder.encode(order.earlier))
     return digest.hexdigest()

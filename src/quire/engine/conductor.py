@@ -1,43 +1,30 @@
-"""The conductor carries a batch from its first message to its end.
+"""The conductor moves batches: it starts them, fills them from their manifests, finds each phase's tasks, and
+folds results into the file list.
 
-It brings rows to the pure rules in `moves` and `retry`, has the ledger apply what they decide, and keeps
-compute busy. It holds nothing that matters: killed at any moment, its successor reads the ledger and goes
-on. It waits for signals; the timeout of a wait is the batch's next alarm.
+It brings rows to the pure rules in `moves` and has the ledger apply what they decide. It holds nothing that
+matters: killed at any moment, its successor reads the ledger and goes on. Several may run at once: each takes
+the batches it moves for itself, and if two should meet on one, the compare-and-swap lets one of them through.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from enum import Enum
 from itertools import islice
 
 from quire.blobs.port import Blobs
-from quire.engine import cache, manifest, moves
+from quire.engine import manifest, moves, units
 from quire.engine.mail import Mail
-from quire.engine.outstanding import Outstanding
-from quire.engine.retry import RetryPolicy, rule
-from quire.ledger.port import Claim, Ledger, Move, Settlement
-from quire.model.batch import Batch, Stage, TaskState
+from quire.engine.retry import PhasePolicy, phase_delay
+from quire.ledger.port import Ledger, Move, Only
+from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
-from quire.model.errors import Misconfigured, Reject, Stale
-from quire.model.ids import Ids
-from quire.model.pipeline import Phase, Pipeline
-from quire.model.signal import Signal
-from quire.model.work import Compute, Outcome, Report, StepResult
+from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
+from quire.model.files import File
+from quire.model.pipeline import Phase, Pipeline, Unit
 
 ROWS_AT_ONCE = 2000
 PRODUCTS_AT_ONCE = 4000
-# Without an alarm there is always something that wakes us; this is the net under it.
-LONGEST_WAIT_SECONDS = 5.0
-
-Observer = Callable[[Batch], Awaitable[None]]
-
-
-class Rest(Enum):
-    """How a pause ended."""
-
-    WOKEN = "woken"  # by a report, or to stop
-    RANG = "rang"  # the alarm: tasks may be due again
-    OVER = "over"  # nothing was left to wait for: the phase has ended
+BATCHES_AT_ONCE = 16
+MOVABLE = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING})
 
 
 class Conductor:
@@ -47,103 +34,150 @@ class Conductor:
         ledger: Ledger,
         blobs: Blobs,
         mail: Mail,
-        compute: Compute,
         pipelines: Mapping[str, Pipeline],
         clock: Clock,
-        ids: Ids,
-        signal: Signal,
-        policy: RetryPolicy,
+        policy: PhasePolicy,
     ) -> None:
         self._ledger = ledger
         self._blobs = blobs
         self._mail = mail
-        self._compute = compute
         self._pipelines = pipelines
         self._clock = clock
-        self._ids = ids
-        self._signal = signal
         self._policy = policy
-        self._out = Outstanding()
-        self._free = 0  # how many may be claimed beyond what compute has room for
-        self._stopping = False
+        self._mine: dict[int, Batch] = {}
+        self._fills: dict[int, tuple[int, Iterator[File]]] = {}  # how far a manifest was read, and the rest
 
-    def stop(self) -> None:
-        """Claim nothing more; `conduct` returns when what is out has come back or been given back."""
-        self._stopping = True
-        self._signal.set()
+    @property
+    def busy(self) -> bool:
+        """In the middle of moving a batch."""
+        return bool(self._mine)
 
-    async def conduct(self, batch_id: str, observe: Observer) -> Batch:
-        """Until the batch has ended or `stop` was called."""
-        batch = await self._ledger.batch(batch_id)
-        pipeline = self._pipeline(batch)
-        await self._pick_up(batch, pipeline)
-        while not batch.ended and not self._stopping:
-            try:
-                await self._advance(batch, pipeline, observe)
-            except Stale:
-                pass  # somebody moved it: look again
-            except Reject as error:
-                await self._give_up(batch_id, str(error))
-            batch = await self._ledger.batch(batch_id)
-            await observe(batch)
-        return batch
+    async def turn(self, member: int, only: Only) -> bool:
+        """Make the next move of each batch that has one; True when something moved."""
+        if not self._mine:
+            for batch in await self._ledger.take(
+                member, limit=BATCHES_AT_ONCE, now=self._clock.now(), only=only
+            ):
+                self._mine[batch.no] = batch
+        moved = False
+        for batch in list(self._mine.values()):
+            moved = await self._advance(batch, member) or moved
+        return moved
 
-    async def _give_up(self, batch_id: str, reason: str) -> None:
-        """From where it stands now: it may have moved since we read it."""
-        batch = await self._ledger.batch(batch_id)
-        if not batch.ended:
-            with suppress(Stale):
-                await self._ledger.apply(moves.fail(batch, reason, now=self._clock.now()))
+    async def receive(self) -> int:
+        """Start the batches whose messages have come in; how many were started."""
+        started = 0
+        for queue in sorted({pipeline.queue for pipeline in self._pipelines.values()}):
+            started += await self._mail.deliver(queue)
+        return started
 
-    async def wind_down(self, batch_id: str, grace_seconds: float) -> None:
-        """Let compute finish what is running, settle that, and give back what never started."""
-        unstarted = await self._compute.stop(grace_seconds)
-        batch = await self._ledger.batch(batch_id)
-        if batch.position.stage is Stage.WORKING:
-            phase = moves.current_phase(batch, self._pipeline(batch))
-            unstarted += [claim.order for claim in self._out.withdraw()]
-            await self._ledger.give_back(unstarted)
-            await self._settle(batch, phase, self._compute.reports())
-        self._out.clear()
+    def forget(self) -> None:
+        """Everything that was taken: somebody else may have it by now."""
+        self._mine.clear()
+        self._fills.clear()
 
-    async def _advance(self, batch: Batch, pipeline: Pipeline, observe: Observer) -> None:
+    async def _advance(self, batch: Batch, member: int) -> bool:
+        del self._mine[batch.no]
+        try:
+            batch = await self._move(batch)
+        except (Unavailable, Misconfigured):
+            # The ledger is away, or the pipeline is not known here: others may be better placed.
+            self._fills.pop(batch.no, None)
+            await self._ledger.leave(batch.no, member)
+            raise
+        except Stale:
+            self._fills.pop(batch.no, None)
+            await self._ledger.leave(batch.no, member)
+            return False
+        except Reject as error:
+            await self._give_up(batch, str(error))
+            return True
+        except Exception as error:  # noqa: BLE001 - a batch's trouble must not become that of the others
+            await self._put_off(batch, member, error)
+            return False
+        if batch.position.stage in MOVABLE:
+            self._mine[batch.no] = batch
+        else:
+            self._fills.pop(batch.no, None)
+        return True
+
+    async def _give_up(self, batch: Batch, reason: str) -> None:
+        self._fills.pop(batch.no, None)
+        with suppress(Stale):
+            await self._ledger.apply(moves.fail(batch, reason, now=self._clock.now()))
+
+    async def _put_off(self, batch: Batch, member: int, error: Exception) -> None:
+        """The phase is tried again, later each time; after the last time the batch ends with the cause."""
+        self._fills.pop(batch.no, None)
+        words = str(error) if isinstance(error, Retry) else f"{type(error).__name__}: {error}"
+        delay = phase_delay(batch.phase_retries, self._policy)
+        if delay is None:
+            reason = f"given up after {batch.phase_retries} retries of {batch.status}: {words}"
+            await self._give_up(batch, reason)
+            return
+        now = self._clock.now()
+        retries = batch.phase_retries + 1
+        with suppress(Stale):
+            await self._ledger.put_off(
+                batch.no, batch.position, retries=retries, until=now + delay, reason=words, now=now
+            )
+        await self._ledger.leave(batch.no, member)
+
+    async def _move(self, batch: Batch) -> Batch:
+        pipeline = pipeline_of(batch, self._pipelines)
         match batch.position.stage:
-            case Stage.QUEUED:
-                if not await self._mail.deliver(pipeline.queue):
-                    await self._signal.wait(1.0)
             case Stage.FILLING:
-                await self._fill(batch, pipeline)
+                move = await self._filling(batch, pipeline)
+            case Stage.GATHERING:
+                move = await self._gathering(batch, pipeline)
             case Stage.DISCOVERING:
-                await self._ledger.apply(await self._discovery(batch, pipeline))
-            case Stage.WORKING:
-                await self._work(batch, pipeline, observe)
+                move = await self._discovery(batch, pipeline)
             case Stage.TRANSFORMING:
-                await self._ledger.apply(await self._transformation(batch, pipeline))
+                move = await self._transformation(batch, pipeline)
             case _:
-                raise Reject(f"a batch in stage {batch.position.stage} cannot be conducted", code="not_ready")
+                raise Stale(f"batch {batch.id} is {batch.position.stage}: nothing to move")
+        return await self._ledger.apply(move)
 
-    async def _fill(self, batch: Batch, pipeline: Pipeline) -> None:
-        """All of it in one go, a chunk per move, so that the manifest is decoded once."""
-        entries = await manifest.entries(self._blobs, batch)
-        for _ in islice(entries, batch.position.cursor):
-            pass  # written before a restart
-        while batch.position.stage is Stage.FILLING:
-            chunk = list(islice(entries, ROWS_AT_ONCE))
-            complete = len(chunk) < ROWS_AT_ONCE
-            move = moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now())
-            batch = await self._ledger.apply(move)
+    async def _filling(self, batch: Batch, pipeline: Pipeline) -> Move:
+        """A chunk per move; the manifest is decoded once and its iterator kept for the next chunk."""
+        cursor = batch.position.cursor
+        at, entries = self._fills.pop(batch.no, (-1, iter(())))
+        if at != cursor:
+            entries = await manifest.entries(self._blobs, batch)
+            for _ in islice(entries, cursor):
+                pass  # written before a restart
+        chunk = list(islice(entries, ROWS_AT_ONCE))
+        complete = len(chunk) < ROWS_AT_ONCE
+        if not complete:
+            self._fills[batch.no] = (cursor + len(chunk), entries)
+        return moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now())
+
+    async def _gathering(self, batch: Batch, pipeline: Pipeline) -> Move:
+        phase = moves.current_phase(batch, pipeline)
+        files = await self._ledger.to_gather(
+            batch, whole=phase.unit is Unit.BATCH, after=batch.position.cursor, limit=ROWS_AT_ONCE
+        )
+        paths = {moves.unit_path(phase, listed.file) for listed in files}
+        known = await self._ledger.unit_numbers(batch, paths)
+        complete = len(files) < ROWS_AT_ONCE
+        with _rules_of(phase):
+            return moves.gather(batch, pipeline, files, known, complete=complete, now=self._clock.now())
 
     async def _discovery(self, batch: Batch, pipeline: Pipeline) -> Move:
-        files = await self._ledger.files(batch.no, after=batch.position.cursor, limit=ROWS_AT_ONCE)
-        complete = len(files) < ROWS_AT_ONCE
-        with _rules_of(moves.current_phase(batch, pipeline)):
-            return moves.discover(batch, pipeline, files, complete=complete, now=self._clock.now())
+        phase = moves.current_phase(batch, pipeline)
+        if phase.unit is not Unit.FILE:
+            found, contents = await units.filled(self._ledger, self._blobs, batch)
+            complete = len(found) < units.UNITS_AT_ONCE
+        else:
+            found = await self._ledger.files(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
+            contents, complete = [], len(found) < ROWS_AT_ONCE
+        with _rules_of(phase):
+            return moves.discover(
+                batch, pipeline, found, complete=complete, now=self._clock.now(), contents=contents
+            )
 
     async def _transformation(self, batch: Batch, pipeline: Pipeline) -> Move:
-        position = batch.position
-        tasks = await self._ledger.settled_tasks(
-            batch.no, phase=position.phase, after=position.cursor, limit=ROWS_AT_ONCE
-        )
+        tasks = await self._ledger.settled_tasks(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
         phase = moves.current_phase(batch, pipeline)
         chunk = moves.within(tasks, PRODUCTS_AT_ONCE)
         complete = len(tasks) < ROWS_AT_ONCE and len(chunk) == len(tasks)
@@ -153,175 +187,24 @@ class Conductor:
         with _rules_of(phase):
             return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=self._clock.now())
 
-    async def _work(self, batch: Batch, pipeline: Pipeline, observe: Observer) -> None:
-        """Turn the wheel until the phase has ended: fold reports, hand out work, wait to be woken."""
-        phase = moves.current_phase(batch, pipeline)
-        more = True  # there may be tasks to claim: asking costs a transaction, so not when we know better
-        self._free = 0
-        while not self._stopping:
-            reports = self._compute.reports()
-            if reports and await self._settle(batch, phase, reports):
-                return
-            room = max(0, self._compute.room() - self._out.parked, self._free) if more else 0
-            claims = await self._ledger.claim(batch.no, limit=room, now=self._clock.now()) if room else []
-            if claims and await self._dispatch(batch, phase, claims):
-                return
-            more = more and len(claims) == room
-            if not reports and not claims:
-                rest = await self._rest(batch, phase, full=more)
-                if rest is Rest.OVER:
-                    return
-                more = more or rest is Rest.RANG
-            await observe(batch)
 
-    async def _rest(self, batch: Batch, phase: Phase, *, full: bool) -> "Rest":
-        """Nothing to do just now: wait for a report or, unless compute is full, for the alarm."""
-        if full:
-            await self._signal.wait(LONGEST_WAIT_SECONDS)
-            return Rest.WOKEN
-        alarm = await self._ledger.next_alarm(batch.no)
-        if not self._out and alarm is None:
-            # Nothing is out, nothing is due: the phase was empty, or it ended elsewhere.
-            if await self._settle(batch, phase, []):
-                return Rest.OVER
-            await self._signal.wait(1.0)
-            return Rest.RANG if (await self._ledger.batch(batch.id)).position == batch.position else Rest.OVER
-        now = self._clock.now()
-        wait = LONGEST_WAIT_SECONDS if alarm is None else min(LONGEST_WAIT_SECONDS, max(0.0, alarm - now))
-        if await self._signal.wait(wait):
-            return Rest.WOKEN
-        await self._ledger.clear_alarm(batch.no, now=self._clock.now())
-        return Rest.RANG
-
-    async def _dispatch(self, batch: Batch, phase: Phase, claims: list[Claim]) -> bool:
-        """What the cache knows is settled at once, the rest goes to compute. True when the phase ended."""
-        prefix = cache.key_prefix(phase)
-        keyed = [(claim, cache.key(prefix, phase, claim.order.file)) for claim in claims]
-        known = await self._known([key for _, key in keyed if key is not None])
-        fresh, hits = [], []
-        for claim, key in keyed:
-            if key is not None and key in known:
-                hits.append(_hit(claim, known[key], now=self._clock.now()))
-            elif self._out.add(claim, key):
-                fresh.append(claim.order)
-        # Results from the cache need no worker: while there is nothing else, take them by the hundred.
-        self._free = 0 if fresh else min(ROWS_AT_ONCE, 2 * len(hits))
-        if fresh:
-            await self._compute.hand(phase.call(), fresh)
-        if not hits:
-            return False
-        return (await self._ledger.settle(batch.no, hits, now=self._clock.now())).phase_ended
-
-    async def _known(self, keys: list[str]) -> dict[str, StepResult]:
-        """Cached results whose blobs are still there; the others are forgotten."""
-        if not keys:
-            return {}
-        known = await self._ledger.cached(keys)
-        broken = [key for key, result in known.items() if not await self._whole(result)]
-        if broken:
-            await self._ledger.evict(broken)
-        return {key: result for key, result in known.items() if key not in broken}
-
-    async def _whole(self, result: StepResult) -> bool:
-        try:
-            return all([(await self._blobs.head(made.key)).size == made.size for made in result.products])
-        except Reject:
-            return False
-
-    async def _settle(self, batch: Batch, phase: Phase, reports: list[Report]) -> bool:
-        """Fold reports; True when the phase ended with them."""
-        now = self._clock.now()
-        policy = _policy_of(phase, self._policy)
-        settlements: list[Settlement] = []
-        again: list[Claim] = []
-        for report in reports:
-            claim, key, behind = self._out.back(report)
-            settlements.append(self._judge(report, claim, key, policy, now))
-            if report.outcome is Outcome.DONE:
-                settlements += (_hit(equal, report.result or StepResult(), now=now) for equal in behind)
-            else:
-                again += behind
-        ended = (await self._ledger.settle(batch.no, settlements, now=now)).phase_ended
-        return await self._dispatch(batch, phase, again) if again else ended
-
-    def _judge(
-        self, report: Report, claim: Claim | None, key: str | None, policy: RetryPolicy, now: float
-    ) -> Settlement:
-        if report.outcome is Outcome.DONE:
-            return Settlement(report=report, state=TaskState.DONE, cache_key=key)
-        failures, interruptions = (claim.failures, claim.interruptions) if claim else (0, 0)
-        ruling = rule(
-            report.outcome,
-            failures,
-            interruptions,
-            policy,
-            now=now,
-            fraction=self._ids.fraction(),
-            delay_seconds=report.delay_seconds,
+def pipeline_of(batch: Batch, pipelines: Mapping[str, Pipeline]) -> Pipeline:
+    pipeline = pipelines.get(batch.pipeline)
+    if pipeline is None or pipeline.version != batch.pipeline_version:
+        raise Misconfigured(
+            f"batch {batch.id} was submitted to pipeline {batch.pipeline} version "
+            f"{batch.pipeline_version}, which this quire does not have; "
+            "use the version that submitted it, or submit it anew"
         )
-        return Settlement(report=report, state=ruling.state, due_at=ruling.due_at, blame=ruling.blame)
-
-    async def _pick_up(self, batch: Batch, pipeline: Pipeline) -> None:
-        """Attempts that went down with an earlier conductor end here, as interrupted."""
-        if batch.position.stage is not Stage.WORKING:
-            return
-        lost = await self._ledger.running(batch.no)
-        now = self._clock.now()
-        for claim in lost:
-            self._out.add(claim, None)
-        phase = moves.current_phase(batch, pipeline)
-        await self._settle(batch, phase, [_interrupted(claim, now) for claim in lost])
-
-    def _pipeline(self, batch: Batch) -> Pipeline:
-        pipeline = self._pipelines.get(batch.pipeline)
-        if pipeline is None or pipeline.version != batch.pipeline_version:
-            raise Misconfigured(
-                f"batch {batch.id} was submitted to pipeline {batch.pipeline} version "
-                f"{batch.pipeline_version}, which this quire does not have; "
-                "use the version that submitted it, or submit it anew"
-            )
-        return pipeline
+    return pipeline
 
 
 @contextmanager
 def _rules_of(phase: Phase) -> Iterator[None]:
-    """A pipeline's own functions may fail; then its batch ends with that reason and the others go on."""
+    """A pipeline's own functions may fail; then its batch waits and, in the end, says so."""
     try:
         yield
     except Exception as error:
-        raise Reject(
+        raise Retry(
             f"the rules of phase {phase.name} failed: {type(error).__name__}: {error}", code="phase_error"
         ) from error
-
-
-def _policy_of(phase: Phase, policy: RetryPolicy) -> RetryPolicy:
-    return RetryPolicy(
-        max_failures=phase.max_attempts,
-        max_interruptions=policy.max_interruptions,
-        first_delay_seconds=policy.first_delay_seconds,
-        longest_delay_seconds=policy.longest_delay_seconds,
-    )
-
-
-def _hit(claim: Claim, result: StepResult, *, now: float) -> Settlement:
-    report = Report(
-        claim.order.batch_no,
-        claim.order.task_no,
-        claim.order.attempt,
-        Outcome.DONE,
-        now,
-        0.0,
-        "cache",
-        result,
-    )
-    return Settlement(report=report, state=TaskState.DONE, cached=True)
-
-
-def _interrupted(claim: Claim, now: float) -> Report:
-    order = claim.order
-    return Report(
-        *(order.batch_no, order.task_no, order.attempt, Outcome.INTERRUPTED),
-        *(claim.started_at, max(0.0, now - claim.started_at), "unknown", None),
-        error_class="interrupted",
-        error="quire stopped while this attempt was running",
-    )

@@ -5,14 +5,17 @@ nothing. `complete` says that the rows handed in are the last of their stage.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from quire.engine.states import check_move
-from quire.ledger.port import ListedFile, Move, NewFile, SettledTask, Verdict
+from quire.ledger.port import ListedFile, Move, NewFile, NewTask, SettledTask, UnitContent, Verdict
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
-from quire.model.pipeline import Added, Phase, Pipeline
+from quire.model.pipeline import Added, Phase, Pipeline, Unit
 
 UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; nothing was made of the file"
+UNIT_ROLE = "unit"
+UNIT_TYPE = "application/vnd.quire.members+json"
 
 
 def begin(batch: Batch, *, now: float) -> Move:
@@ -39,17 +42,79 @@ def fill(batch: Batch, pipeline: Pipeline, files: Sequence[File], *, complete: b
     return _enter(batch, pipeline, 1, now=now, new_files=new_files, last_file=last)
 
 
-def discover(
-    batch: Batch, pipeline: Pipeline, files: Sequence[ListedFile], *, complete: bool, now: float
+def gather(
+    batch: Batch,
+    pipeline: Pipeline,
+    files: Sequence[ListedFile],
+    known: Mapping[str, int],
+    *,
+    complete: bool,
+    now: float,
 ) -> Move:
-    """Which of these files need the phase's step."""
+    """Files are put together into units; `known` are the units that earlier rows of this stage have made."""
     phase = current_phase(batch, pipeline)
-    wanted = [listed.no for listed in files if phase.finds(listed.file)]
-    new_tasks = list(enumerate(wanted, start=batch.last_task + 1))
-    number = batch.position.phase
-    to = Position(Stage.WORKING, number) if complete else Position(Stage.DISCOVERING, number, files[-1].no)
+    numbers = dict(known)
+    number = batch.last_file
+    new_units: list[NewFile] = []
+    members: list[tuple[int, int]] = []
+    for listed in files:
+        if not phase.finds(listed.file):
+            continue
+        path = unit_path(phase, listed.file)
+        if path not in numbers:
+            number += 1
+            numbers[path] = number
+            unit = File(key="", path=path, name=path.rpartition("/")[2], size=0, content_type=UNIT_TYPE)
+            # It descends from its first member, so that what is made of it is laid out with that one.
+            new_units.append(NewFile(number, listed.root_no, Added(unit, role=UNIT_ROLE, listed=False)))
+        members.append((numbers[path], listed.no))
+    at = batch.position
+    stage, cursor = (Stage.DISCOVERING, 0) if complete else (Stage.GATHERING, files[-1].no)
     return _move(
-        batch, to, status=phase.name, now=now, new_tasks=new_tasks, last_task=batch.last_task + len(new_tasks)
+        batch,
+        Position(stage, at.phase, cursor, at.round),
+        status=phase.name,
+        now=now,
+        new_files=new_units,
+        members=members,
+        last_file=number,
+    )
+
+
+def unit_path(phase: Phase, file: File) -> str:
+    """The folder the file lies in; the whole batch is the empty path."""
+    return "" if phase.unit is Unit.BATCH else file.path.rpartition("/")[0]
+
+
+def discover(
+    batch: Batch,
+    pipeline: Pipeline,
+    files: Sequence[ListedFile],
+    *,
+    complete: bool,
+    now: float,
+    contents: Sequence[UnitContent] = (),
+) -> Move:
+    """Which of these files need the phase's step; of units (with their `contents`) all do."""
+    phase = current_phase(batch, pipeline)
+    wanted = [one for one in files if phase.unit is not Unit.FILE or phase.finds(one.file)]
+    rank = phase.rank
+    new_tasks = [
+        NewTask(number, one.no, 0 if rank is None else rank(one.file))
+        for number, one in enumerate(wanted, start=batch.last_task + 1)
+    ]
+    at = batch.position
+    stage, cursor = (Stage.WORKING, 0) if complete else (Stage.DISCOVERING, files[-1].no)
+    return _move(
+        batch,
+        Position(stage, at.phase, cursor, at.round),
+        status=phase.name,
+        now=now,
+        ranked=rank is not None,
+        units=contents,
+        new_tasks=new_tasks,
+        last_task=batch.last_task + len(new_tasks),
+        dispatch_at=now + phase.pace.first_seconds if complete and phase.pace.first_seconds else None,
     )
 
 
@@ -92,40 +157,52 @@ def transform(
     number = batch.last_file
     for task in tasks:
         listed = task.listed
+        unit_no = None if phase.unit is Unit.FILE else listed.no
         if task.state is not TaskState.DONE:
-            verdicts.append(
-                Verdict(listed.root_no, FileOutcome.FAILED, task.tries, task.error_class, task.error)
-            )
+            words = (task.tries, task.error_class, task.error)
+            verdicts.append(Verdict(listed.root_no, FileOutcome.FAILED, *words, unit_no))
             continue
         change = phase.becomes(listed.file, task.result, Others(occupied, listed.file.path))
-        if change.kept is None:
-            gone.append(listed.no)
-        elif change.kept.tags != listed.file.tags:
-            retagged.append((listed.no, change.kept.tags))
+        if unit_no is None:
+            if change.kept is None:
+                gone.append(listed.no)
+            elif change.kept.tags != listed.file.tags:
+                retagged.append((listed.no, change.kept.tags))
         for added in change.added:
             number += 1
-            new_files.append(NewFile(number, listed.root_no, added))
+            new_files.append(NewFile(number, listed.root_no, added, listed.no))
             folded = added.file.path.casefold()
             occupied[folded] = occupied.get(folded, 0) + 1
-        verdicts.append(Verdict(listed.root_no, FileOutcome.DONE, task.tries))
-    changes = {
+        verdicts.append(Verdict(listed.root_no, FileOutcome.DONE, task.tries, unit_no=unit_no))
+    changes: dict[str, Any] = {
         "new_files": new_files,
         "retagged": retagged,
         "gone": gone,
         "verdicts": verdicts,
         "last_file": number,
     }
-    here = batch.position.phase
+    at = batch.position
     if not complete:
-        to = Position(Stage.TRANSFORMING, here, tasks[-1].task_no)
+        to = Position(Stage.TRANSFORMING, at.phase, tasks[-1].task_no, at.round)
         return _move(batch, to, status=batch.status, now=now, **changes)
-    return _enter(batch, pipeline, here + 1, now=now, **changes)
+    return _enter(batch, pipeline, at.phase + 1, now=now, **changes)
 
 
 def fail(batch: Batch, reason: str, *, now: float) -> Move:
     """The batch cannot go on; the reason names the cause."""
-    to = Position(Stage.ERROR, batch.position.phase)
+    at = batch.position
+    to = Position(Stage.ERROR, at.phase, at.cursor, at.round)
     return _move(batch, to, status="ERROR", now=now, error=reason, event=("batch_failed", {"reason": reason}))
+
+
+def again(batch: Batch, pipeline: Pipeline, phase: int, *, now: float) -> Move:
+    """A new round of a batch that is done, from the phase where the first of what is retried failed."""
+    return _enter(batch, pipeline, phase, now=now, round_no=batch.position.round + 1)
+
+
+def status_of(batch: Batch, pipeline: Pipeline) -> str:
+    """What people see of a batch that goes on in its phase."""
+    return current_phase(batch, pipeline).name if batch.position.phase else "STARTED"
 
 
 def current_phase(batch: Batch, pipeline: Pipeline) -> Phase:
@@ -143,26 +220,37 @@ class Others:
         return self._occupied.get(str(path), 0) > (path == self._own)
 
 
-def _enter(batch: Batch, pipeline: Pipeline, number: int, *, now: float, **changes: object) -> Move:
+def _enter(
+    batch: Batch,
+    pipeline: Pipeline,
+    number: int,
+    *,
+    now: float,
+    round_no: int | None = None,
+    **changes: object,
+) -> Move:
     """Into phase `number`, or to the end when there is none."""
+    round_no = round_no or batch.position.round
     if number <= len(pipeline.phases):
-        name = pipeline.phases[number - 1].name
+        phase = pipeline.phases[number - 1]
+        gathers = phase.unit is not Unit.FILE
         return _move(
             batch,
-            Position(Stage.DISCOVERING, number),
-            status=name,
+            Position(Stage.GATHERING if gathers else Stage.DISCOVERING, number, 0, round_no),
+            status=phase.name,
             now=now,
-            opens_phase=name,
-            event=("phase_started", {"phase": name}),
+            opens_phase=phase.name,
+            regathers=phase.unit if gathers and round_no > 1 else None,
+            event=("phase_started", {"phase": phase.name, "round": round_no}),
             **changes,
         )
     return _move(
         batch,
-        Position(Stage.DONE, batch.position.phase),
+        Position(Stage.DONE, batch.position.phase, 0, round_no),
         status="DONE",
         now=now,
         skips=("not_handled", UNTOUCHED.format(pipeline=pipeline.name)),
-        event=("batch_done", {}),
+        event=("batch_done", {"round": round_no}),
         **changes,
     )
 

@@ -59,3 +59,18 @@ def rule(
                 return Ruling(TaskState.FAILED, blame=True)
             wait = max(delay_seconds, backoff(failures + 1, policy, fraction))
             return Ruling(TaskState.WAITING, due_at=now + wait, blame=True)
+
+
+class PhasePolicy(Struct, frozen=True, kw_only=True):
+    """Moves that fail (the store is away, a pipeline's rules throw) are tried again: after 2, 4, 8, 16, 30 s."""
+
+    max_retries: int = 5
+    first_delay_seconds: float = 2.0
+    longest_delay_seconds: float = 30.0
+
+
+def phase_delay(retries: int, policy: PhasePolicy) -> float | None:
+    """How long to wait before the next try, after so many; None: give the batch up."""
+    if retries >= policy.max_retries:
+        return None
+    return min(policy.longest_delay_seconds, policy.first_delay_seconds * 2.0 ** min(retries, 32))

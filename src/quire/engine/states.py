@@ -1,39 +1,59 @@
 """The tables of what may follow what. Moves of a batch are checked against them when they are made; the
 rules for tasks, and the few statements that change a state by themselves, are tested against them.
 
-A batch:  open → queued → filling → (discovering → working → transforming)* → done
+A batch:  open → queued → filling → ([gathering →] discovering → working → transforming)* → done
           and from everywhere that is not an end: error, cancelled.
+          From done into a new round, at the phase where what is retried failed; from error and cancelled back
+          to where it stood.
 A task:   ready → running → done | failed | waiting → running …
+          and superseded when a later round takes its place.
 """
 
 from quire.model.batch import Position, Stage, TaskState
 from quire.model.errors import Bug
 
+_ENDS = frozenset({Stage.ERROR, Stage.CANCELLED})
+_ENTRY = frozenset({Stage.GATHERING, Stage.DISCOVERING})
+
 STAGES: dict[Stage, frozenset[Stage]] = {
-    Stage.OPEN: frozenset({Stage.QUEUED, Stage.ERROR, Stage.CANCELLED}),
-    Stage.QUEUED: frozenset({Stage.FILLING, Stage.ERROR, Stage.CANCELLED}),
-    Stage.FILLING: frozenset({Stage.FILLING, Stage.DISCOVERING, Stage.DONE, Stage.ERROR, Stage.CANCELLED}),
-    Stage.DISCOVERING: frozenset({Stage.DISCOVERING, Stage.WORKING, Stage.ERROR, Stage.CANCELLED}),
-    Stage.WORKING: frozenset({Stage.TRANSFORMING, Stage.ERROR, Stage.CANCELLED}),
-    Stage.TRANSFORMING: frozenset(
-        {Stage.TRANSFORMING, Stage.DISCOVERING, Stage.DONE, Stage.ERROR, Stage.CANCELLED}
-    ),
+    Stage.OPEN: frozenset({Stage.QUEUED}) | _ENDS,
+    Stage.QUEUED: frozenset({Stage.FILLING}) | _ENDS,
+    Stage.FILLING: frozenset({Stage.FILLING, Stage.DONE}) | _ENTRY | _ENDS,
+    Stage.GATHERING: _ENTRY | _ENDS,
+    Stage.DISCOVERING: frozenset({Stage.DISCOVERING, Stage.WORKING}) | _ENDS,
+    Stage.WORKING: frozenset({Stage.TRANSFORMING}) | _ENDS,
+    Stage.TRANSFORMING: frozenset({Stage.TRANSFORMING, Stage.DONE}) | _ENTRY | _ENDS,
     Stage.DONE: frozenset(),
     Stage.ERROR: frozenset(),
     Stage.CANCELLED: frozenset(),
 }
 
+# Back from an end, by a person's act: into a new round, or to where it stood.
+AGAIN: dict[Stage, frozenset[Stage]] = {
+    Stage.DONE: _ENTRY,
+    Stage.ERROR: frozenset(Stage) - _ENDS - {Stage.DONE},
+    Stage.CANCELLED: frozenset(Stage) - _ENDS - {Stage.DONE},
+}
+
 TASKS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.READY: frozenset({TaskState.RUNNING}),
     TaskState.RUNNING: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.WAITING}),
-    TaskState.WAITING: frozenset({TaskState.RUNNING}),
-    TaskState.DONE: frozenset(),
-    TaskState.FAILED: frozenset(),
+    # A success of an attempt given up for lost time may still come while nobody else is at it.
+    TaskState.WAITING: frozenset({TaskState.RUNNING, TaskState.DONE}),
+    TaskState.DONE: frozenset({TaskState.SUPERSEDED}),
+    TaskState.FAILED: frozenset({TaskState.SUPERSEDED, TaskState.WAITING, TaskState.DONE}),
+    TaskState.SUPERSEDED: frozenset(),
 }
 
 
 def check_move(before: Position, after: Position) -> None:
-    """A batch only goes forward: along the table, and never back in phase or cursor."""
+    """In a round a batch only goes forward: along the table, and never back in phase or cursor."""
+    if after.round == before.round + 1:
+        if before.stage is not Stage.DONE or after.stage not in AGAIN[Stage.DONE]:
+            raise Bug(f"a new round begins after the end of the one before, not in {before.stage}")
+        return
+    if after.round != before.round:
+        raise Bug(f"a batch cannot go from round {before.round} to {after.round}")
     if after.stage not in STAGES[before.stage]:
         raise Bug(f"a batch cannot go from {before.stage} to {after.stage}")
     if after.phase < before.phase:

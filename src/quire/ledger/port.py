@@ -1,147 +1,44 @@
 """What is known: batches, files, tasks, attempts, alarms, and what waits to be sent.
 
-Four small doors on one store. Every writing method is one transaction and durable when it returns; every
-one may be repeated after a crash: it then either does the same again or raises Stale.
+Small doors on one store. Every writing method is one transaction and durable when it returns; every one may
+be repeated after a crash: it then either does the same again or raises Stale.
 The ledger keeps and fences; which task is tried again and what becomes of a file is decided by the engine.
 """
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from msgspec import Struct, field
+from quire.ledger.values import (
+    Act,
+    AttemptRecord,
+    BatchDraft,
+    Candidate,
+    Chosen,
+    Claim,
+    FailedTask,
+    FileStory,
+    InputRecord,
+    Letter,
+    ListedFile,
+    Member,
+    Move,
+    NewFile,
+    NewTask,
+    Selection,
+    Settled,
+    SettledTask,
+    Settlement,
+    Stray,
+    StrayKind,
+    UnitContent,
+    Upload,
+    Verdict,
+    Wanted,
+)
+from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts, Position
+from quire.model.work import Earlier, Order, StepResult
 
-from quire.model.batch import Batch, FileOutcome, PhaseCounts, Position, TaskState
-from quire.model.files import File
-from quire.model.pipeline import Added
-from quire.model.work import Order, Report, StepResult
-
-
-class BatchDraft(Struct, frozen=True, kw_only=True):
-    id: str
-    run_key: str | None
-    pipeline: str
-    pipeline_version: int
-    plan: str
-    now: float
-
-
-class Upload(Struct, frozen=True, kw_only=True):
-    """A file that was offered: taken, failed or skipped. `stamp` tells whether its source has changed."""
-
-    path: str
-    state: str
-    size: int = 0
-    stamp: str = ""
-    key: str = ""
-    digest: str = ""
-    content_type: str = ""
-    error_class: str = ""
-    reason: str = ""
-
-
-class Letter(Struct, frozen=True, kw_only=True):
-    """A message in the outbox. `no` is 0 until it is stored."""
-
-    queue: str
-    message_id: str
-    body: bytes
-    no: int = 0
-
-
-class ListedFile(Struct, frozen=True):
-    no: int
-    root_no: int
-    file: File
-
-
-class SettledTask(Struct, frozen=True):
-    """A task whose result is to be folded into the file list."""
-
-    task_no: int
-    state: TaskState
-    tries: int
-    listed: ListedFile
-    result: StepResult
-    error_class: str
-    error: str
-
-
-class Verdict(Struct, frozen=True):
-    """What a settled task says about the input file it descends from."""
-
-    root_no: int
-    outcome: FileOutcome
-    tries: int
-    error_class: str | None = None
-    reason: str | None = None
-
-
-class NewFile(Struct, frozen=True):
-    no: int
-    root_no: int
-    added: Added
-
-
-class Move(Struct, frozen=True, kw_only=True):
-    """One move of a batch: from where it must stand, to where, with all that changes on the way."""
-
-    batch_no: int
-    expect: Position
-    to: Position
-    status: str
-    now: float
-    opens_phase: str | None = None  # name of the phase that `to` enters for the first time
-    new_files: Sequence[NewFile] = ()
-    retagged: Sequence[tuple[int, tuple[str, ...]]] = ()  # (file_no, tags)
-    gone: Sequence[int] = ()  # file numbers that leave the list
-    new_tasks: Sequence[tuple[int, int]] = ()  # (task_no, file_no) in phase `to.phase`
-    verdicts: Sequence[Verdict] = ()
-    skips: tuple[str, str] | None = None  # (error class, reason) of inputs that no task was made for
-    last_file: int | None = None
-    last_task: int | None = None
-    error: str | None = None
-    letter: Letter | None = None
-    event: tuple[str, dict[str, object]] | None = None
-
-
-class Claim(Struct, frozen=True):
-    """An order on its way out, with what the retry rules need to know when it comes back."""
-
-    order: Order
-    failures: int
-    interruptions: int
-    started_at: float
-
-
-class Settlement(Struct, frozen=True, kw_only=True):
-    """A report and what the engine made of it. `blame` adds to failures, otherwise to interruptions."""
-
-    report: Report
-    state: TaskState
-    due_at: float | None = None
-    blame: bool = False
-    cached: bool = False
-    cache_key: str | None = None
-
-
-class Settled(Struct, frozen=True):
-    """How many settlements were applied; the rest are kept as strays. `phase_ended`: the last task is in."""
-
-    applied: int
-    strays: int
-    phase_ended: bool
-
-
-class InputRecord(Struct, frozen=True, kw_only=True):
-    """The end of one input file, for reports."""
-
-    path: str
-    outcome: FileOutcome
-    size: int
-    error_class: str = ""
-    reason: str = ""
-    attempts: int = 0
-    made: list[tuple[str, File]] = field(default_factory=list)  # (role, file), the order they were made in
+Only = Collection[int] | None  # these batch numbers, or all
 
 
 class Intake(Protocol):
@@ -191,12 +88,46 @@ class Walk(Protocol):
         """Where it stands. Raises Missing."""
         ...
 
+    async def take(self, member: int, *, limit: int, now: float, only: Only = None) -> list[Batch]:
+        """Batches whose next move is due, at most `limit`, from now on this member's alone to move: those it
+        has already, then others that nobody has. Until `leave`, or until the member is dismissed.
+        """
+        ...
+
+    async def leave(self, batch_no: int, member: int) -> None:
+        """Not this member's any more."""
+        ...
+
     async def apply(self, move: Move) -> Batch:
         """Make one move. Raises Stale, changing nothing, when the batch is not where `expect` says."""
         ...
 
-    async def files(self, batch_no: int, *, after: int, limit: int) -> list[ListedFile]:
-        """The present file list, by number."""
+    async def put_off(
+        self, batch_no: int, expect: Position, *, retries: int, until: float, reason: str, now: float
+    ) -> None:
+        """A move failed and is to be tried again. Raises Stale when the batch is not where `expect` says."""
+        ...
+
+    async def files(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
+        """The present file list of the batch's round as its phase sees it, by number."""
+        ...
+
+    async def to_gather(self, batch: Batch, *, whole: bool, after: int, limit: int) -> list[ListedFile]:
+        """The files that the phase's units may be made of, by number: all of the list (`whole`, or in the
+        first round), or those in directories in which something has changed in this round.
+        """
+        ...
+
+    async def units(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
+        """The units gathered in the batch's phase and round, by number."""
+        ...
+
+    async def unit_numbers(self, batch: Batch, paths: Collection[str]) -> dict[str, int]:
+        """Which of these paths have a unit already in the batch's phase and round."""
+        ...
+
+    async def unit_members(self, batch_no: int, unit_no: int) -> list[ListedFile]:
+        """The files that belong to a unit, by path."""
         ...
 
     async def taken(self, batch_no: int, paths: Collection[str]) -> dict[str, int]:
@@ -205,19 +136,37 @@ class Walk(Protocol):
         """
         ...
 
-    async def settled_tasks(self, batch_no: int, *, phase: int, after: int, limit: int) -> list[SettledTask]:
-        """The phase's tasks with their results, by number; all of them are settled when this is asked."""
+    async def settled_tasks(self, batch: Batch, *, after: int, limit: int) -> list[SettledTask]:
+        """The tasks of the batch's phase and round with their results, by number; all of them are settled
+        when this is asked.
+        """
         ...
 
-    async def claim(self, batch_no: int, *, limit: int, now: float) -> list[Claim]:
+
+class Floor(Protocol):
+    """Tasks go out and come back."""
+
+    async def workable(self, *, limit: int, now: float, only: Only = None) -> list[Candidate]:
+        """Batches with tasks to start now: first by tier, then by how long they have waited."""
+        ...
+
+    async def claim(
+        self, batch_no: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
+    ) -> list[Claim]:
         """Begin attempts: tasks due again first, then new ones. The attempt is counted here, before it
-        runs, so that one that kills its worker is counted too.
+        runs, so that one that kills its worker is counted too. No further claim of the batch gives anything
+        before `pace_seconds` have passed.
         """
+        ...
+
+    async def earlier(self, batch_no: int, task_nos: Collection[int]) -> dict[int, tuple[Earlier, ...]]:
+        """For tasks of directories: the results of the same phase's tasks on the directories right below."""
         ...
 
     async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
         """Fold reports. Each is applied only while its attempt is the current one; the batch leaves the
-        phase in the same transaction in which the last task settles.
+        phase in the same transaction in which the last task settles. A success that arrives after its attempt
+        was given up for lost time is still taken while the phase runs and no later attempt is out.
         """
         ...
 
@@ -225,8 +174,12 @@ class Walk(Protocol):
         """Orders that never started: as if they had not been claimed."""
         ...
 
-    async def running(self, batch_no: int) -> list[Claim]:
-        """Attempts that are out. After a restart of the only conductor: those that went down with it."""
+    async def running(self, member: int) -> list[Claim]:
+        """Attempts that are out with this member, of whatever batch still works."""
+        ...
+
+    async def standing(self, batch_nos: Collection[int]) -> dict[int, Position]:
+        """Where these batches stand."""
         ...
 
     async def cached(self, keys: Collection[str]) -> dict[str, StepResult]:
@@ -251,30 +204,158 @@ class Post(Protocol):
         """
         ...
 
-    async def next_alarm(self, batch_no: int) -> float | None:
-        """When the batch wants to be woken."""
+    async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
+        """The earliest moment at which something that cannot be done now can be done: a task that is due
+        again, a move that was put off, a dispatch that was spaced out. None: only an event can bring work.
+        """
         ...
 
-    async def clear_alarm(self, batch_no: int, *, now: float) -> None:
-        """The alarm has rung: set it to the next due task, or remove it. An alarm in the future stays."""
+
+class Crew(Protocol):
+    """Who is at work."""
+
+    async def enlist(self, name: str, kind: str, place: str, *, now: float) -> Member:
+        """A process begins."""
+        ...
+
+    async def beat(self, member: int, *, now: float) -> bool:
+        """It lives. False: it was taken for dead and dismissed, and must enlist anew."""
+        ...
+
+    async def crew(self) -> list[Member]:
+        """Who has not been dismissed."""
+        ...
+
+    async def dismiss(self, member: int) -> None:
+        """It is gone: the batches it moved are anybody's. Its attempts must have been settled before."""
+        ...
+
+
+class Control(Protocol):
+    """A person intervenes. Each act is kept in the batch's events; Stale when the batch is not in a state in
+    which it makes sense.
+    """
+
+    async def pause(self, batch_no: int, act: Act) -> Batch:
+        """No further task starts."""
+        ...
+
+    async def resume(self, batch_no: int, act: Act, *, budget: Budget | None = None) -> Batch:
+        """Tasks start again; with a new budget when one is given."""
+        ...
+
+    async def cancel(self, batch_no: int, act: Act) -> Batch:
+        """The batch ends here; what it has settled stays."""
+        ...
+
+    async def reset(self, batch_no: int, act: Act) -> Batch:
+        """The batch ends in error, as an operator's decision."""
+        ...
+
+    async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch: ...
+
+    async def chosen(self, batch_no: int, selection: Selection) -> Chosen:
+        """What `again` or `reopen` would run. Changes nothing."""
+        ...
+
+    async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
+        """A new round for the failed tasks that are selected, from the phase where the first of them failed.
+        What later phases made of those files is withdrawn; everything else stays as it is.
+        """
+        ...
+
+    async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
+        """A cancelled batch, or one in error, goes on where it stood; failed tasks of its phase run again."""
         ...
 
 
 class Records(Protocol):
     """Reading for people. Never inside a decision."""
 
+    async def batches(self, wanted: Wanted) -> list[Batch]:
+        """A page of the list, newest first."""
+        ...
+
+    async def message(self, batch_no: int) -> str | None:
+        """The queue message that started it, untouched."""
+        ...
+
     async def counts(self, batch_no: int) -> list[PhaseCounts]:
         """From counters, in order of phases; costs the same for any size of batch."""
         ...
 
-    async def inputs(self, batch_no: int, *, after: str = "", limit: int) -> list[InputRecord]:
-        """Each offered file with its end, in order of path."""
+    async def failures(self, batch_no: int) -> dict[str, int]:
+        """Failed tasks by error class, from counters."""
         ...
 
-    async def events(self, batch_no: int, *, limit: int) -> list[tuple[float, str, dict[str, object]]]:
-        """What happened, oldest first."""
+    async def failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
+        """By number."""
+        ...
+
+    async def inputs(
+        self,
+        batch_no: int,
+        *,
+        after: str = "",
+        limit: int,
+        outcome: FileOutcome | None = None,
+        error_class: str | None = None,
+    ) -> list[InputRecord]:
+        """Offered files with their ends, in order of path."""
+        ...
+
+    async def story(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
+        """All that happened to one input: the files made of it, and every attempt on any of them."""
+        ...
+
+    async def strays(self, batch_no: int, *, limit: int) -> list[Stray]:
+        """Reports that changed nothing, oldest first."""
+        ...
+
+    async def events(
+        self, batch_no: int, *, after: int = 0, limit: int
+    ) -> list[tuple[int, float, str, dict[str, object]]]:
+        """What happened (number, time, kind, data), oldest first."""
         ...
 
 
-class Ledger(Intake, Walk, Post, Records, Protocol):
-    """All four doors."""
+class Ledger(Intake, Walk, Floor, Post, Crew, Control, Records, Protocol):
+    """All doors."""
+
+
+__all__ = [
+    "Act",
+    "AttemptRecord",
+    "BatchDraft",
+    "Candidate",
+    "Chosen",
+    "Claim",
+    "Control",
+    "Crew",
+    "FailedTask",
+    "FileStory",
+    "Floor",
+    "InputRecord",
+    "Intake",
+    "Ledger",
+    "Letter",
+    "ListedFile",
+    "Member",
+    "Move",
+    "NewFile",
+    "NewTask",
+    "Only",
+    "Post",
+    "Records",
+    "Selection",
+    "Settled",
+    "SettledTask",
+    "Settlement",
+    "Stray",
+    "StrayKind",
+    "UnitContent",
+    "Upload",
+    "Verdict",
+    "Walk",
+    "Wanted",
+]

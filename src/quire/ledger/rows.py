@@ -5,22 +5,41 @@ them. Must not know: any database.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from quire.ledger.port import Claim, InputRecord, ListedFile, SettledTask, Settlement, Upload
-from quire.model.batch import Batch, FileOutcome, PhaseCounts, Position, Stage, TaskState
+from quire.ledger.values import (
+    AttemptRecord,
+    BatchDraft,
+    Candidate,
+    Claim,
+    FailedTask,
+    FileStory,
+    InputRecord,
+    ListedFile,
+    Member,
+    SettledTask,
+    Settlement,
+    Stray,
+    StrayKind,
+    Upload,
+)
+from quire.model.batch import Batch, Budget, FileOutcome, Hold, PhaseCounts, Position, Spent, Stage, TaskState
+from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.model.files import File
 from quire.model.ids import BatchId
-from quire.model.work import Order, StepResult
+from quire.model.work import Order, Report, StepResult
 
 Row = tuple[Any, ...]
 
 _result_decoder = msgspec.msgpack.Decoder(StepResult)
 _encoder = msgspec.msgpack.Encoder()
 EMPTY_RESULT = StepResult()
+NO_COST = Cost()
 
 
 def encode_result(result: StepResult | None) -> bytes | None:
@@ -35,6 +54,7 @@ def decode_result(blob: bytes | None) -> StepResult:
 
 
 def batch_of(row: Row | None, name: object) -> Batch:
+    """From the columns of `batch_rows`."""
     if row is None:
         raise Missing(f"there is no batch {name}", code="unknown_batch")
     return Batch(
@@ -42,7 +62,7 @@ def batch_of(row: Row | None, name: object) -> Batch:
         id=BatchId(row[1]),
         pipeline=row[2],
         pipeline_version=row[3],
-        position=Position(Stage(row[4]), row[5], row[6]),
+        position=Position(Stage(row[4]), row[5], row[6], row[18]),
         status=row[7],
         manifest_key=row[8],
         total_files=row[9],
@@ -54,6 +74,26 @@ def batch_of(row: Row | None, name: object) -> Batch:
         error=row[15],
         plan=row[16],
         delivered_at=row[17],
+        started_at=row[19],
+        tier=row[20],
+        tenant=row[21],
+        hold=None if row[22] is None else Hold(row[22]),
+        hold_reason=row[23],
+        phase_retries=row[24],
+        rests_until=row[25],
+        budget=Budget(seconds=row[26], tokens=row[27], money_micros=row[28]),
+    )
+
+
+def candidate_of(row: Row) -> Candidate:
+    return Candidate(batch=batch_of(row, row[0]), served_at=row[29])
+
+
+def draft_columns(draft: BatchDraft) -> Row:
+    budget = draft.budget
+    return (
+        *(draft.id, draft.run_key, draft.pipeline, draft.pipeline_version, draft.plan, draft.now),
+        *(draft.tier, draft.tenant, budget.seconds, budget.tokens, budget.money_micros),
     )
 
 
@@ -120,12 +160,12 @@ def tags_column(tags: tuple[str, ...]) -> str:
 
 
 def claim_of(batch_no: int, row: Row) -> Claim:
-    return Claim(
-        order=Order(batch_no, row[0], row[1], file_of(row, 5)),
-        failures=row[2],
-        interruptions=row[3],
-        started_at=row[4],
-    )
+    """From task_no, attempt, failures, interruptions, started_at and the file's columns."""
+    return Claim(Order(batch_no, row[0], row[1], file_of(row, 5)), row[2], row[3], row[4])
+
+
+def listed_of(row: Row) -> ListedFile:
+    return ListedFile(row[0], row[1], file_of(row, 2))
 
 
 def settled_task_of(row: Row) -> SettledTask:
@@ -153,27 +193,113 @@ def settle_columns(settlement: Settlement) -> Row:
         encode_result(report.result),
         report.error_class or None,
         report.error or None,
+        report.outcome,
+        report.worker,
+        report.started_at,
+        report.seconds,
+        encode_cost(report.cost),
         report.batch_no,
         report.task_no,
         report.attempt,
     )
 
 
-def attempt_columns(settlement: Settlement) -> Row:
+def late_columns(settlement: Settlement) -> Row:
+    """What `late_success` sets, and then the attempt it belongs to."""
     report = settlement.report
     return (
-        *(report.batch_no, report.task_no, report.attempt, report.outcome, report.worker),
-        *(report.started_at, report.seconds, report.error_class or None, report.error or None),
+        *(encode_result(report.result), report.worker, report.seconds, encode_cost(report.cost)),
+        *(report.batch_no, report.task_no, report.attempt),
     )
 
 
-def stray_columns(settlement: Settlement, now: float) -> Row:
-    report = settlement.report
-    return (report.batch_no, report.task_no, report.attempt, report.outcome, report.worker, now)
+def encode_cost(cost: Cost) -> bytes | None:
+    return None if cost == NO_COST else _encoder.encode(cost)
+
+
+def stray_kind(report: Report, now: tuple[int, str] | None) -> StrayKind:
+    """Why it changed nothing, from the task's (attempt, state) as it is."""
+    if now is None or report.attempt > now[0] or report.attempt < 1:
+        return StrayKind.UNKNOWN
+    if report.attempt < now[0] or now[1] == TaskState.SUPERSEDED:
+        return StrayKind.LATE
+    return StrayKind.DUPLICATE
+
+
+def stray_columns(report: Report, kind: StrayKind, now: float) -> Row:
+    return (report.batch_no, report.task_no, report.attempt, report.outcome, report.worker, now, kind)
+
+
+class Tally(Struct, frozen=True, kw_only=True):
+    """What a set of settlements adds to the counters of its phase."""
+
+    done: int
+    failed: int
+    cached: int
+    spent: Spent
+    failures: dict[str, int]
+    due_at: float | None
+
+    @property
+    def columns(self) -> Row:
+        """As `count_settled` wants them."""
+        spent = self.spent
+        return (
+            *(self.done, self.failed, self.cached, self.done + self.failed),
+            *(spent.seconds, spent.bytes_in, spent.bytes_out),
+            *(spent.tokens_in, spent.tokens_out, spent.money_micros),
+        )
+
+
+def tally(settlements: Sequence[Settlement]) -> Tally:
+    done = failed = cached = 0
+    seconds = 0.0
+    cost = NO_COST
+    failures: dict[str, int] = {}
+    due: list[float] = []
+    for settlement in settlements:
+        report = settlement.report
+        if settlement.state is TaskState.DONE:
+            done += 1
+        elif settlement.state is TaskState.FAILED:
+            failed += 1
+            failures[report.error_class] = failures.get(report.error_class, 0) + 1
+        cached += settlement.cached
+        seconds += report.seconds
+        if report.cost != NO_COST:
+            cost += report.cost
+        if settlement.due_at is not None:
+            due.append(settlement.due_at)
+    spent = Spent(
+        seconds=seconds,
+        bytes_in=cost.bytes_in,
+        bytes_out=cost.bytes_out,
+        tokens_in=cost.tokens_in,
+        tokens_out=cost.tokens_out,
+        money_micros=cost.money_micros,
+    )
+    return Tally(
+        done=done, failed=failed, cached=cached, spent=spent, failures=failures, due_at=min(due, default=None)
+    )
 
 
 def counts_of(row: Row) -> PhaseCounts:
-    return PhaseCounts(phase=row[0], name=row[1], total=row[2], done=row[3], failed=row[4], cached=row[5])
+    return PhaseCounts(
+        phase=row[0],
+        name=row[1],
+        total=row[2],
+        done=row[3],
+        failed=row[4],
+        cached=row[5],
+        spent=Spent(
+            seconds=row[6],
+            bytes_in=row[7],
+            bytes_out=row[8],
+            tokens_in=row[9],
+            tokens_out=row[10],
+            money_micros=row[11],
+        ),
+    )
 
 
 def made_by_root(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
@@ -184,28 +310,91 @@ def made_by_root(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
     return made
 
 
-def input_of(upload: Row, end: Row | None, made: dict[int, list[tuple[str, File]]]) -> InputRecord:
-    """The end of one input: its upload, the file it became, and what was made of that."""
+def input_of(
+    upload: Row, end: Row | None, made: dict[int, list[tuple[str, File]]], batch: Batch
+) -> InputRecord:
+    """The end of one input: its upload, the file it became, what was made of that, and how its batch ended."""
     path, state, size, error_class, reason = upload[0], upload[1], upload[2], upload[7], upload[8]
     if state != "taken":
         return InputRecord(
             path=path, outcome=FileOutcome(state), size=size, error_class=error_class, reason=reason
         )
-    if end is None or end[2] is None:
-        # The batch has not ended: say so rather than guess.
-        return InputRecord(
-            path=path,
-            outcome=FileOutcome.SKIPPED,
-            size=size,
-            error_class="unsettled",
-            reason="not settled yet",
-        )
+    found, known_class, known_reason = (
+        (end[2], end[3] or "", end[4] or "") if end is not None else (None, "", "")
+    )
+    outcome, known_class, known_reason = _end_of(found, known_class, known_reason, batch)
     return InputRecord(
         path=path,
-        outcome=FileOutcome(end[2]),
+        outcome=outcome,
         size=size,
-        error_class=end[3] or "",
-        reason=end[4] or "",
-        attempts=end[5],
-        made=made.get(end[0], []),
+        error_class=known_class,
+        reason=known_reason,
+        attempts=0 if end is None else end[5],
+        made=[] if end is None else made.get(end[0], []),
     )
+
+
+def _end_of(found: str | None, error_class: str, reason: str, batch: Batch) -> tuple[FileOutcome, str, str]:
+    """A file of a batch that stopped half-way is not done, whatever earlier phases said of it."""
+    if found == FileOutcome.FAILED:
+        return FileOutcome.FAILED, error_class, reason
+    match batch.position.stage:
+        case Stage.DONE if found is not None:
+            return FileOutcome(found), error_class, reason
+        case Stage.CANCELLED:
+            return FileOutcome.CANCELLED, "batch_cancelled", f"the batch was cancelled: {batch.error}"
+        case Stage.ERROR:
+            return FileOutcome.FAILED, "batch_error", f"the batch could not go on: {batch.error}"
+        case _:
+            return FileOutcome.PENDING, "", "not settled yet"
+
+
+def failed_task_of(row: Row) -> FailedTask:
+    return FailedTask(task_no=row[0], phase=row[1], path=row[2], key=row[3], error_class=row[4], error=row[5])
+
+
+def stray_of(row: Row) -> Stray:
+    return Stray(
+        task_no=row[0],
+        attempt=row[1],
+        outcome=row[2],
+        worker=row[3],
+        received_at=row[4],
+        kind=StrayKind(row[5]),
+    )
+
+
+def story_file_of(row: Row) -> FileStory:
+    return FileStory(
+        no=row[0],
+        path=row[1],
+        role=row[2],
+        born=row[3],
+        gone=row[4],
+        listed=bool(row[5]),
+        key=row[6],
+        size=row[7],
+        content_type=row[8],
+        tags=tuple(json.loads(row[9])),
+    )
+
+
+def attempt_of(row: Row) -> AttemptRecord:
+    return AttemptRecord(
+        phase=row[0],
+        round=row[1],
+        task_no=row[2],
+        attempt=row[3],
+        state=TaskState(row[4]),
+        outcome=row[5],
+        worker=row[6],
+        started_at=row[7],
+        seconds=row[8],
+        path=row[9],
+        error_class=row[10],
+        error=row[11],
+    )
+
+
+def member_of(row: Row) -> Member:
+    return Member(no=row[0], name=row[1], kind=row[2], place=row[3], beat=row[4], enlisted_at=row[5])

@@ -16,6 +16,7 @@ class Stage(StrEnum):
     OPEN = "open"  # files are still arriving
     QUEUED = "queued"  # the manifest is stored, the message is on its way
     FILLING = "filling"  # the manifest's files are being written as rows
+    GATHERING = "gathering"  # files are being put together into the phase's units (directories, the batch)
     DISCOVERING = "discovering"  # the phase's tasks are being found
     WORKING = "working"  # tasks run
     TRANSFORMING = "transforming"  # results are being folded into the file list
@@ -28,11 +29,40 @@ TERMINAL = frozenset({Stage.DONE, Stage.ERROR, Stage.CANCELLED})
 
 
 class Position(Struct, frozen=True):
-    """`phase` counts from 1; 0 is the intake. `cursor` is how far the current stage has come."""
+    """`phase` counts from 1; 0 is the intake. `cursor` is how far the current stage has come. `round` counts
+    how often the batch was taken up again after its end: each round walks the phases for the files it is about.
+    """
 
     stage: Stage
     phase: int = 0
     cursor: int = 0
+    round: int = 1
+
+
+class Hold(StrEnum):
+    """Why no further task of a batch starts. What is running finishes."""
+
+    PAUSED = "paused"  # a person said so
+    BUDGET = "budget"  # it has spent what it may spend
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """What a batch may spend before it is held; None is no limit. Money in millionths of the currency."""
+
+    seconds: float | None = None
+    tokens: int | None = None
+    money_micros: int | None = None
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """What the attempts of a batch have cost so far, failed ones included."""
+
+    seconds: float = 0.0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    money_micros: int = 0
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -51,7 +81,15 @@ class Batch(Struct, frozen=True, kw_only=True):
     updated_at: float
     completed_at: float | None = None
     delivered_at: float | None = None
+    started_at: float | None = None
     error: str | None = None
+    tier: int = 3
+    tenant: str = ""
+    hold: Hold | None = None
+    hold_reason: str | None = None
+    phase_retries: int = 0  # moves that failed since the last one that succeeded
+    rests_until: float = 0.0  # no move before this moment
+    budget: Budget = Budget()
 
     @property
     def ended(self) -> bool:
@@ -59,7 +97,7 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 
 class PhaseCounts(Struct, frozen=True, kw_only=True):
-    """Counters kept beside the rows: status never counts rows."""
+    """Counters kept beside the rows, over all rounds: status never counts rows."""
 
     phase: int
     name: str
@@ -67,6 +105,7 @@ class PhaseCounts(Struct, frozen=True, kw_only=True):
     done: int
     failed: int
     cached: int
+    spent: Spent = Spent()
 
     @property
     def settled(self) -> int:
@@ -79,11 +118,14 @@ class TaskState(StrEnum):
     WAITING = "waiting"  # will be tried again when due
     DONE = "done"
     FAILED = "failed"
+    SUPERSEDED = "superseded"  # a later round has taken its place; kept for the record
 
 
 class FileOutcome(StrEnum):
-    """How an input file of a batch ends; exactly one of these."""
+    """How an input file of a batch ends: exactly one of these, `pending` until then."""
 
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+    PENDING = "pending"

@@ -2,6 +2,7 @@
 
     QuireError
     ├── Retry           a passing fault: try again, perhaps after a delay
+    │   └── Unavailable the house's own database cannot be used just now: wait, nothing is lost
     ├── Reject          this input will never work: fail it with this reason
     ├── Stale           somebody was faster: reload and decide again
     ├── Lost            the lease or attempt is gone: stop this work
@@ -28,6 +29,12 @@ class Retry(QuireError):
     def __init__(self, message: str, *, code: str | None = None, delay_seconds: float | None = None) -> None:
         super().__init__(message, code=code)
         self.delay_seconds = delay_seconds
+
+
+class Unavailable(Retry):
+    """The database is busy, full, restarting or out of reach. Whatever was not answered may have happened."""
+
+    code = "unavailable"
 
 
 class Reject(QuireError):

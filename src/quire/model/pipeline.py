@@ -4,6 +4,7 @@ The functions in a phase are pure: the engine calls them inside a transaction an
 """
 
 from collections.abc import Callable, Container
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct, field
@@ -33,10 +34,29 @@ class Change(Struct, frozen=True):
     added: tuple[Added, ...] = ()
 
 
+class Unit(StrEnum):
+    """What one task of a phase is about."""
+
+    FILE = "file"
+    DIRECTORY = "directory"  # all files of a folder that the phase finds, not those of folders below it
+    BATCH = "batch"  # all files that the phase finds
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How a phase hands out work: for compute that must not be flooded. Nothing waits where these are 0."""
+
+    first_seconds: float = 0.0  # from the phase's beginning to its first dispatch
+    between_seconds: float = 0.0  # from one dispatch to the next
+    at_once: int = 0  # orders per dispatch; 0: as many as compute has room for
+
+
 class Phase(Struct, frozen=True, kw_only=True):
     """One phase of a pipeline.
 
-    finds:    does this file need the step?
+    finds:    does this file need the step? With units: does it belong to its directory's, the batch's task?
+    unit:     what one task is about; a directory's or the batch's task is given a file that stands for it
+    rank:     order inside the phase, by the task's file: lower ranks settle before higher ones start. A
+              directory's task is told the results of the directories right below it.
     rivals:   paths that must be free for the names this phase would like to give; the engine looks them up
     becomes:  what the file list turns into after success. `taken` holds those rivals (case-folded) that
               exist. After failure the file always passes unchanged.
@@ -52,10 +72,14 @@ class Phase(Struct, frozen=True, kw_only=True):
     rivals: Callable[[File, StepResult], tuple[str, ...]] = lambda _file, _result: ()
     options: dict[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 120.0
+    stall_seconds: float = 0.0  # longest time without progress, for steps that tell; 0: no limit
     memory_mb: int = 2048
     max_attempts: int = 3
     cached: bool = True
     cache_by: tuple[str, ...] = ()
+    unit: Unit = Unit.FILE
+    rank: Callable[[File], int] | None = None
+    pace: Pace = Pace()
 
     def call(self) -> StepCall:
         return StepCall(
@@ -63,7 +87,9 @@ class Phase(Struct, frozen=True, kw_only=True):
             version=self.step_version,
             options=self.options,
             timeout_seconds=self.timeout_seconds,
+            stall_seconds=self.stall_seconds,
             memory_mb=self.memory_mb,
+            unit=self.unit.value,
         )
 
 

@@ -6,18 +6,24 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
-from quire.engine.conductor import Conductor
+from quire.engine.wheel import Wheel
 from quire.ledger.port import Ledger
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.pipeline import Pipeline
 
 
-class House(Struct, frozen=True, kw_only=True):
+class Office(Struct, frozen=True, kw_only=True):
+    """Enough to look at batches and to intervene: nothing runs here."""
+
     ledger: Ledger
     blobs: Blobs
     clock: Clock
     ids: Ids
     pipelines: Mapping[str, Pipeline]
-    # Hires the workers when work begins and lets them go when it ends.
-    conducting: Callable[[], AbstractAsyncContextManager[Conductor]]
+
+
+class House(Office, frozen=True, kw_only=True):
+    """An office with a wheel: hires the workers when work begins and lets them go when it ends."""
+
+    conducting: Callable[[], AbstractAsyncContextManager[Wheel]]

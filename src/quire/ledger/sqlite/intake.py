@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import BatchDraft, Letter, Upload
-from quire.ledger.rows import upload_columns, upload_of
+from quire.ledger.rows import batch_of, draft_columns, upload_columns, upload_of
 from quire.ledger.sqlite.rows import SQL, load_batch, note
 from quire.model.batch import Batch
 from quire.model.errors import Stale
@@ -16,18 +16,7 @@ class SqliteIntake:
 
     async def open_batch(self, draft: BatchDraft) -> Batch:
         def work(connection: sqlite3.Connection) -> Batch:
-            no = connection.execute(
-                SQL["insert_batch"],
-                (
-                    draft.id,
-                    draft.run_key,
-                    draft.pipeline,
-                    draft.pipeline_version,
-                    draft.plan,
-                    draft.now,
-                    draft.now,
-                ),
-            ).lastrowid
+            no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
             assert no is not None  # noqa: S101 - an INSERT has one
             note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
             return load_batch(connection, no)
@@ -37,7 +26,7 @@ class SqliteIntake:
     async def find_run(self, run_key: str) -> Batch | None:
         def work(connection: sqlite3.Connection) -> Batch | None:
             row = connection.execute(SQL["newest_by_run_key"], (run_key,)).fetchone()
-            return None if row is None else load_batch(connection, row[0])
+            return None if row is None else batch_of(row, run_key)
 
         return await self._database.read(work)
 
@@ -75,7 +64,9 @@ class SqliteIntake:
 
     async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            if connection.execute(SQL["abandon"], (reason, now, now, batch_no)).rowcount:
+            if connection.execute(
+                SQL["end_batch"], ("cancelled", "CANCELLED", reason, now, batch_no)
+            ).rowcount:
                 note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
 
         await self._database.write(work)

@@ -1,11 +1,10 @@
 """The outbox and the alarms."""
 
-import sqlite3
 from collections.abc import Collection
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Letter
-from quire.ledger.sqlite.rows import SQL
+from quire.ledger.port import Letter, Only
+from quire.ledger.sqlite.rows import SQL, named
 
 
 class SqlitePost:
@@ -21,17 +20,8 @@ class SqlitePost:
         rows = [(number,) for number in numbers]
         await self._database.write(lambda connection: connection.executemany(SQL["delete_letter"], rows))
 
-    async def next_alarm(self, batch_no: int) -> float | None:
+    async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
         row = await self._database.read(
-            lambda connection: connection.execute(SQL["alarm"], (batch_no,)).fetchone()
+            lambda connection: connection.execute(SQL["next_alarm"], (now, named(only))).fetchone()
         )
-        return None if row is None else float(row[0])
-
-    async def clear_alarm(self, batch_no: int, *, now: float) -> None:
-        def work(connection: sqlite3.Connection) -> None:
-            if connection.execute(SQL["clear_alarm"], (batch_no, now)).rowcount:
-                following = connection.execute(SQL["next_due"], (batch_no,)).fetchone()[0]
-                if following is not None:
-                    connection.execute(SQL["set_alarm"], (batch_no, following))
-
-        await self._database.write(work)
+        return None if row[0] is None else float(row[0])

@@ -1,38 +1,116 @@
-"""Reading for people: counters, the end of each input file, events."""
+"""Reading for people: counters, the end of each input file, its story, events."""
 
 import json
 import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import InputRecord
-from quire.ledger.rows import counts_of, input_of, made_by_root
-from quire.ledger.sqlite.rows import SQL
-from quire.model.batch import PhaseCounts
+from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Stray, Wanted
+from quire.ledger.rows import (
+    Row,
+    attempt_of,
+    batch_of,
+    counts_of,
+    failed_task_of,
+    input_of,
+    made_by_root,
+    story_file_of,
+    stray_of,
+)
+from quire.ledger.sqlite.rows import SQL, load_batch
+from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
+
+PAGE = 1000
 
 
 class SqliteRecords:
     _database: SqliteDatabase
 
+    async def batches(self, wanted: Wanted) -> list[Batch]:
+        values = (wanted.before, wanted.ended, wanted.status, wanted.tenant, wanted.limit)
+        return [batch_of(row, row[0]) for row in await self._rows("list_batches", values)]
+
+    async def message(self, batch_no: int) -> str | None:
+        rows = await self._rows("message", (batch_no,))
+        return rows[0][0] if rows else None
+
     async def counts(self, batch_no: int) -> list[PhaseCounts]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(SQL["phase_counts"], (batch_no,)).fetchall()
+        return [counts_of(row) for row in await self._rows("phase_counts", (batch_no,))]
+
+    async def failures(self, batch_no: int) -> dict[str, int]:
+        return dict(await self._rows("failures", (batch_no,)))
+
+    async def failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
+        return [failed_task_of(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
+
+    async def inputs(
+        self,
+        batch_no: int,
+        *,
+        after: str = "",
+        limit: int,
+        outcome: FileOutcome | None = None,
+        error_class: str | None = None,
+    ) -> list[InputRecord]:
+        return await self._database.read(
+            lambda connection: _inputs(connection, batch_no, after, limit, outcome, error_class)
         )
-        return [counts_of(row) for row in rows]
 
-    async def inputs(self, batch_no: int, *, after: str = "", limit: int) -> list[InputRecord]:
-        return await self._database.read(lambda connection: _inputs(connection, batch_no, after, limit))
+    async def story(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
+        def work(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
+            root = connection.execute(SQL["root_of_path"], (batch_no, path.casefold(), path)).fetchone()
+            if root is None:
+                return [], []
+            files = connection.execute(SQL["story_files"], (batch_no, root[0])).fetchall()
+            return files, connection.execute(SQL["story_attempts"], (batch_no, root[0])).fetchall()
 
-    async def events(self, batch_no: int, *, limit: int) -> list[tuple[float, str, dict[str, object]]]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(SQL["batch_events"], (batch_no, limit)).fetchall()
+        files, attempts = await self._database.read(work)
+        return [story_file_of(row) for row in files], [attempt_of(row) for row in attempts]
+
+    async def strays(self, batch_no: int, *, limit: int) -> list[Stray]:
+        return [stray_of(row) for row in await self._rows("strays", (batch_no, limit))]
+
+    async def events(
+        self, batch_no: int, *, after: int = 0, limit: int
+    ) -> list[tuple[int, float, str, dict[str, object]]]:
+        rows = await self._rows("batch_events", (batch_no, after, limit))
+        return [(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+
+    async def _rows(self, query: str, values: Row) -> list[Row]:
+        return await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
+
+
+def _inputs(
+    connection: sqlite3.Connection,
+    batch_no: int,
+    after: str,
+    limit: int,
+    outcome: FileOutcome | None,
+    error_class: str | None,
+) -> list[InputRecord]:
+    batch = load_batch(connection, batch_no)
+    if outcome is FileOutcome.FAILED and batch.position.stage is not Stage.ERROR:
+        # Few among many: found along their own index.
+        values = (batch_no, after, error_class, limit)
+        paths = json.dumps([row[0] for row in connection.execute(SQL["failed_paths"], values).fetchall()])
+        uploads = connection.execute(SQL["uploads_at"], (batch_no, paths)).fetchall()
+        return _ends(connection, batch, uploads)
+    found: list[InputRecord] = []
+    while len(found) < limit:
+        page = connection.execute(SQL["uploads_after"], (batch_no, after, max(limit, PAGE))).fetchall()
+        if not page:
+            break
+        after = page[-1][0]
+        found += (
+            record
+            for record in _ends(connection, batch, page)
+            if outcome in {None, record.outcome} and error_class in {None, record.error_class}
         )
-        return [(row[0], row[1], json.loads(row[2])) for row in rows]
+    return found[:limit]
 
 
-def _inputs(connection: sqlite3.Connection, batch_no: int, after: str, limit: int) -> list[InputRecord]:
-    uploads = connection.execute(SQL["uploads_after"], (batch_no, after, limit)).fetchall()
+def _ends(connection: sqlite3.Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
     folded = json.dumps([row[0].casefold() for row in uploads if row[1] == "taken"])
-    ends = {row[1]: row for row in connection.execute(SQL["inputs_by_folded"], (batch_no, folded)).fetchall()}
+    ends = {row[1]: row for row in connection.execute(SQL["inputs_by_folded"], (batch.no, folded)).fetchall()}
     roots = json.dumps([row[0] for row in ends.values()])
-    made = made_by_root(connection.execute(SQL["made_files"], (batch_no, roots)).fetchall())
-    return [input_of(row, ends.get(row[0]), made) for row in uploads]
+    made = made_by_root(connection.execute(SQL["made_files"], (batch.no, roots)).fetchall())
+    return [input_of(row, ends.get(row[0]), made, batch) for row in uploads]

@@ -4,6 +4,7 @@ import json
 import sqlite3
 
 from quire.database.sql import queries
+from quire.ledger.port import Only
 from quire.ledger.rows import batch_of
 from quire.model.batch import Batch
 
@@ -18,3 +19,8 @@ def note(
     connection: sqlite3.Connection, batch_no: int, at: float, kind: str, data: dict[str, object]
 ) -> None:
     connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
+
+
+def named(only: Only) -> str | None:
+    """A choice of batches as statements take it; NULL is all."""
+    return None if only is None else json.dumps(sorted(only))

@@ -1,34 +1,19 @@
-"""A batch moves: moves are compare-and-swaps, claims and settlements are sets.
-
-Cost per task does not depend on the size of the batch: new tasks are claimed along the primary key from a
-cursor, retries from a small partial index, and counters are updated once per set of reports.
-"""
+"""A batch moves: moves are compare-and-swaps on where it stands."""
 
 import json
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Claim, ListedFile, Move, Settled, SettledTask, Settlement
-from quire.ledger.rows import (
-    attempt_columns,
-    batch_of,
-    claim_of,
-    decode_result,
-    encode_result,
-    file_columns,
-    file_of,
-    settle_columns,
-    settled_task_of,
-    stray_columns,
-    tags_column,
-)
+from quire.ledger.port import ListedFile, Move, Only, SettledTask
+from quire.ledger.rows import batch_of, file_columns, listed_of, settled_task_of, tags_column
 from quire.ledger.sqlite.intake import send
-from quire.ledger.sqlite.rows import SQL, load_batch, note
-from quire.model.batch import TERMINAL, Batch, TaskState
+from quire.ledger.sqlite.rows import SQL, load_batch, named, note
+from quire.ledger.sqlite.withdrawing import regather
+from quire.model.batch import TERMINAL, Batch, Position, Stage
 from quire.model.errors import Stale
-from quire.model.work import Order, StepResult
 
 
 class SqliteWalk:
@@ -41,14 +26,54 @@ class SqliteWalk:
             )
         )
 
-    async def apply(self, move: Move) -> Batch:
-        return await self._database.write(lambda connection: _apply(connection, move))
+    async def take(self, member: int, *, limit: int, now: float, only: Only = None) -> list[Batch]:
+        def work(connection: sqlite3.Connection) -> list[Batch]:
+            rows = connection.execute(SQL["take"], (member, now, named(only), limit)).fetchall()
+            return [load_batch(connection, row[0]) for row in rows]
 
-    async def files(self, batch_no: int, *, after: int, limit: int) -> list[ListedFile]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(SQL["listed_files"], (batch_no, after, limit)).fetchall()
+        return await self._database.write(work)
+
+    async def leave(self, batch_no: int, member: int) -> None:
+        await self._database.write(lambda connection: connection.execute(SQL["leave"], (batch_no, member)))
+
+    async def apply(self, move: Move) -> Batch:
+        return await self._database.write(lambda connection: make_move(connection, move))
+
+    async def put_off(
+        self, batch_no: int, expect: Position, *, retries: int, until: float, reason: str, now: float
+    ) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            values = (retries, until, now, batch_no, *_place(expect))
+            if not connection.execute(SQL["put_off"], values).rowcount:
+                raise Stale(f"batch {batch_no} has moved on from {expect}")
+            note(connection, batch_no, now, "phase_retry", {"retry": retries, "reason": reason})
+
+        await self._database.write(work)
+
+    async def files(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
+        at = batch.position
+        query = "listed_files" if at.round == 1 else "files_of_round"
+        return await self._listed(query, (batch.no, after, at.round, at.phase, limit))
+
+    async def to_gather(self, batch: Batch, *, whole: bool, after: int, limit: int) -> list[ListedFile]:
+        if whole or batch.position.round == 1:
+            return await self._listed("all_listed", (batch.no, after, limit))
+        return await self._listed("listed_where_changed", (batch.no, after, batch.position.round, limit))
+
+    async def units(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
+        return await self._listed(
+            "units", (batch.no, after, batch.position.round, batch.position.phase, limit)
         )
-        return [ListedFile(row[0], row[1], file_of(row, 2)) for row in rows]
+
+    async def unit_numbers(self, batch: Batch, paths: Collection[str]) -> dict[str, int]:
+        folded = json.dumps(sorted({path.casefold() for path in paths}))
+        values = (batch.no, folded, batch.position.round, batch.position.phase)
+        return await self._database.read(
+            lambda connection: dict(connection.execute(SQL["unit_numbers"], values).fetchall())
+        )
+
+    async def unit_members(self, batch_no: int, unit_no: int) -> list[ListedFile]:
+        return await self._listed("unit_members", (batch_no, unit_no))
 
     async def taken(self, batch_no: int, paths: Collection[str]) -> dict[str, int]:
         if not paths:
@@ -58,153 +83,114 @@ class SqliteWalk:
             lambda connection: dict(connection.execute(SQL["taken_paths"], (batch_no, wanted)).fetchall())
         )
 
-    async def settled_tasks(self, batch_no: int, *, phase: int, after: int, limit: int) -> list[SettledTask]:
+    async def settled_tasks(self, batch: Batch, *, after: int, limit: int) -> list[SettledTask]:
         def work(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            before = connection.execute(SQL["first_task_of_phase"], (batch_no, phase)).fetchone()[0]
-            return connection.execute(
-                SQL["settled_tasks"], (batch_no, max(after, before), phase, limit)
-            ).fetchall()
+            before = first_task(connection, batch) - 1
+            return connection.execute(SQL["settled_tasks"], (batch.no, max(after, before), limit)).fetchall()
 
         return [settled_task_of(row) for row in await self._database.read(work)]
 
-    async def claim(self, batch_no: int, *, limit: int, now: float) -> list[Claim]:
-        rows = await self._database.write(lambda connection: _claim(connection, batch_no, limit, now))
-        return [claim_of(batch_no, row) for row in rows]
-
-    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
-        return await self._database.write(lambda connection: _settle(connection, batch_no, settlements, now))
-
-    async def give_back(self, orders: Sequence[Order]) -> None:
-        rows = [(order.batch_no, order.task_no, order.attempt) for order in orders]
-        await self._database.write(lambda connection: connection.executemany(SQL["give_back"], rows))
-
-    async def running(self, batch_no: int) -> list[Claim]:
-        def work(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            phase = load_batch(connection, batch_no).position.phase
-            before = connection.execute(SQL["first_task_of_phase"], (batch_no, phase)).fetchone()[0]
-            return connection.execute(SQL["running_tasks"], (batch_no, before)).fetchall()
-
-        return [claim_of(batch_no, row) for row in await self._database.read(work)]
-
-    async def cached(self, keys: Collection[str]) -> dict[str, StepResult]:
-        wanted = json.dumps(list(keys))
-        rows = await self._database.read(
-            lambda connection: connection.execute(SQL["cached_results"], (wanted,)).fetchall()
-        )
-        return {key: decode_result(blob or None) for key, blob in rows}
-
-    async def evict(self, keys: Collection[str]) -> None:
-        rows = [(key,) for key in keys]
-        await self._database.write(lambda connection: connection.executemany(SQL["evict_result"], rows))
+    async def _listed(self, query: str, values: tuple[Any, ...]) -> list[ListedFile]:
+        rows = await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
+        return [listed_of(row) for row in rows]
 
 
-def _apply(connection: sqlite3.Connection, move: Move) -> Batch:
-    ended_at = move.now if move.to.stage in TERMINAL else None
+def first_task(connection: sqlite3.Connection, batch: Batch) -> int:
+    """The first task number of the phase the batch is in, in its round."""
+    at = batch.position
+    row = connection.execute(SQL["first_task"], (batch.no, at.round, at.phase)).fetchone()
+    return 1 if row is None else int(row[0])
+
+
+def make_move(connection: sqlite3.Connection, move: Move) -> Batch:
+    to, no = move.to, move.batch_no
     changed = connection.execute(
         SQL["move"],
         (
-            *(move.to.stage, move.to.phase, move.to.cursor, move.status, move.now),
-            *(move.last_file, move.last_task, move.error, ended_at),
-            *(move.batch_no, move.expect.stage, move.expect.phase, move.expect.cursor),
+            *(to.stage, to.phase, to.cursor, to.round, move.status, move.now, move.last_file, move.last_task),
+            *(move.error, move.now if to.stage in TERMINAL else None, move.dispatch_at, no),
+            *_place(move.expect),
         ),
     ).rowcount
     if not changed:
-        raise Stale(f"batch {move.batch_no} has moved on from {move.expect}")
-    no, phase = move.batch_no, move.to.phase
+        raise Stale(f"batch {no} has moved on from {move.expect}")
+    _change_files(connection, move)
     if move.opens_phase is not None:
-        connection.execute(SQL["open_phase"], (no, phase, move.opens_phase))
-    # What a transformation adds or removes belongs to the phase it comes from.
-    made_in = move.expect.phase
-    connection.executemany(
-        SQL["insert_file"],
-        (
-            (
-                no,
-                new.no,
-                new.root_no,
-                made_in,
-                new.added.listed,
-                new.added.role,
-                *file_columns(new.added.file),
-            )
-            for new in move.new_files
-        ),
-    )
-    connection.executemany(SQL["retag_file"], ((tags_column(tags), no, file) for file, tags in move.retagged))
-    connection.executemany(SQL["retire_file"], ((made_in, no, file) for file in move.gone))
-    connection.executemany(SQL["insert_task"], ((no, task, phase, file) for task, file in move.new_tasks))
-    if move.new_tasks:
-        connection.execute(SQL["count_tasks"], (len(move.new_tasks), no, phase))
-    connection.executemany(
-        SQL["judge_input"],
-        (
-            (verdict.tries, verdict.reason, verdict.error_class, verdict.outcome, no, verdict.root_no)
-            for verdict in move.verdicts
-        ),
-    )
-    if move.skips is not None:
-        connection.execute(SQL["skip_untouched"], (*move.skips, no))
+        connection.execute(SQL["open_phase"], (no, to.round, to.phase, move.opens_phase))
+        connection.execute(SQL["start_claims_at"], (no,))
+    if move.regathers is not None:
+        regather(connection, no, to, move.regathers)
+    _add_tasks(connection, move)
+    _judge(connection, move)
     if move.letter is not None:
         send(connection, move.letter, move.now)
     if move.event is not None:
         note(connection, no, move.now, *move.event)
+    if to.stage is Stage.WORKING:
+        if move.ranked:
+            connection.execute(SQL["first_rank"], (no,))
+            connection.execute(SQL["count_rank"], (no,))
+        # A phase without tasks is over as soon as it begins.
+        connection.execute(SQL["end_phase_when_settled"], (move.now, no))
     return load_batch(connection, no)
 
 
-def _claim(connection: sqlite3.Connection, batch_no: int, limit: int, now: float) -> list[tuple[Any, ...]]:
-    claimed: list[tuple[Any, ...]] = []
-    following, last_task, stage = connection.execute(SQL["next_task"], (batch_no,)).fetchone()
-    if stage != "working":
-        return claimed
-    for (task_no,) in connection.execute(SQL["due_tasks"], (batch_no, now, limit)).fetchall():
-        connection.execute(SQL["begin_waiting"], (now, batch_no, task_no))
-        claimed += connection.execute(SQL["claimed_range"], (batch_no, task_no, task_no + 1)).fetchall()
-    end = min(last_task + 1, following + limit - len(claimed))
-    if end > following:
-        connection.execute(SQL["begin_fresh"], (now, batch_no, following, end))
-        connection.execute(SQL["set_next_task"], (end, batch_no))
-        claimed += connection.execute(SQL["claimed_range"], (batch_no, following, end)).fetchall()
-    return claimed
+def _place(position: Position) -> tuple[Any, ...]:
+    return position.stage, position.phase, position.cursor, position.round
 
 
-def _settle(
-    connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
-) -> Settled:
-    connection.execute("SAVEPOINT fence")
-    changed = connection.executemany(SQL["settle_task"], map(settle_columns, settlements)).rowcount
-    strays: list[Settlement] = []
-    if changed != len(settlements):
-        # Rare: some are not current. Find them one by one, in order, so that a duplicate is seen too.
-        connection.execute("ROLLBACK TO fence")
-        settlements, strays = _fenced(connection, settlements)
-    connection.execute("RELEASE fence")
-    connection.executemany(SQL["insert_attempt"], map(attempt_columns, settlements))
-    connection.executemany(SQL["insert_stray"], (stray_columns(stray, now) for stray in strays))
+def _change_files(connection: sqlite3.Connection, move: Move) -> None:
+    # What a transformation adds or removes belongs to the phase it comes from.
+    no, made_in, round_no = move.batch_no, move.expect.phase, move.to.round
     connection.executemany(
-        SQL["remember_result"],
+        SQL["insert_file"],
         (
-            (settlement.cache_key, encode_result(settlement.report.result) or b"", now)
-            for settlement in settlements
-            if settlement.cache_key is not None and settlement.state is TaskState.DONE
+            (
+                *(no, new.no, new.root_no, made_in, new.added.listed, new.added.role),
+                *(*file_columns(new.added.file), new.parent_no, round_no),
+            )
+            for new in move.new_files
         ),
     )
-    done = sum(settlement.state is TaskState.DONE for settlement in settlements)
-    failed = sum(settlement.state is TaskState.FAILED for settlement in settlements)
-    cached = sum(settlement.cached for settlement in settlements)
-    connection.execute(SQL["count_settled"], (done, failed, cached, batch_no, batch_no))
-    due = [settlement.due_at for settlement in settlements if settlement.due_at is not None]
-    if due:
-        connection.execute(SQL["set_alarm"], (batch_no, min(due)))
-    ended = connection.execute(SQL["end_phase_when_settled"], (now, batch_no)).rowcount
-    return Settled(applied=len(settlements), strays=len(strays), phase_ended=bool(ended))
+    connection.executemany(SQL["insert_member"], ((no, unit, file) for unit, file in move.members))
+    connection.executemany(
+        SQL["fill_unit"], ((unit.key, unit.size, unit.digest, no, unit.file_no) for unit in move.units)
+    )
+    connection.executemany(SQL["retag_file"], ((tags_column(tags), no, file) for file, tags in move.retagged))
+    connection.executemany(SQL["retire_file"], ((made_in, no, file) for file in move.gone))
 
 
-def _fenced(
-    connection: sqlite3.Connection, settlements: Sequence[Settlement]
-) -> tuple[list[Settlement], list[Settlement]]:
-    applied: list[Settlement] = []
-    strays: list[Settlement] = []
-    for settlement in settlements:
-        current = connection.execute(SQL["settle_task"], settle_columns(settlement)).rowcount
-        (applied if current else strays).append(settlement)
-    return applied, strays
+def _add_tasks(connection: sqlite3.Connection, move: Move) -> None:
+    if not move.new_tasks:
+        return
+    no, phase, round_no = move.batch_no, move.to.phase, move.to.round
+    connection.executemany(
+        SQL["insert_task"],
+        (
+            (no, task.no, phase, round_no, task.file_no, task.rank if move.ranked else None)
+            for task in move.new_tasks
+        ),
+    )
+    connection.execute(SQL["count_tasks"], (len(move.new_tasks), no, round_no, phase))
+    if move.ranked:
+        ranks = Counter(task.rank for task in move.new_tasks)
+        connection.executemany(
+            SQL["count_ranks"], ((no, round_no, phase, rank, total) for rank, total in ranks.items())
+        )
+
+
+def _judge(connection: sqlite3.Connection, move: Move) -> None:
+    for query, of_units in (("judge_input", False), ("judge_members", True)):
+        connection.executemany(
+            SQL[query],
+            (
+                (
+                    *(verdict.tries, verdict.reason, verdict.error_class, verdict.outcome, move.batch_no),
+                    verdict.unit_no if of_units else verdict.root_no,
+                )
+                for verdict in move.verdicts
+                if (verdict.unit_no is not None) is of_units
+            ),
+        )
+    if move.skips is not None:
+        connection.execute(SQL["skip_untouched"], (*move.skips, move.batch_no))

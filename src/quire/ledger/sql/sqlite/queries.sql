@@ -1,19 +1,16 @@
 -- name: insert_batch
-INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?, ?)
+INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
+                     served_at, tier, tenant, budget_seconds, budget_tokens, budget_money)
+VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?6, ?6, ?6, ?, ?, ?, ?, ?)
 
 -- name: batch_by_id
-SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
-FROM batches WHERE id = ?
+SELECT * FROM batch_rows WHERE id = ?
 
 -- name: batch_by_no
-SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
-FROM batches WHERE no = ?
+SELECT * FROM batch_rows WHERE no = ?
 
 -- name: newest_by_run_key
-SELECT no FROM batches WHERE run_key = ? ORDER BY no DESC LIMIT 1
+SELECT * FROM batch_rows WHERE no = (SELECT max(no) FROM batches WHERE run_key = ?)
 
 -- name: upsert_upload
 INSERT OR REPLACE INTO uploads (batch_no, path, state, size, stamp, key, digest, content_type, error_class, reason)
@@ -39,25 +36,56 @@ INSERT INTO events (batch_no, at, type, data) VALUES (?, ?, ?, ?)
 -- name: delivered
 UPDATE batches SET delivered_at = ? WHERE no = ? AND delivered_at IS NULL
 
--- name: abandon
-UPDATE batches SET stage = 'cancelled', status = 'CANCELLED', error = ?, updated_at = ?, completed_at = ?
-WHERE no = ? AND stage NOT IN ('done', 'error', 'cancelled')
+-- name: end_batch
+-- From outside, whatever it is at: where it stood is kept, so that it can go on from there.
+UPDATE batches SET stood = stage, stage = ?1, status = ?2, error = ?3, updated_at = ?4, completed_at = ?4,
+                   hold = NULL, hold_reason = NULL, mover = NULL
+WHERE no = ?5 AND stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: take
+UPDATE batches SET mover = ?1
+WHERE no IN (SELECT no FROM batches
+             WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming') AND rests_until <= ?2
+               AND (mover IS NULL OR mover = ?1) AND (?3 IS NULL OR no IN (SELECT value FROM json_each(?3)))
+             ORDER BY mover IS NULL, tier, no LIMIT ?4)
+RETURNING no
+
+-- name: leave
+UPDATE batches SET mover = NULL WHERE no = ? AND mover = ?
 
 -- name: move
 -- The compare-and-swap every move goes through.
 UPDATE batches
-SET stage = ?, phase = ?, cursor = ?, status = ?, updated_at = ?,
-    last_file = coalesce(?, last_file), last_task = coalesce(?, last_task),
-    error = coalesce(?, error), completed_at = ?
-WHERE no = ? AND stage = ? AND phase = ? AND cursor = ?
+SET stage = ?1, phase = ?2, cursor = ?3, round = ?4, status = ?5, updated_at = ?6,
+    last_file = coalesce(?7, last_file), last_task = coalesce(?8, last_task), error = ?9, completed_at = ?10,
+    dispatch_at = coalesce(?11, dispatch_at), stood = CASE WHEN ?10 IS NULL THEN NULL ELSE stage END,
+    started_at = coalesce(started_at, CASE WHEN ?1 = 'filling' THEN ?6 END),
+    phase_retries = 0, rests_until = 0,
+    mover = CASE WHEN ?1 IN ('filling', 'gathering', 'discovering', 'transforming') THEN mover END
+WHERE no = ?12 AND stage = ?13 AND phase = ?14 AND cursor = ?15 AND round = ?16
+
+-- name: put_off
+UPDATE batches SET phase_retries = ?, rests_until = ?, updated_at = ?
+WHERE no = ? AND stage = ? AND phase = ? AND cursor = ? AND round = ?
 
 -- name: open_phase
-INSERT INTO phases (batch_no, phase, name) VALUES (?, ?, ?)
+INSERT INTO rounds (batch_no, round, phase, name, first_task)
+VALUES (?1, ?2, ?3, ?4, 1 + (SELECT last_task FROM batches WHERE no = ?1))
+
+-- name: start_claims_at
+-- Tasks of the phase that is opened come next.
+UPDATE batches SET next_task = last_task + 1, rank = NULL WHERE no = ?
 
 -- name: insert_file
 INSERT INTO files (batch_no, file_no, root_no, born, listed, role, path, folded, name, key, size, content_type,
-                   digest, cid, source_file, tags, config)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                   digest, cid, source_file, tags, config, parent_no, round)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: insert_member
+INSERT OR IGNORE INTO members (batch_no, unit_no, file_no) VALUES (?, ?, ?)
+
+-- name: fill_unit
+UPDATE files SET key = ?, size = ?, digest = ? WHERE batch_no = ? AND file_no = ?
 
 -- name: retag_file
 UPDATE files SET tags = ? WHERE batch_no = ? AND file_no = ?
@@ -66,10 +94,14 @@ UPDATE files SET tags = ? WHERE batch_no = ? AND file_no = ?
 UPDATE files SET gone = ? WHERE batch_no = ? AND file_no = ?
 
 -- name: insert_task
-INSERT INTO tasks (batch_no, task_no, phase, file_no) VALUES (?, ?, ?, ?)
+INSERT INTO tasks (batch_no, task_no, phase, round, file_no, rank) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: count_tasks
-UPDATE phases SET total = total + ? WHERE batch_no = ? AND phase = ?
+UPDATE rounds SET total = total + ? WHERE batch_no = ? AND round = ? AND phase = ?
+
+-- name: count_ranks
+INSERT INTO ranks (batch_no, round, phase, rank, total) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (batch_no, round, phase, rank) DO UPDATE SET total = total + excluded.total
 
 -- name: judge_input
 -- A failure stays, whatever later phases say of the file's other descendants.
@@ -80,21 +112,70 @@ SET attempts = attempts + ?,
     outcome = CASE WHEN outcome IS 'failed' THEN outcome ELSE ? END
 WHERE batch_no = ? AND file_no = ?
 
+-- name: judge_members
+UPDATE files
+SET attempts = attempts + ?,
+    reason = CASE WHEN outcome IS 'failed' THEN reason ELSE ? END,
+    error_class = CASE WHEN outcome IS 'failed' THEN error_class ELSE ? END,
+    outcome = CASE WHEN outcome IS 'failed' THEN outcome ELSE ? END
+WHERE batch_no = ?5 AND file_no IN (SELECT f.root_no FROM members m
+                                    JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
+                                    WHERE m.batch_no = ?5 AND m.unit_no = ?6)
+
 -- name: skip_untouched
 UPDATE files SET outcome = 'skipped', error_class = ?, reason = replace(?, '{type}', content_type)
 WHERE batch_no = ? AND born = 0 AND outcome IS NULL
 
 -- name: listed_files
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL AND round = ?3 AND enters <= ?4
+ORDER BY file_no LIMIT ?5
+
+-- name: files_of_round
+-- The same for a later round, along its own index: the cost follows what is retried.
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files INDEXED BY files_again
+WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL AND round = ?3 AND round > 1 AND enters <= ?4
+ORDER BY file_no LIMIT ?5
+
+-- name: all_listed
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
 FROM files WHERE batch_no = ? AND file_no > ? AND listed = 1 AND gone IS NULL ORDER BY file_no LIMIT ?
 
+-- name: listed_where_changed
+-- rtrim takes away the characters after the last slash: what is left is the folder.
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL
+  AND rtrim(path, replace(path, '/', '')) IN (
+    SELECT rtrim(path, replace(path, '/', '')) FROM files WHERE batch_no = ?1 AND round = ?3 AND role <> 'unit')
+ORDER BY file_no LIMIT ?4
+
+-- name: units
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND round = ? AND born = ?
+ORDER BY file_no LIMIT ?
+
+-- name: unit_numbers
+SELECT path, file_no FROM files
+WHERE batch_no = ? AND folded IN (SELECT value FROM json_each(?)) AND role = 'unit' AND gone IS NULL
+  AND round = ? AND born = ?
+
+-- name: unit_members
+SELECT f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
+       f.tags, f.config
+FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
+WHERE m.batch_no = ? AND m.unit_no = ? ORDER BY f.path, f.file_no
+
 -- name: taken_paths
--- A path that is the folder of others is taken too ('0' follows '/').
+-- A path that is the folder of others is taken too ('0' follows '/'). What a retry withdrew is free again.
 SELECT wanted.value AS path,
-       (SELECT count(*) FROM files WHERE batch_no = ?1 AND folded = wanted.value)
-       + EXISTS (SELECT 1 FROM files WHERE batch_no = ?1
+       (SELECT count(*) FROM files WHERE batch_no = ?1 AND folded = wanted.value AND gone IS NOT 0)
+       + EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND gone IS NOT 0
                  AND folded >= wanted.value || '/' AND folded < wanted.value || '0') AS holders
 FROM json_each(?2) wanted WHERE holders > 0
+
+-- name: first_task
+SELECT first_task FROM rounds WHERE batch_no = ? AND round = ? AND phase = ?
 
 -- name: settled_tasks
 SELECT t.task_no, t.state, CASE WHEN t.cached THEN t.attempt - 1 ELSE t.attempt END, t.result,
@@ -102,27 +183,45 @@ SELECT t.task_no, t.state, CASE WHEN t.cached THEN t.attempt - 1 ELSE t.attempt 
        f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
        f.tags, f.config
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = ? AND t.task_no > ? AND t.phase = ? ORDER BY t.task_no LIMIT ?
+WHERE t.batch_no = ? AND t.task_no > ? ORDER BY t.task_no LIMIT ?
 
--- name: first_task_of_phase
--- The phases before it hold the lower numbers.
-SELECT coalesce(sum(total), 0) FROM phases WHERE batch_no = ? AND phase < ?
+-- name: workable
+SELECT b.* FROM batch_rows b LEFT JOIN alarms a ON a.batch_no = b.no
+WHERE b.stage = 'working' AND b.hold IS NULL AND b.dispatch_at <= ?1
+  AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
+  AND (a.due_at <= ?1
+       OR (b.rank IS NULL AND b.next_task <= b.last_task)
+       OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch_no = b.no AND t.rank = b.rank
+                                          AND t.state = 'ready')))
+ORDER BY b.tier, b.served_at LIMIT ?3
+
+-- name: claimable
+SELECT next_task, last_task, rank, (SELECT due_at FROM alarms WHERE batch_no = no)
+FROM batches WHERE no = ? AND stage = 'working' AND hold IS NULL AND dispatch_at <= ?
 
 -- name: due_tasks
 SELECT task_no FROM tasks WHERE batch_no = ? AND state = 'waiting' AND due_at <= ? ORDER BY due_at LIMIT ?
 
--- name: begin_waiting
-UPDATE tasks SET state = 'running', attempt = attempt + 1, started_at = ? WHERE batch_no = ? AND task_no = ?
+-- name: keep_attempt
+-- The attempt before this one leaves the task's row for the history.
+INSERT OR IGNORE INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
+SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
+       error_class, error, cost
+FROM tasks WHERE batch_no = ? AND task_no = ? AND outcome IS NOT NULL
 
--- name: next_task
-SELECT next_task, last_task, stage FROM batches WHERE no = ?
+-- name: begin_waiting
+UPDATE tasks SET state = 'running', attempt = attempt + 1, started_at = ?, member = ?, outcome = NULL
+WHERE batch_no = ? AND task_no = ?
 
 -- name: begin_fresh
-UPDATE tasks SET state = 'running', attempt = 1, started_at = ?
+UPDATE tasks SET state = 'running', attempt = 1, started_at = ?, member = ?
 WHERE batch_no = ? AND task_no >= ? AND task_no < ? AND state = 'ready'
 
--- name: set_next_task
-UPDATE batches SET next_task = ? WHERE no = ?
+-- name: ready_of_rank
+SELECT task_no FROM tasks WHERE batch_no = ? AND rank = ? AND state = 'ready' ORDER BY task_no LIMIT ?
+
+-- name: claimed
+UPDATE batches SET next_task = ?, served_at = ?, dispatch_at = ? WHERE no = ?
 
 -- name: claimed_range
 SELECT t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
@@ -130,35 +229,98 @@ SELECT t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = ? AND t.task_no >= ? AND t.task_no < ? ORDER BY t.task_no
 
+-- name: clear_alarm
+DELETE FROM alarms WHERE batch_no = ?
+
+-- name: set_alarm_to_next_due
+INSERT INTO alarms (batch_no, due_at)
+SELECT ?1, due_at FROM (SELECT min(due_at) AS due_at FROM tasks WHERE batch_no = ?1 AND state = 'waiting')
+WHERE due_at IS NOT NULL
+
+-- name: earlier
+SELECT f.path, c.path, t.result
+FROM tasks own JOIN files f ON f.batch_no = own.batch_no AND f.file_no = own.file_no
+JOIN files c ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.round = own.round
+     AND c.born = own.phase AND c.folded > f.folded AND (f.folded = '' OR c.folded LIKE f.folded || '/%')
+     AND instr(substr(c.folded, CASE f.folded WHEN '' THEN 1 ELSE length(f.folded) + 2 END), '/') = 0
+JOIN tasks t ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
+WHERE own.batch_no = ? AND own.task_no = ? ORDER BY c.path
+
 -- name: running_tasks
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
+SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = ? AND t.task_no >= ? AND t.state = 'running' ORDER BY t.task_no
+FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = ?
+JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE b.stage = 'working' ORDER BY t.batch_no, t.task_no
+
+-- name: standing
+SELECT no, stage, phase, cursor, round FROM batches WHERE no IN (SELECT value FROM json_each(?))
 
 -- name: settle_task
 -- The fence: only the current attempt, and only once.
 UPDATE tasks
 SET state = ?, due_at = ?, failures = failures + ?, interruptions = interruptions + ?, cached = ?,
-    result = ?, error_class = ?, error = ?
+    result = ?, error_class = ?, error = ?, outcome = ?, worker = ?, started_at = ?, seconds = ?, cost = ?
 WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
 
--- name: insert_attempt
-INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- name: late_success
+-- Given up for lost time, but it has arrived while the phase runs and nobody else is at it.
+UPDATE tasks
+SET state = 'done', due_at = NULL, result = ?, error_class = NULL, error = NULL, outcome = 'done', worker = ?,
+    seconds = ?, cost = ?
+WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = ? AND outcome = 'timed_out'
+  AND EXISTS (SELECT 1 FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+              WHERE b.no = tasks.batch_no AND b.stage = 'working' AND tasks.task_no >= r.first_task)
+
+-- name: task_now
+SELECT attempt, state, error_class FROM tasks WHERE batch_no = ? AND task_no = ?
 
 -- name: insert_stray
-INSERT INTO strays (batch_no, task_no, attempt, outcome, worker, received_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO strays (batch_no, task_no, attempt, outcome, worker, received_at, kind) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: count_settled
-UPDATE phases SET done = done + ?, failed = failed + ?, cached = cached + ?
-WHERE batch_no = ? AND phase = (SELECT phase FROM batches WHERE no = ?)
+UPDATE rounds SET done = done + ?, failed = failed + ?, cached = cached + ?, rank_left = rank_left - ?,
+                  seconds = seconds + ?, bytes_in = bytes_in + ?, bytes_out = bytes_out + ?,
+                  tokens_in = tokens_in + ?, tokens_out = tokens_out + ?, money = money + ?
+WHERE (batch_no, round, phase) = (SELECT no, round, phase FROM batches WHERE no = ?)
+
+-- name: count_failures
+INSERT INTO failures (batch_no, error_class, tasks) VALUES (?, ?, ?)
+ON CONFLICT (batch_no, error_class) DO UPDATE SET tasks = tasks + excluded.tasks
+
+-- name: hold_over_budget
+UPDATE batches SET hold = 'budget', hold_reason = 'the batch has spent its budget'
+WHERE no = ? AND hold IS NULL AND stage = 'working'
+  AND (budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL)
+  AND EXISTS (SELECT 1 FROM (SELECT sum(seconds) AS seconds, sum(tokens_in + tokens_out) AS tokens,
+                                    sum(money) AS money FROM rounds r WHERE r.batch_no = batches.no) s
+              WHERE s.seconds >= budget_seconds OR s.tokens >= budget_tokens OR s.money >= budget_money)
+
+-- name: first_rank
+UPDATE batches SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
+                           AND k.phase = batches.phase)
+WHERE no = ? AND stage = 'working'
+
+-- name: next_rank
+-- When all of the present rank are settled. NULL when there is no further one: the phase is over then.
+UPDATE batches
+SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
+            AND k.phase = batches.phase AND k.rank > batches.rank)
+WHERE no = ? AND stage = 'working' AND rank IS NOT NULL
+  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
+              AND r.phase = batches.phase AND r.rank_left <= 0)
+
+-- name: count_rank
+UPDATE rounds SET rank_left = (SELECT k.total FROM ranks k JOIN batches b ON b.no = k.batch_no AND b.rank = k.rank
+                               WHERE k.batch_no = rounds.batch_no AND k.round = rounds.round AND k.phase = rounds.phase)
+WHERE (batch_no, round, phase) = (SELECT no, round, phase FROM batches WHERE no = ? AND rank IS NOT NULL)
 
 -- name: end_phase_when_settled
-UPDATE batches SET stage = 'transforming', cursor = 0, updated_at = ?
+UPDATE batches SET stage = 'transforming', cursor = 0, updated_at = ?, rank = NULL
 WHERE no = ? AND stage = 'working'
-  AND EXISTS (SELECT 1 FROM phases p WHERE p.batch_no = batches.no AND p.phase = batches.phase
-              AND p.done + p.failed = p.total)
+  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
+              AND r.phase = batches.phase AND r.done + r.failed = r.total)
 
 -- name: remember_result
 INSERT OR REPLACE INTO step_cache (key, result, made_at) VALUES (?, ?, ?)
@@ -178,14 +340,18 @@ WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
 INSERT INTO alarms (batch_no, due_at) VALUES (?, ?)
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
--- name: alarm
-SELECT due_at FROM alarms WHERE batch_no = ?
-
--- name: clear_alarm
-DELETE FROM alarms WHERE batch_no = ? AND due_at <= ?
-
--- name: next_due
-SELECT min(due_at) FROM tasks WHERE batch_no = ? AND state = 'waiting'
+-- name: next_alarm
+SELECT min(at) FROM (
+  SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
+  WHERE b.stage = 'working' AND b.hold IS NULL AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
+  UNION ALL
+  SELECT dispatch_at FROM batches
+  WHERE stage = 'working' AND hold IS NULL AND dispatch_at > ?1 AND next_task <= last_task
+    AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2)))
+  UNION ALL
+  SELECT rests_until FROM batches
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming') AND rests_until > ?1
+    AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2))))
 
 -- name: outbox_oldest
 SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT ?
@@ -193,8 +359,208 @@ SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT ?
 -- name: delete_letter
 DELETE FROM outbox WHERE no = ?
 
+-- name: enlist
+INSERT INTO crew (name, kind, place, enlisted_at, beat_at) VALUES (?, ?, ?, ?, ?) RETURNING no
+
+-- name: beat
+UPDATE crew SET beat = beat + 1, beat_at = ? WHERE no = ?
+
+-- name: crew
+SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
+
+-- name: dismiss
+DELETE FROM crew WHERE no = ?
+
+-- name: free_movers
+UPDATE batches SET mover = NULL WHERE mover = ?
+
+-- name: pause
+UPDATE batches SET hold = 'paused', hold_reason = ?, updated_at = ?
+WHERE no = ? AND hold IS NOT 'paused' AND stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: resume
+UPDATE batches SET hold = NULL, hold_reason = NULL, updated_at = ? WHERE no = ? AND hold IS NOT NULL
+
+-- name: set_budget
+UPDATE batches SET budget_seconds = ?, budget_tokens = ?, budget_money = ? WHERE no = ?
+
+-- name: prioritise
+UPDATE batches SET tier = ?, updated_at = ? WHERE no = ? AND stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: chosen_failed
+SELECT t.phase, coalesce(t.error_class, ''), count(*)
+FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
+WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
+  AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3)
+GROUP BY 1, 2 ORDER BY 1, 2
+
+-- name: unsettled
+SELECT r.total - r.done - r.failed FROM batches b
+JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+WHERE b.no = ? AND b.stood = 'working'
+
+-- name: again_drop
+DROP TABLE IF EXISTS temp.again
+
+-- name: again_select
+-- The files whose failed tasks are selected, and the first phase in which one of them failed. The members of a
+-- unit stand for the unit.
+CREATE TEMP TABLE again AS
+WITH chosen AS (
+  SELECT t.file_no, f.role, f.root_no, min(t.phase) AS phase
+  FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+  JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
+  WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
+    AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3)
+  GROUP BY t.file_no
+)
+SELECT file_no, root_no, min(phase) AS phase, max(whole) AS whole FROM (
+  SELECT file_no, root_no, phase, 1 AS whole FROM chosen WHERE role <> 'unit'
+  UNION ALL
+  SELECT f.file_no, f.root_no, c.phase, 0 FROM chosen c JOIN members m ON m.batch_no = ?1 AND m.unit_no = c.file_no
+  JOIN files f ON f.batch_no = ?1 AND f.file_no = m.file_no WHERE c.role = 'unit'
+) GROUP BY file_no
+
+-- name: again_units
+-- Failed units themselves give way to those that the new round gathers.
+SELECT DISTINCT t.file_no FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
+WHERE t.batch_no = ?1 AND t.state = 'failed' AND f.role = 'unit' AND (?2 IS NULL OR t.error_class = ?2)
+  AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3)
+
+-- name: again_phase
+SELECT min(phase) FROM temp.again
+
+-- name: again_descendants
+-- What later tasks made of them, all the way down.
+WITH RECURSIVE made (file_no, root_no, phase) AS (
+  SELECT f.file_no, f.root_no, a.phase FROM temp.again a
+  JOIN files f ON f.batch_no = ?1 AND f.root_no = a.root_no AND f.born >= a.phase AND f.born > 0
+       AND f.parent_no = a.file_no AND f.gone IS NOT 0
+  UNION
+  SELECT f.file_no, f.root_no, made.phase FROM made
+  JOIN files f ON f.batch_no = ?1 AND f.root_no = made.root_no AND f.born > 0 AND f.parent_no = made.file_no
+       AND f.gone IS NOT 0
+)
+SELECT file_no FROM made
+
+-- name: again_own_tasks
+SELECT t.task_no FROM temp.again a JOIN tasks t ON t.batch_no = ? AND t.file_no = a.file_no
+WHERE t.phase >= a.phase AND t.state <> 'superseded'
+
+-- name: tasks_of_files
+SELECT task_no FROM tasks WHERE batch_no = ? AND file_no IN (SELECT value FROM json_each(?)) AND state <> 'superseded'
+
+-- name: uncount_tasks
+UPDATE rounds SET total = total - gone.total, done = done - gone.done, failed = failed - gone.failed
+FROM (SELECT round, phase, count(*) AS total, sum(state = 'done') AS done, sum(state = 'failed') AS failed
+      FROM tasks WHERE batch_no = ?1 AND task_no IN (SELECT value FROM json_each(?2)) GROUP BY round, phase) gone
+WHERE rounds.batch_no = ?1 AND rounds.round = gone.round AND rounds.phase = gone.phase
+
+-- name: uncount_failures
+UPDATE failures SET tasks = tasks - gone.tasks
+FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
+      WHERE batch_no = ?1 AND state = 'failed' AND task_no IN (SELECT value FROM json_each(?2)) GROUP BY 1) gone
+WHERE failures.batch_no = ?1 AND failures.error_class = gone.error_class
+
+-- name: supersede_tasks
+UPDATE tasks SET state = 'superseded' WHERE batch_no = ? AND task_no IN (SELECT value FROM json_each(?))
+
+-- name: withdraw_files
+UPDATE files SET gone = 0 WHERE batch_no = ? AND file_no IN (SELECT value FROM json_each(?))
+
+-- name: again_files
+UPDATE files SET round = ?2, enters = a.phase,
+                 gone = CASE WHEN files.gone >= a.phase THEN NULL ELSE files.gone END
+FROM temp.again a WHERE files.batch_no = ?1 AND files.file_no = a.file_no
+
+-- name: again_roots
+-- Inputs whose failure is taken up have no end any more, unless something else of theirs failed too.
+UPDATE files SET outcome = left_over.outcome, error_class = left_over.error_class, reason = left_over.reason
+FROM (
+  SELECT roots.root_no,
+         CASE WHEN max(t.state = 'failed') THEN 'failed' WHEN max(t.state = 'done') THEN 'done' END AS outcome,
+         max(CASE WHEN t.state = 'failed' THEN t.error_class END) AS error_class,
+         max(CASE WHEN t.state = 'failed' THEN t.error END) AS reason
+  FROM (SELECT DISTINCT root_no FROM temp.again) roots
+  JOIN files f ON f.batch_no = ?1 AND (f.file_no = roots.root_no OR (f.root_no = roots.root_no AND f.born > 0))
+  LEFT JOIN tasks t ON t.batch_no = ?1 AND t.file_no = f.file_no AND t.state IN ('failed', 'done')
+  GROUP BY roots.root_no
+) left_over
+WHERE files.batch_no = ?1 AND files.file_no = left_over.root_no
+
+-- name: regathered_units
+-- Units of earlier rounds whose place is taken by those that the phase gathers now.
+SELECT file_no FROM files
+WHERE batch_no = ?1 AND role = 'unit' AND born = ?2 AND round < ?3 AND gone IS NULL
+  AND (?4 = 'batch' OR path || '/' IN (
+    SELECT rtrim(path, replace(path, '/', '')) FROM files WHERE batch_no = ?1 AND round = ?3 AND role <> 'unit')
+    OR (path = '' AND EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND round = ?3 AND role <> 'unit'
+                              AND instr(path, '/') = 0)))
+
+-- name: descendants_of
+WITH RECURSIVE made (file_no) AS (
+  SELECT value FROM json_each(?2)
+  UNION
+  SELECT f.file_no FROM made JOIN files f ON f.batch_no = ?1 AND f.born > 0 AND f.parent_no = made.file_no
+       AND f.gone IS NOT 0
+)
+SELECT file_no FROM made
+
+-- name: reopen
+UPDATE batches SET stage = stood, stood = NULL, status = ?, error = NULL, completed_at = NULL, updated_at = ?,
+                   phase_retries = 0, rests_until = 0, mover = NULL
+WHERE no = ? AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
+
+-- name: reopen_failures
+UPDATE failures SET tasks = tasks - gone.tasks
+FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
+      WHERE batch_no = ?1 AND task_no >= ?2 AND state = 'failed' GROUP BY 1) gone
+WHERE failures.batch_no = ?1 AND failures.error_class = gone.error_class
+
+-- name: reopen_counts
+UPDATE rounds SET failed = 0, rank_left = rank_left + failed WHERE batch_no = ? AND round = ? AND phase = ?
+
+-- name: reopen_tasks
+-- Attempts that were out when it ended belong to nobody any more.
+UPDATE tasks SET state = 'waiting', due_at = 0, failures = CASE state WHEN 'failed' THEN 0 ELSE failures END
+WHERE batch_no = ? AND task_no >= ? AND state IN ('failed', 'running')
+
+-- name: list_batches
+SELECT * FROM batch_rows
+WHERE (?1 IS NULL OR no < ?1) AND (?2 IS NULL OR (stage IN ('done', 'error', 'cancelled')) = ?2)
+  AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR tenant = ?4)
+ORDER BY no DESC LIMIT ?5
+
+-- name: message
+SELECT message FROM batches WHERE no = ?
+
 -- name: phase_counts
-SELECT phase, name, total, done, failed, cached FROM phases WHERE batch_no = ? ORDER BY phase
+SELECT phase, max(name), sum(total), sum(done), sum(failed), sum(cached), sum(seconds), sum(bytes_in),
+       sum(bytes_out), sum(tokens_in), sum(tokens_out), sum(money)
+FROM rounds WHERE batch_no = ? GROUP BY phase ORDER BY phase
+
+-- name: failures
+SELECT error_class, tasks FROM failures WHERE batch_no = ? AND tasks > 0 ORDER BY tasks DESC, error_class
+
+-- name: failed_tasks
+SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
+WHERE t.batch_no = ? AND t.task_no > ? AND t.state = 'failed' ORDER BY t.task_no LIMIT ?
+
+-- name: failed_paths
+SELECT path FROM (
+  SELECT path FROM files WHERE batch_no = ?1 AND outcome = 'failed' AND born = 0 AND path > ?2
+         AND (?3 IS NULL OR error_class = ?3)
+  UNION
+  SELECT path FROM uploads WHERE batch_no = ?1 AND state = 'failed' AND path > ?2 AND (?3 IS NULL OR error_class = ?3)
+) ORDER BY path LIMIT ?4
+
+-- name: uploads_at
+SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
+FROM uploads WHERE batch_no = ? AND path IN (SELECT value FROM json_each(?)) ORDER BY path
 
 -- name: inputs_by_folded
 SELECT file_no, path, outcome, error_class, reason, attempts FROM files
@@ -202,7 +568,35 @@ WHERE batch_no = ? AND born = 0 AND folded IN (SELECT value FROM json_each(?))
 
 -- name: made_files
 SELECT root_no, role, key, path, name, size, content_type, digest, cid, source_file, tags, config FROM files
-WHERE batch_no = ? AND born > 0 AND root_no IN (SELECT value FROM json_each(?)) ORDER BY file_no
+WHERE batch_no = ? AND born > 0 AND root_no IN (SELECT value FROM json_each(?)) AND role <> 'unit' AND gone IS NOT 0
+ORDER BY file_no
+
+-- name: root_of_path
+SELECT root_no FROM files WHERE batch_no = ? AND folded = ? AND path = ? ORDER BY file_no DESC LIMIT 1
+
+-- name: story_files
+SELECT file_no, path, role, born, gone, listed, key, size, content_type, tags FROM files
+WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0)) ORDER BY file_no
+
+-- name: story_attempts
+WITH mine AS (
+  SELECT file_no, path FROM files WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0))
+), work AS (
+  SELECT t.*, mine.path FROM mine JOIN tasks t ON t.batch_no = ?1 AND t.file_no = mine.file_no
+)
+SELECT coalesce(r.name, ''), w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at, a.seconds,
+       w.path, coalesce(a.error_class, ''), coalesce(a.error, '')
+FROM work w JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
+LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
+UNION
+SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
+       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, '')
+FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
+ORDER BY 3, 4
+
+-- name: strays
+SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = ? ORDER BY no LIMIT ?
 
 -- name: batch_events
-SELECT at, type, data FROM events WHERE batch_no = ? ORDER BY no LIMIT ?
+SELECT no, at, type, data FROM events WHERE batch_no = ? AND no > ? ORDER BY no LIMIT ?

@@ -1,0 +1,25 @@
+"""Directories and whole batches as the input of one task: their members are listed in a blob.
+
+The list is content-addressed, so a unit whose members have not changed has the same digest and is answered by
+the step cache.
+"""
+
+import msgspec
+
+from quire.blobs import content
+from quire.blobs.port import Blobs
+from quire.ledger.port import Ledger, ListedFile, UnitContent
+from quire.model.batch import Batch
+
+UNITS_AT_ONCE = 100
+
+
+async def filled(ledger: Ledger, blobs: Blobs, batch: Batch) -> tuple[list[ListedFile], list[UnitContent]]:
+    """The next units of the batch's phase, their members stored."""
+    found = await ledger.units(batch, after=batch.position.cursor, limit=UNITS_AT_ONCE)
+    contents = []
+    for unit in found:
+        members = await ledger.unit_members(batch.no, unit.no)
+        stored = await content.put_bytes(blobs, msgspec.json.encode([member.file for member in members]))
+        contents.append(UnitContent(unit.no, stored.key, stored.size, stored.digest))
+    return found, contents

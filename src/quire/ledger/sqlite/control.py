@@ -1,0 +1,115 @@
+"""A person intervenes: each act is one transaction, with who did it and why among the batch's events."""
+
+import sqlite3
+from typing import Any
+
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.port import Act, Chosen, Move, Selection
+from quire.ledger.sqlite.rows import SQL, load_batch, note
+from quire.ledger.sqlite.walk import first_task, make_move
+from quire.ledger.sqlite.withdrawing import supersede, withdraw
+from quire.model.batch import Batch, Budget, Stage
+from quire.model.errors import Stale
+
+RESET = "Manually reset by admin"
+
+
+class SqliteControl:
+    _database: SqliteDatabase
+
+    async def pause(self, batch_no: int, act: Act) -> Batch:
+        return await self._act("batch_paused", batch_no, act, [("pause", (act.reason, act.now, batch_no))])
+
+    async def resume(self, batch_no: int, act: Act, *, budget: Budget | None = None) -> Batch:
+        steps: list[tuple[str, tuple[Any, ...]]] = [("resume", (act.now, batch_no))]
+        if budget is not None:
+            steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
+        return await self._act("batch_resumed", batch_no, act, steps)
+
+    async def cancel(self, batch_no: int, act: Act) -> Batch:
+        values = ("cancelled", "CANCELLED", act.reason, act.now, batch_no)
+        return await self._act("batch_cancelled", batch_no, act, [("end_batch", values)])
+
+    async def reset(self, batch_no: int, act: Act) -> Batch:
+        values = ("error", "ERROR", RESET, act.now, batch_no)
+        return await self._act("batch_reset", batch_no, act, [("end_batch", values)])
+
+    async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch:
+        steps = [("prioritise", (tier, act.now, batch_no))]
+        return await self._act("batch_prioritised", batch_no, act, steps, {"tier": tier})
+
+    async def chosen(self, batch_no: int, selection: Selection) -> Chosen:
+        def work(connection: sqlite3.Connection) -> Chosen:
+            values = (batch_no, selection.error_class, selection.path)
+            failed = connection.execute(SQL["chosen_failed"], values).fetchall()
+            row = connection.execute(SQL["unsettled"], (batch_no,)).fetchone()
+            return Chosen(failed=failed, unsettled=0 if row is None else row[0])
+
+        return await self._database.read(work)
+
+    async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
+        return await self._database.write(lambda connection: _again(connection, move, selection, act))
+
+    async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
+        return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))
+
+    async def _act(
+        self,
+        kind: str,
+        batch_no: int,
+        act: Act,
+        steps: list[tuple[str, tuple[Any, ...]]],
+        data: dict[str, object] | None = None,
+    ) -> Batch:
+        """The first step decides whether the act makes sense."""
+
+        def work(connection: sqlite3.Connection) -> Batch:
+            for number, (query, values) in enumerate(steps):
+                changed = connection.execute(SQL[query], values).rowcount
+                if not changed and not number:
+                    raise Stale(f"{kind}: not in a state for it", code="wrong_state")
+            _note_act(connection, batch_no, kind, act, data)
+            return load_batch(connection, batch_no)
+
+        return await self._database.write(work)
+
+
+def _note_act(
+    connection: sqlite3.Connection, batch_no: int, kind: str, act: Act, data: dict[str, object] | None = None
+) -> None:
+    note(connection, batch_no, act.now, kind, {"actor": act.actor, "reason": act.reason, **(data or {})})
+
+
+def _again(connection: sqlite3.Connection, move: Move, selection: Selection, act: Act) -> Batch:
+    no = move.batch_no
+    values = (no, selection.error_class, selection.path)
+    connection.execute(SQL["again_drop"])
+    connection.execute(SQL["again_select"], values)
+    first = connection.execute(SQL["again_phase"]).fetchone()[0]
+    if first != move.to.phase:
+        raise Stale(f"batch {no}: what is to be retried has changed", code="wrong_state")
+    units = [row[0] for row in connection.execute(SQL["again_units"], values).fetchall()]
+    own = [row[0] for row in connection.execute(SQL["again_own_tasks"], (no,)).fetchall()]
+    made = [row[0] for row in connection.execute(SQL["again_descendants"], (no,)).fetchall()]
+    supersede(connection, no, own)
+    withdraw(connection, no, [*made, *units])
+    connection.execute(SQL["again_files"], (no, move.to.round))
+    connection.execute(SQL["again_roots"], (no,))
+    connection.execute(SQL["again_drop"])
+    make_move(connection, move)
+    _note_act(connection, no, "batch_retried", act, {"round": move.to.round, "tasks": len(own) + len(units)})
+    return load_batch(connection, no)
+
+
+def _reopen(connection: sqlite3.Connection, batch_no: int, act: Act, status: str) -> Batch:
+    if not connection.execute(SQL["reopen"], (status, act.now, batch_no)).rowcount:
+        raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
+    batch = load_batch(connection, batch_no)
+    if batch.position.stage is Stage.WORKING:
+        first = first_task(connection, batch)
+        connection.execute(SQL["reopen_failures"], (batch_no, first))
+        connection.execute(SQL["reopen_counts"], (batch_no, batch.position.round, batch.position.phase))
+        connection.execute(SQL["reopen_tasks"], (batch_no, first))
+        connection.execute(SQL["set_alarm"], (batch_no, 0))
+    _note_act(connection, batch_no, "batch_reopened", act)
+    return batch

@@ -1,0 +1,211 @@
+"""Tasks go out and come back: claims and settlements are sets.
+
+Cost per task does not depend on the size of the batch: new tasks are claimed along the primary key from a
+cursor, retries and ranks from small partial indexes, and counters are updated once per set of reports.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.port import Candidate, Claim, Only, Settled, Settlement
+from quire.ledger.rows import (
+    candidate_of,
+    claim_of,
+    decode_result,
+    encode_result,
+    late_columns,
+    settle_columns,
+    stray_columns,
+    stray_kind,
+    tally,
+)
+from quire.ledger.sqlite.rows import SQL, named, note
+from quire.model.batch import Position, Stage, TaskState
+from quire.model.work import Earlier, Order, Outcome, StepResult
+
+Row = tuple[Any, ...]
+
+
+class SqliteFloor:
+    _database: SqliteDatabase
+
+    async def workable(self, *, limit: int, now: float, only: Only = None) -> list[Candidate]:
+        rows = await self._database.read(
+            lambda connection: connection.execute(SQL["workable"], (now, named(only), limit)).fetchall()
+        )
+        return [candidate_of(row) for row in rows]
+
+    async def claim(
+        self, batch_no: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
+    ) -> list[Claim]:
+        rows = await self._database.write(
+            lambda connection: _claim(connection, batch_no, member, limit, now, pace_seconds)
+        )
+        return [claim_of(batch_no, row) for row in rows]
+
+    async def earlier(self, batch_no: int, task_nos: Collection[int]) -> dict[int, tuple[Earlier, ...]]:
+        def work(connection: sqlite3.Connection) -> dict[int, tuple[Earlier, ...]]:
+            found = {}
+            for task_no in task_nos:
+                rows = connection.execute(SQL["earlier"], (batch_no, task_no)).fetchall()
+                found[task_no] = tuple(Earlier(path, decode_result(result)) for _, path, result in rows)
+            return found
+
+        return await self._database.read(work)
+
+    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
+        return await self._database.write(lambda connection: _settle(connection, batch_no, settlements, now))
+
+    async def give_back(self, orders: Sequence[Order]) -> None:
+        rows = [(order.batch_no, order.task_no, order.attempt) for order in orders]
+        due = [(batch_no, 0) for batch_no in {order.batch_no for order in orders}]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(SQL["give_back"], rows)
+            connection.executemany(SQL["set_alarm"], due)
+
+        await self._database.write(work)
+
+    async def running(self, member: int) -> list[Claim]:
+        rows = await self._database.read(
+            lambda connection: connection.execute(SQL["running_tasks"], (member,)).fetchall()
+        )
+        return [claim_of(row[0], row[1:]) for row in rows]
+
+    async def standing(self, batch_nos: Collection[int]) -> dict[int, Position]:
+        wanted = json.dumps(list(batch_nos))
+        rows = await self._database.read(
+            lambda connection: connection.execute(SQL["standing"], (wanted,)).fetchall()
+        )
+        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
+
+    async def cached(self, keys: Collection[str]) -> dict[str, StepResult]:
+        wanted = json.dumps(list(keys))
+        rows = await self._database.read(
+            lambda connection: connection.execute(SQL["cached_results"], (wanted,)).fetchall()
+        )
+        return {key: decode_result(blob or None) for key, blob in rows}
+
+    async def evict(self, keys: Collection[str]) -> None:
+        rows = [(key,) for key in keys]
+        await self._database.write(lambda connection: connection.executemany(SQL["evict_result"], rows))
+
+
+def _claim(
+    connection: sqlite3.Connection, batch_no: int, member: int, limit: int, now: float, pace_seconds: float
+) -> list[Row]:
+    standing = connection.execute(SQL["claimable"], (batch_no, now)).fetchone()
+    if standing is None:
+        return []
+    following, last_task, rank, alarm = standing
+    rang = alarm is not None and alarm <= now
+    claimed = _begin_due(connection, batch_no, member, limit, now) if rang else []
+    room = limit - len(claimed)
+    if rank is None:
+        end = min(last_task + 1, following + room)
+        if end > following:
+            connection.execute(SQL["begin_fresh"], (now, member, batch_no, following, end))
+            claimed += connection.execute(SQL["claimed_range"], (batch_no, following, end)).fetchall()
+            following = end
+    elif room:
+        ready = connection.execute(SQL["ready_of_rank"], (batch_no, rank, room)).fetchall()
+        for (task_no,) in ready:
+            connection.execute(SQL["begin_fresh"], (now, member, batch_no, task_no, task_no + 1))
+            claimed += connection.execute(SQL["claimed_range"], (batch_no, task_no, task_no + 1)).fetchall()
+    if claimed:
+        connection.execute(
+            SQL["claimed"], (following, now, now + pace_seconds if pace_seconds else 0, batch_no)
+        )
+    return claimed
+
+
+def _begin_due(
+    connection: sqlite3.Connection, batch_no: int, member: int, limit: int, now: float
+) -> list[Row]:
+    due = connection.execute(SQL["due_tasks"], (batch_no, now, limit)).fetchall()
+    claimed: list[Row] = []
+    for (task_no,) in due:
+        connection.execute(SQL["keep_attempt"], (batch_no, task_no))
+        connection.execute(SQL["begin_waiting"], (now, member, batch_no, task_no))
+        claimed += connection.execute(SQL["claimed_range"], (batch_no, task_no, task_no + 1)).fetchall()
+    connection.execute(SQL["clear_alarm"], (batch_no,))
+    connection.execute(SQL["set_alarm_to_next_due"], (batch_no,))
+    return claimed
+
+
+def _settle(
+    connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
+) -> Settled:
+    connection.execute("SAVEPOINT fence")
+    changed = connection.executemany(SQL["settle_task"], map(settle_columns, settlements)).rowcount
+    strays = 0
+    if changed != len(settlements) and settlements:
+        # Rare: some are not current. Find them one by one, in order, so that a duplicate is seen too.
+        connection.execute("ROLLBACK TO fence")
+        given = len(settlements)
+        settlements = _fenced(connection, settlements, now)
+        strays = given - len(settlements)
+    connection.execute("RELEASE fence")
+    connection.executemany(
+        SQL["remember_result"],
+        (
+            (settlement.cache_key, encode_result(settlement.report.result) or b"", now)
+            for settlement in settlements
+            if settlement.cache_key is not None and settlement.state is TaskState.DONE
+        ),
+    )
+    sums = tally(settlements)
+    connection.execute(SQL["count_settled"], (*sums.columns, batch_no))
+    connection.executemany(
+        SQL["count_failures"], ((batch_no, kind, count) for kind, count in sums.failures.items())
+    )
+    if sums.due_at is not None:
+        connection.execute(SQL["set_alarm"], (batch_no, sums.due_at))
+    ended = connection.execute(SQL["end_phase_when_settled"], (now, batch_no)).rowcount
+    if not ended:
+        if connection.execute(SQL["hold_over_budget"], (batch_no,)).rowcount:
+            note(connection, batch_no, now, "batch_held", {"reason": "the batch has spent its budget"})
+        if connection.execute(SQL["next_rank"], (batch_no,)).rowcount:
+            connection.execute(SQL["count_rank"], (batch_no,))
+    return Settled(applied=len(settlements), strays=strays, phase_ended=bool(ended))
+
+
+def _fenced(
+    connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
+) -> list[Settlement]:
+    """Those that were applied; the others are noted as strays."""
+    applied: list[Settlement] = []
+    for settlement in settlements:
+        if connection.execute(SQL["settle_task"], settle_columns(settlement)).rowcount:
+            applied.append(settlement)
+        elif _taken_late(connection, settlement):
+            applied.append(settlement)
+        else:
+            report = settlement.report
+            row = connection.execute(SQL["task_now"], (report.batch_no, report.task_no)).fetchone()
+            kind = stray_kind(report, None if row is None else row[:2])
+            connection.execute(SQL["insert_stray"], stray_columns(report, kind, now))
+    return applied
+
+
+def _taken_late(connection: sqlite3.Connection, settlement: Settlement) -> bool:
+    """A success of an attempt that was given up for lost time. Its failure is kept in the history."""
+    report = settlement.report
+    if report.outcome is not Outcome.DONE:
+        return False
+    row = connection.execute(SQL["task_now"], (report.batch_no, report.task_no)).fetchone()
+    if row is None or row[1] not in {TaskState.WAITING, TaskState.FAILED}:
+        return False
+    connection.execute("SAVEPOINT late")
+    connection.execute(SQL["keep_attempt"], (report.batch_no, report.task_no))
+    taken = connection.execute(SQL["late_success"], (*late_columns(settlement), row[1])).rowcount
+    if not taken:
+        connection.execute("ROLLBACK TO late")
+    elif row[1] == TaskState.FAILED:
+        connection.execute(SQL["count_settled"], (0, -1, 0, -1, 0, 0, 0, 0, 0, 0, report.batch_no))
+        connection.execute(SQL["count_failures"], (report.batch_no, row[2] or "", -1))
+    connection.execute("RELEASE late")
+    return bool(taken)

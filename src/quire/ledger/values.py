@@ -1,0 +1,280 @@
+"""What goes through the ledger's doors: values, no behaviour."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from quire.model.batch import Batch, Budget, FileOutcome, Position, TaskState
+from quire.model.files import File
+from quire.model.pipeline import Added, Unit
+from quire.model.work import Order, Report, StepResult
+
+
+class BatchDraft(Struct, frozen=True, kw_only=True):
+    id: str
+    run_key: str | None
+    pipeline: str
+    pipeline_version: int
+    plan: str
+    now: float
+    tier: int = 3
+    tenant: str = ""
+    budget: Budget = Budget()
+
+
+class Upload(Struct, frozen=True, kw_only=True):
+    """A file that was offered: taken, failed or skipped. `stamp` tells whether its source has changed."""
+
+    path: str
+    state: str
+    size: int = 0
+    stamp: str = ""
+    key: str = ""
+    digest: str = ""
+    content_type: str = ""
+    error_class: str = ""
+    reason: str = ""
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """A message in the outbox. `no` is 0 until it is stored."""
+
+    queue: str
+    message_id: str
+    body: bytes
+    no: int = 0
+
+
+class ListedFile(Struct, frozen=True):
+    no: int
+    root_no: int
+    file: File
+
+
+class SettledTask(Struct, frozen=True):
+    """A task whose result is to be folded into the file list."""
+
+    task_no: int
+    state: TaskState
+    tries: int
+    listed: ListedFile
+    result: StepResult
+    error_class: str
+    error: str
+
+
+class Verdict(Struct, frozen=True):
+    """What a settled task says about the input file it descends from. With `unit_no`: about the input of every
+    file that belongs to that unit, and `root_no` is not looked at.
+    """
+
+    root_no: int
+    outcome: FileOutcome
+    tries: int
+    error_class: str | None = None
+    reason: str | None = None
+    unit_no: int | None = None
+
+
+class NewFile(Struct, frozen=True):
+    no: int
+    root_no: int
+    added: Added
+    parent_no: int | None = None  # the file or unit whose task made it
+
+
+class NewTask(Struct, frozen=True):
+    no: int
+    file_no: int
+    rank: int = 0
+
+
+class UnitContent(Struct, frozen=True):
+    """Where the list of a unit's members is stored."""
+
+    file_no: int
+    key: str
+    size: int
+    digest: str
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """One move of a batch: from where it must stand, to where, with all that changes on the way."""
+
+    batch_no: int
+    expect: Position
+    to: Position
+    status: str
+    now: float
+    opens_phase: str | None = None  # name of the phase that `to` enters for the first time in this round
+    ranked: bool = False  # the phase that is opened has ranks
+    regathers: Unit | None = None  # units of earlier rounds that the phase makes anew are withdrawn first
+    new_files: Sequence[NewFile] = ()
+    members: Sequence[tuple[int, int]] = ()  # (unit's file_no, file_no)
+    units: Sequence[UnitContent] = ()
+    retagged: Sequence[tuple[int, tuple[str, ...]]] = ()  # (file_no, tags)
+    gone: Sequence[int] = ()  # file numbers that leave the list
+    new_tasks: Sequence[NewTask] = ()  # in phase `to.phase`
+    verdicts: Sequence[Verdict] = ()
+    skips: tuple[str, str] | None = None  # (error class, reason) of inputs that no task was made for
+    last_file: int | None = None
+    last_task: int | None = None
+    dispatch_at: float | None = None  # no task starts before
+    error: str | None = None
+    letter: Letter | None = None
+    event: tuple[str, dict[str, object]] | None = None
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A batch that has tasks to start."""
+
+    batch: Batch
+    served_at: float  # when it last got work
+
+
+class Claim(Struct, frozen=True):
+    """An order on its way out, with what the retry rules need to know when it comes back."""
+
+    order: Order
+    failures: int
+    interruptions: int
+    started_at: float
+
+
+class Settlement(Struct, frozen=True, kw_only=True):
+    """A report and what the engine made of it. `blame` adds to failures, otherwise to interruptions."""
+
+    report: Report
+    state: TaskState
+    due_at: float | None = None
+    blame: bool = False
+    cached: bool = False
+    cache_key: str | None = None
+
+
+class Settled(Struct, frozen=True):
+    """How many settlements were applied; the rest are kept as strays. `phase_ended`: the last task is in."""
+
+    applied: int
+    strays: int
+    phase_ended: bool
+
+
+class StrayKind(StrEnum):
+    """Why a report changed nothing."""
+
+    DUPLICATE = "duplicate"  # its attempt had been settled already
+    LATE = "late"  # a later attempt, phase or round has taken its place
+    UNKNOWN = "unknown"  # no such task or attempt was ever out: forged, or of another house
+
+
+class Stray(Struct, frozen=True, kw_only=True):
+    task_no: int
+    attempt: int
+    outcome: str
+    worker: str
+    received_at: float
+    kind: StrayKind
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A process at work on this ledger. `beat` grows while it lives."""
+
+    no: int
+    name: str
+    kind: str
+    place: str
+    beat: int
+    enlisted_at: float
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    """Who did something to a batch, why and when: kept in its events."""
+
+    actor: str
+    reason: str
+    now: float
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Which failed tasks of an ended batch are meant; all of them when nothing is said."""
+
+    error_class: str | None = None
+    path: str | None = None
+
+
+class Chosen(Struct, frozen=True, kw_only=True):
+    """What a selection hits: failed tasks by (phase, error class), and how many tasks of an unfinished round
+    would go on.
+    """
+
+    failed: list[tuple[int, str, int]]
+    unsettled: int = 0
+
+    @property
+    def tasks(self) -> int:
+        return sum(count for _, _, count in self.failed) + self.unsettled
+
+
+class InputRecord(Struct, frozen=True, kw_only=True):
+    """The end of one input file, for reports."""
+
+    path: str
+    outcome: FileOutcome
+    size: int
+    error_class: str = ""
+    reason: str = ""
+    attempts: int = 0
+    made: list[tuple[str, File]] = field(default_factory=list)  # (role, file), the order they were made in
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which batches a list shows; newest first. `before` is the last number of the page before."""
+
+    ended: bool | None = None
+    status: str | None = None
+    tenant: str | None = None
+    before: int | None = None
+    limit: int = 100
+
+
+class AttemptRecord(Struct, frozen=True, kw_only=True):
+    """One attempt of a task, for people; the last one of a task that is running has no outcome yet."""
+
+    phase: str
+    round: int
+    task_no: int
+    attempt: int
+    state: TaskState  # of the task
+    outcome: str
+    worker: str
+    started_at: float | None
+    seconds: float
+    path: str
+    error_class: str = ""
+    error: str = ""
+
+
+class FileStory(Struct, frozen=True, kw_only=True):
+    """A file of the list with its history: the phase that made it and the one that replaced it."""
+
+    no: int
+    path: str
+    role: str
+    born: int
+    gone: int | None
+    listed: bool
+    key: str
+    size: int
+    content_type: str
+    tags: tuple[str, ...]
+
+
+class FailedTask(Struct, frozen=True, kw_only=True):
+    task_no: int
+    phase: str
+    path: str
+    key: str
+    error_class: str
+    error: str
