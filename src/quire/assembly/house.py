@@ -1,36 +1,59 @@
-"""The embedded house: everything `quire run` works with, under one home folder."""
+"""Houses: everything that batches are worked with, under one home folder or on shared servers."""
 
-import fcntl
-import os
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 
+from quire.assembly.books import Books, open_books
+from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy, shares
+from quire.assembly.presence import Presence, claimed_request, make_home, present
 from quire.assembly.stores import Greeting, S3Access, open_store
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
 from quire.compute.local import LocalCompute
-from quire.database.sqlite import SqliteDatabase
 from quire.engine.conductor import Conductor
+from quire.engine.foreman import Foreman
 from quire.engine.mail import Mail
-from quire.engine.retry import RetryPolicy
-from quire.ledger.sqlite import SqliteLedger
-from quire.model.errors import Misconfigured
+from quire.engine.roster import Roster
+from quire.engine.wheel import Wheel
 from quire.model.pipeline import Pipeline
-from quire.pipelines.preprocess import preprocess
-from quire.queues.sqlite import SqliteQueues
-from quire.service.house import House
+from quire.model.tiers import tier_number
+from quire.service.house import Defaults, House, Office
 from quire.settings import S3, Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 STEP_MODULES = ("quire.steps.registry",)
 LEFTOVERS_AFTER_SECONDS = 3600.0
+
+Trouble = Callable[[str | None], None]
+
+
+@asynccontextmanager
+async def open_office(
+    settings: Settings, *, pipelines: Mapping[str, Pipeline] | None = None
+) -> AsyncIterator[Office]:
+    """Look at batches and intervene, also while others work on them."""
+    make_home(settings.home)
+    ids = SystemIds()
+    blobs = open_blobs(settings)
+    try:
+        async with open_books(settings, ids) as books:
+            yield Office(
+                ledger=books.ledger,
+                blobs=blobs,
+                clock=SystemClock(),
+                ids=ids,
+                pipelines=pipelines if pipelines is not None else build_pipelines(settings),
+                defaults=_defaults(settings),
+            )
+    finally:
+        await blobs.close()
 
 
 @asynccontextmanager
@@ -39,67 +62,138 @@ async def open_house(
     *,
     pipelines: Mapping[str, Pipeline] | None = None,
     step_modules: tuple[str, ...] = STEP_MODULES,
+    kind: str = "run",
+    trouble: Trouble = lambda _: None,
 ) -> AsyncIterator[House]:
-    """The embedded house: SQLite and local files (or S3) under one home folder, held by one process tree."""
-    home = settings.home
+    """A house with workers. `trouble` is told when the ledger is away, and with None when it is back."""
     clock, ids = SystemClock(), SystemIds()
-    with _only_one(home), _scratch(home) as scratch:
+    with present(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
         # Every start: the folder may lie on a network file system whose locks and links do not hold.
         await probe(blobs, ids)
         if isinstance(blobs, LocalBlobs):
             await blobs.sweep(LEFTOVERS_AFTER_SECONDS, clock.now())
-        database = SqliteDatabase(home / "quire.db")
-        await database.open()
         try:
-            ledger, queues = SqliteLedger(database), SqliteQueues(database, ids)
-            await ledger.prepare()
-            await queues.prepare()
-            known = pipelines if pipelines is not None else build_pipelines(settings)
-            signal = LoopSignal()
-            greeting = Greeting(
-                blobs_root=str(_blobs_root(settings)),
-                s3=_access(settings.s3) if settings.store == "s3" else None,
-                step_modules=step_modules,
-                scratch=str(scratch),
-            )
-
-            @asynccontextmanager
-            async def conducting() -> AsyncIterator[Conductor]:
-                compute = LocalCompute(
-                    command=WORKER_COMMAND,
-                    environment=worker_environment() | WORKER_ENVIRONMENT,
-                    greeting=msgspec.json.encode(greeting),
-                    workers=settings.worker_count,
+            async with open_books(settings, ids) as books:
+                known = pipelines if pipelines is not None else build_pipelines(settings)
+                office = Office(
+                    ledger=books.ledger,
+                    blobs=blobs,
                     clock=clock,
-                    signal=signal,
+                    ids=ids,
+                    pipelines=known,
+                    defaults=_defaults(settings),
                 )
-                compute.start()
-                try:
-                    yield Conductor(
-                        ledger=ledger,
-                        blobs=blobs,
-                        mail=Mail(ledger, queues, blobs, clock),
-                        compute=compute,
-                        pipelines=known,
-                        clock=clock,
-                        ids=ids,
-                        signal=signal,
-                        policy=retry_policy(settings),
-                    )
-                finally:
-                    await compute.stop(0)
-
-            yield House(
-                ledger=ledger, blobs=blobs, clock=clock, ids=ids, pipelines=known, conducting=conducting
-            )
+                wheels = _Wheels(settings, office, books, presence, step_modules, kind, trouble)
+                yield House(
+                    **msgspec.structs.asdict(office),
+                    conducting=wheels.turning,
+                    claiming=partial(claimed_request, settings.home),
+                )
         finally:
-            await database.close()
             await blobs.close()
 
 
+class _Wheels:
+    """Builds a wheel when work begins: with workers, with a conductor, or with both."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        office: Office,
+        books: Books,
+        presence: Presence,
+        step_modules: tuple[str, ...],
+        kind: str,
+        trouble: Trouble,
+    ) -> None:
+        self._settings = settings
+        self._office = office
+        self._books = books
+        self._presence = presence
+        self._step_modules = step_modules
+        self._kind = kind
+        self._trouble = trouble
+
+    @asynccontextmanager
+    async def turning(self, *, conducts: bool = True, workers: int | None = None) -> AsyncIterator[Wheel]:
+        office, settings, signal = self._office, self._settings, LoopSignal()
+        hired = settings.worker_count if workers is None else workers
+        compute = self._hire(hired, signal) if hired else None
+        # On one machine a lock says who lives; elsewhere only the beats do.
+        embedded = settings.ledger == "sqlite"
+        roster = Roster(
+            office.ledger,
+            office.clock,
+            name=self._presence.name,
+            kind=self._kind,
+            place=self._presence.place,
+            beat_seconds=settings.crew.beat_seconds,
+            stale_seconds=settings.crew.stale_seconds,
+            **({"gone": self._presence.gone} if embedded else {}),
+        )
+        wheel = Wheel(
+            ledger=office.ledger,
+            roster=roster,
+            conductor=self._conductor() if conducts else None,
+            foreman=self._foreman(compute) if compute is not None else None,
+            clock=office.clock,
+            signal=signal,
+            trouble=self._trouble,
+        )
+        self._books.listen(wheel.wake)
+        try:
+            yield wheel
+        finally:
+            if compute is not None:
+                await compute.stop(0)
+
+    def _hire(self, workers: int, signal: LoopSignal) -> LocalCompute:
+        settings = self._settings
+        greeting = Greeting(
+            blobs_root=str(settings.home / "blobs"),
+            s3=_access(settings.s3) if settings.store == "s3" else None,
+            step_modules=self._step_modules,
+            scratch=str(self._presence.scratch),
+        )
+        compute = LocalCompute(
+            command=WORKER_COMMAND,
+            environment=worker_environment() | WORKER_ENVIRONMENT,
+            greeting=msgspec.json.encode(greeting),
+            workers=workers,
+            clock=self._office.clock,
+            signal=signal,
+        )
+        compute.start()
+        return compute
+
+    def _conductor(self) -> Conductor:
+        office = self._office
+        return Conductor(
+            ledger=office.ledger,
+            blobs=office.blobs,
+            mail=Mail(office.ledger, self._books.queues, office.blobs, office.clock),
+            pipelines=office.pipelines,
+            clock=office.clock,
+            policy=phase_policy(self._settings),
+        )
+
+    def _foreman(self, compute: LocalCompute) -> Foreman:
+        office = self._office
+        return Foreman(
+            ledger=office.ledger,
+            blobs=office.blobs,
+            compute=compute,
+            pipelines=office.pipelines,
+            clock=office.clock,
+            ids=office.ids,
+            policy=retry_policy(self._settings),
+            shares=shares(self._settings),
+        )
+
+
 def open_blobs(settings: Settings) -> Blobs:
-    return open_store(_blobs_root(settings), _access(settings.s3) if settings.store == "s3" else None)
+    return open_store(settings.home / "blobs", _access(settings.s3) if settings.store == "s3" else None)
 
 
 async def probe_store(settings: Settings) -> list[str]:
@@ -116,29 +210,8 @@ async def probe_store(settings: Settings) -> list[str]:
             shutil.rmtree(first_made, ignore_errors=True)
 
 
-def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
-    chosen = settings.preprocess
-    return {
-        "preprocess": preprocess(
-            public_url=chosen.public_url,
-            tiff_quality=chosen.tiff_quality,
-            variant_quality=chosen.variant_quality,
-            all_pages=chosen.all_pages,
-            max_pixels=chosen.max_megapixels * 1_000_000,
-            tiff_timeout_seconds=chosen.tiff_timeout_seconds,
-            image_timeout_seconds=chosen.image_timeout_seconds,
-            memory_mb=chosen.memory_mb,
-            max_attempts=chosen.max_attempts,
-        )
-    }
-
-
-def retry_policy(settings: Settings) -> RetryPolicy:
-    return RetryPolicy(
-        max_interruptions=settings.retry.max_interruptions,
-        first_delay_seconds=settings.retry.first_delay_seconds,
-        longest_delay_seconds=settings.retry.longest_delay_seconds,
-    )
+def _defaults(settings: Settings) -> Defaults:
+    return Defaults(tier=tier_number(settings.priority), tenant=settings.tenant, budget=budget(settings))
 
 
 def _access(chosen: S3) -> S3Access:
@@ -151,47 +224,3 @@ def _access(chosen: S3) -> S3Access:
         prefix=chosen.prefix,
         allow_http=chosen.allow_http,
     )
-
-
-def _blobs_root(settings: Settings) -> Path:
-    return settings.home / "blobs"
-
-
-@contextmanager
-def _only_one(home: Path) -> Iterator[None]:
-    """One process tree per home. The lock goes with the process, however it ends."""
-    try:
-        # Other people's documents lie here: for nobody else's eyes.
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(home / "quire.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Misconfigured(
-            f"the home folder {home} cannot be used: {error.strerror}; "
-            "choose another with --home or QUIRE_HOME"
-        ) from error
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
-            raise Misconfigured(
-                f"another quire (process {holder}) is working in {home}; wait or choose another --home",
-                code="home_busy",
-            ) from error
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-        yield
-    finally:
-        os.close(lock)
-
-
-@contextmanager
-def _scratch(home: Path) -> Iterator[Path]:
-    """A fresh folder for what workers are making; what a killed run left there is removed first."""
-    folder = home / "scratch"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ Work = Callable[[sqlite3.Connection], T]
 
 # How many callers may share one commit: bounds the length of a transaction, not of the waiting line.
 GROUP = 64
+LISTEN_SECONDS = 0.2
 
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -45,6 +47,14 @@ class SqliteDatabase:
         self._readers: ThreadPoolExecutor | None = None
         self._read_connection: sqlite3.Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._heard: Callable[[], None] | None = None
+
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Call `heard`, on the loop, soon after another process has written to the file. SQLite has no way to
+        wake us: between our own writes the writer looks at a counter in memory a few times a second.
+        """
+        self._heard = heard
+        self._inbox.put(_Job(lambda _: None, asyncio.get_running_loop().create_future()))
 
     async def open(self) -> None:
         if self._thread is not None:
@@ -95,8 +105,15 @@ class SqliteDatabase:
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         open_for_work = True
+        version = _version(connection)
         while open_for_work:
-            group = [self._inbox.get()]
+            try:
+                group = [self._inbox.get(timeout=None if self._heard is None else LISTEN_SECONDS)]
+            except queue.Empty:
+                before, version = version, _version(connection)
+                if version != before and self._heard is not None:
+                    self._on_loop(self._heard)
+                continue
             while len(group) < GROUP:
                 try:
                     group.append(self._inbox.get_nowait())
@@ -106,10 +123,13 @@ class SqliteDatabase:
             jobs = [job for job in group if job is not None]
             if jobs:
                 answers = _run_group(connection, jobs, self.path)
-                # The loop may be gone when the process is on its way out; then nobody waits for an answer.
-                if self._loop is not None and not self._loop.is_closed():
-                    self._loop.call_soon_threadsafe(_answer, answers)
+                self._on_loop(partial(_answer, answers))
         connection.close()
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        # The loop may be gone when the process is on its way out; then nobody waits for an answer.
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
 
 
 class _Job:
@@ -130,6 +150,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     for pragma in _PRAGMAS:
         connection.execute(pragma)
     return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Changes when another connection has committed."""
+    try:
+        return int(connection.execute("PRAGMA data_version").fetchone()[0])
+    except sqlite3.Error:
+        return 0
 
 
 def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> _Answers:

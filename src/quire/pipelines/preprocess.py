@@ -10,7 +10,7 @@ untouched.
 from collections.abc import Container
 
 from quire.model.files import File, Product
-from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
+from quire.model.pipeline import Added, Change, Kept, Pace, Phase, Pipeline, from_product
 from quire.model.work import StepResult
 from quire.pipelines import naming
 from quire.steps.registry import STEPS
@@ -27,6 +27,7 @@ _VARIANT_ROLES = ("thumb", "medium", "large")
 _REFERENCE_ENDING = ".ref.json"
 # A TIFF may have more pages than this, but not more pixels: one setting moves both limits.
 _PAGES_OF_FULL_SIZE = 20
+NO_PACE = Pace()
 
 
 def preprocess(
@@ -41,6 +42,8 @@ def preprocess(
     image_timeout_seconds: float = 120.0,
     memory_mb: int = 2048,
     max_attempts: int = 3,
+    tiff_pace: Pace = NO_PACE,
+    image_pace: Pace = NO_PACE,
 ) -> Pipeline:
     """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding."""
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
@@ -61,6 +64,7 @@ def preprocess(
         timeout_seconds=tiff_timeout_seconds,
         memory_mb=memory_mb,
         max_attempts=max_attempts,
+        pace=tiff_pace,
     )
     image_processing = Phase(
         name="IMAGE_PROCESSING",
@@ -75,6 +79,7 @@ def preprocess(
         memory_mb=memory_mb,
         max_attempts=max_attempts,
         cache_by=STEPS["image_variants"].reads,
+        pace=image_pace,
     )
     return Pipeline(name=NAME, version=1, queue=QUEUE, phases=(tiff_conversion, image_processing))
 

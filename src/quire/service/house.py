@@ -1,16 +1,34 @@
 """The components a use case works with, built in `assembly` and handed in."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Protocol
 
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
 from quire.engine.wheel import Wheel
 from quire.ledger.port import Ledger
+from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.pipeline import Pipeline
+
+
+class Defaults(Struct, frozen=True, kw_only=True):
+    """What new batches get when nobody says otherwise."""
+
+    tier: int = 3
+    tenant: str = ""
+    budget: Budget = Budget()
+
+
+class Conducting(Protocol):
+    """Hires workers when work begins and lets them go when it ends. None workers: as many as set; 0: none."""
+
+    def __call__(
+        self, *, conducts: bool = True, workers: int | None = None
+    ) -> AbstractAsyncContextManager[Wheel]: ...
 
 
 class Office(Struct, frozen=True, kw_only=True):
@@ -21,9 +39,13 @@ class Office(Struct, frozen=True, kw_only=True):
     clock: Clock
     ids: Ids
     pipelines: Mapping[str, Pipeline]
+    defaults: Defaults = Defaults()
 
 
 class House(Office, frozen=True, kw_only=True):
-    """An office with a wheel: hires the workers when work begins and lets them go when it ends."""
+    """An office with workers. `claiming` keeps a request to one process at a time: it raises Misconfigured while
+    another is at it.
+    """
 
-    conducting: Callable[[], AbstractAsyncContextManager[Wheel]]
+    conducting: Conducting
+    claiming: Callable[[str], AbstractContextManager[None]]

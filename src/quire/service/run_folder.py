@@ -7,16 +7,17 @@ other files than lie there now is given up for a new one; what was finished come
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from quire.engine.conductor import Conductor
+from quire.engine.wheel import Wheel
 from quire.ledger.port import BatchDraft
 from quire.model.batch import Batch, PhaseCounts, Stage
-from quire.model.errors import Reject
+from quire.model.errors import Reject, Unavailable
 from quire.model.pipeline import Pipeline
 from quire.service import export
 from quire.service.export import Summary
@@ -70,15 +71,18 @@ async def run_folder(request: Request, house: House, watcher: Watcher, stop: asy
     passed_over = sum(one.state != "found" for one in found)
     watcher.scanned(len(found), sum(one.size for one in found), passed_over)
 
-    # Workers start while files are being taken in.
-    async with house.conducting() as conductor:
-        batch = await _prepare(request, pipeline, found, house, watcher, stop)
-        if not stop.is_set():
-            batch = await _conduct(batch, conductor, house, watcher, stop)
-    summary = None
-    if batch.ended:
-        seconds = house.clock.monotonic() - began
-        summary = await export.lay_out(batch, pipeline, request.out, house, watcher.laid_out, seconds, stop)
+    with house.claiming(_run_key(request)):
+        # Workers start while files are being taken in.
+        async with house.conducting() as wheel:
+            batch = await _prepare(request, pipeline, found, house, watcher, stop)
+            if not stop.is_set():
+                batch = await _conduct(batch, wheel, house, watcher, stop)
+        summary = None
+        if batch.ended:
+            seconds = house.clock.monotonic() - began
+            summary = await export.lay_out(
+                batch, pipeline, request.out, house, watcher.laid_out, seconds, stop
+            )
     return Ended(batch=batch, summary=summary, seconds=house.clock.monotonic() - began)
 
 
@@ -142,6 +146,9 @@ async def _open(request: Request, pipeline: Pipeline, house: House) -> Batch:
         pipeline_version=pipeline.version,
         plan=plan_of(pipeline),
         now=house.clock.now(),
+        tier=house.defaults.tier,
+        tenant=house.defaults.tenant,
+        budget=house.defaults.budget,
     )
     return await house.ledger.open_batch(draft)
 
@@ -179,9 +186,7 @@ def _run_key(request: Request) -> str:
     return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _conduct(
-    batch: Batch, conductor: Conductor, house: House, watcher: Watcher, stop: asyncio.Event
-) -> Batch:
+async def _conduct(batch: Batch, wheel: Wheel, house: House, watcher: Watcher, stop: asyncio.Event) -> Batch:
     last_shown = -OBSERVE_EVERY_SECONDS
 
     async def observe(now_at: Batch) -> None:
@@ -189,17 +194,18 @@ async def _conduct(
         moment = house.clock.monotonic()
         if now_at.ended or moment - last_shown >= OBSERVE_EVERY_SECONDS:
             last_shown = moment
-            watcher.moved(await house.ledger.counts(now_at.no))
+            with suppress(Unavailable):  # the ledger is away: there will be news when it is back
+                watcher.moved(await house.ledger.counts(now_at.no))
 
-    stopper = asyncio.create_task(_stop_when(stop, conductor))
+    stopper = asyncio.create_task(_stop_when(stop, wheel))
     try:
-        batch = await conductor.conduct(batch.id, observe)
+        batch = await wheel.conduct(batch.id, observe)
     finally:
         stopper.cancel()
-        await conductor.wind_down(batch.id, GRACE_SECONDS)
+        await wheel.wind_down(GRACE_SECONDS)
     return batch
 
 
-async def _stop_when(stop: asyncio.Event, conductor: Conductor) -> None:
+async def _stop_when(stop: asyncio.Event, wheel: Wheel) -> None:
     await stop.wait()
-    conductor.stop()
+    wheel.stop()

@@ -6,12 +6,13 @@ from urllib.parse import urlsplit
 
 from quire.blobs import keys
 from quire.model.errors import Reject
+from quire.model.tiers import tier_number
 from quire.settings.values import Settings, value_of
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """Values that are of the right kind but cannot work, each with the keys it was concluded from."""
-    s3, retry = settings.s3, settings.retry
+    s3 = settings.s3
     if settings.store == "s3" and not s3.bucket:
         problem = 'store is "s3" but s3.bucket is not set; name the bucket there or in QUIRE_S3_BUCKET'
         yield ("store", "s3.bucket"), problem
@@ -32,9 +33,22 @@ def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         keys.folder(s3.prefix)
     except Reject as error:
         yield ("s3.prefix",), f"s3.prefix cannot be used: {error}"
-    delays = ("retry.first_delay_seconds", "retry.longest_delay_seconds")
-    if retry.first_delay_seconds > retry.longest_delay_seconds:
-        yield delays, f"{delays[0]} is greater than {delays[1]}; lower the one or raise the other"
+    if settings.ledger == "postgres" and not settings.postgres.dsn:
+        problem = 'ledger is "postgres" but postgres.dsn is not set; set it or QUIRE_POSTGRES_DSN'
+        yield ("ledger", "postgres.dsn"), problem
+    if settings.crew.stale_seconds < 2 * settings.crew.beat_seconds:
+        problem = (
+            "crew.stale_seconds must be at least twice crew.beat_seconds, or the living are taken for dead"
+        )
+        yield ("crew.beat_seconds", "crew.stale_seconds"), problem
+    try:
+        tier_number(settings.priority)
+    except Reject as error:
+        yield ("priority",), f"priority cannot be used: {error}"
+    for table, delays in (("retry", settings.retry), ("phase_retry", settings.phase_retry)):
+        names = (f"{table}.first_delay_seconds", f"{table}.longest_delay_seconds")
+        if delays.first_delay_seconds > delays.longest_delay_seconds:
+            yield names, f"{names[0]} is greater than {names[1]}; lower the one or raise the other"
 
 
 def _is_address(text: str) -> bool:

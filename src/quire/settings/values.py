@@ -68,12 +68,47 @@ class Preprocess(Struct, frozen=True, kw_only=True):
     image_timeout_seconds: Annotated[float, _about("longest time for one picture", gt=0, le=86_400)] = 120.0
     memory_mb: Annotated[int, _about("memory one worker may use", ge=256, le=1 << 20)] = 2048
     max_attempts: Annotated[int, _about("failed attempts after which a file has failed", ge=1, le=100)] = 3
+    tiff_first_seconds: Annotated[float, _about("wait before the first TIFFs go out", ge=0, le=86_400)] = 0.0
+    tiff_between_seconds: Annotated[float, _about("wait between two dispatches", ge=0, le=86_400)] = 0.0
+    tiff_at_once: Annotated[int, _about("TIFFs per dispatch; 0 is what fits", ge=0, le=100_000)] = 0
+    image_first_seconds: Annotated[float, _about("wait before the first pictures go", ge=0, le=86_400)] = 0.0
+    image_between_seconds: Annotated[float, _about("wait between two dispatches", ge=0, le=86_400)] = 0.0
+    image_at_once: Annotated[int, _about("pictures per dispatch; 0 is what fits", ge=0, le=100_000)] = 0
 
 
 class Retries(Struct, frozen=True, kw_only=True):
     first_delay_seconds: Annotated[float, _about("wait before the second attempt", ge=0, le=86_400)] = 1.0
     longest_delay_seconds: Annotated[float, _about("the wait doubles up to this", ge=0, le=86_400)] = 30.0
     max_interruptions: Annotated[int, _about("stops of quire that a file survives", ge=1, le=10**6)] = 100
+
+
+class PhaseRetries(Struct, frozen=True, kw_only=True):
+    max_retries: Annotated[
+        int, _about("failed moves of a phase after which its batch ends", ge=0, le=100)
+    ] = 5
+    first_delay_seconds: Annotated[float, _about("wait before the first retry", ge=0, le=86_400)] = 2.0
+    longest_delay_seconds: Annotated[float, _about("the wait doubles up to this", ge=0, le=86_400)] = 30.0
+
+
+class Postgres(Struct, frozen=True, kw_only=True):
+    dsn: Annotated[Secret, _about("postgresql://user:password@host/database; never shown")] = Secret()
+    connections: Annotated[int, _about("connections of one process", ge=1, le=100)] = 4
+
+
+class Crew(Struct, frozen=True, kw_only=True):
+    beat_seconds: Annotated[float, _about("how often a process says that it lives", gt=0, le=3600)] = 5.0
+    stale_seconds: Annotated[float, _about("silent this long is taken for dead", gt=0, le=86_400)] = 30.0
+
+
+class Sharing(Struct, frozen=True, kw_only=True):
+    ageing_seconds: Annotated[float, _about("waiting that lifts a batch by one tier", ge=0, le=10**7)] = 300.0
+    half_life_seconds: Annotated[float, _about("how fast served work is forgotten", gt=0, le=10**6)] = 60.0
+
+
+class Budgets(Struct, frozen=True, kw_only=True):
+    seconds: Annotated[float, _about("compute time a batch may use; 0 is no limit", ge=0)] = 0.0
+    tokens: Annotated[int, _about("model tokens a batch may use; 0 is no limit", ge=0)] = 0
+    money: Annotated[float, _about("money a batch may cost; 0 is no limit", ge=0)] = 0.0
 
 
 def _home() -> Path:
@@ -84,9 +119,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     home: Annotated[Path, _about("folder of the database and of local blobs")] = field(default_factory=_home)
     workers: Annotated[int, _about("worker processes; 0 is one per usable core", ge=0, le=1024)] = 0
     store: Annotated[Literal["local", "s3"], _about("where the bytes live")] = "local"
+    ledger: Annotated[Literal["sqlite", "postgres"], _about("where state and queues live")] = "sqlite"
+    priority: Annotated[str, _about("tier of new batches, 1_critical to 5_background")] = "3_normal"
+    tenant: Annotated[str, _about("whose share of the workers new batches count on")] = ""
     s3: S3 = S3()
+    postgres: Postgres = Postgres()
     preprocess: Preprocess = Preprocess()
     retry: Retries = Retries()
+    phase_retry: PhaseRetries = PhaseRetries()
+    crew: Crew = Crew()
+    sharing: Sharing = Sharing()
+    budget: Budgets = Budgets()
 
     @property
     def worker_count(self) -> int:

@@ -1,0 +1,57 @@
+"""The books of the house: ledger and queues on the database that the settings name."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.port import Ledger
+from quire.ledger.sqlite import SqliteLedger
+from quire.model.ids import Ids
+from quire.queues.port import Queues
+from quire.queues.sqlite import SqliteQueues
+from quire.settings import Settings
+
+
+class Books(Struct, frozen=True):
+    """`listen` has a function called whenever another process has changed something."""
+
+    ledger: Ledger
+    queues: Queues
+    listen: Callable[[Callable[[], None]], None]
+
+
+@asynccontextmanager
+async def open_books(settings: Settings, ids: Ids) -> AsyncIterator[Books]:
+    if settings.ledger == "postgres":
+        async with _on_postgres(settings, ids) as books:
+            yield books
+        return
+    database = SqliteDatabase(settings.home / "quire.db")
+    await database.open()
+    try:
+        ledger, queues = SqliteLedger(database), SqliteQueues(database, ids)
+        await ledger.prepare()
+        await queues.prepare()
+        yield Books(ledger, queues, database.listen)
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def _on_postgres(settings: Settings, ids: Ids) -> AsyncIterator[Books]:
+    from quire.database.postgres import PostgresDatabase
+    from quire.ledger.postgres import PostgresLedger
+    from quire.queues.postgres import PostgresQueues
+
+    chosen = settings.postgres
+    database = PostgresDatabase(chosen.dsn.reveal(), connections=chosen.connections)
+    await database.open()
+    try:
+        ledger, queues = PostgresLedger(database), PostgresQueues(database, ids)
+        await ledger.prepare()
+        await queues.prepare()
+        yield Books(ledger, queues, database.listen)
+    finally:
+        await database.close()

@@ -1,0 +1,67 @@
+"""Pipelines and policies out of settings."""
+
+from quire.engine.retry import PhasePolicy, RetryPolicy
+from quire.engine.sharing import Shares
+from quire.model.batch import Budget
+from quire.model.pipeline import Pace, Pipeline
+from quire.pipelines.preprocess import preprocess
+from quire.settings import Settings
+
+
+def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
+    chosen = settings.preprocess
+    return {
+        "preprocess": preprocess(
+            public_url=chosen.public_url,
+            tiff_quality=chosen.tiff_quality,
+            variant_quality=chosen.variant_quality,
+            all_pages=chosen.all_pages,
+            max_pixels=chosen.max_megapixels * 1_000_000,
+            tiff_timeout_seconds=chosen.tiff_timeout_seconds,
+            image_timeout_seconds=chosen.image_timeout_seconds,
+            memory_mb=chosen.memory_mb,
+            max_attempts=chosen.max_attempts,
+            tiff_pace=Pace(
+                first_seconds=chosen.tiff_first_seconds,
+                between_seconds=chosen.tiff_between_seconds,
+                at_once=chosen.tiff_at_once,
+            ),
+            image_pace=Pace(
+                first_seconds=chosen.image_first_seconds,
+                between_seconds=chosen.image_between_seconds,
+                at_once=chosen.image_at_once,
+            ),
+        )
+    }
+
+
+def retry_policy(settings: Settings) -> RetryPolicy:
+    return RetryPolicy(
+        max_interruptions=settings.retry.max_interruptions,
+        first_delay_seconds=settings.retry.first_delay_seconds,
+        longest_delay_seconds=settings.retry.longest_delay_seconds,
+    )
+
+
+def phase_policy(settings: Settings) -> PhasePolicy:
+    chosen = settings.phase_retry
+    return PhasePolicy(
+        max_retries=chosen.max_retries,
+        first_delay_seconds=chosen.first_delay_seconds,
+        longest_delay_seconds=chosen.longest_delay_seconds,
+    )
+
+
+def shares(settings: Settings) -> Shares:
+    return Shares(
+        half_life_seconds=settings.sharing.half_life_seconds, ageing_seconds=settings.sharing.ageing_seconds
+    )
+
+
+def budget(settings: Settings) -> Budget:
+    chosen = settings.budget
+    return Budget(
+        seconds=chosen.seconds or None,
+        tokens=chosen.tokens or None,
+        money_micros=round(chosen.money * 1_000_000) or None,
+    )
