@@ -5,6 +5,7 @@ import typer
 from quire import __version__
 from quire.cli.doctor import doctor
 from quire.cli.run import run
+from quire.cli.work import conductor, worker
 
 app = typer.Typer(
     name="quire",
@@ -16,6 +17,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(doctor)
+app.command()(conductor)
+app.command()(worker)
 
 
 def _version(value: bool) -> None:

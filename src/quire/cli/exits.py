@@ -4,6 +4,7 @@
 1    could not run: a setting, a tool, the store or the input stands in the way; the message says what to do
 2    usage: the command line was not understood
 3    finished, but some files failed; each is listed with its reason
+4    held: the batch is paused, or its budget is spent; resume it when that is right
 130  interrupted by Ctrl-C; what was accepted is safe and goes on at the next run
 """
 
@@ -15,6 +16,7 @@ DONE = 0
 COULD_NOT_RUN = 1
 USAGE = 2
 FINISHED_WITH_FAILURES = 3
+HELD = 4
 INTERRUPTED = 130
 
 # Every kind of error by itself and no entry for the root: a new kind must be placed here, or a test fails.

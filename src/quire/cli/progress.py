@@ -1,31 +1,17 @@
 """Live progress: bars on a terminal, plain lines now and then elsewhere, silence with --json."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from quire.cli.shown import many
+from quire.cli.talk import Talk
 from quire.model.batch import Batch, PhaseCounts
 from quire.service.run_folder import Watcher
 
 LABELS = {"TIFF_CONVERSION": "TIFF → JPEG", "IMAGE_PROCESSING": "Image variants"}
 PLAIN_LINES_PER_PHASE = 10
-
-
-class Talk:
-    """Where talk goes: standard error, so that standard output holds data alone."""
-
-    def __init__(self, *, json_output: bool) -> None:
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.quiet = json_output
-        self.live = not json_output and sys.stderr.isatty()
-
-    def say(self, text: str) -> None:
-        if not self.quiet:
-            self.console.print(text, markup=False)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """`quire run`: the embedded run of a pipeline over files and folders."""
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,10 @@ import typer
 from quire.assembly.house import open_house
 from quire.cli import exits
 from quire.cli.errors import told_to_people
-from quire.cli.progress import Talk, progress_for
-from quire.cli.summary import show_interruption, show_summary
+from quire.cli.progress import progress_for
+from quire.cli.stopping import stop_on_signals
+from quire.cli.summary import show_held, show_interruption, show_summary
+from quire.cli.talk import Talk
 from quire.pipelines.registry import PIPELINES
 from quire.service.run_folder import Ended, Request, run_folder
 from quire.settings import Settings, load_here
@@ -24,6 +25,19 @@ def run(
     json_output: Annotated[
         bool, typer.Option("--json", help="One JSON document on standard output, no progress bars.")
     ] = False,
+    priority: Annotated[
+        str | None, typer.Option("--priority", help="1_critical to 5_background.", show_default=False)
+    ] = None,
+    budget_seconds: Annotated[
+        float | None,
+        typer.Option("--budget-seconds", min=0, help="Hold the batch after so much compute time."),
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option("--budget-tokens", min=0, help="Hold it after so many model tokens.")
+    ] = None,
+    budget_money: Annotated[
+        float | None, typer.Option("--budget-money", min=0, help="Hold it after it has cost so much.")
+    ] = None,
     home: Annotated[
         Path | None, typer.Option("--home", help="Where state and stored bytes live.", show_default=False)
     ] = None,
@@ -43,9 +57,16 @@ def run(
 
       quire run ./scans --json | jq .counts
 
-    Exit codes: 0 all done, 3 finished with failed files, 2 usage, 1 could not run, 130 stopped by Ctrl-C.
+    Exit codes: 0 all done, 3 finished with failed files, 4 held (paused, or its budget is spent), 2 usage,
+    1 could not run, 130 stopped by Ctrl-C.
     """
-    overrides = {} if home is None else {"home": str(home)}
+    overrides: dict[str, object] = {
+        "home": None if home is None else str(home),
+        "priority": priority,
+        "budget.seconds": budget_seconds,
+        "budget.tokens": budget_tokens,
+        "budget.money": budget_money,
+    }
     with told_to_people(json_output=json_output):
         missing = [path for path in paths if not path.exists()]
         if missing:
@@ -61,25 +82,16 @@ def run(
 
 
 async def _run(request: Request, settings: Settings, talk: Talk) -> Ended:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def interrupted() -> None:
-        if stop.is_set():
-            # Asked twice: the ledger is on disk, the next run picks up from there.
-            loop.remove_signal_handler(signal.SIGINT)
-            signal.raise_signal(signal.SIGINT)
-        talk.say("Stopping: finishing what is running … (Ctrl-C again to stop at once)")
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupted)
+    stop = stop_on_signals(talk.say)
     with progress_for(talk) as watcher:
-        async with open_house(settings) as house:
+        async with open_house(settings, trouble=talk.trouble) as house:
             return await run_folder(request, house, watcher, stop)
 
 
 def _tell(ended: Ended, request: Request, *, json_output: bool) -> int:
+    if ended.batch is not None and ended.batch.hold is not None:
+        show_held(ended.batch, json_output=json_output)
+        return exits.HELD
     if ended.summary is None:
         show_interruption(ended, json_output=json_output)
         return exits.INTERRUPTED

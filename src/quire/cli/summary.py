@@ -9,6 +9,7 @@ from rich.text import Text
 
 from quire.cli.progress import amount
 from quire.cli.shown import many, shown
+from quire.model.batch import Batch
 from quire.service.run_folder import Ended, Request
 
 SHOWN_FAILURES = 20
@@ -58,6 +59,18 @@ def _failures(failures: list[tuple[str, str, str]], total: int) -> Table:
     if total > SHOWN_FAILURES:
         table.add_row(Text(f"… and {total - SHOWN_FAILURES} more in the report"), Text(""), Text(""))
     return table
+
+
+def show_held(batch: Batch, *, json_output: bool) -> None:
+    """It stands where it is until a person says otherwise."""
+    if json_output:
+        words = {"batch_id": batch.id, "held": batch.hold, "reason": batch.hold_reason}
+        typer.echo(json.dumps(words))
+    typer.echo(
+        f"Held: {shown(batch.hold_reason or batch.hold)}. To go on: quire batch resume {batch.id}, "
+        "with a larger budget if that was the reason, then the same command again.",
+        err=True,
+    )
 
 
 def show_interruption(ended: Ended, *, json_output: bool) -> None:

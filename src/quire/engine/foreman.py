@@ -78,7 +78,7 @@ class Foreman:
         for report in reports:
             self._judge(report)
         folded = await self._fold()
-        await self._look(only)
+        await self._look()
         handed = await self._hand_out(member, only) if claiming else 0
         return bool(reports or folded or handed)
 
@@ -155,7 +155,7 @@ class Foreman:
             self._more = self._more or any(one.state is not TaskState.DONE for one in settlements)
         return folded
 
-    async def _look(self, only: Only) -> None:
+    async def _look(self) -> None:
         """Now and then: is what we work on still wanted? And has anybody else made work for us?"""
         moment = self._clock.monotonic()
         if moment - self._looked_at < LOOK_SECONDS:
@@ -267,7 +267,7 @@ class Foreman:
             return False
 
     async def _recover(self, member: int) -> None:
-        """Attempts that the ledger says are ours and of which we know nothing: a claim whose answer was lost."""
+        """Attempts that are ours by the ledger and unknown to us: the answer to a claim was lost."""
         ours = self._out.orders()
         ours |= {
             (one.report.batch_no, one.report.task_no, one.report.attempt)

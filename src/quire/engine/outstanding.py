@@ -67,7 +67,7 @@ class Outstanding:
         return out, self._release(out.key)
 
     def drop(self, batch_nos: Collection[int]) -> list[Out]:
-        """Forget everything of these batches; what waited behind their claims and is not theirs comes back."""
+        """Forget everything of these batches; others that waited behind their claims come back."""
         freed: list[Out] = []
         for place in [place for place in self._out if place[0] in batch_nos]:
             freed += self._release(self._out.pop(place).key)

@@ -4,9 +4,11 @@ The list is content-addressed, so a unit whose members have not changed has the 
 the step cache.
 """
 
+import hashlib
+
 import msgspec
 
-from quire.blobs import content
+from quire.blobs import keys
 from quire.blobs.port import Blobs
 from quire.ledger.port import Ledger, ListedFile, UnitContent
 from quire.model.batch import Batch
@@ -20,6 +22,9 @@ async def filled(ledger: Ledger, blobs: Blobs, batch: Batch) -> tuple[list[Liste
     contents = []
     for unit in found:
         members = await ledger.unit_members(batch.no, unit.no)
-        stored = await content.put_bytes(blobs, msgspec.json.encode([member.file for member in members]))
-        contents.append(UnitContent(unit.no, stored.key, stored.size, stored.digest))
+        listed = msgspec.json.encode([member.file for member in members])
+        digest = hashlib.sha256(listed).hexdigest()
+        key = keys.content(digest)
+        await blobs.put(key, listed, content_type="application/json")
+        contents.append(UnitContent(unit.no, key, len(listed), digest))
     return found, contents

@@ -49,6 +49,7 @@ class Wheel:
         self._trouble = trouble
         self._mail_at = 0.0
         self._stopping = False
+        self._rested = False
 
     def stop(self) -> None:
         """Claim nothing more; the loops return."""
@@ -73,11 +74,13 @@ class Wheel:
             await observe(batch)
         return batch
 
-    async def serve(self) -> None:
-        """All batches, until `stop` is called."""
+    async def serve(self, enough: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """All batches, until `stop` is called, or until there is nothing to do and `enough` says so."""
         await self._until_answered(self._begin)
         while not self._stopping:
             await self._until_answered(lambda: self._turn_or_rest(None))
+            if self._rested and enough is not None and await self._until_answered(enough):
+                return
 
     async def wind_down(self, grace_seconds: float) -> None:
         """Finish what is running within the grace, give the rest back, and leave the crew."""
@@ -97,6 +100,7 @@ class Wheel:
 
     async def _turn_or_rest(self, only: Only) -> bool:
         """False when the tasks of a phase went on and nothing else can have changed."""
+        self._rested = False
         if self._roster.due:
             await self._keep_alive()
         worked = False
@@ -108,6 +112,7 @@ class Wheel:
             if self._foreman is not None:
                 self._foreman.look_again()
         elif not worked:
+            self._rested = True
             await self._rest(only)
         return True
 

@@ -65,8 +65,8 @@ class SettledTask(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What a settled task says about the input file it descends from. With `unit_no`: about the input of every
-    file that belongs to that unit, and `root_no` is not looked at.
+    """What a settled task says about the input file it descends from. With `unit_no`: about the input of
+    every file that belongs to that unit, and `root_no` is not looked at.
     """
 
     root_no: int

@@ -30,7 +30,7 @@ TERMINAL = frozenset({Stage.DONE, Stage.ERROR, Stage.CANCELLED})
 
 class Position(Struct, frozen=True):
     """`phase` counts from 1; 0 is the intake. `cursor` is how far the current stage has come. `round` counts
-    how often the batch was taken up again after its end: each round walks the phases for the files it is about.
+    how often the batch was taken up after its end: each round walks the phases for the files it is about.
     """
 
     stage: Stage

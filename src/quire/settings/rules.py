@@ -12,6 +12,11 @@ from quire.settings.values import Settings, value_of
 
 def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """Values that are of the right kind but cannot work, each with the keys it was concluded from."""
+    yield from _of_the_store(settings)
+    yield from _of_the_engine(settings)
+
+
+def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     s3 = settings.s3
     if settings.store == "s3" and not s3.bucket:
         problem = 'store is "s3" but s3.bucket is not set; name the bucket there or in QUIRE_S3_BUCKET'
@@ -33,6 +38,9 @@ def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         keys.folder(s3.prefix)
     except Reject as error:
         yield ("s3.prefix",), f"s3.prefix cannot be used: {error}"
+
+
+def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.ledger == "postgres" and not settings.postgres.dsn:
         problem = 'ledger is "postgres" but postgres.dsn is not set; set it or QUIRE_POSTGRES_DSN'
         yield ("ledger", "postgres.dsn"), problem

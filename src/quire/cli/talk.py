@@ -1,0 +1,36 @@
+"""Where talk goes: standard error, so that standard output holds data alone."""
+
+import json
+import sys
+
+import typer
+from rich.console import Console
+
+from quire.cli.shown import shown
+
+
+class Talk:
+    def __init__(self, *, json_output: bool) -> None:
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.quiet = json_output
+        self.live = not json_output and sys.stderr.isatty()
+        self._waiting = False
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(text, markup=False)
+
+    def happened(self, event: str, words: str) -> None:
+        """For people a line of talk; with --json a line of data."""
+        if self.quiet:
+            typer.echo(json.dumps({"event": event, "message": words}))
+        else:
+            self.say(words)
+
+    def trouble(self, words: str | None) -> None:
+        """The ledger is away (said once), or with None: it is back."""
+        if words is not None and not self._waiting:
+            self.happened("waiting", f"Waiting for the database: {shown(words)}")
+        if words is None and self._waiting:
+            self.happened("back", "The database is back; going on.")
+        self._waiting = words is not None
