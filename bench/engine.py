@@ -1,61 +1,86 @@
-"""Engine overhead per no-op task, beside the raw SQLite life cycle measured in the same run.
+"""What a task costs beside its work: no-op tasks through their whole life, beside peers and the floor.
 
-The engine's figure is the whole life: manifest read, files and tasks written, tasks claimed, shipped to
-worker processes, run, reported, settled, folded, batch ended. The floor is insert + claim + complete of bare
-rows, 1,000 per transaction, synchronous=FULL, one process.
+The engine's figure is manifest read, files and tasks written, tasks claimed, shipped to worker processes,
+run, reported, settled, folded, and all of that but the manifest once more for a second phase, until the batch
+has ended. The floor is insert + claim + complete of bare rows, 1,000 per transaction, as durable as ours. The
+peers fan out, gather, and fan out again. Everything in one run, one after the other.
 """
 
 import asyncio
-import sqlite3
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-from quire.assembly.house import open_house
+from peers.all import run_peers
+
+from quire.assembly.house import open_house, open_office
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.pipeline import Change, Kept, Phase, Pipeline
+from quire.service.inspect import show
 from quire.service.run_folder import plan_of
 from quire.service.submit import submit
-from quire.settings import Settings
+from quire.settings import Postgres, Secret, Settings
 
-SIZES = (1_000, 10_000, 100_000)
-ROWS = 1000
+PHASES = 2
+SMALL, LARGE, ON_POSTGRES = 5_000, 500_000, 50_000  # files; each gives two tasks
+ROUNDS = 3
+PEERS = {"dbos-sqlite": 500, "dbos-postgres": 500, "celery-redis": 2_000, "ray": 5_000}
+SHOWN = 20
 
 
 def noop_pipeline() -> Pipeline:
-    phase = Phase(
-        name="NOTHING",
-        task_prefix="noop",
-        step="noop",
-        step_version=1,
-        finds=lambda _file: True,
-        becomes=lambda file, _result, _taken: Change(Kept(file.tags)),
+    phases = tuple(
+        Phase(
+            name=name,
+            task_prefix="noop",
+            step="noop",
+            step_version=1,
+            finds=lambda _file: True,
+            becomes=lambda file, _result, _taken: Change(Kept(file.tags)),
+        )
+        for name in ("FIRST", "SECOND")
     )
-    return Pipeline(name="noop", version=1, queue="noop", phases=(phase,))
+    return Pipeline(name="noop", version=1, queue="noop", phases=phases)
 
 
-async def engine_seconds(tasks: int) -> float:
+async def measure(files: int, settings: Settings) -> dict[str, float]:
     pipeline = noop_pipeline()
-    with tempfile.TemporaryDirectory() as home:
-        settings = Settings(home=Path(home))
-        async with open_house(
-            settings, pipelines={"noop": pipeline}, step_modules=("quire.testing.steps",)
-        ) as house:
-            small = await opened(house, pipeline, 4)
-            batch = await opened(house, pipeline, tasks)
-            async with house.conducting() as conductor:
-                # A few tasks first, so that the workers are warm: their start is not the engine's cost.
-                await conducted(house, conductor, pipeline, small)
-                began = time.perf_counter()
-                batch = await conducted(house, conductor, pipeline, batch)
-                seconds = time.perf_counter() - began
-            counts = (await house.ledger.counts(batch.no))[0]
-            assert batch.status == "DONE"
-            assert counts.done == tasks, counts
-            return seconds
+    house_of = open_house(settings, pipelines={"noop": pipeline}, step_modules=("quire.testing.steps",))
+    async with house_of as house:
+        small = await opened(house, pipeline, 4)
+        batch = await opened(house, pipeline, files)
+        async with house.conducting() as wheel:
+            # A few tasks first, so that the workers are warm: their start is not the engine's cost.
+            await conducted(house, wheel, pipeline, small)
+            began = time.perf_counter()
+            batch = await conducted(house, wheel, pipeline, batch)
+            seconds = time.perf_counter() - began
+        counts = await house.ledger.counts(batch.no)
+        assert batch.status == "DONE", batch
+        assert [phase.done for phase in counts] == [files] * PHASES, counts
+    async with open_office(settings, pipelines={"noop": pipeline}) as office:
+        shows = []
+        for _ in range(SHOWN):
+            began = time.perf_counter()
+            await show(office, batch.id)
+            shows.append(time.perf_counter() - began)
+    return {"seconds": seconds, "show_ms": statistics.median(shows) * 1000, "engine_mb": peak_mb()}
 
 
-async def opened(house, pipeline: Pipeline, tasks: int):
+def peak_mb() -> float:
+    """Of this process alone, without its workers."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+async def opened(house, pipeline: Pipeline, files: int):
     draft = BatchDraft(
         id=house.ids.ulid(),
         run_key=None,
@@ -65,7 +90,7 @@ async def opened(house, pipeline: Pipeline, tasks: int):
         now=house.clock.now(),
     )
     batch = await house.ledger.open_batch(draft)
-    for at in range(0, tasks, 5000):
+    for at in range(0, files, 5000):
         uploads = [
             Upload(
                 path=f"d{number // 1000:04}/f{number:07}.bin",
@@ -74,73 +99,101 @@ async def opened(house, pipeline: Pipeline, tasks: int):
                 key=f"cas/{number:08}",
                 content_type="application/octet-stream",
             )
-            for number in range(at, min(at + 5000, tasks))
+            for number in range(at, min(at + 5000, files))
         ]
         await house.ledger.record_uploads(batch.no, uploads)
     return batch
 
 
-async def conducted(house, conductor, pipeline: Pipeline, batch):
+async def conducted(house, wheel, pipeline: Pipeline, batch):
     async def observe(_batch):
         return None
 
     batch = await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
-    return await conductor.conduct(batch.id, observe)
+    return await wheel.conduct(batch.id, observe)
 
 
-def floor_seconds(tasks: int) -> float:
-    """Bare rows through the life every queue on SQLite has: insert, find and claim, complete."""
-    with tempfile.TemporaryDirectory() as folder:
-        connection = sqlite3.connect(Path(folder) / "floor.db", isolation_level=None)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("CREATE TABLE t (no INTEGER PRIMARY KEY, payload TEXT, state TEXT, result TEXT)")
-        connection.execute("CREATE INDEX t_state ON t (state, no)")
-        began = time.perf_counter()
-        for at in range(0, tasks, ROWS):
-            rows = [(n, f"payload of task {n}") for n in range(at, min(at + ROWS, tasks))]
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("INSERT INTO t VALUES (?, ?, 'ready', NULL)", rows)
-            connection.execute("COMMIT")
-        while True:
-            connection.execute("BEGIN IMMEDIATE")
-            claimed = connection.execute(
-                "UPDATE t SET state = 'running' WHERE no IN "
-                "(SELECT no FROM t WHERE state = 'ready' ORDER BY no LIMIT ?) RETURNING no, payload",
-                (ROWS,),
-            ).fetchall()
-            connection.execute("COMMIT")
-            if not claimed:
-                break
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(
-                "UPDATE t SET state = 'done', result = 'ok' WHERE no = ? AND state = 'running'",
-                [(no,) for no, _ in claimed],
-            )
-            connection.execute("COMMIT")
-        seconds = time.perf_counter() - began
-        connection.close()
-        return seconds
+def in_a_process(files: int, dsn: str | None) -> dict[str, float]:
+    """A process of its own for each, so that memory is its own."""
+    command = [sys.executable, __file__, str(files), *([dsn] if dsn else [])]
+    environment_path = str(Path(__file__).parent)
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=environment_path, timeout=1800
+    )
+    if ran.returncode:
+        raise RuntimeError(ran.stderr[-2000:])
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def quire_row(name: str, files: int, floor: str, dsn: str | None, rounds: int) -> dict[str, object]:
+    """The best of a few rounds on both sides: the machine is noisy, the best is what it can do."""
+    floors, engines = [], []
+    for _ in range(rounds):
+        floors.append(run_peers({floor: files}, dsn=dsn)[0]["tasks_per_second"])
+        engines.append(in_a_process(files, dsn))
+    best = min(engines, key=lambda one: one["seconds"])
+    tasks = PHASES * files
+    rate = tasks / best["seconds"]
+    return {
+        "engine": name,
+        "tasks": tasks,
+        "tasks_per_second": round(rate),
+        "floor_per_second": max(floors),
+        "ratio": round(rate / max(floors), 3),
+        "us_per_task": round(1e6 / rate, 1),
+        "engine_mb": round(max(one["engine_mb"] for one in engines)),
+        "show_ms": round(best["show_ms"], 1),
+        "problem": "",
+    }
 
 
 def run() -> dict[str, object]:
-    rows = []
-    for tasks in SIZES:
-        # Interleaved and repeated: the machine is noisy, the best of each is what it can do.
-        rounds = 3 if tasks <= 10_000 else 2
-        floors, engines = [], []
-        for _ in range(rounds):
-            floors.append(floor_seconds(tasks))
-            engines.append(asyncio.run(engine_seconds(tasks)))
-        floor, engine = min(floors), min(engines)
-        rows.append(
-            {
-                "tasks": tasks,
-                "engine_tasks_per_second": round(tasks / engine),
-                "raw_sqlite_life_cycles_per_second": round(tasks / floor),
-                "ratio": round(floor / engine, 3),
-                "microseconds_per_task": round(engine / tasks * 1e6, 1),
-            }
-        )
-    growth = rows[-1]["microseconds_per_task"] / rows[0]["microseconds_per_task"]
-    return {"rows": rows, "cost_at_largest_over_smallest": round(growth, 3)}
+    with contextlib.ExitStack() as stack:
+        from quire.testing.postgres_server import postgres_server, programs
+
+        folder = programs()
+        dsn = stack.enter_context(postgres_server(folder)) if folder is not None else None
+        small = quire_row("quire (sqlite)", SMALL, "floor-sqlite", None, ROUNDS)
+        large = quire_row("quire (sqlite)", LARGE, "floor-sqlite", None, 1)
+        rows = [small, large]
+        if dsn is not None:
+            rows.append(quire_row("quire (postgres)", ON_POSTGRES, "floor-postgres", dsn, 1))
+        peers = run_peers(PEERS, dsn=dsn)
+    rows += [
+        dict.fromkeys(small, "")
+        | {
+            "engine": f"{peer['peer']} ({peer['backend']})",
+            "tasks": peer["tasks"],
+            "tasks_per_second": peer["tasks_per_second"],
+            "problem": peer["problem"],
+        }
+        for peer in peers
+    ]
+    rates = {row["engine"]: row["tasks_per_second"] for row in rows}
+    return {
+        "rows": rows,
+        "cost_at_largest_over_smallest": round(large["us_per_task"] / small["us_per_task"], 3),
+        "times_dbos_on_sqlite": _times(small["tasks_per_second"], rates.get("dbos (sqlite)")),
+        "times_dbos_on_postgres": _times(rates.get("quire (postgres)"), rates.get("dbos (postgres)")),
+    }
+
+
+def _times(ours, theirs) -> float | None:
+    return round(ours / theirs, 1) if ours and theirs else None
+
+
+def main() -> None:
+    files, dsn = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
+    with tempfile.TemporaryDirectory() as home:
+        if dsn is None:
+            settings = Settings(home=Path(home))
+        else:
+            from quire.testing.postgres_server import fresh_schema
+
+            chosen = Postgres(dsn=Secret(fresh_schema(dsn)))
+            settings = Settings(home=Path(home), ledger="postgres", postgres=chosen)
+        print(json.dumps(asyncio.run(measure(files, settings))))
+
+
+if __name__ == "__main__":
+    main()

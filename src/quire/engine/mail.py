@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from quire.blobs.port import Blobs
 from quire.engine.moves import begin, fail
-from quire.ledger.port import Ledger
-from quire.model.batch import Stage
+from quire.ledger.port import Act, Ledger
+from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, QuireError, Stale
 from quire.queues.port import Leased, Message, Queues
@@ -68,6 +68,8 @@ class Mail:
 
     async def _begin(self, message: StartMessage) -> None:
         batch = await self._ledger.batch(message.batch_id)
+        if batch.position.stage is Stage.ERROR:
+            batch = await self._reopen(batch)
         if batch.position.stage is not Stage.QUEUED:
             return
         # Looked at before the batch is touched: a manifest that is not there yet may still come.
@@ -76,6 +78,14 @@ class Mail:
             await self._ledger.apply(begin(batch, now=self._clock.now()))
         except Stale:
             return  # somebody else has just started it
+
+    async def _reopen(self, batch: Batch) -> Batch:
+        """Told to start a batch that ended in error: it goes on where it stood. What is done stays done."""
+        counts = await self._ledger.counts(batch.no)
+        names = {phase.phase: phase.name for phase in counts}
+        act = Act(actor="queue", reason="its start message was delivered again", now=self._clock.now())
+        status = names.get(batch.position.phase, "QUEUED")
+        return await self._ledger.reopen(batch.no, act, status=status)
 
     async def _put_off(self, leased: Leased, message: StartMessage, error: QuireError) -> bool:
         """Three deliveries, then a dead letter and a batch that says why."""

@@ -62,7 +62,7 @@ def rule(
 
 
 class PhasePolicy(Struct, frozen=True, kw_only=True):
-    """Moves that fail (the store is away, a pipeline's rules throw) are tried again after 2, 4, 8, 16, 30 s."""
+    """Moves that fail (the store is away, rules of a pipeline throw) are retried after 2, 4, 8, 16, 30 s."""
 
     max_retries: int = 5
     first_delay_seconds: float = 2.0

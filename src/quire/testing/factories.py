@@ -50,14 +50,16 @@ def settled(
     return SettledTask(task_no, state, 1, of or listed(task_no), result, error_class, error)
 
 
-def batch(stage: Stage = Stage.WORKING, phase: int = 1, cursor: int = 0, **changes: Any) -> Batch:
+def batch(
+    stage: Stage = Stage.WORKING, phase: int = 1, cursor: int = 0, *, round_no: int = 1, **changes: Any
+) -> Batch:
     known: dict[str, Any] = {
         "no": 1,
         "id": BatchId("01B"),
         "pipeline": "plain",
         "pipeline_version": 1,
         "plan": "{}",
-        "position": Position(stage, phase, cursor),
+        "position": Position(stage, phase, cursor, round_no),
         "status": "X",
         "manifest_key": None,
         "total_files": 0,

@@ -6,6 +6,7 @@ import pytest
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.engine.mail import LEASE_SECONDS, MAX_DELIVERIES, Mail, StartMessage
+from quire.ledger.port import Act
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage
 from quire.queues.port import Message
@@ -71,7 +72,7 @@ async def test_a_conductor_that_died_before_acknowledging_starts_nothing_twice(p
     await post.mail._begin(msgspec.json.decode(leased.body, type=StartMessage))
     post.clock.advance(LEASE_SECONDS)
     assert await post.mail.deliver("plain") == 1  # delivered again, acknowledged, changes nothing
-    kinds = [kind for _, kind, _ in await post.ledger.events(1, limit=99)]
+    kinds = [kind for _, _, kind, _ in await post.ledger.events(1, limit=99)]
     assert kinds.count("batch_started") == 1
 
 
@@ -102,3 +103,16 @@ async def test_poison_is_buried_at_once_and_the_others_go_on(post, body):
     await post.finalized()
     assert await post.mail.deliver("plain") == 1
     assert (await post.queues.depth("plain", now=post.clock.now())).dead == 1
+
+
+async def test_a_batch_in_error_is_taken_up_again_by_its_message(post):
+    await post.blobs.put("m", b"{}")
+    batch = await post.finalized()
+    await post.mail.deliver("plain")
+    await post.ledger.reset(batch.no, Act(actor="operator", reason="stuck", now=post.clock.now()))
+    assert await post.stage() is Stage.ERROR
+    await post.queues.send("plain", [Message(id="once more", body=letter().body)], now=post.clock.now())
+    await post.mail.deliver("plain")
+    assert await post.stage() is Stage.FILLING
+    acts = [data.get("actor") for _, _, _, data in await post.ledger.events(1, limit=99)]
+    assert acts[-2:] == ["operator", "queue"]

@@ -3,9 +3,9 @@
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import Verdict
+from quire.ledger.port import NewTask, UnitContent, Verdict
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
-from quire.model.pipeline import Added, Change, Kept
+from quire.model.pipeline import Added, Change, Kept, Pace, Unit
 from quire.testing.factories import batch, file, listed, phase, pipeline, product, settled
 
 TWO = pipeline(phase("ONE"), phase("TWO"))
@@ -38,7 +38,7 @@ def test_discovering_makes_tasks_only_for_files_the_phase_finds():
     move = moves.discover(
         batch(Stage.DISCOVERING, 1, 3, last_task=7), only_tiff, files, complete=False, now=5.0
     )
-    assert move.new_tasks == [(8, 4), (9, 9)]
+    assert move.new_tasks == [NewTask(8, 4), NewTask(9, 9)]
     assert move.last_task == 9
     assert move.to == Position(Stage.DISCOVERING, 1, 9)
 
@@ -139,3 +139,94 @@ def test_rivals_are_asked_only_for_results():
         settled(2, TaskState.FAILED, of=listed(2, "B.tif")),
     ]
     assert moves.rivals(one, tasks) == {"a.tif.jpg", "page"}
+
+
+BY_FOLDER = pipeline(phase("FOLDERS", unit=Unit.DIRECTORY, finds=lambda one: one.name != "no"))
+
+
+def test_files_are_gathered_by_folder_and_known_units_are_used_again():
+    files = [
+        listed(4, "a/x"),
+        listed(5, "a/no"),
+        listed(6, "b/y", root=2),
+        listed(7, "top"),
+        listed(8, "b/z"),
+    ]
+    standing = batch(Stage.GATHERING, 1, 3, last_file=10)
+    move = moves.gather(standing, BY_FOLDER, files, {"a": 9}, complete=False, now=5.0)
+    units = [(new.no, new.root_no, new.added.file.path, new.added.listed) for new in move.new_files]
+    assert units == [(11, 2, "b", False), (12, 7, "", False)]
+    assert move.members == [(9, 4), (11, 6), (12, 7), (11, 8)]
+    assert (move.to, move.last_file) == (Position(Stage.GATHERING, 1, 8), 12)
+
+
+def test_a_whole_batch_is_one_unit_and_then_discovered():
+    whole = pipeline(phase(unit=Unit.BATCH))
+    files = [listed(1, "a/x"), listed(2, "b/y")]
+    move = moves.gather(batch(Stage.GATHERING, 1, last_file=2), whole, files, {}, complete=True, now=5.0)
+    assert (move.members, move.to) == ([(3, 1), (3, 2)], Position(Stage.DISCOVERING, 1))
+
+
+def test_every_unit_is_a_task_and_ranks_are_the_phases_own():
+    deep_first = pipeline(
+        phase(unit=Unit.DIRECTORY, finds=lambda _: False, rank=lambda one: -one.path.count("/"))
+    )
+    units = [listed(5, "a"), listed(6, "a/b/c")]
+    contents = [UnitContent(5, "k", 1, "d")]
+    move = moves.discover(
+        batch(Stage.DISCOVERING, 1), deep_first, units, complete=True, now=5.0, contents=contents
+    )
+    assert move.new_tasks == [NewTask(1, 5, 0), NewTask(2, 6, -2)]
+    assert (move.ranked, move.units, move.to.stage) == (True, contents, Stage.WORKING)
+
+
+def test_a_phase_with_units_begins_by_gathering():
+    move = moves.transform(
+        batch(Stage.TRANSFORMING, 1),
+        pipeline(phase("ONE"), *BY_FOLDER.phases),
+        [],
+        {},
+        complete=True,
+        now=5.0,
+    )
+    assert (move.to, move.opens_phase) == (Position(Stage.GATHERING, 2), "FOLDERS")
+    assert move.regathers is None
+
+
+def test_what_is_made_of_a_unit_descends_from_it_and_its_end_is_told_to_its_members():
+    one = pipeline(
+        phase(unit=Unit.DIRECTORY, becomes=lambda *_: Change(None, (Added(file("a/list.txt"), "list"),)))
+    )
+    tasks = [settled(1, of=listed(7, "a", root=2)), settled(2, TaskState.FAILED, of=listed(8, "b", root=3))]
+    standing = batch(Stage.TRANSFORMING, 1, last_file=40)
+    move = moves.transform(standing, one, tasks, {}, complete=True, now=5.0)
+    assert [(new.no, new.root_no, new.parent_no) for new in move.new_files] == [(41, 2, 7)]
+    assert [(said.outcome, said.unit_no) for said in move.verdicts] == [
+        (FileOutcome.DONE, 7),
+        (FileOutcome.FAILED, 8),
+    ]
+    assert move.gone == []
+
+
+def test_the_first_dispatch_waits_as_the_phase_says():
+    slow = pipeline(phase(pace=Pace(first_seconds=3.0)))
+    move = moves.discover(batch(Stage.DISCOVERING, 1), slow, [], complete=True, now=5.0)
+    assert move.dispatch_at == 8.0
+
+
+def test_a_new_round_begins_in_the_phase_that_failed():
+    move = moves.again(batch(Stage.DONE, 2), TWO, 1, now=5.0)
+    assert (move.to, move.opens_phase, move.status) == (Position(Stage.DISCOVERING, 1, 0, 2), "ONE", "ONE")
+    over = moves.transform(batch(Stage.TRANSFORMING, 2, round_no=2), TWO, [], {}, complete=True, now=5.0)
+    assert over.to == Position(Stage.DONE, 2, 0, 2)
+
+
+def test_units_of_earlier_rounds_give_way():
+    move = moves.again(batch(Stage.DONE, 1), BY_FOLDER, 1, now=5.0)
+    assert move.regathers is Unit.DIRECTORY
+
+
+def test_an_error_keeps_where_the_batch_stood():
+    move = moves.fail(batch(Stage.DISCOVERING, 2, 17, round_no=3), "why", now=5.0)
+    assert move.to == Position(Stage.ERROR, 2, 17, 3)
+    assert move.error == "why"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.engine.retry import RetryPolicy, Ruling, backoff, rule
+from quire.engine.retry import PhasePolicy, RetryPolicy, Ruling, backoff, phase_delay, rule
 from quire.engine.states import TASKS
 from quire.model.batch import TaskState
 from quire.model.work import Outcome
@@ -71,3 +71,9 @@ def test_no_task_is_tried_more_often_than_the_limits_allow(outcomes):
         failures += ruling.blame
         interruptions += not ruling.blame
     assert attempts <= POLICY.max_failures + POLICY.max_interruptions
+
+
+def test_a_phase_is_retried_after_2_4_8_16_30_seconds_and_then_given_up():
+    assert [phase_delay(retries, PhasePolicy()) for retries in range(6)] == [2.0, 4.0, 8.0, 16.0, 30.0, None]
+    assert phase_delay(0, PhasePolicy(max_retries=0)) is None
+    assert phase_delay(10_000, PhasePolicy(max_retries=10_001)) == 30.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.engine.states import STAGES, TASKS, check_move
+from quire.engine.states import AGAIN, STAGES, TASKS, check_move
 from quire.model.batch import TERMINAL, Position, Stage, TaskState
 from quire.model.errors import Bug
 
@@ -32,6 +32,10 @@ def test_ends_lead_nowhere_and_everything_else_leads_to_an_end():
         (Position(Stage.TRANSFORMING, 2), Position(Stage.DISCOVERING, 1)),
         (Position(Stage.DISCOVERING, 1, 10), Position(Stage.DISCOVERING, 1, 10)),
         (Position(Stage.FILLING, 0, 10), Position(Stage.FILLING, 0, 5)),
+        (Position(Stage.WORKING, 1), Position(Stage.DISCOVERING, 1, 0, 2)),
+        (Position(Stage.DONE, 2), Position(Stage.WORKING, 1, 0, 2)),
+        (Position(Stage.DONE, 2), Position(Stage.DISCOVERING, 1, 0, 3)),
+        (Position(Stage.DONE, 2, 0, 2), Position(Stage.DISCOVERING, 1, 0, 1)),
     ],
 )
 def test_a_batch_never_goes_back_nor_stands_still(before, after):
@@ -47,7 +51,18 @@ def test_a_batch_never_goes_back_nor_stands_still(before, after):
         (Position(Stage.TRANSFORMING, 1, 7), Position(Stage.DISCOVERING, 2)),
         (Position(Stage.TRANSFORMING, 2, 7), Position(Stage.DONE, 2)),
         (Position(Stage.WORKING, 1), Position(Stage.ERROR, 1)),
+        (Position(Stage.FILLING, 0, 10), Position(Stage.GATHERING, 1)),
+        (Position(Stage.GATHERING, 1, 3), Position(Stage.GATHERING, 1, 9)),
+        (Position(Stage.GATHERING, 1, 3), Position(Stage.DISCOVERING, 1)),
+        (Position(Stage.DONE, 2), Position(Stage.DISCOVERING, 1, 0, 2)),
+        (Position(Stage.DONE, 2, 0, 2), Position(Stage.GATHERING, 2, 0, 3)),
     ],
 )
 def test_a_batch_goes_forward(before, after):
     check_move(before, after)
+
+
+def test_only_ends_can_be_taken_up_again():
+    assert set(AGAIN) == TERMINAL
+    for following in AGAIN.values():
+        assert following.isdisjoint(TERMINAL)

@@ -1,0 +1,105 @@
+"""A small house in one process: real SQLite, real blobs, compute that answers as it is told."""
+
+import pytest
+
+from quire.blobs.local import LocalBlobs
+from quire.database.sqlite import SqliteDatabase
+from quire.engine.conductor import Conductor
+from quire.engine.foreman import Foreman
+from quire.engine.mail import Mail
+from quire.engine.retry import PhasePolicy, RetryPolicy
+from quire.engine.roster import Roster
+from quire.engine.sharing import Shares
+from quire.engine.wheel import Wheel
+from quire.ledger.port import Act, Upload
+from quire.ledger.sqlite import SqliteLedger
+from quire.model.work import Outcome, StepResult
+from quire.queues.sqlite import SqliteQueues
+from quire.service.submit import submit
+from quire.system import LoopSignal
+from quire.testing.factories import draft
+from quire.testing.inline import InlineCompute
+from quire.testing.time import CountingIds, FakeClock
+
+
+class PatientSignal(LoopSignal):
+    """Nothing else runs here: a wait without a signal is time passing."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self._clock = clock
+
+    async def wait(self, timeout_seconds=None):
+        if not await super().wait(0):
+            self._clock.advance(timeout_seconds + 0.001)
+            return False
+        return True
+
+
+class Small:
+    def __init__(self, database, folder):
+        self.database = database
+        self.ledger = SqliteLedger(database)
+        self.queues = SqliteQueues(database, CountingIds())
+        self.blobs = LocalBlobs(folder / "blobs")
+        self.clock = FakeClock()
+        self.troubles = []
+
+    async def submitted(self, pipeline, names, batch_id="0" * 26, **changes):
+        batch = await self.ledger.open_batch(draft(batch_id, pipeline=pipeline.name, **changes))
+        uploads = [
+            Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="x") for name in names
+        ]
+        await self.ledger.record_uploads(batch.no, uploads)
+        return await submit(batch, pipeline, ledger=self.ledger, blobs=self.blobs, clock=self.clock)
+
+    def wheel(self, pipeline, judge=None, *, room=100, name="w", conducts=True, works=True, ledger=None):
+        ledger = ledger or self.ledger
+        signal = PatientSignal(self.clock)
+        self.compute = InlineCompute(judge or (lambda _: (Outcome.DONE, StepResult())), signal, room)
+        pipelines = {pipeline.name: pipeline}
+        conductor = Conductor(
+            ledger=ledger,
+            blobs=self.blobs,
+            mail=Mail(ledger, self.queues, self.blobs, self.clock),
+            pipelines=pipelines,
+            clock=self.clock,
+            policy=PhasePolicy(),
+        )
+        self.foreman = Foreman(
+            ledger=ledger,
+            blobs=self.blobs,
+            compute=self.compute,
+            pipelines=pipelines,
+            clock=self.clock,
+            ids=CountingIds(),
+            policy=RetryPolicy(),
+            shares=Shares(),
+        )
+        return Wheel(
+            ledger=ledger,
+            roster=Roster(ledger, self.clock, name=name, kind="run", place="here"),
+            conductor=conductor if conducts else None,
+            foreman=self.foreman if works else None,
+            clock=self.clock,
+            signal=signal,
+            trouble=self.troubles.append,
+        )
+
+    def act(self, reason="because"):
+        return Act(actor="tester", reason=reason, now=self.clock.now())
+
+
+async def ignore(_batch):
+    return None
+
+
+@pytest.fixture
+async def small(tmp_path):
+    database = SqliteDatabase(tmp_path / "quire.db")
+    await database.open()
+    house = Small(database, tmp_path)
+    await house.ledger.prepare()
+    await house.queues.prepare()
+    yield house
+    await database.close()

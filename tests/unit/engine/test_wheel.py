@@ -1,0 +1,313 @@
+"""Conductor, foreman and roster on one wheel, in one process and without waiting."""
+
+import json
+
+import pytest
+from msgspec import structs
+
+from quire.engine import moves
+from quire.ledger.port import Selection
+from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
+from quire.model.errors import Misconfigured, Retry, Unavailable
+from quire.model.pipeline import Added, Change, Kept, Pace, Unit, from_product
+from quire.model.work import Outcome, StepResult
+from quire.testing.factories import phase, pipeline, product
+
+NAMES = [f"d{number % 2}/f{number}" for number in range(5)]
+ID = "0" * 26
+
+
+async def ignore(_batch):
+    return None
+
+
+def one_jpeg(file, result, _taken):
+    added = (
+        Added(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
+        for one in result.products
+    )
+    return Change(Kept(file.tags), tuple(added))
+
+
+TWO = pipeline(
+    phase("ONE", becomes=one_jpeg, cached=False, finds=lambda file: "made" not in file.tags),
+    phase("TWO", finds=lambda file: "made" in file.tags, cached=False),
+)
+
+
+def making(*bad, outcome=Outcome.REJECTED):
+    def judge(order):
+        if order.file.path in bad:
+            return outcome, None
+        return Outcome.DONE, StepResult(products=(product("jpeg"),))
+
+    return judge
+
+
+async def ends(small, batch):
+    return {one.path: one.outcome for one in await small.ledger.inputs(batch.no, limit=99)}
+
+
+async def test_a_batch_walks_from_its_message_to_its_end(small):
+    await small.submitted(TWO, NAMES)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert batch.status == "DONE"
+    counts = [(one.name, one.total, one.done) for one in await small.ledger.counts(batch.no)]
+    assert counts == [("ONE", 5, 5), ("TWO", 5, 5)]
+    assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
+    message = json.loads(await small.ledger.message(batch.no))
+    assert message["batch_id"] == ID
+
+
+async def test_only_what_failed_runs_again_and_only_its_own_followers(small):
+    await small.submitted(TWO, NAMES)
+    batch = await small.wheel(TWO, making(NAMES[1], NAMES[2])).conduct(ID, ignore)
+    assert (await ends(small, batch))[NAMES[1]] is FileOutcome.FAILED
+    small_move = _again(batch, 1, small)
+    batch = await small.ledger.again(small_move, Selection(path=NAMES[1]), small.act())
+    assert batch.position.round == 2
+    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    assert [order.file.path for order in small.compute.seen] == [NAMES[1], f"{NAMES[1]}.jpg"]
+    found = await ends(small, batch)
+    assert (found[NAMES[1]], found[NAMES[2]]) == (FileOutcome.DONE, FileOutcome.FAILED)
+    counts = [(one.total, one.done, one.failed) for one in await small.ledger.counts(batch.no)]
+    assert counts == [(5, 4, 1), (4, 4, 0)]
+    _, attempts = await small.ledger.story(batch.no, NAMES[1])
+    assert [(one.round, one.state, one.outcome) for one in attempts] == [
+        (1, TaskState.SUPERSEDED, "rejected"),
+        (2, TaskState.DONE, "done"),
+        (2, TaskState.DONE, "done"),
+    ]
+
+
+def _again(batch, number, small):
+    return moves.again(batch, TWO, number, now=small.clock.now())
+
+
+async def test_a_cancelled_batch_stops_and_goes_on_where_it_stood(small):
+    await small.submitted(TWO, NAMES)
+    cancelled = []
+
+    def judge(order):
+        cancelled.append(order)
+        return Outcome.DONE, StepResult(products=(product("jpeg"),))
+
+    wheel = small.wheel(TWO, judge, room=2)
+
+    async def observe(batch):
+        if cancelled and (await small.ledger.batch(ID)).status != "CANCELLED":
+            await small.ledger.cancel(batch.no, small.act("changed my mind"))
+
+    batch = await wheel.conduct(ID, observe)
+    assert (batch.status, batch.error) == ("CANCELLED", "changed my mind")
+    assert set((await ends(small, batch)).values()) == {FileOutcome.CANCELLED}
+    assert len(cancelled) < 5
+    await small.ledger.reopen(batch.no, small.act(), status="ONE")
+    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    assert batch.status == "DONE"
+    assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
+    again = {order.file.path for order in small.compute.seen if not order.file.path.endswith(".jpg")}
+    settled_before = {order.file.path for order in cancelled} - again
+    assert again | settled_before == set(NAMES)
+
+
+async def test_a_paused_batch_waits_and_resumes(small):
+    batch = await small.submitted(TWO, NAMES)
+    await small.ledger.pause(batch.no, small.act())
+    wheel = small.wheel(TWO, making())
+    looks = 0
+
+    async def observe(now_at):
+        nonlocal looks
+        if now_at.position.stage is Stage.WORKING:
+            looks += 1
+            assert small.compute.seen == [] or now_at.hold is None
+            if looks == 3:
+                await small.ledger.resume(batch.no, small.act())
+
+    assert (await wheel.conduct(ID, observe)).status == "DONE"
+
+
+async def test_a_spent_budget_holds_the_batch_until_it_gets_more(small):
+    await small.submitted(TWO, NAMES, budget=Budget(seconds=0.15))
+
+    def judge(order):
+        return Outcome.DONE, StepResult(products=(product("jpeg"),))
+
+    wheel = small.wheel(TWO, judge, room=1)
+    reports = small.compute.reports
+    small.compute.reports = lambda: [structs.replace(one, seconds=0.1) for one in reports()]
+    batch = await wheel.conduct(ID, ignore)
+    assert batch.hold is Hold.BUDGET
+    assert len(small.compute.seen) == 2
+    await small.ledger.resume(batch.no, small.act(), budget=Budget())
+    batch = await small.wheel(TWO, judge, name="second").conduct(ID, ignore)
+    assert batch.status == "DONE"
+    kinds = [kind for _, _, kind, _ in await small.ledger.events(batch.no, limit=99)]
+    assert kinds.count("batch_held") == 1
+
+
+@pytest.mark.parametrize("rule", ["finds", "becomes", "rivals"])
+async def test_rules_that_throw_are_retried_and_then_name_the_cause(small, rule):
+    def broken(*_):
+        raise ZeroDivisionError("rules")
+
+    bad = pipeline(phase("ONE", cached=False, **{rule: broken}))
+    await small.submitted(bad, NAMES)
+    began = small.clock.now()
+    batch = await small.wheel(bad).conduct(ID, ignore)
+    assert batch.status == "ERROR"
+    assert "ONE" in batch.error
+    assert "ZeroDivisionError" in batch.error
+    assert 60.0 <= small.clock.now() - began < 70.0  # 2 + 4 + 8 + 16 + 30
+    events = [
+        data["retry"]
+        for _, _, kind, data in await small.ledger.events(batch.no, limit=99)
+        if kind == "phase_retry"
+    ]
+    assert events == [1, 2, 3, 4, 5]
+
+
+async def test_a_passing_fault_of_the_store_only_delays(small):
+    await small.submitted(TWO, NAMES)
+    wheel = small.wheel(TWO, making())
+    get, faults = small.blobs.get, iter(range(3))
+
+    async def away(key):
+        if next(faults, None) is not None:
+            raise Retry("the store is away")
+        return await get(key)
+
+    small.blobs.get = away
+    batch = await wheel.conduct(ID, ignore)
+    assert (batch.status, batch.phase_retries) == ("DONE", 0)
+
+
+async def test_a_manifest_that_is_none_ends_the_batch_at_once(small):
+    batch = await small.submitted(TWO, NAMES)
+    await small.blobs.put(batch.manifest_key, b'{"half')
+    batch = await small.wheel(TWO).conduct(ID, ignore)
+    assert batch.status == "ERROR"
+    assert "manifest" in batch.error
+    assert await small.ledger.files(batch, after=0, limit=9) == []
+
+
+class Away:
+    """A ledger whose answers are lost now and then: before the write, or after it."""
+
+    def __init__(self, inner, every):
+        self._inner = inner
+        self._every = every
+        self._count = 0
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+
+        async def call(*arguments, **named):
+            self._count += 1
+            lost = self._count % self._every
+            if lost == 0:
+                raise Unavailable("the database restarts")
+            answer = await found(*arguments, **named)
+            if lost == self._every // 2:
+                raise Unavailable("the answer was lost")
+            return answer
+
+        return call
+
+
+@pytest.mark.parametrize("every", [13, 17, 23, 31])
+async def test_a_ledger_that_comes_and_goes_only_delays(small, every):
+    await small.submitted(TWO, NAMES)
+    wheel = small.wheel(TWO, making(NAMES[1]), room=2, ledger=Away(small.ledger, every))
+    batch = await wheel.conduct(ID, ignore)
+    assert batch.status == "DONE"
+    found = await ends(small, batch)
+    assert found.pop(NAMES[1]) is FileOutcome.FAILED
+    assert set(found.values()) == {FileOutcome.DONE}
+    counts = [(one.total, one.done, one.failed) for one in await small.ledger.counts(batch.no)]
+    assert counts == [(5, 4, 1), (4, 4, 0)]
+    assert None in small.troubles
+
+
+async def test_another_takes_over_from_a_conductor_that_died(small):
+    await small.submitted(TWO, NAMES)
+    first = small.wheel(TWO, making(), room=2)
+    small.compute.reports = list  # its workers are never heard of again
+    for _ in range(12):
+        await first._until_answered(
+            lambda: first._turn_or_rest(None)
+        ) if first._roster.me else await first._begin()
+    assert len(small.compute.seen) == 2
+    second = small.wheel(TWO, making(), name="second")
+    batch = await second.conduct(ID, ignore)
+    assert batch.status == "DONE"
+    assert [member.name for member in await small.ledger.crew()] == ["second"]
+    _, attempts = await small.ledger.story(batch.no, NAMES[0])
+    assert [one.outcome for one in attempts][:2] == ["interrupted", "done"]
+
+
+async def test_dispatches_are_spaced_as_the_phase_says(small):
+    paced = pipeline(
+        phase("ONE", cached=False, pace=Pace(first_seconds=3.0, between_seconds=10.0, at_once=2))
+    )
+    await small.submitted(paced, NAMES)
+    times = []
+
+    def judge(order):
+        times.append(small.clock.now())
+        return Outcome.DONE, StepResult()
+
+    batch = await small.wheel(paced, judge).conduct(ID, ignore)
+    waits = [round(later - earlier) for earlier, later in zip(times, times[1:], strict=False)]
+    assert batch.status == "DONE"
+    assert waits == [0, 10, 0, 10]
+    assert times[0] - batch.started_at >= 3.0
+
+
+async def test_directories_are_tasks_and_deeper_ones_come_first(small):
+    names = ["a/x", "a/b/y", "a/b/c/z", "w"]
+    tree = pipeline(
+        phase(
+            "TREE", unit=Unit.DIRECTORY, rank=lambda one: -one.path.count("/") - bool(one.path), cached=False
+        )
+    )
+    await small.submitted(tree, names)
+    told = {}
+
+    def judge(order):
+        told[order.file.path] = [one.path for one in order.earlier]
+        return Outcome.DONE, StepResult(facts={"path": order.file.path})
+
+    batch = await small.wheel(tree, judge, room=10).conduct(ID, ignore)
+    assert batch.status == "DONE"
+    assert list(told) == ["a/b/c", "a/b", "a", ""]
+    assert told == {"a/b/c": [], "a/b": ["a/b/c"], "a": ["a/b"], "": ["a"]}
+    assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
+
+
+async def test_a_directory_that_failed_is_retried_with_all_its_files(small):
+    names = ["a/x", "a/y", "b/z"]
+    folders = pipeline(phase("FOLDERS", unit=Unit.DIRECTORY, cached=False))
+    await small.submitted(folders, names)
+    batch = await small.wheel(folders, making("a")).conduct(ID, ignore)
+    assert await ends(small, batch) == {
+        "a/x": FileOutcome.FAILED,
+        "a/y": FileOutcome.FAILED,
+        "b/z": FileOutcome.DONE,
+    }
+    again = moves.again(batch, folders, 1, now=small.clock.now())
+    await small.ledger.again(again, Selection(), small.act())
+    batch = await small.wheel(folders, making(), name="second").conduct(ID, ignore)
+    assert [order.file.path for order in small.compute.seen] == ["a"]
+    assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
+    (counts,) = await small.ledger.counts(batch.no)
+    assert (counts.total, counts.done, counts.failed) == (2, 2, 0)
+
+
+async def test_a_pipeline_that_is_not_known_here_is_left_to_others(small):
+    await small.submitted(TWO, NAMES)
+    other = pipeline(phase("OTHER"))
+    wheel = small.wheel(type(other)(name="elsewhere", version=1, queue=other.queue, phases=other.phases))
+    with pytest.raises(Misconfigured):
+        await wheel.conduct(ID, ignore)
