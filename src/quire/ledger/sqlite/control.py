@@ -5,9 +5,9 @@ from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import Act, Chosen, Move, Selection
-from quire.ledger.sqlite.rows import SQL, load_batch, note
+from quire.ledger.sqlite.rows import SQL, load_batch, note, numbers
 from quire.ledger.sqlite.walk import first_task, make_move
-from quire.ledger.sqlite.withdrawing import supersede, withdraw
+from quire.ledger.sqlite.withdrawing import judge_anew, supersede, withdraw
 from quire.model.batch import Batch, Budget, Stage
 from quire.model.errors import Stale
 
@@ -82,23 +82,27 @@ def _note_act(
 
 def _again(connection: sqlite3.Connection, move: Move, selection: Selection, act: Act) -> Batch:
     no = move.batch_no
-    values = (no, selection.error_class, selection.path)
-    connection.execute(SQL["again_drop"])
-    connection.execute(SQL["again_select"], values)
-    first = connection.execute(SQL["again_phase"]).fetchone()[0]
-    if first != move.to.phase:
+    _drop_choice(connection)  # of one that was rolled back
+    connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))
+    connection.execute(SQL["again_spread"], (no,))
+    if numbers(connection, "again_phase") != [move.to.phase]:
         raise Stale(f"batch {no}: what is to be retried has changed", code="wrong_state")
-    units = [row[0] for row in connection.execute(SQL["again_units"], values).fetchall()]
-    own = [row[0] for row in connection.execute(SQL["again_own_tasks"], (no,)).fetchall()]
-    made = [row[0] for row in connection.execute(SQL["again_descendants"], (no,)).fetchall()]
-    supersede(connection, no, own)
+    (tasks,) = numbers(connection, "again_count")
+    roots = numbers(connection, "again_roots")
+    units = numbers(connection, "again_units")
+    made = numbers(connection, "again_descendants", (no,))
+    supersede(connection, no, numbers(connection, "again_own_tasks", (no,)))
     withdraw(connection, no, [*made, *units])
     connection.execute(SQL["again_files"], (no, move.to.round))
-    connection.execute(SQL["again_roots"], (no,))
+    judge_anew(connection, no, roots)
+    _drop_choice(connection)
+    _note_act(connection, no, "batch_retried", act, {"round": move.to.round, "tasks": tasks})
+    return make_move(connection, move)
+
+
+def _drop_choice(connection: sqlite3.Connection) -> None:
     connection.execute(SQL["again_drop"])
-    make_move(connection, move)
-    _note_act(connection, no, "batch_retried", act, {"round": move.to.round, "tasks": len(own) + len(units)})
-    return load_batch(connection, no)
+    connection.execute(SQL["again_drop_chosen"])
 
 
 def _reopen(connection: sqlite3.Connection, batch_no: int, act: Act, status: str) -> Batch:
@@ -106,10 +110,22 @@ def _reopen(connection: sqlite3.Connection, batch_no: int, act: Act, status: str
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = load_batch(connection, batch_no)
     if batch.position.stage is Stage.WORKING:
-        first = first_task(connection, batch)
-        connection.execute(SQL["reopen_failures"], (batch_no, first))
-        connection.execute(SQL["reopen_counts"], (batch_no, batch.position.round, batch.position.phase))
-        connection.execute(SQL["reopen_tasks"], (batch_no, first))
-        connection.execute(SQL["set_alarm"], (batch_no, 0))
+        _reopen_tasks(connection, batch, act.now)
     _note_act(connection, batch_no, "batch_reopened", act)
-    return batch
+    return load_batch(connection, batch_no)
+
+
+def _reopen_tasks(connection: sqlite3.Connection, batch: Batch, now: float) -> None:
+    first = first_task(connection, batch)
+    phase = (batch.no, batch.position.round, batch.position.phase)
+    connection.execute(SQL["reopen_failures"], (batch.no, first))
+    connection.execute(SQL["reopen_counts"], phase)
+    connection.execute(SQL["reopen_tasks"], (batch.no, first))
+    connection.execute(SQL["drop_ranks"], phase)
+    connection.execute(SQL["recount_ranks"], (batch.no, first))
+    connection.execute(SQL["first_rank"], (batch.no,))
+    connection.execute(SQL["count_rank"], (batch.no,))
+    connection.execute(SQL["clear_alarm"], (batch.no,))
+    connection.execute(SQL["set_alarm_to_next_due"], (batch.no,))
+    # Reports that came after its end may have settled the last tasks.
+    connection.execute(SQL["end_phase_when_settled"], (now, batch.no))

@@ -4,7 +4,7 @@ import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import Member
-from quire.ledger.rows import member_of
+from quire.ledger.record_rows import member_of
 from quire.ledger.sqlite.rows import SQL
 
 

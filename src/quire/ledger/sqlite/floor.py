@@ -22,7 +22,7 @@ from quire.ledger.rows import (
     stray_kind,
     tally,
 )
-from quire.ledger.sqlite.rows import SQL, named, note
+from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers
 from quire.model.batch import Position, Stage, TaskState
 from quire.model.work import Earlier, Order, Outcome, StepResult
 
@@ -102,7 +102,7 @@ def _claim(
         return []
     following, last_task, rank, alarm = standing
     rang = alarm is not None and alarm <= now
-    claimed = _begin_due(connection, batch_no, member, limit, now) if rang else []
+    claimed = _begin_due(connection, batch_no, member, limit, now, rank) if rang else []
     room = limit - len(claimed)
     if rank is None:
         end = min(last_task + 1, following + room)
@@ -111,8 +111,7 @@ def _claim(
             claimed += connection.execute(SQL["claimed_range"], (batch_no, following, end)).fetchall()
             following = end
     elif room:
-        ready = connection.execute(SQL["ready_of_rank"], (batch_no, rank, room)).fetchall()
-        for (task_no,) in ready:
+        for task_no in numbers(connection, "ready_of_rank", (batch_no, rank, room)):
             connection.execute(SQL["begin_fresh"], (now, member, batch_no, task_no, task_no + 1))
             claimed += connection.execute(SQL["claimed_range"], (batch_no, task_no, task_no + 1)).fetchall()
     if claimed:
@@ -123,11 +122,10 @@ def _claim(
 
 
 def _begin_due(
-    connection: sqlite3.Connection, batch_no: int, member: int, limit: int, now: float
+    connection: sqlite3.Connection, batch_no: int, member: int, limit: int, now: float, rank: int | None
 ) -> list[Row]:
-    due = connection.execute(SQL["due_tasks"], (batch_no, now, limit)).fetchall()
     claimed: list[Row] = []
-    for (task_no,) in due:
+    for task_no in numbers(connection, "due_tasks", (batch_no, now, limit, rank)):
         connection.execute(SQL["keep_attempt"], (batch_no, task_no))
         connection.execute(SQL["begin_waiting"], (now, member, batch_no, task_no))
         claimed += connection.execute(SQL["claimed_range"], (batch_no, task_no, task_no + 1)).fetchall()
@@ -166,10 +164,10 @@ def _settle(
         connection.execute(SQL["set_alarm"], (batch_no, sums.due_at))
     ended = connection.execute(SQL["end_phase_when_settled"], (now, batch_no)).rowcount
     if not ended:
-        if connection.execute(SQL["hold_over_budget"], (batch_no,)).rowcount:
-            note(connection, batch_no, now, "batch_held", {"reason": "the batch has spent its budget"})
+        hold_over_budget(connection, batch_no, now)
         if connection.execute(SQL["next_rank"], (batch_no,)).rowcount:
             connection.execute(SQL["count_rank"], (batch_no,))
+            connection.execute(SQL["set_alarm_to_next_due"], (batch_no,))
     return Settled(applied=len(settlements), strays=strays, phase_ended=bool(ended))
 
 
@@ -179,9 +177,8 @@ def _fenced(
     """Those that were applied; the others are noted as strays."""
     applied: list[Settlement] = []
     for settlement in settlements:
-        if connection.execute(SQL["settle_task"], settle_columns(settlement)).rowcount:
-            applied.append(settlement)
-        elif _taken_late(connection, settlement):
+        current = connection.execute(SQL["settle_task"], settle_columns(settlement)).rowcount
+        if current or _taken_late(connection, settlement):
             applied.append(settlement)
         else:
             report = settlement.report

@@ -5,10 +5,8 @@ import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Stray, Wanted
-from quire.ledger.rows import (
-    Row,
+from quire.ledger.record_rows import (
     attempt_of,
-    batch_of,
     counts_of,
     failed_task_of,
     input_of,
@@ -16,6 +14,7 @@ from quire.ledger.rows import (
     story_file_of,
     stray_of,
 )
+from quire.ledger.rows import Row, batch_of
 from quire.ledger.sqlite.rows import SQL, load_batch
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
 

@@ -2,10 +2,11 @@
 
 import json
 import sqlite3
+from typing import Any
 
 from quire.database.sql import queries
 from quire.ledger.port import Only
-from quire.ledger.rows import batch_of
+from quire.ledger.rows import OVER_BUDGET, batch_of
 from quire.model.batch import Batch
 
 SQL = queries("quire.ledger.sql", "sqlite/queries.sql")
@@ -15,10 +16,20 @@ def load_batch(connection: sqlite3.Connection, no: int) -> Batch:
     return batch_of(connection.execute(SQL["batch_by_no"], (no,)).fetchone(), no)
 
 
+def numbers(connection: sqlite3.Connection, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    """The first column."""
+    return [row[0] for row in connection.execute(SQL[query], values).fetchall()]
+
+
 def note(
     connection: sqlite3.Connection, batch_no: int, at: float, kind: str, data: dict[str, object]
 ) -> None:
     connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
+
+
+def hold_over_budget(connection: sqlite3.Connection, batch_no: int, now: float) -> None:
+    if connection.execute(SQL["hold_over_budget"], (OVER_BUDGET, batch_no)).rowcount:
+        note(connection, batch_no, now, "batch_held", {"reason": OVER_BUDGET})
 
 
 def named(only: Only) -> str | None:

@@ -10,7 +10,7 @@ from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import ListedFile, Move, Only, SettledTask
 from quire.ledger.rows import batch_of, file_columns, listed_of, settled_task_of, tags_column
 from quire.ledger.sqlite.intake import send
-from quire.ledger.sqlite.rows import SQL, load_batch, named, note
+from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, named, note, numbers
 from quire.ledger.sqlite.withdrawing import regather
 from quire.model.batch import TERMINAL, Batch, Position, Stage
 from quire.model.errors import Stale
@@ -28,8 +28,8 @@ class SqliteWalk:
 
     async def take(self, member: int, *, limit: int, now: float, only: Only = None) -> list[Batch]:
         def work(connection: sqlite3.Connection) -> list[Batch]:
-            rows = connection.execute(SQL["take"], (member, now, named(only), limit)).fetchall()
-            return [load_batch(connection, row[0]) for row in rows]
+            taken = numbers(connection, "take", (member, now, named(only), limit))
+            return [load_batch(connection, no) for no in sorted(taken)]
 
         return await self._database.write(work)
 
@@ -132,6 +132,7 @@ def make_move(connection: sqlite3.Connection, move: Move) -> Batch:
             connection.execute(SQL["count_rank"], (no,))
         # A phase without tasks is over as soon as it begins.
         connection.execute(SQL["end_phase_when_settled"], (move.now, no))
+        hold_over_budget(connection, no, move.now)
     return load_batch(connection, no)
 
 

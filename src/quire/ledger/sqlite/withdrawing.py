@@ -1,10 +1,10 @@
-"""What a new round takes back: tasks are superseded, files made by them leave the list. Nothing is deleted."""
+"""What a new round takes back: tasks are superseded, what they made leaves the list. Nothing is deleted."""
 
 import json
 import sqlite3
 from collections.abc import Collection
 
-from quire.ledger.sqlite.rows import SQL
+from quire.ledger.sqlite.rows import SQL, numbers
 from quire.model.batch import Position
 from quire.model.pipeline import Unit
 
@@ -20,16 +20,20 @@ def supersede(connection: sqlite3.Connection, batch_no: int, tasks: Collection[i
 def withdraw(connection: sqlite3.Connection, batch_no: int, files: Collection[int]) -> None:
     """These files, and all tasks on them."""
     wanted = json.dumps(list(files))
-    tasks = connection.execute(SQL["tasks_of_files"], (batch_no, wanted)).fetchall()
-    supersede(connection, batch_no, [row[0] for row in tasks])
+    supersede(connection, batch_no, numbers(connection, "tasks_of_files", (batch_no, wanted)))
     connection.execute(SQL["withdraw_files"], (batch_no, wanted))
 
 
 def regather(connection: sqlite3.Connection, batch_no: int, to: Position, unit: Unit) -> None:
     """Units of earlier rounds whose directories have changed, with all that was made of them."""
-    old = connection.execute(SQL["regathered_units"], (batch_no, to.phase, to.round, unit)).fetchall()
+    old = numbers(connection, "regathered_units", (batch_no, to.phase, to.round, unit))
     if not old:
         return
-    units = json.dumps([row[0] for row in old])
-    made = connection.execute(SQL["descendants_of"], (batch_no, units)).fetchall()
-    withdraw(connection, batch_no, [row[0] for row in made])
+    units = json.dumps(old)
+    withdraw(connection, batch_no, numbers(connection, "descendants_of", (batch_no, units)))
+    judge_anew(connection, batch_no, numbers(connection, "roots_of_members", (batch_no, units)))
+
+
+def judge_anew(connection: sqlite3.Connection, batch_no: int, roots: Collection[int]) -> None:
+    """What is left of these inputs' tasks says how they stand."""
+    connection.execute(SQL["judge_anew"], (batch_no, json.dumps(list(roots))))

@@ -33,6 +33,7 @@ CREATE TABLE members (
   file_no  INTEGER NOT NULL,
   PRIMARY KEY (batch_no, unit_no, file_no)
 ) WITHOUT ROWID;
+CREATE INDEX members_file ON members (batch_no, file_no);
 
 -- A phase is walked once in each round; its tasks have the numbers from `first_task` on.
 CREATE TABLE rounds (
@@ -82,6 +83,18 @@ CREATE INDEX tasks_failed ON tasks (batch_no, error_class, task_no) WHERE state 
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
 ALTER TABLE attempts ADD COLUMN cost BLOB;
+
+-- Attempts that were out belong to nobody here; and whatever waits rings, from now on, by an alarm.
+UPDATE tasks SET state = 'waiting', due_at = 0, interruptions = interruptions + 1, outcome = 'interrupted',
+                 error_class = 'interrupted', error = 'quire stopped while this attempt was running'
+WHERE state = 'running';
+INSERT OR REPLACE INTO alarms (batch_no, due_at)
+SELECT batch_no, min(due_at) FROM tasks WHERE state = 'waiting' GROUP BY batch_no;
+-- A phase whose tasks are all settled was ended when somebody asked; now nobody asks.
+UPDATE batches SET stage = 'transforming', cursor = 0
+WHERE stage = 'working' AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.phase = batches.phase
+                                    AND r.done + r.failed = r.total);
+UPDATE batches SET started_at = (SELECT min(at) FROM events e WHERE e.batch_no = batches.no AND e.type = 'batch_started');
 
 -- Failed tasks by error class: so that showing a batch counts no rows.
 CREATE TABLE failures (

@@ -45,7 +45,8 @@ WHERE no = ?5 AND stage NOT IN ('done', 'error', 'cancelled')
 -- name: take
 UPDATE batches SET mover = ?1
 WHERE no IN (SELECT no FROM batches
-             WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming') AND rests_until <= ?2
+             WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+               AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= ?2
                AND (mover IS NULL OR mover = ?1) AND (?3 IS NULL OR no IN (SELECT value FROM json_each(?3)))
              ORDER BY mover IS NULL, tier, no LIMIT ?4)
 RETURNING no
@@ -61,6 +62,7 @@ SET stage = ?1, phase = ?2, cursor = ?3, round = ?4, status = ?5, updated_at = ?
     dispatch_at = coalesce(?11, dispatch_at), stood = CASE WHEN ?10 IS NULL THEN NULL ELSE stage END,
     started_at = coalesce(started_at, CASE WHEN ?1 = 'filling' THEN ?6 END),
     phase_retries = 0, rests_until = 0,
+    hold = CASE WHEN ?10 IS NULL THEN hold END, hold_reason = CASE WHEN ?10 IS NULL THEN hold_reason END,
     mover = CASE WHEN ?1 IN ('filling', 'gathering', 'discovering', 'transforming') THEN mover END
 WHERE no = ?12 AND stage = ?13 AND phase = ?14 AND cursor = ?15 AND round = ?16
 
@@ -147,7 +149,8 @@ FROM files WHERE batch_no = ? AND file_no > ? AND listed = 1 AND gone IS NULL OR
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
 FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL
   AND rtrim(path, replace(path, '/', '')) IN (
-    SELECT rtrim(path, replace(path, '/', '')) FROM files WHERE batch_no = ?1 AND round = ?3 AND role <> 'unit')
+    SELECT rtrim(path, replace(path, '/', '')) FROM files
+    WHERE batch_no = ?1 AND round = ?3 AND round > 1 AND role <> 'unit')
 ORDER BY file_no LIMIT ?4
 
 -- name: units
@@ -167,10 +170,11 @@ FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
 WHERE m.batch_no = ? AND m.unit_no = ? ORDER BY f.path, f.file_no
 
 -- name: taken_paths
--- A path that is the folder of others is taken too ('0' follows '/'). What a retry withdrew is free again.
+-- A path that is the folder of others is taken too ('0' follows '/'). What a retry withdrew is free again, and
+-- units lie nowhere.
 SELECT wanted.value AS path,
-       (SELECT count(*) FROM files WHERE batch_no = ?1 AND folded = wanted.value AND gone IS NOT 0)
-       + EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND gone IS NOT 0
+       (SELECT count(*) FROM files WHERE batch_no = ?1 AND folded = wanted.value AND gone IS NOT 0 AND role <> 'unit')
+       + EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND gone IS NOT 0 AND role <> 'unit'
                  AND folded >= wanted.value || '/' AND folded < wanted.value || '0') AS holders
 FROM json_each(?2) wanted WHERE holders > 0
 
@@ -200,7 +204,10 @@ SELECT next_task, last_task, rank, (SELECT due_at FROM alarms WHERE batch_no = n
 FROM batches WHERE no = ? AND stage = 'working' AND hold IS NULL AND dispatch_at <= ?
 
 -- name: due_tasks
-SELECT task_no FROM tasks WHERE batch_no = ? AND state = 'waiting' AND due_at <= ? ORDER BY due_at LIMIT ?
+-- Of later ranks none: a batch that was taken up again may have such.
+SELECT task_no FROM tasks
+WHERE batch_no = ?1 AND state = 'waiting' AND due_at <= ?2 AND (rank IS NULL OR rank <= ?4)
+ORDER BY due_at, task_no LIMIT ?3
 
 -- name: keep_attempt
 -- The attempt before this one leaves the task's row for the history.
@@ -210,7 +217,8 @@ SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(start
 FROM tasks WHERE batch_no = ? AND task_no = ? AND outcome IS NOT NULL
 
 -- name: begin_waiting
-UPDATE tasks SET state = 'running', attempt = attempt + 1, started_at = ?, member = ?, outcome = NULL
+UPDATE tasks SET state = 'running', attempt = attempt + 1, started_at = ?, member = ?, outcome = NULL, worker = NULL,
+                 seconds = NULL, error_class = NULL, error = NULL, cost = NULL
 WHERE batch_no = ? AND task_no = ?
 
 -- name: begin_fresh
@@ -234,15 +242,23 @@ DELETE FROM alarms WHERE batch_no = ?
 
 -- name: set_alarm_to_next_due
 INSERT INTO alarms (batch_no, due_at)
-SELECT ?1, due_at FROM (SELECT min(due_at) AS due_at FROM tasks WHERE batch_no = ?1 AND state = 'waiting')
+SELECT ?1, due_at FROM (
+  SELECT min(t.due_at) AS due_at FROM batches b
+  JOIN tasks t ON t.batch_no = b.no AND t.state = 'waiting' AND (t.rank IS NULL OR t.rank <= b.rank)
+  WHERE b.no = ?1)
 WHERE due_at IS NOT NULL
+ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: earlier
+-- By path, not without case: folders that differ in case are two. Units of earlier rounds that nothing has taken
+-- the place of still stand.
 SELECT f.path, c.path, t.result
 FROM tasks own JOIN files f ON f.batch_no = own.batch_no AND f.file_no = own.file_no
-JOIN files c ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.round = own.round
-     AND c.born = own.phase AND c.folded > f.folded AND (f.folded = '' OR c.folded LIKE f.folded || '/%')
-     AND instr(substr(c.folded, CASE f.folded WHEN '' THEN 1 ELSE length(f.folded) + 2 END), '/') = 0
+JOIN files c ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.born = own.phase
+     AND c.folded > f.folded
+     AND (f.folded = '' OR (c.folded >= f.folded || '/' AND c.folded < f.folded || '0'))
+     AND (f.path = '' OR substr(c.path, 1, length(f.path) + 1) = f.path || '/')
+     AND instr(substr(c.path, CASE f.path WHEN '' THEN 1 ELSE length(f.path) + 2 END), '/') = 0
 JOIN tasks t ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
 WHERE own.batch_no = ? AND own.task_no = ? ORDER BY c.path
 
@@ -290,7 +306,7 @@ INSERT INTO failures (batch_no, error_class, tasks) VALUES (?, ?, ?)
 ON CONFLICT (batch_no, error_class) DO UPDATE SET tasks = tasks + excluded.tasks
 
 -- name: hold_over_budget
-UPDATE batches SET hold = 'budget', hold_reason = 'the batch has spent its budget'
+UPDATE batches SET hold = 'budget', hold_reason = ?
 WHERE no = ? AND hold IS NULL AND stage = 'working'
   AND (budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL)
   AND EXISTS (SELECT 1 FROM (SELECT sum(seconds) AS seconds, sum(tokens_in + tokens_out) AS tokens,
@@ -350,7 +366,8 @@ SELECT min(at) FROM (
     AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2)))
   UNION ALL
   SELECT rests_until FROM batches
-  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming') AND rests_until > ?1
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+    AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until > ?1
     AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2))))
 
 -- name: outbox_oldest
@@ -388,11 +405,17 @@ UPDATE batches SET budget_seconds = ?, budget_tokens = ?, budget_money = ? WHERE
 UPDATE batches SET tier = ?, updated_at = ? WHERE no = ? AND stage NOT IN ('done', 'error', 'cancelled')
 
 -- name: chosen_failed
+-- Failed tasks by what a person may name: the error class, or the path of their file, of its input, or of a
+-- member of their unit.
 SELECT t.phase, coalesce(t.error_class, ''), count(*)
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
 WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
-  AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3)
+  AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3
+       OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
+                                       JOIN files g ON g.batch_no = m.batch_no AND g.file_no = m.file_no
+                                       JOIN files r ON r.batch_no = m.batch_no AND r.file_no = g.root_no
+                                       WHERE m.batch_no = ?1 AND m.unit_no = f.file_no AND ?3 IN (g.path, r.path))))
 GROUP BY 1, 2 ORDER BY 1, 2
 
 -- name: unsettled
@@ -403,34 +426,41 @@ WHERE b.no = ? AND b.stood = 'working'
 -- name: again_drop
 DROP TABLE IF EXISTS temp.again
 
+-- name: again_drop_chosen
+DROP TABLE IF EXISTS temp.chosen
+
 -- name: again_select
--- The files whose failed tasks are selected, and the first phase in which one of them failed. The members of a
--- unit stand for the unit.
+-- The failed tasks that are selected, with their files.
+CREATE TEMP TABLE chosen AS
+SELECT t.task_no, t.file_no, t.phase, f.role, f.root_no
+FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
+WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
+  AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3
+       OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
+                                       JOIN files g ON g.batch_no = m.batch_no AND g.file_no = m.file_no
+                                       JOIN files r ON r.batch_no = m.batch_no AND r.file_no = g.root_no
+                                       WHERE m.batch_no = ?1 AND m.unit_no = f.file_no AND ?3 IN (g.path, r.path))))
+
+-- name: again_spread
+-- The files that go through the new round, and from which phase on. The members of a unit stand for the unit.
 CREATE TEMP TABLE again AS
-WITH chosen AS (
-  SELECT t.file_no, f.role, f.root_no, min(t.phase) AS phase
-  FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-  JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-  WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
-    AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3)
-  GROUP BY t.file_no
-)
-SELECT file_no, root_no, min(phase) AS phase, max(whole) AS whole FROM (
-  SELECT file_no, root_no, phase, 1 AS whole FROM chosen WHERE role <> 'unit'
+SELECT file_no, root_no, min(phase) AS phase FROM (
+  SELECT file_no, root_no, phase FROM temp.chosen WHERE role <> 'unit'
   UNION ALL
-  SELECT f.file_no, f.root_no, c.phase, 0 FROM chosen c JOIN members m ON m.batch_no = ?1 AND m.unit_no = c.file_no
+  SELECT f.file_no, f.root_no, c.phase FROM temp.chosen c JOIN members m ON m.batch_no = ?1 AND m.unit_no = c.file_no
   JOIN files f ON f.batch_no = ?1 AND f.file_no = m.file_no WHERE c.role = 'unit'
-) GROUP BY file_no
+) GROUP BY file_no, root_no
 
 -- name: again_units
 -- Failed units themselves give way to those that the new round gathers.
-SELECT DISTINCT t.file_no FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-WHERE t.batch_no = ?1 AND t.state = 'failed' AND f.role = 'unit' AND (?2 IS NULL OR t.error_class = ?2)
-  AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3)
+SELECT DISTINCT file_no FROM temp.chosen WHERE role = 'unit'
+
+-- name: again_count
+SELECT count(*) FROM temp.chosen
 
 -- name: again_phase
-SELECT min(phase) FROM temp.again
+SELECT min(phase) FROM temp.chosen
 
 -- name: again_descendants
 -- What later tasks made of them, all the way down.
@@ -453,8 +483,10 @@ WHERE t.phase >= a.phase AND t.state <> 'superseded'
 SELECT task_no FROM tasks WHERE batch_no = ? AND file_no IN (SELECT value FROM json_each(?)) AND state <> 'superseded'
 
 -- name: uncount_tasks
-UPDATE rounds SET total = total - gone.total, done = done - gone.done, failed = failed - gone.failed
-FROM (SELECT round, phase, count(*) AS total, sum(state = 'done') AS done, sum(state = 'failed') AS failed
+UPDATE rounds SET total = total - gone.total, done = done - gone.done, failed = failed - gone.failed,
+                  cached = cached - gone.cached
+FROM (SELECT round, phase, count(*) AS total, sum(state = 'done') AS done, sum(state = 'failed') AS failed,
+             sum(cached) AS cached
       FROM tasks WHERE batch_no = ?1 AND task_no IN (SELECT value FROM json_each(?2)) GROUP BY round, phase) gone
 WHERE rounds.batch_no = ?1 AND rounds.round = gone.round AND rounds.phase = gone.phase
 
@@ -476,27 +508,45 @@ UPDATE files SET round = ?2, enters = a.phase,
 FROM temp.again a WHERE files.batch_no = ?1 AND files.file_no = a.file_no
 
 -- name: again_roots
--- Inputs whose failure is taken up have no end any more, unless something else of theirs failed too.
-UPDATE files SET outcome = left_over.outcome, error_class = left_over.error_class, reason = left_over.reason
+SELECT DISTINCT root_no FROM temp.again
+
+-- name: roots_of_members
+-- The inputs of all members of these units.
+SELECT DISTINCT f.root_no FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
+WHERE m.batch_no = ? AND m.unit_no IN (SELECT value FROM json_each(?))
+
+-- name: judge_anew
+-- Inputs of which something was taken back: what the rest says of them, the first failure before all else. The
+-- bare columns are those of the row that min() is of.
+UPDATE files SET outcome = said.state, error_class = said.error_class, reason = said.error
 FROM (
-  SELECT roots.root_no,
-         CASE WHEN max(t.state = 'failed') THEN 'failed' WHEN max(t.state = 'done') THEN 'done' END AS outcome,
-         max(CASE WHEN t.state = 'failed' THEN t.error_class END) AS error_class,
-         max(CASE WHEN t.state = 'failed' THEN t.error END) AS reason
-  FROM (SELECT DISTINCT root_no FROM temp.again) roots
-  JOIN files f ON f.batch_no = ?1 AND (f.file_no = roots.root_no OR (f.root_no = roots.root_no AND f.born > 0))
-  LEFT JOIN tasks t ON t.batch_no = ?1 AND t.file_no = f.file_no AND t.state IN ('failed', 'done')
-  GROUP BY roots.root_no
-) left_over
-WHERE files.batch_no = ?1 AND files.file_no = left_over.root_no
+  WITH theirs AS (
+    SELECT f.root_no, f.file_no FROM json_each(?2) r
+    JOIN files f ON f.batch_no = ?1 AND f.file_no = r.value
+    UNION
+    SELECT f.root_no, f.file_no FROM json_each(?2) r
+    JOIN files f ON f.batch_no = ?1 AND f.root_no = r.value AND f.born > 0 AND f.role <> 'unit'
+  ), about AS (
+    SELECT root_no, file_no FROM theirs
+    UNION
+    SELECT theirs.root_no, m.unit_no FROM theirs JOIN members m ON m.batch_no = ?1 AND m.file_no = theirs.file_no
+  )
+  SELECT about.root_no, t.state, t.error_class, t.error,
+         min(CASE t.state WHEN 'failed' THEN t.task_no WHEN 'done' THEN t.task_no + 4611686018427387904
+             ELSE 9223372036854775807 END)
+  FROM about LEFT JOIN tasks t ON t.batch_no = ?1 AND t.file_no = about.file_no AND t.state IN ('failed', 'done')
+  GROUP BY about.root_no
+) said
+WHERE files.batch_no = ?1 AND files.file_no = said.root_no
 
 -- name: regathered_units
 -- Units of earlier rounds whose place is taken by those that the phase gathers now.
 SELECT file_no FROM files
 WHERE batch_no = ?1 AND role = 'unit' AND born = ?2 AND round < ?3 AND gone IS NULL
   AND (?4 = 'batch' OR path || '/' IN (
-    SELECT rtrim(path, replace(path, '/', '')) FROM files WHERE batch_no = ?1 AND round = ?3 AND role <> 'unit')
-    OR (path = '' AND EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND round = ?3 AND role <> 'unit'
+    SELECT rtrim(path, replace(path, '/', '')) FROM files
+    WHERE batch_no = ?1 AND round = ?3 AND round > 1 AND role <> 'unit')
+    OR (path = '' AND EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND round = ?3 AND round > 1 AND role <> 'unit'
                               AND instr(path, '/') = 0)))
 
 -- name: descendants_of
@@ -509,9 +559,12 @@ WITH RECURSIVE made (file_no) AS (
 SELECT file_no FROM made
 
 -- name: reopen
-UPDATE batches SET stage = stood, stood = NULL, status = ?, error = NULL, completed_at = NULL, updated_at = ?,
+-- Its message has been taken from the queue meanwhile: one that was on its way starts without it.
+UPDATE batches SET stage = CASE stood WHEN 'queued' THEN 'filling' ELSE stood END, stood = NULL,
+                   status = CASE stood WHEN 'open' THEN 'OPEN' ELSE ?1 END, error = NULL, completed_at = NULL,
+                   updated_at = ?2, started_at = coalesce(started_at, CASE stood WHEN 'queued' THEN ?2 END),
                    phase_retries = 0, rests_until = 0, mover = NULL
-WHERE no = ? AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
+WHERE no = ?3 AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
 
 -- name: reopen_failures
 UPDATE failures SET tasks = tasks - gone.tasks
@@ -520,12 +573,26 @@ FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM ta
 WHERE failures.batch_no = ?1 AND failures.error_class = gone.error_class
 
 -- name: reopen_counts
-UPDATE rounds SET failed = 0, rank_left = rank_left + failed WHERE batch_no = ? AND round = ? AND phase = ?
+UPDATE rounds SET failed = 0 WHERE batch_no = ? AND round = ? AND phase = ?
 
 -- name: reopen_tasks
 -- Attempts that were out when it ended belong to nobody any more.
-UPDATE tasks SET state = 'waiting', due_at = 0, failures = CASE state WHEN 'failed' THEN 0 ELSE failures END
+UPDATE tasks
+SET state = 'waiting', due_at = 0, failures = CASE state WHEN 'failed' THEN 0 ELSE failures END,
+    outcome = CASE state WHEN 'failed' THEN outcome ELSE 'interrupted' END,
+    error_class = CASE state WHEN 'failed' THEN error_class ELSE 'interrupted' END,
+    error = CASE state WHEN 'failed' THEN error ELSE 'the batch ended while this attempt was running' END
 WHERE batch_no = ? AND task_no >= ? AND state IN ('failed', 'running')
+
+-- name: drop_ranks
+DELETE FROM ranks WHERE batch_no = ? AND round = ? AND phase = ?
+
+-- name: recount_ranks
+-- What of each rank is still to settle.
+INSERT INTO ranks (batch_no, round, phase, rank, total)
+SELECT batch_no, round, phase, rank, count(*) FROM tasks
+WHERE batch_no = ? AND task_no >= ? AND state IN ('ready', 'waiting') AND rank IS NOT NULL
+GROUP BY batch_no, round, phase, rank
 
 -- name: list_batches
 SELECT * FROM batch_rows
@@ -563,8 +630,12 @@ SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
 FROM uploads WHERE batch_no = ? AND path IN (SELECT value FROM json_each(?)) ORDER BY path
 
 -- name: inputs_by_folded
-SELECT file_no, path, outcome, error_class, reason, attempts FROM files
-WHERE batch_no = ? AND born = 0 AND folded IN (SELECT value FROM json_each(?))
+-- The last column: does the batch's present round have anything to do with it?
+SELECT f.file_no, f.path, f.outcome, f.error_class, f.reason, f.attempts,
+       f.round = b.round OR EXISTS (SELECT 1 FROM files d WHERE d.batch_no = f.batch_no AND d.root_no = f.file_no
+                                    AND d.born > 0 AND d.role <> 'unit' AND d.round = b.round)
+FROM batches b JOIN files f ON f.batch_no = b.no
+WHERE b.no = ? AND f.born = 0 AND f.folded IN (SELECT value FROM json_each(?))
 
 -- name: made_files
 SELECT root_no, role, key, path, name, size, content_type, digest, cid, source_file, tags, config FROM files
@@ -572,17 +643,24 @@ WHERE batch_no = ? AND born > 0 AND root_no IN (SELECT value FROM json_each(?)) 
 ORDER BY file_no
 
 -- name: root_of_path
-SELECT root_no FROM files WHERE batch_no = ? AND folded = ? AND path = ? ORDER BY file_no DESC LIMIT 1
+SELECT root_no FROM files WHERE batch_no = ? AND folded = ? AND path = ? AND role <> 'unit'
+ORDER BY born, file_no LIMIT 1
 
 -- name: story_files
 SELECT file_no, path, role, born, gone, listed, key, size, content_type, tags FROM files
-WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0)) ORDER BY file_no
+WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0 AND role <> 'unit')) ORDER BY file_no
 
 -- name: story_attempts
-WITH mine AS (
-  SELECT file_no, path FROM files WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0))
+-- On the input, on what was made of it, and on the units that any of those belong to.
+WITH theirs AS (
+  SELECT file_no FROM files WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0 AND role <> 'unit'))
+), mine AS (
+  SELECT file_no FROM theirs
+  UNION
+  SELECT m.unit_no FROM theirs JOIN members m ON m.batch_no = ?1 AND m.file_no = theirs.file_no
 ), work AS (
-  SELECT t.*, mine.path FROM mine JOIN tasks t ON t.batch_no = ?1 AND t.file_no = mine.file_no
+  SELECT t.*, f.path FROM mine JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
+  JOIN tasks t ON t.batch_no = ?1 AND t.file_no = mine.file_no
 )
 SELECT coalesce(r.name, ''), w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at, a.seconds,
        w.path, coalesce(a.error_class, ''), coalesce(a.error, '')
@@ -593,7 +671,7 @@ SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.
        w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, '')
 FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
 WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
-ORDER BY 3, 4
+ORDER BY 3, 4, 6 DESC
 
 -- name: strays
 SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = ? ORDER BY no LIMIT ?
