@@ -7,15 +7,24 @@ import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from quire.compute import frames
+from quire.compute import failures, frames
+from quire.compute.failures import Failure
+from quire.compute.meter import TELL_SECONDS
 from quire.model.clock import Clock
+from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Misconfigured
 from quire.model.work import Order, Report, StepCall
 
 READ_BYTES = 1 << 18
 LAST_WORDS_BYTES = 4096
 START_SECONDS = 60.0
+NO_PROGRESS = frames.Progress(0, 0)
 Given = tuple[StepCall, Order]
+Name = tuple[int, int, int]  # of an attempt: batch, task, number
+
+
+def name_of(order: Order) -> Name:
+    return order.batch_no, order.task_no, order.attempt
 
 
 class Hand:
@@ -28,12 +37,18 @@ class Hand:
         self._last_words = b""
         self._stderr = asyncio.create_task(self._listen_to_stderr())
         self.unstarted: deque[Given] = deque()
-        self.started: dict[int, Given] = {}  # by task number, until reported
+        self.started: dict[Name, Given] = {}  # until reported
         self.current: Given | None = None  # the one whose step is running
         self.current_since = 0.0
         self.chunks_waiting = 0
+        self.doomed = False  # it was sent a signal that it will not survive
+        self.dismissed = False  # killed for what was revoked: whoever else is in it did nothing wrong
+        self.verdict: tuple[Order, Failure] | None = None  # killed for this one, and why
         self._left_in_chunk: deque[int] = deque()
-        self.overdue = False
+        self._alive_at = 0.0
+        self._progress = NO_PROGRESS
+        self._spent: dict[Name, Cost] = {}  # of what is started, as far as it was told
+        self._revoked: set[Name] = set()
 
     @classmethod
     async def hire(
@@ -92,8 +107,47 @@ class Hand:
             elif kind == frames.COMPUTED:
                 self.current = None
             elif kind == frames.REPORT:
-                reports.append(self._note_report(frames.report_decoder.decode(payload)))
+                report = frames.report_decoder.decode(payload)
+                if self._note_report(report):
+                    reports.append(report)
+            elif kind == frames.PROGRESS:
+                self._alive_at = self._clock.monotonic()
+                self._progress = frames.progress_decoder.decode(payload)
+            elif kind == frames.SPENT and self.current is not None:
+                self._spent[name_of(self.current[1])] = frames.cost_decoder.decode(payload)
+            elif kind == frames.SKIPPED:
+                self._revoked.discard(name_of(self._next()[1]))
         return reports
+
+    def judge(self, now: float) -> None:
+        """Kill it when the order it is on has had its time."""
+        if self.current is None or self.verdict is not None:
+            return
+        call, order = self.current
+        if now - self.current_since > call.timeout_seconds:
+            self.verdict = (order, failures.of_timeout(call))
+        # The last sign of life may be younger than the last one that was sent.
+        elif 0 < call.stall_seconds < now - self._alive_at - TELL_SECONDS:
+            told = self._progress
+            self.verdict = (order, failures.of_stall(call, told.done, told.total))
+        if self.verdict is not None:
+            self.kill()
+
+    def revoke(self, batch_no: int) -> None:
+        """Nothing of this batch is to run here or be reported, of what was given so far."""
+        waiting = {name_of(order) for _, order in self.unstarted if order.batch_no == batch_no}
+        self._revoked |= waiting
+        self._revoked.update(name for name in self.started if name[0] == batch_no)
+        if self.current is not None and self.current[1].batch_no == batch_no:
+            self._dismiss()
+        elif waiting:
+            self._write(frames.frame(frames.REVOKE, frames.Revoke(batch_no)))
+
+    def is_revoked(self, order: Order) -> bool:
+        return name_of(order) in self._revoked
+
+    def spent_on(self, order: Order) -> Cost:
+        return self._spent.get(name_of(order), NO_COST)
 
     def stop(self) -> None:
         """Finish the order you are on, then end."""
@@ -102,6 +156,7 @@ class Hand:
     def kill(self) -> None:
         # Not Process.kill: that looks whether the process has ended and may take its exit code away from the
         # thread that waits for it.
+        self.doomed = True
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
@@ -120,20 +175,38 @@ class Hand:
         if self._process.stdin is not None and not self._process.stdin.is_closing():
             self._process.stdin.write(data)
 
-    def _note_start(self) -> None:
-        self.current = self.unstarted.popleft()
-        self.current_since = self._clock.monotonic()
-        self.started[self.current[1].task_no] = self.current
+    def _next(self) -> Given:
+        given = self.unstarted.popleft()
         self._left_in_chunk[0] -= 1
         if self._left_in_chunk[0] == 0:
             self._left_in_chunk.popleft()
             self.chunks_waiting -= 1
+        return given
 
-    def _note_report(self, report: Report) -> Report:
-        self.started.pop(report.task_no, None)
-        if self.current is not None and self.current[1].task_no == report.task_no:
+    def _note_start(self) -> None:
+        self.current = self._next()
+        self.current_since = self._alive_at = self._clock.monotonic()
+        self._progress = NO_PROGRESS
+        name = name_of(self.current[1])
+        self.started[name] = self.current
+        if name in self._revoked:
+            self._dismiss()  # it was faster than our word
+
+    def _note_report(self, report: Report) -> bool:
+        """Is it still wanted?"""
+        name = (report.batch_no, report.task_no, report.attempt)
+        given = self.started.pop(name, None)
+        self._spent.pop(name, None)
+        if given is self.current:
             self.current = None
-        return report
+        if name not in self._revoked:
+            return True
+        self._revoked.discard(name)
+        return False
+
+    def _dismiss(self) -> None:
+        self.dismissed = True
+        self.kill()
 
     async def _listen_to_stderr(self) -> None:
         stderr = self._process.stderr

@@ -9,6 +9,7 @@ from quire.model.errors import QuireError, Reject, Retry
 from quire.model.work import Outcome, StepCall
 
 MAX_ERROR_LENGTH = 2000
+_NOT_ITS_FAULT = "the worker died before this result was stored, and not through this file"
 
 
 class Failure(Struct, frozen=True):
@@ -22,7 +23,7 @@ def of_error(error: BaseException, call: StepCall) -> Failure:
     if isinstance(error, MemoryError):
         text = f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB"
         return Failure(Outcome.OUT_OF_MEMORY, "out_of_memory", text)
-    text = str(error)[:MAX_ERROR_LENGTH] or type(error).__name__
+    text = _words(error) or type(error).__name__
     if isinstance(error, Reject):
         return Failure(Outcome.REJECTED, error.code, text)
     if isinstance(error, Retry):
@@ -54,10 +55,32 @@ def of_timeout(call: StepCall) -> Failure:
     return Failure(Outcome.TIMED_OUT, "timeout", text)
 
 
+def of_stall(call: StepCall, done: int, total: int) -> Failure:
+    heard = f" after {done} of {total}" if total else ""
+    limit = f"{call.stall_seconds:g} s"
+    text = f"the step {call.step} stalled: it showed no progress{heard} for {limit} and was stopped"
+    return Failure(Outcome.TIMED_OUT, "stalled", text)
+
+
+def of_unreadable(error: BaseException, call: StepCall) -> Failure:
+    """What the step gave back, or how it failed, cannot be told to the pool."""
+    text = f"the step {call.step} gave back what cannot be told: {_words(error)}"
+    return Failure(Outcome.REJECTED, "bad_result", text)
+
+
 def of_crash(call: StepCall, ending: str, last_words: str) -> Failure:
     said = f"; its last words: {last_words[-300:]}" if last_words else ""
     return Failure(Outcome.CRASHED, "crash", f"the worker process died in step {call.step} ({ending}){said}")
 
 
 def of_interruption() -> Failure:
-    return Failure(Outcome.INTERRUPTED, "interrupted", "the worker died while this result was being stored")
+    return Failure(Outcome.INTERRUPTED, "interrupted", _NOT_ITS_FAULT)
+
+
+def _words(error: BaseException) -> str:
+    """The message, however odd. File names may hold halves of characters, which no pipe or table takes."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot speak is told by its name
+        said = ""
+    return said[:MAX_ERROR_LENGTH].encode("utf-8", "replace").decode("utf-8")

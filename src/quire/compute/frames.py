@@ -1,8 +1,10 @@
 """What the pool and a worker say to each other over a pipe.
 
 A frame is four bytes of length, one of kind, then MessagePack. To the worker: HELLO once, then CHUNKs, at the
-end STOP. From the worker: READY once, then for each order STARTED (no content: orders start in the order
-they were given), COMPUTED when its step has returned and its products are being stored, and a REPORT.
+end STOP; REVOKE says that nothing of a batch is to be started any more of what was sent before it. From the
+worker: READY once, then for each order STARTED (no content: orders start in the order they were given),
+COMPUTED when its step has returned and its products are being stored, and a REPORT; or SKIPPED alone for one
+that was revoked. While a step runs, PROGRESS and SPENT speak of it.
 Everything written before a crash is still read after it, so the pool knows exactly which order a dead
 worker was on.
 """
@@ -14,10 +16,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from quire.model.cost import Cost
 from quire.model.errors import Bug
 from quire.model.work import Order, Report, StepCall
 
-HELLO, CHUNK, STOP, READY, STARTED, COMPUTED, REPORT = b"H", b"C", b"X", b"Y", b"S", b"D", b"R"
+HELLO, CHUNK, REVOKE, STOP = b"H", b"C", b"V", b"X"
+READY, STARTED, SKIPPED, COMPUTED, REPORT = b"Y", b"S", b"K", b"D", b"R"
+PROGRESS, SPENT = b"P", b"M"
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 _HEAD = struct.Struct("<IB")
@@ -29,6 +34,15 @@ class Chunk(Struct, frozen=True, array_like=True):
     orders: list[Order]
 
 
+class Revoke(Struct, frozen=True, array_like=True):
+    batch_no: int
+
+
+class Progress(Struct, frozen=True, array_like=True):
+    done: int
+    total: int
+
+
 class Ready(Struct, frozen=True, array_like=True):
     pid: int
 
@@ -36,15 +50,21 @@ class Ready(Struct, frozen=True, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 chunk_decoder = msgspec.msgpack.Decoder(Chunk)
 report_decoder = msgspec.msgpack.Decoder(Report)
+revoke_decoder = msgspec.msgpack.Decoder(Revoke)
+progress_decoder = msgspec.msgpack.Decoder(Progress)
+cost_decoder = msgspec.msgpack.Decoder(Cost)
 ready_decoder = msgspec.msgpack.Decoder(Ready)
 
 
 def frame(kind: bytes, content: Any = None) -> bytes:
     payload = b"" if content is None else _encoder.encode(content)
+    if len(payload) > MAX_FRAME_BYTES:
+        raise Bug(f"a frame of {len(payload)} bytes is more than the other side takes")
     return _HEAD.pack(len(payload), kind[0]) + payload
 
 
 STARTED_FRAME = frame(STARTED)
+SKIPPED_FRAME = frame(SKIPPED)
 COMPUTED_FRAME = frame(COMPUTED)
 
 

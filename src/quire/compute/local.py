@@ -14,6 +14,7 @@ from quire.compute.crew import Hand
 from quire.compute.failures import Failure
 from quire.compute.worker import report_of
 from quire.model.clock import Clock
+from quire.model.cost import NO_COST
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal
 from quire.model.work import Order, Report, StepCall
@@ -23,6 +24,8 @@ LARGEST_CHUNK = 512
 # With tasks slower than this a second chunk in a worker's pipe only waits behind the first.
 SLOW_TASK_SECONDS = 0.5
 WATCH_SECONDS = 0.25
+# A look that comes later than this was not late because of the workers.
+LATE_SECONDS = 4 * WATCH_SECONDS
 MAX_FAILED_STARTS = 10
 
 
@@ -79,6 +82,17 @@ class LocalCompute:
         taken, self._reports = self._reports, []
         return taken
 
+    def revoke(self, batch_no: int) -> None:
+        self._reports = [report for report in self._reports if report.batch_no != batch_no]
+        backlog, self._backlog = self._backlog, deque()
+        for call, orders in backlog:
+            if others := [order for order in orders if order.batch_no != batch_no]:
+                self._backlog.append((call, others))
+        for hand in self._hands:
+            hand.revoke(batch_no)
+        self._feed()
+        self._signal.set()  # there may be room for others now
+
     async def stop(self, grace_seconds: float) -> list[Order]:
         self._stopping.set()
         for hand in self._hands:
@@ -118,7 +132,11 @@ class LocalCompute:
         """
         while self._backlog:
             scarce = len(self._backlog) <= self._workers
-            free = [hand for hand in self._hands if (not hand.orders_out if scarce else self._wants(hand))]
+            free = [
+                hand
+                for hand in self._hands
+                if not hand.doomed and (not hand.orders_out if scarce else self._wants(hand))
+            ]
             if not free:
                 return
             call, orders = self._backlog.popleft()
@@ -158,22 +176,30 @@ class LocalCompute:
     async def _bury(self, hand: Hand) -> None:
         ending = await hand.ending()
         self._hands.remove(hand)
+        again = list(hand.unstarted)
         for call, order in hand.started.values():
+            if hand.is_revoked(order):
+                continue
+            cost = hand.spent_on(order)
+            if hand.dismissed and cost == NO_COST:
+                again.insert(0, (call, order))  # as if it had never begun
+                continue
             failure = self._blame(hand, call, order, ending)
             since = self._clock.monotonic() - hand.current_since
             self._reports.append(
-                report_of(order, self._clock.now() - since, since, f"local-{hand.pid}", failure)
+                report_of(order, self._clock.now() - since, since, f"local-{hand.pid}", failure, cost)
             )
-        for call, order in reversed(hand.unstarted):
-            self._backlog.appendleft((call, [order]))
+        for call, order in reversed(again):
+            if not hand.is_revoked(order):
+                self._backlog.appendleft((call, [order]))
 
     def _blame(self, hand: Hand, call: StepCall, order: Order, ending: str) -> Failure:
         """The order it was on did it; others whose results were being stored are innocent."""
-        if hand.current is None or hand.current[1] is not order:
-            return failures.of_interruption()
-        if hand.overdue:
-            return failures.of_timeout(call)
-        if self._stopping.is_set():
+        if hand.verdict is not None and hand.verdict[0] is order:
+            return hand.verdict[1]
+        current = hand.current is not None and hand.current[1] is order
+        # What it had turned to while our signal was on its way has not killed it.
+        if not current or hand.verdict is not None or hand.dismissed or self._stopping.is_set():
             return failures.of_interruption()
         return failures.of_crash(call, ending, hand.last_words())
 
@@ -205,11 +231,13 @@ class LocalCompute:
         self._task_seconds = mean if known is None else known + 0.3 * (mean - known)
 
     async def _watch(self) -> None:
-        """The timeout of the order each worker is on."""
+        """The limits of the order each worker is on."""
+        looked_at = self._clock.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            now = self._clock.monotonic()
+            now, before = self._clock.monotonic(), looked_at
+            looked_at = now
+            if now - before > LATE_SECONDS:
+                continue  # we were held up ourselves: first hear what the workers have said meanwhile
             for hand in self._hands:
-                if hand.current is not None and now - hand.current_since > hand.current[0].timeout_seconds:
-                    hand.overdue = True
-                    hand.kill()
+                hand.judge(now)

@@ -8,12 +8,18 @@ from quire.compute import frames
 
 
 class Inbox:
-    """Frames as they arrive. `stopping` is set as soon as STOP is heard, however much waits before it."""
+    """Frames as they arrive. `stopping` is set as soon as STOP is heard, however much waits before it.
+
+    `revoked` says of a batch up to which chunk, counted from 1, its orders must not be started; it too is
+    known at once. What is sent later, when the batch goes on, is not meant.
+    """
 
     def __init__(self, incoming: int) -> None:
         self._incoming = incoming
         self._waiting: queue.SimpleQueue[tuple[bytes, bytes]] = queue.SimpleQueue()
         self.stopping = threading.Event()
+        self.revoked: dict[int, int] = {}
+        self._chunks = 0
         threading.Thread(target=self._listen, daemon=True).start()
 
     def get(self) -> tuple[bytes, bytes]:
@@ -25,7 +31,12 @@ class Inbox:
                 length, kind = frames.head(beginning)
                 if kind == frames.STOP:
                     self.stopping.set()
-                self._waiting.put((kind, pipe.read(length)))
+                payload = pipe.read(length)
+                if kind == frames.REVOKE:
+                    self.revoked[frames.revoke_decoder.decode(payload).batch_no] = self._chunks
+                    continue
+                self._chunks += kind == frames.CHUNK
+                self._waiting.put((kind, payload))
         if not self.stopping.is_set():
             # The pool is gone without a word: whatever we do now, nobody will hear of it.
             os._exit(1)

@@ -5,19 +5,14 @@ the disk works while the processor does. The result is in storage before the rep
 listens to the pipe and ends the process when the pool is gone.
 """
 
-import asyncio
 import ctypes
 import os
 import resource
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -25,14 +20,17 @@ from quire.blobs import content
 from quire.blobs.port import Blobs
 from quire.compute import failures, frames
 from quire.compute.failures import Failure
+from quire.compute.job import Job, Supply
+from quire.compute.meter import Line, OrderMeter
 from quire.compute.pipe import Inbox, Outbox
+from quire.compute.results import checked
 from quire.model.clock import Clock
+from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Misconfigured
 from quire.model.files import Product
 from quire.model.step import Made, Step, StepInput, StepOutput
 from quire.model.work import Order, Outcome, Report, StepCall, StepResult
 
-T = TypeVar("T")
 # How many finished orders may wait for the disk before the next one has to.
 PERSISTING_AT_ONCE = 4
 _PR_SET_PDEATHSIG = 1
@@ -63,16 +61,6 @@ def serve(build: Callable[[bytes], Toolbox]) -> None:
     os._exit(0)  # threads of libraries must not keep us
 
 
-class Job(Struct, frozen=True):
-    """An order being worked on."""
-
-    call: StepCall
-    order: Order
-    started_at: float
-    began: float
-    folder: Path  # everything this order leaves on the disk lies in here
-
-
 class Worker:
     def __init__(self, toolbox: Toolbox, inbox: Inbox, outbox: Outbox) -> None:
         self._tools = toolbox
@@ -81,8 +69,9 @@ class Worker:
         self._name = f"local-{os.getpid()}"
         self._places = threading.Semaphore(PERSISTING_AT_ONCE)
         self._retired = False
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._chunks = 0
+        self._supply = Supply(toolbox.blobs, toolbox.scratch)
+        self._line = Line(outbox, toolbox.clock)
 
     def run(self) -> None:
         while not self._retired:
@@ -95,54 +84,61 @@ class Worker:
         self._outbox.send()
 
     def _run_chunk(self, chunk: frames.Chunk) -> None:
+        self._chunks += 1
         limit_memory(chunk.call.memory_mb)
         step = self._tools.steps.get(chunk.call.step)
         if step is not None and step.version != chunk.call.version:
             step = None
+        revoked = self._inbox.revoked
         for order in chunk.orders:
             if self._retired or self._inbox.stopping.is_set():
                 break  # what was not started goes back to the pool
+            if revoked and revoked.get(order.batch_no, 0) >= self._chunks:
+                self._outbox.add(frames.SKIPPED_FRAME)
+                continue
             self._outbox.send(frames.STARTED_FRAME)
             self._run_order(step, chunk.call, order)
         self._outbox.send()
 
     def _run_order(self, step: Step | None, call: StepCall, order: Order) -> None:
         clock = self._tools.clock
-        job = Job(call, order, clock.now(), clock.monotonic(), self._tools.scratch)
+        began = clock.monotonic()
+        job = Job(call, order, (clock.now(), began), OrderMeter(self._line, began), self._supply)
         if step is None:
             self._report(job, failures.of_unknown_step(call))
-            return
-        if not step.needs_source:
-            self._finish(job, step, self._tools.scratch)
-            return
-        job = Job(call, order, job.started_at, job.began, Path(mkdtemp(dir=self._tools.scratch)))
-        try:
-            source = self._source(order.file.key, job.folder)
-        except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
-            self._discard(job)
-            self._report(job, failures.of_store(error, call))
-            return
-        self._finish(job, step, source)
+        elif not step.needs_source and call.unit == "file":
+            self._finish(job, step, job.bare_input())
+        else:
+            try:
+                given = job.full_input()
+            except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
+                self._fail(job, failures.of_store(error, call))
+                return
+            self._finish(job, step, given)
 
-    def _finish(self, job: Job, step: Step, source: Path) -> None:
+    def _finish(self, job: Job, step: Step, given: StepInput) -> None:
         try:
-            output = step.run(
-                StepInput(file=job.order.file, source=source, folder=job.folder, options=job.call.options)
-            )
+            output = checked(step.run(given), job)
         except BaseException as error:  # noqa: BLE001 - whatever a step raises becomes its report
             # A fresh process has its memory whole again.
             self._retired = self._retired or isinstance(error, MemoryError)
-            self._discard(job)
-            self._report(job, failures.of_error(error, job.call))
+            explain = failures.of_store if error is job.store_error else failures.of_error
+            self._fail(job, explain(error, job.call))
             return
+        job.meter.close()
         if output.made:
             # From here on the store is at work: its slowness is not to be taken for the step's.
             self._outbox.send(frames.COMPUTED_FRAME)
             self._places.acquire()
-            self._background(self._keep(job, output))
+            self._supply.background(self._keep(job, output))
         else:
-            self._discard(job)
+            job.discard()
             self._report(job, StepResult(facts=output.facts))
+
+    def _fail(self, job: Job, failure: Failure) -> None:
+        job.meter.close()
+        job.discard()
+        self._report(job, failure)
 
     async def _keep(self, job: Job, output: StepOutput) -> None:
         """Store the products, then report."""
@@ -152,37 +148,28 @@ class Worker:
             stored = await content.put_files(self._tools.blobs, paths, owned=True)
             products = map(_product, output.made, stored)
             result = StepResult(products=tuple(products), facts=output.facts)
+            job.meter.bytes_out = sum(one.size for one in stored)
         except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
             result = failures.of_store(error, job.call)
-        self._discard(job)
+        job.discard()
         self._report(job, result)
         self._outbox.send()
         self._places.release()
 
-    def _source(self, key: str, folder: Path) -> Path:
-        """The store's own file where it has one, otherwise a copy in the order's folder."""
-        local = self._tools.blobs.local_path(key)
-        return local if local is not None else self._background(self._download(key, folder)).result()
-
-    async def _download(self, key: str, folder: Path) -> Path:
-        target = folder / ".source"
-        with target.open("wb") as file:
-            async for piece in self._tools.blobs.stream(key):
-                file.write(piece)
-        return target
-
-    def _background(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def _discard(self, job: Job) -> None:
-        if job.folder != self._tools.scratch:
-            shutil.rmtree(job.folder, ignore_errors=True)
-
     def _report(self, job: Job, result: StepResult | Failure) -> None:
         seconds = self._tools.clock.monotonic() - job.began
-        self._outbox.add(
-            frames.frame(frames.REPORT, report_of(job.order, job.started_at, seconds, self._name, result))
-        )
+        cost = job.meter.cost()
+        report = report_of(job.order, job.started_at, seconds, self._name, result, cost)
+        try:
+            framed = frames.frame(frames.REPORT, report)
+            if isinstance(result, Failure) or result.facts or result.products:
+                # What a step wrote is read back here: in the pool it would break everything.
+                frames.report_decoder.decode(framed[frames.HEAD_BYTES :])
+        except Exception as error:  # noqa: BLE001 - whatever stands in the way becomes the report
+            failure = failures.of_unreadable(error, job.call)
+            report = report_of(job.order, job.started_at, seconds, self._name, failure, cost)
+            framed = frames.frame(frames.REPORT, report)
+        self._outbox.add(framed)
 
 
 def _product(made: Made, stored: content.Content) -> Product:
@@ -197,13 +184,18 @@ def _product(made: Made, stored: content.Content) -> Product:
 
 
 def report_of(
-    order: Order, started_at: float, seconds: float, worker: str, result: StepResult | Failure
+    order: Order,
+    started_at: float,
+    seconds: float,
+    worker: str,
+    result: StepResult | Failure,
+    cost: Cost = NO_COST,
 ) -> Report:
     names = (order.batch_no, order.task_no, order.attempt)
     if isinstance(result, Failure):
         said = (result.error_class, result.error, result.delay_seconds)
-        return Report(*names, result.outcome, started_at, seconds, worker, None, *said)
-    return Report(*names, Outcome.DONE, started_at, seconds, worker, result)
+        return Report(*names, result.outcome, started_at, seconds, worker, None, *said, cost)
+    return Report(*names, Outcome.DONE, started_at, seconds, worker, result, "", "", 0.0, cost)
 
 
 def die_with_parent() -> None:

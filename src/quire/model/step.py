@@ -6,11 +6,45 @@ the worker brings the input and carries the products away.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from quire.model.cost import Money
+from quire.model.errors import Misconfigured
 from quire.model.files import File
+from quire.model.work import Earlier
+
+
+class Meter(Protocol):
+    """Where a step says what it spends and that it is getting on. Both may be called from any thread of the
+    step, as often as it likes; after the step has returned they do nothing.
+    """
+
+    def spend(self, *, tokens_in: int = 0, tokens_out: int = 0, money: Money = 0.0) -> None:
+        """Add to what this attempt cost; it counts also when the step fails afterwards. `money` is in
+        currency units; amounts are summed as written and the sum is rounded to millionths. Raises
+        ValueError or TypeError for what is no amount.
+        """
+        ...
+
+    def progress(self, done: int = 0, total: int = 0) -> None:
+        """A sign of life, for steps whose phase limits the time without one. The numbers are for people."""
+        ...
+
+
+class NoMeter:
+    """For steps that are called without a worker."""
+
+    def spend(self, *, tokens_in: int = 0, tokens_out: int = 0, money: Money = 0.0) -> None:
+        """Nobody counts."""
+
+    def progress(self, done: int = 0, total: int = 0) -> None:
+        """Nobody waits."""
+
+
+def _no_store(file: File) -> Path:
+    raise Misconfigured(f"there is no store to fetch {file.path!r} from; give StepInput a `fetch`")
 
 
 class StepInput(Struct, frozen=True, kw_only=True):
@@ -18,12 +52,21 @@ class StepInput(Struct, frozen=True, kw_only=True):
 
     `source` is a readable local copy of the file (read-only: it may be the store's own);
     `folder` is an empty scratch folder for products, removed afterwards.
+
+    A step that works on a directory or a whole batch finds the files in `members`, and `source` is their
+    list as JSON. `fetch` brings one file's bytes to a local path, read-only and gone after the step; the same
+    path each time, from any thread.
+    `earlier` is what the order's earlier tasks gave, by the path of their file.
     """
 
     file: File
     source: Path
     folder: Path
     options: dict[str, Any] = field(default_factory=dict)
+    members: tuple[File, ...] = ()
+    earlier: tuple[Earlier, ...] = ()
+    fetch: Callable[[File], Path] = _no_store
+    meter: Meter = NoMeter()
 
 
 class Made(Struct, frozen=True, kw_only=True):

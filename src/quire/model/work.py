@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from quire.model.cost import NO_COST, Cost
 from quire.model.files import File, Product
 
 
@@ -20,6 +21,23 @@ class StepCall(Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 120.0
     memory_mb: int = 2048
+    stall_seconds: float = 0.0  # the longest time without a sign of progress; 0: no such limit
+    # "file"; with "directory" or "batch" the order's file is a JSON array of the member files.
+    unit: str = "file"
+
+
+class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a successful attempt gives back: products in the blob store, facts in the record."""
+
+    products: tuple[Product, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Earlier(Struct, frozen=True, array_like=True):
+    """What a task of a lower rank gave, handed to those that come after it."""
+
+    path: str
+    result: StepResult
 
 
 class Order(Struct, frozen=True, array_like=True):
@@ -29,6 +47,7 @@ class Order(Struct, frozen=True, array_like=True):
     task_no: int
     attempt: int
     file: File
+    earlier: tuple[Earlier, ...] = ()
 
 
 class Outcome(StrEnum):
@@ -41,13 +60,6 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
     INTERRUPTED = "interrupted"  # not the task's fault: the house stopped, the store was full
-
-
-class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a successful attempt gives back: products in the blob store, facts in the record."""
-
-    products: tuple[Product, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 class Report(Struct, frozen=True, array_like=True):
@@ -64,13 +76,14 @@ class Report(Struct, frozen=True, array_like=True):
     error_class: str = ""
     error: str = ""
     delay_seconds: float = 0.0  # not before this much time has passed
+    cost: Cost = NO_COST  # of this attempt, however it ended, as far as it is known
 
 
 class Compute(Protocol):
     """Where steps run, as the conductor sees it. Bounded: it says how much it takes.
 
-    Promises: every order handed over gives exactly one report or comes back from `stop`; a step that
-    crashes, hangs or eats its memory costs its own attempt and nothing else.
+    Promises: every order handed over gives exactly one report, comes back from `stop` or is revoked; a step
+    that crashes, hangs or eats its memory costs its own attempt and nothing else.
     """
 
     def room(self) -> int:
@@ -83,6 +96,14 @@ class Compute(Protocol):
 
     def reports(self) -> list[Report]:
         """All reports that have arrived since the last call; never waits."""
+        ...
+
+    def revoke(self, batch_no: int) -> None:
+        """Stop everything of this batch now: what was not started is dropped, what is running is killed; no
+        report comes for any of it, not even one that has arrived and was not yet taken. Other batches lose
+        nothing, and orders of this one that are handed over afterwards, as other attempts, run as
+        usual. Never waits; may be repeated.
+        """
         ...
 
     async def stop(self, grace_seconds: float) -> list[Order]:

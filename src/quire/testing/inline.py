@@ -36,6 +36,9 @@ class InlineCompute:
         taken, self._reports = self._reports, []
         return taken
 
+    def revoke(self, batch_no: int) -> None:
+        self._reports = [report for report in self._reports if report.batch_no != batch_no]
+
     async def stop(self, grace_seconds: float) -> list[Order]:
         _ = grace_seconds
         return []

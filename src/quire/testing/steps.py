@@ -3,8 +3,11 @@
 import ctypes
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 from quire.model.errors import Reject, Retry
 from quire.model.step import NO_OUTPUT, Made, Step, StepInput, StepOutput
@@ -67,7 +70,34 @@ def _once(step: StepInput) -> None:
         os._exit(9)
 
 
-HABITS = {
+def _stall(step: StepInput) -> None:
+    """Shows progress once, from a thread of its own, then never again."""
+    told = threading.Thread(target=step.meter.progress, args=(1, 3))
+    told.start()
+    told.join()
+    threading.Event().wait(600)
+
+
+def _spend(step: StepInput) -> None:
+    step.meter.spend(tokens_in=1000, tokens_out=20, money="0.0015")
+    step.meter.spend(tokens_in=5, money=0.000001)
+
+
+def _costly(step: StepInput) -> None:
+    _spend(step)
+    raise Retry("the model gave no answer", code="no_answer")
+
+
+def _nonsense(_: StepInput) -> str:
+    return "nonsense"
+
+
+def _gate(step: StepInput) -> None:
+    """Waits until somebody has written to the named pipe."""
+    Path(step.options["gate"]).read_bytes()
+
+
+HABITS: dict[str, Callable[[StepInput], object]] = {
     "crash": _crash,
     "exit": _exit,
     "hang": _hang,
@@ -78,6 +108,11 @@ HABITS = {
     "slow": _slow,
     "noise": _noise,
     "once": _once,
+    "spend": _spend,
+    "stall": _stall,
+    "costly": _costly,
+    "nonsense": _nonsense,
+    "gate": _gate,
 }
 
 
@@ -85,8 +120,107 @@ def _misbehave(step: StepInput) -> StepOutput:
     """Does what the file's name says."""
     for word, habit in HABITS.items():
         if word in step.file.name:
-            habit(step)
+            given = habit(step)
+            if given is not None:
+                return cast("StepOutput", given)
     return NO_OUTPUT
+
+
+def _written(step: StepInput, content: bytes = b"product", name: str = "product") -> Path:
+    target = step.folder / name
+    target.write_bytes(content)
+    return target
+
+
+def _link(step: StepInput) -> Path:
+    target = step.folder / "link"
+    target.symlink_to(_written(step))
+    return target
+
+
+def _through_link(step: StepInput) -> Path:
+    """A file outside that seems to lie in a folder inside."""
+    (step.folder / "door").symlink_to(_outside(step).parent)
+    return step.folder / "door" / "outside"
+
+
+def _outside(step: StepInput) -> Path:
+    return _written(step, name="../outside")
+
+
+def _made(path: Any, **changes: Any) -> StepOutput:
+    return StepOutput(made=(Made(**({"role": "r", "path": path, "content_type": "text/plain"} | changes)),))
+
+
+# Kind of nonsense, by name: what a step gives back that nobody can use.
+NONSENSE: dict[str, Callable[[StepInput], object]] = {
+    "nothing": lambda _: None,
+    "list_made": lambda step: StepOutput(made=cast("Any", list(_made(_written(step)).made))),
+    "not_made": lambda _: StepOutput(made=cast("Any", ("product",))),
+    "text_path": lambda step: _made(str(_written(step))),
+    "outside": lambda step: _made(_outside(step)),
+    "dots": lambda step: _made(step.folder / ".." / _outside(step).name),
+    "own_input": lambda step: _made(step.source),
+    "missing": lambda step: _made(step.folder / "missing"),
+    "zero_name": lambda step: _made(step.folder / "a\0b" / "c"),
+    "link": lambda step: _made(_link(step)),
+    "through_link": lambda step: _made(_through_link(step)),
+    "circle": lambda step: _made(_circle(step) / "x"),
+    "folder": lambda step: _made(step.folder),
+    "twice": lambda step: StepOutput(made=_made(_written(step)).made * 2),
+    "odd_role": lambda step: _made(_written(step), role=7),
+    "odd_type": lambda step: _made(_written(step), content_type="\ud800"),
+    "made_facts": lambda step: _made(_written(step), facts={"a": object()}),
+    "facts": lambda _: StepOutput(facts={"a": object()}),
+    "facts_number": lambda _: StepOutput(facts={"a": 2**70}),
+    "facts_key": lambda _: StepOutput(facts=cast("Any", {1: 2})),
+    "facts_inner_key": lambda _: StepOutput(facts={"a": {(1, 2): 3}}),
+    "facts_text": lambda _: StepOutput(facts={"a": "\ud800"}),
+    "facts_list": lambda _: StepOutput(facts=cast("Any", [1])),
+    "facts_circle": lambda _: StepOutput(facts=_circular()),
+}
+
+
+def _circle(step: StepInput) -> Path:
+    link = step.folder / "circle"
+    link.symlink_to(link)
+    return link
+
+
+def _circular() -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    facts["itself"] = facts
+    return facts
+
+
+def _talk_nonsense(step: StepInput) -> StepOutput:
+    """Gives back the kind of nonsense that the options name."""
+    return cast("StepOutput", NONSENSE[step.options["kind"]](step))
+
+
+def _empty(step: StepInput) -> StepOutput:
+    return _made(_written(step, b""))
+
+
+def _list_members(step: StepInput) -> StepOutput:
+    """One product with the paths of the members, then of what came earlier, a line each."""
+    paths = [member.path for member in step.members] + [one.path for one in step.earlier]
+    target = _written(step, "".join(f"{path}\n" for path in paths).encode(), "members.txt")
+    return StepOutput(made=(Made(role="members", path=target, content_type="text/plain"),))
+
+
+def _join_members(step: StepInput) -> StepOutput:
+    """One product with the bytes of all members, each fetched twice."""
+    fetched = [(step.fetch(member), step.fetch(member)) for member in step.members]
+    joined = b"".join(first.read_bytes() for first, _ in fetched)
+    facts = {
+        "same": all(first == second for first, second in fetched),
+        "names": [first.name for first, _ in fetched],
+    }
+    target = _written(step, joined, "joined")
+    return StepOutput(
+        made=(Made(role="joined", path=target, content_type="application/octet-stream"),), facts=facts
+    )
 
 
 STEPS: dict[str, Step] = {
@@ -95,5 +229,9 @@ STEPS: dict[str, Step] = {
         Step(name="noop", version=1, run=_noop, needs_source=False),
         Step(name="copy", version=1, run=_copy),
         Step(name="misbehave", version=1, run=_misbehave, needs_source=False),
+        Step(name="nonsense", version=1, run=_talk_nonsense),
+        Step(name="empty", version=1, run=_empty),
+        Step(name="list_members", version=1, run=_list_members),
+        Step(name="join_members", version=1, run=_join_members),
     )
 }
