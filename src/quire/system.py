@@ -1,11 +1,14 @@
-"""The real clock, the real ids, the real signal: the one place where time and chance enter.
+"""The real clock, the real ids, the real signal, and who is here: the one place where time and chance enter.
 
 Everything else takes them as arguments, so that tests and the simulator can decide them.
 """
 
 import asyncio
 import contextlib
+import os
+import pwd
 import random
+import socket
 import time
 
 
@@ -29,6 +32,16 @@ class SystemIds:
 
     def fraction(self) -> float:
         return self._random.random()
+
+
+def who() -> str:
+    """Who is at the keyboard, as `user@host`: from the system, as variables can say anything."""
+    number = os.getuid()
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:  # in containers a user may have a number alone
+        name = str(number)
+    return f"{name}@{socket.gethostname()}"
 
 
 class LoopSignal:

@@ -21,7 +21,7 @@ from quire.model.batch import Batch, FileOutcome
 from quire.model.errors import Bug, Misconfigured, Reject
 from quire.model.files import File
 from quire.model.pipeline import Pipeline
-from quire.service.house import House
+from quire.service.house import House, Office
 from quire.service.page import Page
 from quire.service.report import ReportWriter
 
@@ -54,12 +54,51 @@ async def lay_out(
     """Copy all results, then write the report. May be repeated; the report is the last thing to appear.
     None when it was stopped before that.
     """
+    summary = await _lay_out(batch, pipeline.name, out, house, progress, seconds, stop)
+    if summary is not None:
+        await house.ledger.delivered(batch.no, now=house.clock.now())
+    return summary
+
+
+async def lay_out_again(
+    batch_id: str,
+    out: Path,
+    office: Office,
+    *,
+    own_folders: Sequence[Path],
+    progress: Callable[[int], None],
+    stop: asyncio.Event,
+) -> tuple[Batch, Summary | None]:
+    """The results of a batch that has ended, in any folder and as often as wanted. Not the delivery that the
+    batch was asked for: a run that was stopped while laying out its results still goes on with that.
+    """
+    batch = await office.ledger.batch(batch_id)
+    if not batch.ended:
+        raise Reject(
+            f"batch {batch.id} has not ended and its results are not all there; wait, or cancel it first",
+            code="still_running",
+        )
+    await asyncio.to_thread(_prepare_outside, out, own_folders)
+    began = batch.created_at if batch.started_at is None else batch.started_at
+    seconds = max(0.0, (batch.completed_at or began) - began)
+    return batch, await _lay_out(batch, batch.pipeline, out, office, progress, seconds, stop)
+
+
+async def _lay_out(
+    batch: Batch,
+    pipeline: str,
+    out: Path,
+    house: Office,
+    progress: Callable[[int], None],
+    seconds: float,
+    stop: asyncio.Event,
+) -> Summary | None:
     phases = await house.ledger.counts(batch.no)
     counts = dict.fromkeys(("files", *FileOutcome, "outputs", "bytes_in", "bytes_out"), 0)
     counts["tasks"] = sum(phase.total for phase in phases)
     counts["from_cache"] = sum(phase.cached for phase in phases)
     failures: list[tuple[str, str, str]] = []
-    with ReportWriter(out, batch.id, pipeline.name) as report, Page(out, batch.id, pipeline.name) as page:
+    with ReportWriter(out, batch.id, pipeline) as report, Page(out, batch.id, pipeline) as page:
         after = ""
         while records := await house.ledger.inputs(batch.no, after=after, limit=PAGE):
             if stop.is_set():
@@ -74,8 +113,17 @@ async def lay_out(
             progress(len(records))
         page.finish(counts)
         report.finish(counts, batch, phases, seconds)
-    await house.ledger.delivered(batch.no, now=house.clock.now())
     return Summary(counts=counts, failures=failures, report=report.path, page=page.path)
+
+
+def _prepare_outside(out: Path, own_folders: Sequence[Path]) -> None:
+    place = out.resolve()
+    for ours in own_folders:
+        if ours.resolve() in {place, *place.parents}:
+            raise Reject(
+                f"the output folder {out} lies in {ours}, where quire keeps its state", code="bad_path"
+            )
+    prepare(out, (), own_folders)
 
 
 def prepare(out: Path, roots: Sequence[Path], own_folders: Sequence[Path]) -> None:

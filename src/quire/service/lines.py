@@ -1,0 +1,177 @@
+"""What is told of batches, ready to be written as JSON: the shapes that programs rely on.
+
+Names once given stay; new ones may be added. Times are RFC 3339 in UTC, money is in units of the currency.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from quire.model.batch import FileOutcome, TaskState
+from quire.model.ids import BatchId
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """Of the current phase alone."""
+
+    tasks_total: int
+    tasks_completed: int
+    tasks_failed: int
+
+
+class PhaseLine(Struct, frozen=True, kw_only=True):
+    total: int
+    completed: int
+    failed: int
+    cached: int
+
+
+class FailedLine(Struct, frozen=True, kw_only=True):
+    task_id: str
+    input_r2_key: str
+    error: str
+    phase: str
+    path: str
+    error_class: str
+
+
+class HoldLine(Struct, frozen=True, kw_only=True):
+    kind: str
+    reason: str | None
+
+
+class BudgetLine(Struct, frozen=True, kw_only=True):
+    """None is no limit; money in units of the currency."""
+
+    seconds: float | None
+    tokens: int | None
+    money: float | None
+
+
+class SpentLine(Struct, frozen=True, kw_only=True):
+    seconds: float
+    bytes_in: int
+    bytes_out: int
+    tokens_in: int
+    tokens_out: int
+    money: float
+
+
+class PlannedPhase(Struct, frozen=True, kw_only=True):
+    """A phase as it was asked for at submission; what it cannot tell is None."""
+
+    name: str
+    step: str
+    version: int
+    timeout_seconds: float | None = None
+    memory_mb: int | None = None
+    max_attempts: int | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    phases: tuple[PlannedPhase, ...] = ()
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """Where a batch stands. `completed_at` and `error` are there only when they are set."""
+
+    batch_id: BatchId
+    status: str
+    state: str  # one line, for people
+    progress: Progress
+    started_at: str
+    updated_at: str
+    completed_at: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    phases: dict[str, PhaseLine]
+    failed_tasks: list[FailedLine]  # the first hundred
+    failures: dict[str, int]  # failed tasks by error class
+    pipeline: str
+    pipeline_version: int
+    round: int
+    tier: str
+    tenant: str
+    hold: HoldLine | None
+    phase_retry_count: int
+    budget: BudgetLine
+    spent: SpentLine
+    total_files: int
+    created_at: str
+    plan: Plan
+    queue_message: Any  # what was sent, untouched; None before the batch was closed
+
+
+class BatchLine(Struct, frozen=True, kw_only=True):
+    """A batch in a list. `no` is the place in the list from which the next page goes on."""
+
+    no: int
+    batch_id: BatchId
+    status: str
+    state: str
+    pipeline: str
+    round: int
+    tier: str
+    tenant: str
+    total_files: int
+    tasks_failed: int
+    created_at: str
+    updated_at: str
+    completed_at: str | None
+
+
+class FileLine(Struct, frozen=True, kw_only=True):
+    """One input file with its end, as in the report of a run."""
+
+    path: str
+    status: FileOutcome
+    reason: str | None
+    error_class: str | None
+    outputs: list[str]
+    attempts: int
+    size: int
+
+
+class MadeLine(Struct, frozen=True, kw_only=True):
+    """A file of a story: the input itself, or one that was made of it."""
+
+    path: str
+    role: str
+    made_in: str | None  # the phase; None: it was offered
+    replaced_in: str | None  # the phase after which another file stood in its place
+    withdrawn: bool  # a retry took it back
+    key: str
+    size: int
+    content_type: str
+    tags: tuple[str, ...]
+
+
+class AttemptLine(Struct, frozen=True, kw_only=True):
+    """One attempt; `outcome` is empty while it is out. `task_state` is that of its task now."""
+
+    phase: str
+    round: int
+    task_no: int
+    attempt: int
+    path: str
+    outcome: str
+    error_class: str | None
+    error: str | None
+    started_at: str | None
+    seconds: float
+    worker: str
+    task_state: TaskState
+
+
+class Story(Struct, frozen=True, kw_only=True):
+    """All that is known of one input: its end, the files made of it, every attempt on any of them."""
+
+    file: FileLine
+    files: list[MadeLine]
+    attempts: list[AttemptLine]
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    no: int
+    at: str
+    kind: str
+    data: dict[str, object]
