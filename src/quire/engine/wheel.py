@@ -67,6 +67,7 @@ class Wheel:
         """One batch, until it has ended, or is held for its budget, or `stop` was called."""
         batch = await self._until_answered(lambda: self._ledger.batch(batch_id))
         await self._until_answered(self._begin)
+        self._mail_at = 0.0  # its message may have been sent a moment ago
         only = [batch.no]
         while not self._stopping and not self._over(batch):
             if await self._until_answered(lambda: self._turn_or_rest(only)):

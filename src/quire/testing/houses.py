@@ -7,7 +7,7 @@ from quire.assembly.house import open_house
 from quire.ledger.port import InputRecord, Upload
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.pipeline import Pipeline
-from quire.service.house import House
+from quire.service.house import House, Office
 from quire.service.submit import submit
 from quire.settings import Retries, Settings
 from quire.testing.factories import draft
@@ -28,7 +28,7 @@ async def _ignore(_: Batch) -> None:
 
 
 async def submitted(
-    house: House, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
+    house: Office, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
 ) -> Batch:
     """A finalized batch of files that have no bytes: for steps that need none."""
     batch = await house.ledger.open_batch(draft(batch_id, pipeline=pipeline.name))
@@ -51,8 +51,8 @@ async def run_names(
     settings = Settings(home=home, workers=workers, retry=FAST_RETRIES)
     async with open_house(settings, pipelines={pipeline.name: pipeline}, step_modules=TEST_STEPS) as house:
         batch = await submitted(house, pipeline, names)
-        async with house.conducting() as conductor:
-            batch = await conductor.conduct(batch.id, observe)
+        async with house.conducting() as wheel:
+            batch = await wheel.conduct(batch.id, observe)
         return await outcome_of(house, batch)
 
 
