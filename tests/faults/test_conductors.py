@@ -49,8 +49,8 @@ async def submit_many(plan, names):
         await submitted(office, PIPELINE, names)
 
 
-async def wait_for(plan, reached, seconds=120.0):
-    """Looks until the batch is where it is wanted; the looking itself is the wait."""
+async def wait_for(plan, house, reached, seconds=120.0):
+    """Looks until the newest batch is where it is wanted, as long as `house` lives."""
     async with open_office(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
         limit = office.clock.monotonic() + seconds
         while office.clock.monotonic() < limit:
@@ -58,8 +58,14 @@ async def wait_for(plan, reached, seconds=120.0):
             counts = await office.ledger.counts(batch.no)
             if reached(batch, sum(one.settled for one in counts)):
                 return batch
-            await asyncio.sleep(0.02)
+            await still_alive(house)
         raise AssertionError(f"never reached: {batch}, {counts}")
+
+
+async def still_alive(house):
+    """Waits a little for its end, which would be bad news."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        await asyncio.to_thread(house.wait, timeout=0.02)
 
 
 async def check_end(plan, bad=0, batch_status="DONE"):
@@ -91,34 +97,34 @@ def plan(request, tmp_path):
 
 async def test_two_houses_race_on_one_batch(plan):
     await submit_many(plan, names())
-    with process(plan), process(plan):
-        await wait_for(plan, lambda batch, _: batch.ended)
+    with process(plan) as house, process(plan):
+        await wait_for(plan, house, lambda batch, _: batch.ended)
     await check_end(plan)
 
 
 async def test_a_conductor_alone_and_workers_alone_make_a_house(plan):
     await submit_many(plan, names())
-    with process(plan, workers=0), process(plan, conducts=False):
-        await wait_for(plan, lambda batch, _: batch.ended)
+    with process(plan, workers=0) as house, process(plan, conducts=False):
+        await wait_for(plan, house, lambda batch, _: batch.ended)
     await check_end(plan)
 
 
 async def test_the_other_goes_on_when_one_of_two_is_killed(plan):
     await submit_many(plan, names())
-    with process(plan) as first, process(plan):
-        await wait_for(plan, lambda batch, settled: settled > 100)
+    with process(plan) as first, process(plan) as second:
+        await wait_for(plan, first, lambda _, settled: settled > 100)
         kill(first)
-        await wait_for(plan, lambda batch, _: batch.ended)
+        await wait_for(plan, second, lambda batch, _: batch.ended)
     await check_end(plan)
 
 
 async def test_killed_again_and_again_it_still_gets_there(plan):
     await submit_many(plan, names())
     for goal in (1, 150, 400, 700, 1000):
-        with process(plan):
-            await wait_for(plan, lambda batch, settled, goal=goal: settled >= goal)
-    with process(plan):
-        await wait_for(plan, lambda batch, _: batch.ended)
+        with process(plan) as house:
+            await wait_for(plan, house, lambda _, settled, goal=goal: settled >= goal)
+    with process(plan) as house:
+        await wait_for(plan, house, lambda batch, _: batch.ended)
     await check_end(plan)
 
 
@@ -130,13 +136,13 @@ async def test_cancelling_from_elsewhere_frees_the_workers_at_once(plan):
             stories = [await office.ledger.story(batch.no, name) for name in ("hang-1", "hang-2")]
             return all(attempts and attempts[-1].state == "running" for _, attempts in stories)
 
-        with process(plan, workers=2):
-            batch = await wait_for(plan, lambda batch, _: batch.status == "ONE")
+        with process(plan, workers=2) as house:
+            batch = await wait_for(plan, house, lambda batch, _: batch.status == "ONE")
             while not await running(batch):
-                await asyncio.sleep(0.02)
+                await still_alive(house)
             await office.ledger.cancel(batch.no, Act(actor="me", reason="enough", now=office.clock.now()))
             # Both workers hang for longer than this takes, unless they are taken away from it.
             await submitted(office, PIPELINE, ["f1", "f2"], batch_id="1" * 26)
-            await wait_for(plan, lambda batch, _: batch.id == "1" * 26 and batch.ended, seconds=15)
+            await wait_for(plan, house, lambda batch, _: batch.id == "1" * 26 and batch.ended, seconds=15)
         records = await office.ledger.inputs(batch.no, limit=9)
         assert {one.outcome for one in records} == {FileOutcome.CANCELLED}
