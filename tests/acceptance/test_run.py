@@ -1,6 +1,5 @@
 """`quire run` as people run it: a process, a folder, a report."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -305,16 +304,20 @@ def test_wrong_use_says_what_is_wrong(quire, folder, arguments, code, words):
     assert "Traceback" not in ran.stderr
 
 
-def test_a_home_is_used_by_one_run_at_a_time(quire, folder):
-    shutil.copy(GOOD_JPEG, folder)
-    quire.home.mkdir()
-    with (quire.home / "quire.lock").open("w") as lock:
-        lock.write("4711")
-        lock.flush()
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        ran = quire.run(str(folder))
-    assert ran.returncode == 1
-    assert "4711" in ran.stderr
+def test_the_same_request_is_for_one_process_at_a_time(quire, folder):
+    many_pages(folder)
+    other = folder.parent / "other"
+    other.mkdir()
+    shutil.copy(GOOD_JPEG, other)
+    with quire.started("run", str(folder), "--out", str(quire.out)) as first:
+        next(line for line in first.stderr if line.startswith("TIFF → JPEG: "))
+        same = quire.run(str(folder))
+        beside = quire("run", str(other), "--out", str(folder.parent / "other-out"))
+        first.stderr.read()
+    assert (same.returncode, str(first.pid) in same.stderr) == (1, True), same.stderr
+    # Another request in the same home is not in the way.
+    assert beside.returncode == 0, beside.stderr
+    assert first.returncode == 0
     assert quire.run(str(folder)).returncode == 0
 
 
@@ -339,9 +342,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(quire, folder):
 
 def interrupted(quire, folder, **options):
     """A run of forty TIFFs of three pages, stopped by Ctrl-C in its first phase; the id of its batch."""
-    page = (SAMPLES / "letters 1884" / "three pages.tiff").read_bytes()
-    for number in range(40):
-        (folder / f"{number:02}.tif").write_bytes(page + bytes([number]))
+    many_pages(folder)
     with quire.started("run", str(folder), "--out", str(quire.out), **options) as process:
         for line in process.stderr:
             if line.startswith("TIFF → JPEG: ") and not line.startswith("TIFF → JPEG: 0/"):
@@ -354,6 +355,12 @@ def interrupted(quire, folder, **options):
     batch_id, finished = ledger_of(quire)
     assert finished > 0
     return batch_id
+
+
+def many_pages(folder):
+    page = (SAMPLES / "letters 1884" / "three pages.tiff").read_bytes()
+    for number in range(40):
+        (folder / f"{number:02}.tif").write_bytes(page + bytes([number]))
 
 
 def ledger_of(quire):

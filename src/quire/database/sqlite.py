@@ -169,6 +169,9 @@ def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> 
             try:
                 answers.append((job.answer, job.work(connection), None))
             except BaseException as error:  # noqa: BLE001 - handed to the caller below
+                if not connection.in_transaction:
+                    # A full disk ends the whole transaction: nobody's part of it is left.
+                    return [(one.answer, None, _translate(error, path)) for one in jobs]
                 connection.execute("ROLLBACK TO job")
                 answers.append((job.answer, None, _translate(error, path)))
             connection.execute("RELEASE job")

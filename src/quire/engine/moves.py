@@ -7,6 +7,9 @@ nothing. `complete` says that the rows handed in are the last of their stage.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from quire.engine.states import check_move
 from quire.ledger.port import ListedFile, Move, NewFile, NewTask, SettledTask, UnitContent, Verdict
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
@@ -14,13 +17,23 @@ from quire.model.files import File
 from quire.model.pipeline import Added, Phase, Pipeline, Unit
 
 UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; nothing was made of the file"
+
 UNIT_ROLE = "unit"
 UNIT_TYPE = "application/vnd.quire.members+json"
 
 
+class _PlannedPhase(Struct):
+    name: str
+
+
+class _Plan(Struct):
+    phases: tuple[_PlannedPhase, ...] = ()
+
+
 def begin(batch: Batch, *, now: float) -> Move:
     """The message has arrived: the manifest's files are written next."""
-    return _move(batch, Position(Stage.FILLING), status="STARTED", now=now, event=("batch_started", {}))
+    to = Position(Stage.FILLING)
+    return _move(batch, to, status=first_status(batch), now=now, event=("batch_started", {}))
 
 
 def fill(batch: Batch, pipeline: Pipeline, files: Sequence[File], *, complete: bool, now: float) -> Move:
@@ -200,9 +213,15 @@ def again(batch: Batch, pipeline: Pipeline, phase: int, *, now: float) -> Move:
     return _enter(batch, pipeline, phase, now=now, round_no=batch.position.round + 1)
 
 
+def first_status(batch: Batch) -> str:
+    """What people see as soon as it has begun: the name of its first phase, by its plan."""
+    plan = msgspec.json.decode(batch.plan, type=_Plan)
+    return plan.phases[0].name if plan.phases else "STARTED"
+
+
 def status_of(batch: Batch, pipeline: Pipeline) -> str:
     """What people see of a batch that goes on in its phase."""
-    return current_phase(batch, pipeline).name if batch.position.phase else "STARTED"
+    return current_phase(batch, pipeline).name if batch.position.phase else first_status(batch)
 
 
 def current_phase(batch: Batch, pipeline: Pipeline) -> Phase:

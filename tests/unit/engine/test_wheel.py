@@ -1,6 +1,9 @@
 """Conductor, foreman and roster on one wheel, in one process and without waiting."""
 
+import asyncio
+import itertools
 import json
+import sqlite3
 
 import pytest
 from msgspec import structs
@@ -230,6 +233,55 @@ async def test_a_ledger_that_comes_and_goes_only_delays(small, every):
     assert None in small.troubles
 
 
+def relieved(small, wheel, after, relief):
+    """Somebody sees the trouble and, the third time, does something about it."""
+    told = []
+
+    def trouble(words):
+        told.append(words)
+        if len(told) == after:
+            told.append(asyncio.ensure_future(relief()))
+
+    wheel._trouble = trouble
+    return told
+
+
+async def test_a_full_disk_only_delays(small):
+    """SQLite itself says that it is full: it may not have another page until somebody makes room."""
+    await small.submitted(TWO, [f"d/{number:04}" for number in range(1500)])
+
+    def allow(connection, pages):
+        return connection.execute(f"PRAGMA max_page_count={pages}").fetchone()
+
+    await small.database.write(lambda connection: allow(connection, 1))  # which means: as many as there are
+    wheel = small.wheel(TWO, making(), room=500)
+    told = relieved(small, wheel, 3, lambda: small.database.write(lambda one: allow(one, 10**6)))
+    batch = await wheel.conduct(ID, ignore)
+    assert batch.status == "DONE"
+    assert "no space" in told[0]
+    assert told[-1] is None
+    counts = [(one.total, one.done) for one in await small.ledger.counts(batch.no)]
+    assert counts == [(1500, 1500), (1500, 1500)]
+
+
+async def test_a_locked_database_only_delays(small, tmp_path):
+    await small.submitted(TWO, NAMES)
+    await small.database.write(lambda connection: connection.execute("PRAGMA busy_timeout=1"))
+    other = sqlite3.connect(tmp_path / "quire.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def let_go():
+        other.execute("ROLLBACK")
+
+    wheel = small.wheel(TWO, making())
+    told = relieved(small, wheel, 3, let_go)
+    batch = await wheel.conduct(ID, ignore)
+    other.close()
+    assert batch.status == "DONE"
+    assert "held by another process" in told[0]
+    assert told[-1] is None
+
+
 async def test_another_takes_over_from_a_conductor_that_died(small):
     await small.submitted(TWO, NAMES)
     first = small.wheel(TWO, making(), room=2)
@@ -259,7 +311,7 @@ async def test_dispatches_are_spaced_as_the_phase_says(small):
         return Outcome.DONE, StepResult()
 
     batch = await small.wheel(paced, judge).conduct(ID, ignore)
-    waits = [round(later - earlier) for earlier, later in zip(times, times[1:], strict=False)]
+    waits = [round(later - earlier) for earlier, later in itertools.pairwise(times)]
     assert batch.status == "DONE"
     assert waits == [0, 10, 0, 10]
     assert times[0] - batch.started_at >= 3.0
