@@ -3,6 +3,7 @@
 import typer
 
 from quire import __version__
+from quire.cli.batch import batch
 from quire.cli.doctor import doctor
 from quire.cli.run import run
 from quire.cli.work import conductor, worker
@@ -19,6 +20,7 @@ app.command()(run)
 app.command()(doctor)
 app.command()(conductor)
 app.command()(worker)
+app.add_typer(batch)
 
 
 def _version(value: bool) -> None:
