@@ -6,8 +6,8 @@ Needs the extra `quire[postgres]`, imported when a database is made.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quire.model.errors import Misconfigured, QuireError, Unavailable
@@ -24,6 +24,10 @@ Work = Callable[[Connection], Awaitable[T]]
 
 CONNECTIONS = 4
 CONNECT_SECONDS = 10
+CHANNEL = "quire"  # whoever makes work for others says NOTIFY on it, in the transaction that makes it
+LISTEN_SECONDS = 30.0  # a silent line is asked whether it still stands
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 10.0
 # Any number, the same for every quire: who migrates waits for the one who is at it.
 _MIGRATION_LOCK = 7_164_173_216
 
@@ -77,6 +81,7 @@ class PostgresDatabase:
         self._size = connections
         self._slots: asyncio.Semaphore | None = None
         self._idle: list[Connection] = []
+        self._listeners: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
         if self._slots is not None:
@@ -90,6 +95,10 @@ class PostgresDatabase:
         slots, self._slots = self._slots, None
         if slots is None:
             return
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener.cancel()
+        await asyncio.gather(*listeners, return_exceptions=True)
         for _ in range(self._size):
             await slots.acquire()
         # Those who stand in line are let through, to be told that it is closed.
@@ -103,6 +112,15 @@ class PostgresDatabase:
     async def read(self, work: Work[T]) -> T:
         """Run `work` in a transaction that is rolled back: it changes nothing."""
         return await self._run(work, keep=False)
+
+    async def listen(self, heard: Callable[[], None]) -> None:
+        """Call `heard` whenever somebody says that there is work, until `close`. On a connection of its own,
+        which is made anew when it is lost; then `heard` is called too, for what was said meanwhile is gone.
+        """
+        if self._slots is None:
+            raise Misconfigured(f"{self.name} is not open")
+        connection = await self._listening()
+        self._listeners.append(asyncio.create_task(self._hear(connection, heard)))
 
     async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
         """Bring one room's tables up to date; each script runs once, in order, all in one transaction."""
@@ -130,6 +148,42 @@ class PostgresDatabase:
         with self._translated():
             return await AsyncConnection.connect(**self._known)
 
+    async def _listening(self) -> Connection:
+        connection = await self._connect()
+        try:
+            with self._translated():
+                await connection.set_autocommit(True)
+                await connection.execute(f"LISTEN {CHANNEL}".encode())
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _hear(self, connection: Connection, heard: Callable[[], None]) -> None:
+        from psycopg import Error
+
+        while True:
+            try:
+                while True:
+                    # Ends after the first ones, or after the silence: then a question shows whether it stands.
+                    async for _ in connection.notifies(timeout=LISTEN_SECONDS, stop_after=1):
+                        heard()
+                    await connection.execute("SELECT 1")
+            except Error:
+                pass  # lost; what is wrong with the server is told by whoever works with it
+            finally:
+                await connection.close()
+            connection = await self._listening_again()
+            heard()
+
+    async def _listening_again(self) -> Connection:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            with contextlib.suppress(QuireError):
+                return await self._listening()
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
     async def _put_back(self, connection: Connection) -> None:
         from psycopg import Error
         from psycopg.pq import TransactionStatus
@@ -153,7 +207,7 @@ class PostgresDatabase:
         while self._idle:
             await self._idle.pop().close()
 
-    @contextmanager
+    @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
         from psycopg import Error
 

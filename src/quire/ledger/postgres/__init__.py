@@ -1,18 +1,24 @@
 """The ledger on PostgreSQL: rows per file and task, counters beside them, one statement per set of rows.
 
-For several conductors at once: who claims or settles holds the batch's row, moves are compare-and-swaps.
+For several conductors and foremen at once: who claims or settles holds the batch's row, moves are
+compare-and-swaps, and what makes work for others is told to those who listen.
 One door per module, as in the port; the SQL is in `ledger/sql/postgres`.
 """
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
+from quire.ledger.postgres.control import PostgresControl
+from quire.ledger.postgres.crew import PostgresCrew
+from quire.ledger.postgres.floor import PostgresFloor
 from quire.ledger.postgres.intake import PostgresIntake
 from quire.ledger.postgres.post import PostgresPost
 from quire.ledger.postgres.records import PostgresRecords
 from quire.ledger.postgres.walk import PostgresWalk
 
 
-class PostgresLedger(PostgresIntake, PostgresWalk, PostgresPost, PostgresRecords):
+class PostgresLedger(
+    PostgresIntake, PostgresWalk, PostgresFloor, PostgresPost, PostgresCrew, PostgresControl, PostgresRecords
+):
     """All doors on one open database."""
 
     def __init__(self, database: PostgresDatabase) -> None:

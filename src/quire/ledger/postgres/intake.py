@@ -2,12 +2,22 @@
 
 from collections.abc import Collection, Sequence
 
-import msgspec
-
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.ledger.port import BatchDraft, Letter, Upload
-from quire.ledger.postgres.rows import all_rows, change, columns, note, one_row, readable, send
-from quire.ledger.rows import batch_of, upload_columns, upload_of
+from quire.ledger.postgres.rows import (
+    all_rows,
+    change,
+    columns,
+    load_batch,
+    note,
+    numbers,
+    one_row,
+    plain,
+    readable,
+    send,
+    wake,
+)
+from quire.ledger.rows import batch_of, draft_columns, upload_columns, upload_of
 from quire.model.batch import Batch
 from quire.model.errors import Stale
 
@@ -17,17 +27,9 @@ class PostgresIntake:
 
     async def open_batch(self, draft: BatchDraft) -> Batch:
         async def work(connection: Connection) -> Batch:
-            row = await one_row(
-                connection,
-                "insert_batch",
-                (
-                    *(draft.id, draft.run_key, draft.pipeline, draft.pipeline_version, draft.plan),
-                    *(draft.now, draft.now),
-                ),
-            )
-            batch = batch_of(row, draft.id)
-            await note(connection, batch.no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
-            return batch
+            (no,) = await numbers(connection, "insert_batch", draft_columns(draft))
+            await note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+            return await load_batch(connection, no)
 
         return await self._database.write(work)
 
@@ -42,11 +44,7 @@ class PostgresIntake:
             return
         # One statement cannot write the same row twice: the last note of a path counts.
         latest = {upload.path: upload for upload in uploads}
-        rows = [
-            upload_columns(msgspec.structs.replace(upload, reason=readable(upload.reason) or ""))
-            for upload in latest.values()
-        ]
-        values = (batch_no, *columns(rows))
+        values = (batch_no, *columns(plain(upload_columns(upload)) for upload in latest.values()))
         await self._database.write(lambda connection: change(connection, "upsert_uploads", values))
 
     async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
@@ -64,12 +62,12 @@ class PostgresIntake:
     ) -> Batch:
         async def work(connection: Connection) -> Batch:
             values = (manifest_key, total_files, letter.body.decode(), now, batch_no)
-            row = await one_row(connection, "finalize", values)
-            if row is None:
+            if not await change(connection, "finalize", values):
                 raise Stale(f"batch {batch_no} is not open any more")
             await send(connection, letter, now)
             await note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
-            return batch_of(row, batch_no)
+            await wake(connection)
+            return await load_batch(connection, batch_no)
 
         return await self._database.write(work)
 
@@ -77,8 +75,11 @@ class PostgresIntake:
         await self._database.write(lambda connection: change(connection, "delivered", (now, batch_no)))
 
     async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
+        values = {"stage": "cancelled", "status": "CANCELLED", "error": readable(reason)}
+
         async def work(connection: Connection) -> None:
-            if await change(connection, "abandon", (readable(reason), now, now, batch_no)):
+            if await change(connection, "end_batch", values | {"now": now, "no": batch_no}):
                 await note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+                await wake(connection)
 
         await self._database.write(work)

@@ -1,41 +1,68 @@
 """One move of a batch: the compare-and-swap, and all that changes on the way."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from quire.database.postgres import Connection
 from quire.ledger.port import Move, Verdict
-from quire.ledger.postgres.rows import change, columns, note, one_row, readable, send
-from quire.ledger.rows import batch_of, file_columns, tags_column
-from quire.model.batch import TERMINAL, Batch, FileOutcome
+from quire.ledger.postgres.rows import (
+    change,
+    columns,
+    hold_over_budget,
+    load_batch,
+    note,
+    readable,
+    send,
+    wake,
+)
+from quire.ledger.postgres.withdrawing import regather
+from quire.ledger.rows import file_columns, tags_column
+from quire.model.batch import TERMINAL, Batch, FileOutcome, Stage
 from quire.model.errors import Stale
+
+# What another member may have been waiting for. Moves within a stage are for whoever has the batch anyway.
+_NEWS = TERMINAL | {Stage.WORKING, Stage.TRANSFORMING}
 
 
 async def make_move(connection: Connection, move: Move) -> Batch:
-    to, expect = move.to, move.expect
-    ended_at = move.now if to.stage in TERMINAL else None
-    row = await one_row(
-        connection,
-        "move",
-        (
-            *(to.stage.value, to.phase, to.cursor, move.status, move.now),
-            *(move.last_file, move.last_task, readable(move.error), ended_at),
-            *(move.batch_no, expect.stage.value, expect.phase, expect.cursor),
-        ),
-    )
-    if row is None:
-        raise Stale(f"batch {move.batch_no} has moved on from {expect}")
+    to, expect, no = move.to, move.expect, move.batch_no
+    values = {
+        **{"stage": to.stage.value, "phase": to.phase, "cursor": to.cursor, "round": to.round},
+        **{"status": move.status, "now": move.now, "last_file": move.last_file, "last_task": move.last_task},
+        **{"error": readable(move.error), "ends": to.stage in TERMINAL, "dispatch_at": move.dispatch_at},
+        **{"no": no, "at_stage": expect.stage.value, "at_phase": expect.phase},
+        **{"at_cursor": expect.cursor, "at_round": expect.round},
+    }
+    if not await change(connection, "move", values):
+        raise Stale(f"batch {no} has moved on from {expect}")
+    if move.regathers is not None:
+        await regather(connection, no, to, move.regathers)
     # Nothing below asks for an answer: sent in one go.
     async with connection.pipeline():
-        if move.opens_phase is not None:
-            await change(connection, "open_phase", (move.batch_no, to.phase, move.opens_phase))
         await _change_files(connection, move)
+        if move.opens_phase is not None:
+            await change(connection, "open_phase", (to.round, to.phase, move.opens_phase, no))
+            await change(connection, "start_claims_at", (no,))
         await _add_tasks(connection, move)
         await _judge(connection, move)
         if move.letter is not None:
             await send(connection, move.letter, move.now)
         if move.event is not None:
-            await note(connection, move.batch_no, move.now, *move.event)
-    return batch_of(row, move.batch_no)
+            await note(connection, no, move.now, *move.event)
+        if to.stage is Stage.WORKING:
+            await _begin_work(connection, move)
+        if move.letter is not None or to.stage in _NEWS:
+            await wake(connection)
+        return await load_batch(connection, no)
+
+
+async def _begin_work(connection: Connection, move: Move) -> None:
+    if move.ranked:
+        await change(connection, "first_rank", (move.batch_no,))
+        await change(connection, "count_rank", (move.batch_no,))
+    # A phase without tasks is over as soon as it begins.
+    await change(connection, "end_phase_when_settled", (move.now, move.batch_no))
+    await hold_over_budget(connection, move.batch_no, move.now)
 
 
 async def _change_files(connection: Connection, move: Move) -> None:
@@ -43,10 +70,18 @@ async def _change_files(connection: Connection, move: Move) -> None:
     no, made_in = move.batch_no, move.expect.phase
     if move.new_files:
         rows = (
-            (new.no, new.root_no, new.added.listed, new.added.role, *file_columns(new.added.file))
+            (
+                *(new.no, new.root_no, new.parent_no, new.added.listed, new.added.role),
+                *file_columns(new.added.file),
+            )
             for new in move.new_files
         )
-        await change(connection, "insert_files", (no, made_in, *columns(rows)))
+        await change(connection, "insert_files", (no, made_in, move.to.round, *columns(rows)))
+    if move.members:
+        await change(connection, "insert_members", (no, *columns(move.members)))
+    if move.units:
+        rows = ((unit.file_no, unit.key, unit.size, unit.digest) for unit in move.units)
+        await change(connection, "fill_units", (*columns(rows), no))
     if move.retagged:
         tags = {file: tags_column(tags) for file, tags in move.retagged}
         await change(connection, "retag_files", (list(tags), list(tags.values()), no))
@@ -55,19 +90,38 @@ async def _change_files(connection: Connection, move: Move) -> None:
 
 
 async def _add_tasks(connection: Connection, move: Move) -> None:
-    if move.new_tasks:
-        no, phase = move.batch_no, move.to.phase
-        await change(connection, "insert_tasks", (no, phase, *columns(move.new_tasks)))
-        await change(connection, "count_tasks", (len(move.new_tasks), no, phase))
+    if not move.new_tasks:
+        return
+    no, phase, round_no = move.batch_no, move.to.phase, move.to.round
+    rows = ((task.no, task.file_no, task.rank if move.ranked else None) for task in move.new_tasks)
+    await change(connection, "insert_tasks", (no, phase, round_no, *columns(rows)))
+    await change(connection, "count_tasks", (len(move.new_tasks), no, round_no, phase))
+    if move.ranked:
+        ranks = Counter(task.rank for task in move.new_tasks)
+        await change(
+            connection, "count_ranks", (no, round_no, phase, list(ranks.keys()), list(ranks.values()))
+        )
 
 
 async def _judge(connection: Connection, move: Move) -> None:
-    if move.verdicts:
+    of_inputs = _one_per_input(one for one in move.verdicts if one.unit_no is None)
+    if of_inputs:
         rows = (
             (one.root_no, one.outcome.value, one.tries, one.error_class, readable(one.reason))
-            for one in _one_per_input(move.verdicts)
+            for one in of_inputs
         )
         await change(connection, "judge_inputs", (*columns(rows), move.batch_no))
+    of_units = [one for one in move.verdicts if one.unit_no is not None]
+    if of_units:
+        values = {
+            "no": move.batch_no,
+            "units": [one.unit_no for one in of_units],
+            "outcomes": [one.outcome.value for one in of_units],
+            "tries": [one.tries for one in of_units],
+            "classes": [one.error_class for one in of_units],
+            "reasons": [readable(one.reason) for one in of_units],
+        }
+        await change(connection, "judge_members", values)
     if move.skips is not None:
         await change(connection, "skip_untouched", (*move.skips, move.batch_no))
 

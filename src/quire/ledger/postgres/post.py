@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import Letter
-from quire.ledger.postgres.rows import all_rows, change, one_row
+from quire.database.postgres import PostgresDatabase
+from quire.ledger.port import Letter, Only
+from quire.ledger.postgres.rows import all_rows, change, named, one_row
 
 
 class PostgresPost:
@@ -18,15 +18,7 @@ class PostgresPost:
         values = (list(numbers),)
         await self._database.write(lambda connection: change(connection, "delete_letters", values))
 
-    async def next_alarm(self, batch_no: int) -> float | None:
-        row = await self._database.read(lambda connection: one_row(connection, "alarm", (batch_no,)))
-        return None if row is None else float(row[0])
-
-    async def clear_alarm(self, batch_no: int, *, now: float) -> None:
-        async def work(connection: Connection) -> None:
-            if await change(connection, "clear_alarm", (batch_no, now)):
-                following = await one_row(connection, "next_due", (batch_no,))
-                if following is not None and following[0] is not None:
-                    await change(connection, "set_alarm", (batch_no, following[0]))
-
-        await self._database.write(work)
+    async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
+        values = {"now": now, "only": named(only)}
+        row = await self._database.read(lambda connection: one_row(connection, "next_alarm", values))
+        return None if row is None or row[0] is None else float(row[0])

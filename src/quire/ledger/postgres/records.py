@@ -1,36 +1,116 @@
-"""Reading for people: counters, the end of each input file, events."""
+"""Reading for people: counters, the end of each input file, its story, events."""
 
 import json
+from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import InputRecord
-from quire.ledger.postgres.rows import all_rows
-from quire.ledger.rows import counts_of, input_of, made_by_root
-from quire.model.batch import PhaseCounts
+from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Stray, Wanted
+from quire.ledger.postgres.rows import Values, all_rows, load_batch, one_row
+from quire.ledger.record_rows import (
+    attempt_of,
+    counts_of,
+    failed_task_of,
+    input_of,
+    made_by_root,
+    story_file_of,
+    stray_of,
+)
+from quire.ledger.rows import Row, batch_of
+from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
+
+PAGE = 1000
 
 
 class PostgresRecords:
     _database: PostgresDatabase
 
+    async def batches(self, wanted: Wanted) -> list[Batch]:
+        values = {"before": wanted.before, "ended": wanted.ended, "status": wanted.status}
+        values |= {"tenant": wanted.tenant, "limit": wanted.limit}
+        return [batch_of(row, row[0]) for row in await self._rows("list_batches", values)]
+
+    async def message(self, batch_no: int) -> str | None:
+        rows = await self._rows("message", (batch_no,))
+        return rows[0][0] if rows else None
+
     async def counts(self, batch_no: int) -> list[PhaseCounts]:
-        rows = await self._database.read(lambda connection: all_rows(connection, "phase_counts", (batch_no,)))
-        return [counts_of(row) for row in rows]
+        return [counts_of(row) for row in await self._rows("phase_counts", (batch_no,))]
 
-    async def inputs(self, batch_no: int, *, after: str = "", limit: int) -> list[InputRecord]:
-        return await self._database.read(lambda connection: _inputs(connection, batch_no, after, limit))
+    async def failures(self, batch_no: int) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self._rows("failures", (batch_no,))}
 
-    async def events(self, batch_no: int, *, limit: int) -> list[tuple[float, str, dict[str, object]]]:
-        rows = await self._database.read(
-            lambda connection: all_rows(connection, "batch_events", (batch_no, limit))
+    async def failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
+        return [failed_task_of(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
+
+    async def inputs(
+        self,
+        batch_no: int,
+        *,
+        after: str = "",
+        limit: int,
+        outcome: FileOutcome | None = None,
+        error_class: str | None = None,
+    ) -> list[InputRecord]:
+        return await self._database.read(
+            lambda connection: _inputs(connection, batch_no, after, limit, outcome, error_class)
         )
-        return [(row[0], row[1], json.loads(row[2])) for row in rows]
+
+    async def story(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
+        async def work(connection: Connection) -> tuple[list[Row], list[Row]]:
+            root = await one_row(connection, "root_of_path", (batch_no, path.casefold(), path))
+            if root is None:
+                return [], []
+            values = {"no": batch_no, "root": root[0]}
+            files = await all_rows(connection, "story_files", values)
+            return files, await all_rows(connection, "story_attempts", values)
+
+        files, attempts = await self._database.read(work)
+        return [story_file_of(row) for row in files], [attempt_of(row) for row in attempts]
+
+    async def strays(self, batch_no: int, *, limit: int) -> list[Stray]:
+        return [stray_of(row) for row in await self._rows("strays", (batch_no, limit))]
+
+    async def events(
+        self, batch_no: int, *, after: int = 0, limit: int
+    ) -> list[tuple[int, float, str, dict[str, object]]]:
+        rows = await self._rows("batch_events", (batch_no, after, limit))
+        return [(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+
+    async def _rows(self, query: str, values: Values) -> list[Row]:
+        return await self._database.read(lambda connection: all_rows(connection, query, values))
 
 
-async def _inputs(connection: Connection, batch_no: int, after: str, limit: int) -> list[InputRecord]:
-    uploads = await all_rows(connection, "uploads_after", (batch_no, after, limit))
+async def _inputs(
+    connection: Connection,
+    batch_no: int,
+    after: str,
+    limit: int,
+    outcome: FileOutcome | None,
+    error_class: str | None,
+) -> list[InputRecord]:
+    batch = await load_batch(connection, batch_no)
+    if outcome is FileOutcome.FAILED and batch.position.stage is not Stage.ERROR:
+        # Few among many: found along their own index.
+        values: dict[str, Any] = {"no": batch_no, "after": after, "error_class": error_class, "limit": limit}
+        paths = [row[0] for row in await all_rows(connection, "failed_paths", values)]
+        return await _ends(connection, batch, await all_rows(connection, "uploads_at", (batch_no, paths)))
+    found: list[InputRecord] = []
+    while len(found) < limit:
+        page = await all_rows(connection, "uploads_after", (batch_no, after, max(limit, PAGE)))
+        if not page:
+            break
+        after = page[-1][0]
+        found += (
+            record
+            for record in await _ends(connection, batch, page)
+            if outcome in {None, record.outcome} and error_class in {None, record.error_class}
+        )
+    return found[:limit]
+
+
+async def _ends(connection: Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
     folded = [row[0].casefold() for row in uploads if row[1] == "taken"]
-    found = await all_rows(connection, "inputs_by_folded", (batch_no, folded))
-    ends = {row[1]: row for row in found}
+    ends = {row[1]: row for row in await all_rows(connection, "inputs_by_folded", (batch.no, folded))}
     roots = [row[0] for row in ends.values()]
-    made = made_by_root(await all_rows(connection, "made_files", (batch_no, roots)))
-    return [input_of(row, ends.get(row[0]), made) for row in uploads]
+    made = made_by_root(await all_rows(connection, "made_files", (batch.no, roots)))
+    return [input_of(row, ends.get(row[0]), made, batch) for row in uploads]

@@ -1,4 +1,4 @@
-"""The named queries of this adapter, how they are asked, and the two statements that every door needs."""
+"""The named queries of this adapter, how they are asked, and the few statements that every door needs."""
 
 import json
 from collections.abc import Iterable
@@ -6,8 +6,9 @@ from typing import Any
 
 from quire.database.postgres import Connection
 from quire.database.sql import queries
-from quire.ledger.port import Letter
-from quire.ledger.rows import Row
+from quire.ledger.port import Letter, Only
+from quire.ledger.rows import OVER_BUDGET, Row, batch_of
+from quire.model.batch import Batch
 
 # As bytes: psycopg takes text only where it is written out in the code.
 SQL = {name: text.encode() for name, text in queries("quire.ledger.sql", "postgres/queries.sql").items()}
@@ -23,9 +24,18 @@ async def one_row(connection: Connection, query: str, values: Values) -> Row | N
     return await (await connection.execute(SQL[query], values)).fetchone()
 
 
+async def numbers(connection: Connection, query: str, values: Values) -> list[Any]:
+    """The first column."""
+    return [row[0] for row in await all_rows(connection, query, values)]
+
+
 async def change(connection: Connection, query: str, values: Values) -> int:
-    """How many rows it changed."""
+    """How many rows it changed. Inside a pipeline nobody knows yet: there the answer means nothing."""
     return (await connection.execute(SQL[query], values)).rowcount
+
+
+async def load_batch(connection: Connection, no: int) -> Batch:
+    return batch_of(await one_row(connection, "batch_by_no", (no,)), no)
 
 
 def columns(rows: Iterable[Row]) -> list[list[Any]]:
@@ -33,9 +43,19 @@ def columns(rows: Iterable[Row]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
+def named(only: Only) -> list[int] | None:
+    """A choice of batches as statements take it; NULL is all."""
+    return None if only is None else sorted(only)
+
+
 def readable(text: str | None) -> str | None:
     """Without the one character that PostgreSQL refuses: a tool's last words may hold anything."""
     return text.replace("\0", "\ufffd") if text else text
+
+
+def plain(row: Row) -> Row:
+    """Text that PostgreSQL takes: members of enumerations as the strings they are, nothing unreadable."""
+    return tuple(readable(str(value)) if isinstance(value, str) else value for value in row)
 
 
 async def note(connection: Connection, batch_no: int, at: float, kind: str, data: dict[str, object]) -> None:
@@ -44,3 +64,13 @@ async def note(connection: Connection, batch_no: int, at: float, kind: str, data
 
 async def send(connection: Connection, letter: Letter, now: float) -> None:
     await connection.execute(SQL["insert_letter"], (letter.queue, letter.message_id, letter.body, now))
+
+
+async def hold_over_budget(connection: Connection, batch_no: int, now: float) -> None:
+    values = {"no": batch_no, "now": now, "reason": OVER_BUDGET, "data": json.dumps({"reason": OVER_BUDGET})}
+    await connection.execute(SQL["hold_over_budget"], values)
+
+
+async def wake(connection: Connection) -> None:
+    """Others have something to do once this is committed."""
+    await connection.execute(SQL["wake"])

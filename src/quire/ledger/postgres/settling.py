@@ -1,12 +1,31 @@
-"""Reports are folded: the fence, the history, the counters and the end of the phase in one transaction."""
+"""Reports are folded: the fence, the counters, the next rank and the end of the phase in one transaction."""
 
 from collections.abc import Sequence
 
 from quire.database.postgres import Connection
-from quire.ledger.port import Settled, Settlement
-from quire.ledger.postgres.rows import SQL, all_rows, change, columns, one_row, readable
-from quire.ledger.rows import Row, attempt_columns, encode_result, settle_columns, stray_columns
+from quire.ledger.port import Settled, Settlement, StrayKind
+from quire.ledger.postgres.rows import (
+    SQL,
+    all_rows,
+    change,
+    columns,
+    hold_over_budget,
+    one_row,
+    plain,
+    readable,
+    wake,
+)
+from quire.ledger.rows import (
+    Row,
+    encode_cost,
+    encode_result,
+    settle_columns,
+    stray_columns,
+    stray_kind,
+    tally,
+)
 from quire.model.batch import TaskState
+from quire.model.work import Outcome
 
 Attempt = tuple[int, int, int]
 
@@ -14,20 +33,42 @@ Attempt = tuple[int, int, int]
 async def fold_reports(
     connection: Connection, batch_no: int, settlements: Sequence[Settlement], now: float
 ) -> Settled:
-    await one_row(connection, "lock_batch", (batch_no,))
-    applied, strays = await _fenced(connection, settlements)
+    standing = await one_row(connection, "lock_batch", (batch_no,))
+    ranked, budgeted = standing or (False, False)
+    applied, left = await _fenced(connection, settlements)
+    late, strays = await _sorted_out(connection, batch_no, left) if left else ([], [])
+    applied += late
+    sums = tally(applied)
     # Nothing below depends on an answer: sent in one go.
     async with connection.pipeline():
-        if applied:
-            attempts = (_plain(attempt_columns(settlement)) for settlement in applied)
-            await change(connection, "insert_attempts", tuple(columns(attempts)))
-            await _remember(connection, applied, now)
-            await _count(connection, batch_no, applied)
         if strays:
-            late = (_plain(stray_columns(stray, now)) for stray in strays)
-            await change(connection, "insert_strays", tuple(columns(late)))
+            rows = (plain(stray_columns(one.report, kind, now)) for one, kind in strays)
+            await change(connection, "insert_strays", tuple(columns(rows)))
+        if applied:
+            await _remember(connection, applied, now)
+            await change(connection, "count_settled", (*sums.columns, batch_no))
+        if sums.failures:
+            kinds = [readable(kind) for kind in sums.failures]
+            await change(connection, "count_failures", (batch_no, kinds, list(sums.failures.values())))
+        if sums.due_at is not None:
+            await change(connection, "set_alarm", (batch_no, sums.due_at))
         ending = await connection.execute(SQL["end_phase_when_settled"], (now, batch_no))
-    return Settled(applied=len(applied), strays=len(strays), phase_ended=bool(ending.rowcount))
+        if budgeted:
+            await hold_over_budget(connection, batch_no, now)
+    ended = bool(ending.rowcount)
+    advanced = ranked and not ended and await _advance(connection, batch_no)
+    if ended or advanced or sums.due_at is not None:
+        await wake(connection)
+    return Settled(applied=len(applied), strays=len(strays), phase_ended=ended)
+
+
+async def _advance(connection: Connection, batch_no: int) -> bool:
+    """To the next rank, when the present one is settled."""
+    if not await change(connection, "next_rank", (batch_no,)):
+        return False
+    await change(connection, "count_rank", (batch_no,))
+    await change(connection, "set_alarm_to_next_due", (batch_no,))
+    return True
 
 
 async def _fenced(
@@ -39,15 +80,51 @@ async def _fenced(
         first.setdefault(_attempt(settlement), settlement)
     if not first:
         return [], []
-    rows = (_plain(settle_columns(settlement)) for settlement in first.values())
+    rows = (plain(settle_columns(settlement)) for settlement in first.values())
     current = set(await all_rows(connection, "settle_tasks", tuple(columns(rows))))
     applied: list[Settlement] = []
-    strays: list[Settlement] = []
+    left: list[Settlement] = []
     for settlement in settlements:
         attempt = _attempt(settlement)
-        (applied if attempt in current else strays).append(settlement)
+        (applied if attempt in current else left).append(settlement)
         current.discard(attempt)
-    return applied, strays
+    return applied, left
+
+
+async def _sorted_out(
+    connection: Connection, batch_no: int, left: Sequence[Settlement]
+) -> tuple[list[Settlement], list[tuple[Settlement, StrayKind]]]:
+    """Rare: of what is not current, successes that are taken late, and strays."""
+    wanted = (batch_no, [settlement.report.task_no for settlement in left])
+    now = {row[0]: row[1:] for row in await all_rows(connection, "tasks_now", wanted)}
+    late: list[Settlement] = []
+    strays: list[tuple[Settlement, StrayKind]] = []
+    for settlement in left:
+        task = now.get(settlement.report.task_no)
+        if task is not None and await _taken_late(connection, settlement, task):
+            now[settlement.report.task_no] = (task[0], TaskState.DONE, None)
+            late.append(settlement)
+        else:
+            strays.append((settlement, stray_kind(settlement.report, task and task[:2])))
+    return late, strays
+
+
+async def _taken_late(connection: Connection, settlement: Settlement, task: Row) -> bool:
+    """A success of an attempt that was given up for lost time. Its failure is kept in the history."""
+    report = settlement.report
+    if report.outcome is not Outcome.DONE or task[1] not in {TaskState.WAITING, TaskState.FAILED}:
+        return False
+    values = {
+        **{"no": report.batch_no, "task_no": report.task_no, "attempt": report.attempt},
+        **{"result": encode_result(report.result), "worker": readable(report.worker)},
+        **{"seconds": report.seconds, "cost": encode_cost(report.cost)},
+    }
+    if not await change(connection, "late_success", values):
+        return False
+    if task[1] == TaskState.FAILED:
+        await change(connection, "count_settled", (0, -1, 0, -1, 0.0, 0, 0, 0, 0, 0, report.batch_no))
+        await change(connection, "count_failures", (report.batch_no, [task[2] or ""], [-1]))
+    return True
 
 
 async def _remember(connection: Connection, applied: Sequence[Settlement], now: float) -> None:
@@ -60,21 +137,6 @@ async def _remember(connection: Connection, applied: Sequence[Settlement], now: 
         await change(connection, "remember_results", (now, list(kept), list(kept.values())))
 
 
-async def _count(connection: Connection, batch_no: int, applied: Sequence[Settlement]) -> None:
-    done = sum(settlement.state is TaskState.DONE for settlement in applied)
-    failed = sum(settlement.state is TaskState.FAILED for settlement in applied)
-    cached = sum(settlement.cached for settlement in applied)
-    await change(connection, "count_settled", (done, failed, cached, batch_no, batch_no))
-    due = [settlement.due_at for settlement in applied if settlement.due_at is not None]
-    if due:
-        await change(connection, "set_alarm", (batch_no, min(due)))
-
-
 def _attempt(settlement: Settlement) -> Attempt:
     report = settlement.report
     return report.batch_no, report.task_no, report.attempt
-
-
-def _plain(row: Row) -> Row:
-    """Text that PostgreSQL takes: members of enumerations as the strings they are, nothing unreadable."""
-    return tuple(readable(str(value)) if isinstance(value, str) else value for value in row)

@@ -1,18 +1,23 @@
 -- name: insert_batch
-INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at)
-VALUES (%s, %s, %s, %s, %s, 'open', 'OPEN', %s, %s)
-RETURNING no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-          last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
+INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
+                     served_at, tier, tenant, budget_seconds, budget_tokens, budget_money)
+SELECT id, run_key, pipeline, version, plan, 'open', 'OPEN', now, now, now, tier, tenant, seconds, tokens, money
+FROM (VALUES (%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::double precision, %s::bigint, %s::text,
+              %s::double precision, %s::bigint, %s::bigint))
+     AS given (id, run_key, pipeline, version, plan, now, tier, tenant, seconds, tokens, money)
+RETURNING no
 
 -- name: batch_by_id
-SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
-FROM batches WHERE id = %s
+SELECT * FROM batch_rows WHERE id = %s
+
+-- name: batch_by_no
+SELECT * FROM batch_rows WHERE no = %s
+
+-- name: batches_by_no
+SELECT * FROM batch_rows WHERE no = ANY(%s::bigint[]) ORDER BY no
 
 -- name: newest_by_run_key
-SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-       last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
-FROM batches WHERE run_key = %s ORDER BY no DESC LIMIT 1
+SELECT * FROM batch_rows WHERE no = (SELECT max(no) FROM batches WHERE run_key = %s)
 
 -- name: upsert_uploads
 -- In order of path, so that two of them cannot wait for each other.
@@ -38,8 +43,6 @@ FROM uploads WHERE batch_no = %s AND path > %s ORDER BY path LIMIT %s
 UPDATE batches
 SET stage = 'queued', status = 'QUEUED', manifest_key = %s, total_files = %s, message = %s, updated_at = %s
 WHERE no = %s AND stage = 'open'
-RETURNING no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-          last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
 
 -- name: insert_letter
 INSERT INTO outbox (queue, message_id, body, created_at) VALUES (%s, %s, %s, %s)
@@ -47,32 +50,73 @@ INSERT INTO outbox (queue, message_id, body, created_at) VALUES (%s, %s, %s, %s)
 -- name: insert_event
 INSERT INTO events (batch_no, at, type, data) VALUES (%s, %s, %s, %s)
 
+-- name: wake
+-- Whoever listens looks for work when this is committed; equal ones of a transaction are sent once.
+NOTIFY quire
+
 -- name: delivered
 UPDATE batches SET delivered_at = %s WHERE no = %s AND delivered_at IS NULL
 
--- name: abandon
-UPDATE batches SET stage = 'cancelled', status = 'CANCELLED', error = %s, updated_at = %s, completed_at = %s
-WHERE no = %s AND stage NOT IN ('done', 'error', 'cancelled')
+-- name: end_batch
+-- From outside, whatever it is at: where it stood is kept, so that it can go on from there.
+UPDATE batches SET stood = stage, stage = %(stage)s, status = %(status)s, error = %(error)s, updated_at = %(now)s,
+                   completed_at = %(now)s, hold = NULL, hold_reason = NULL, mover = NULL
+WHERE no = %(no)s AND stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: take
+-- SKIP LOCKED: what somebody else is just taking or moving is not for us.
+UPDATE batches SET mover = %(member)s
+WHERE no IN (SELECT no FROM batches
+             WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+               AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= %(now)s
+               AND (mover IS NULL OR mover = %(member)s)
+               AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
+             ORDER BY mover IS NULL, tier, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+RETURNING no
+
+-- name: leave
+UPDATE batches SET mover = NULL WHERE no = %s AND mover = %s
 
 -- name: move
 -- The compare-and-swap every move goes through; it holds the batch's row until the end.
 UPDATE batches
-SET stage = %s, phase = %s, cursor = %s, status = %s, updated_at = %s,
-    last_file = coalesce(%s, last_file), last_task = coalesce(%s, last_task),
-    error = coalesce(%s, error), completed_at = %s
-WHERE no = %s AND stage = %s AND phase = %s AND cursor = %s
-RETURNING no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files,
-          last_file, last_task, created_at, updated_at, completed_at, error, plan, delivered_at
+SET stage = %(stage)s, phase = %(phase)s, cursor = %(cursor)s, round = %(round)s, status = %(status)s,
+    updated_at = %(now)s, last_file = coalesce(%(last_file)s, last_file), last_task = coalesce(%(last_task)s, last_task),
+    error = %(error)s, completed_at = CASE WHEN %(ends)s THEN %(now)s END,
+    dispatch_at = coalesce(%(dispatch_at)s, dispatch_at), stood = CASE WHEN %(ends)s THEN stage END,
+    started_at = coalesce(started_at, CASE WHEN %(stage)s = 'filling' THEN %(now)s END),
+    phase_retries = 0, rests_until = 0,
+    hold = CASE WHEN NOT %(ends)s THEN hold END, hold_reason = CASE WHEN NOT %(ends)s THEN hold_reason END,
+    mover = CASE WHEN %(stage)s IN ('filling', 'gathering', 'discovering', 'transforming') THEN mover END
+WHERE no = %(no)s AND stage = %(at_stage)s AND phase = %(at_phase)s AND cursor = %(at_cursor)s AND round = %(at_round)s
+
+-- name: put_off
+UPDATE batches SET phase_retries = %s, rests_until = %s, updated_at = %s
+WHERE no = %s AND stage = %s AND phase = %s AND cursor = %s AND round = %s
 
 -- name: open_phase
-INSERT INTO phases (batch_no, phase, name) VALUES (%s, %s, %s)
+INSERT INTO rounds (batch_no, round, phase, name, first_task)
+SELECT no, %s, %s, %s, last_task + 1 FROM batches WHERE no = %s
+
+-- name: start_claims_at
+-- Tasks of the phase that is opened come next.
+UPDATE batches SET next_task = last_task + 1, rank = NULL WHERE no = %s
 
 -- name: insert_files
-INSERT INTO files (batch_no, born, file_no, root_no, listed, role, path, folded, name, key, size, content_type,
-                   digest, cid, source_file, tags, config)
-SELECT %s, %s, given.*
-FROM unnest(%s::bigint[], %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-            %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) AS given
+INSERT INTO files (batch_no, born, round, file_no, root_no, parent_no, listed, role, path, folded, name, key, size,
+                   content_type, digest, cid, source_file, tags, config)
+SELECT %s, %s, %s, given.*
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[],
+            %s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) AS given
+
+-- name: insert_members
+INSERT INTO members (batch_no, unit_no, file_no)
+SELECT %s, given.* FROM unnest(%s::bigint[], %s::bigint[]) AS given ON CONFLICT DO NOTHING
+
+-- name: fill_units
+UPDATE files f SET key = given.key, size = given.size, digest = given.digest
+FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::text[]) AS given (file_no, key, size, digest)
+WHERE f.batch_no = %s AND f.file_no = given.file_no
 
 -- name: retag_files
 UPDATE files f SET tags = given.tags
@@ -83,11 +127,16 @@ WHERE f.batch_no = %s AND f.file_no = given.file_no
 UPDATE files SET gone = %s WHERE batch_no = %s AND file_no = ANY(%s::bigint[])
 
 -- name: insert_tasks
-INSERT INTO tasks (batch_no, phase, task_no, file_no)
-SELECT %s, %s, given.* FROM unnest(%s::bigint[], %s::bigint[]) AS given
+INSERT INTO tasks (batch_no, phase, round, task_no, file_no, rank)
+SELECT %s, %s, %s, given.* FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS given
 
 -- name: count_tasks
-UPDATE phases SET total = total + %s WHERE batch_no = %s AND phase = %s
+UPDATE rounds SET total = total + %s WHERE batch_no = %s AND round = %s AND phase = %s
+
+-- name: count_ranks
+INSERT INTO ranks (batch_no, round, phase, rank, total)
+SELECT %s, %s, %s, given.* FROM unnest(%s::bigint[], %s::bigint[]) AS given
+ON CONFLICT (batch_no, round, phase, rank) DO UPDATE SET total = ranks.total + excluded.total
 
 -- name: judge_inputs
 -- A failure stays, whatever later phases say of the file's other descendants.
@@ -100,24 +149,83 @@ FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::text[])
      AS given (file_no, outcome, tries, error_class, reason)
 WHERE f.batch_no = %s AND f.file_no = given.file_no
 
+-- name: judge_members
+-- The same for the inputs of all members of units. One input may have files in several: tries add up, the first
+-- failure counts, otherwise the last word.
+WITH said AS (
+  SELECT DISTINCT m.root_no, given.*
+  FROM unnest(%(units)s::bigint[], %(outcomes)s::text[], %(tries)s::bigint[], %(classes)s::text[], %(reasons)s::text[])
+       WITH ORDINALITY AS given (unit_no, outcome, tries, error_class, reason, place)
+  JOIN (SELECT m.unit_no, f.root_no FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
+        WHERE m.batch_no = %(no)s AND m.unit_no = ANY(%(units)s::bigint[])) m ON m.unit_no = given.unit_no
+), given AS (
+  SELECT DISTINCT ON (root_no) root_no, outcome, error_class, reason, sum(tries) OVER (PARTITION BY root_no) AS tries
+  FROM said ORDER BY root_no, outcome = 'failed' DESC, CASE WHEN outcome = 'failed' THEN place ELSE -place END
+)
+UPDATE files f
+SET attempts = f.attempts + given.tries,
+    reason = CASE WHEN f.outcome = 'failed' THEN f.reason ELSE given.reason END,
+    error_class = CASE WHEN f.outcome = 'failed' THEN f.error_class ELSE given.error_class END,
+    outcome = CASE WHEN f.outcome = 'failed' THEN f.outcome ELSE given.outcome END
+FROM given WHERE f.batch_no = %(no)s AND f.file_no = given.root_no
+
 -- name: skip_untouched
 UPDATE files SET outcome = 'skipped', error_class = %s, reason = replace(%s, '{type}', content_type)
 WHERE batch_no = %s AND born = 0 AND outcome IS NULL
 
 -- name: listed_files
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = %s AND file_no > %s AND listed AND gone IS NULL AND round = %s AND enters <= %s
+ORDER BY file_no LIMIT %s
+
+-- name: files_of_round
+-- The same for a later round, along its own index: the cost follows what is retried.
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = %s AND file_no > %s AND listed AND gone IS NULL AND round = %s AND round > 1 AND enters <= %s
+ORDER BY file_no LIMIT %s
+
+-- name: all_listed
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
 FROM files WHERE batch_no = %s AND file_no > %s AND listed AND gone IS NULL ORDER BY file_no LIMIT %s
 
+-- name: listed_where_changed
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND gone IS NULL
+  AND regexp_replace(path, '[^/]*$', '') IN (
+    SELECT regexp_replace(path, '[^/]*$', '') FROM files
+    WHERE batch_no = %(no)s AND round = %(round)s AND round > 1 AND role <> 'unit')
+ORDER BY file_no LIMIT %(limit)s
+
+-- name: units
+SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND round = %s AND born = %s
+ORDER BY file_no LIMIT %s
+
+-- name: unit_numbers
+SELECT path, file_no FROM files
+WHERE batch_no = %s AND folded = ANY(%s::text[]) AND role = 'unit' AND gone IS NULL AND round = %s AND born = %s
+
+-- name: unit_members
+SELECT f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
+       f.tags, f.config
+FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
+WHERE m.batch_no = %s AND m.unit_no = %s ORDER BY f.path, f.file_no
+
 -- name: taken_paths
--- A path that is the folder of others is taken too ('0' follows '/').
+-- A path that is the folder of others is taken too ('0' follows '/'). What a retry withdrew is free again, and
+-- units lie nowhere.
 SELECT path, holders
 FROM unnest(%(paths)s::text[]) AS wanted (path),
 LATERAL (
-  SELECT (SELECT count(*) FROM files WHERE batch_no = %(batch_no)s AND folded = wanted.path)
-         + EXISTS (SELECT 1 FROM files WHERE batch_no = %(batch_no)s
+  SELECT (SELECT count(*) FROM files WHERE batch_no = %(no)s AND folded = wanted.path
+          AND gone IS DISTINCT FROM 0 AND role <> 'unit')
+         + EXISTS (SELECT 1 FROM files WHERE batch_no = %(no)s AND gone IS DISTINCT FROM 0 AND role <> 'unit'
                    AND folded >= wanted.path || '/' AND folded < wanted.path || '0')::int AS holders
 ) AS counted
 WHERE holders > 0
+
+-- name: first_task
+SELECT first_task FROM rounds WHERE batch_no = %s AND round = %s AND phase = %s
 
 -- name: settled_tasks
 SELECT t.task_no, t.state, CASE WHEN t.cached THEN t.attempt - 1 ELSE t.attempt END, t.result,
@@ -125,89 +233,207 @@ SELECT t.task_no, t.state, CASE WHEN t.cached THEN t.attempt - 1 ELSE t.attempt 
        f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
        f.tags, f.config
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = %s AND t.task_no > %s AND t.phase = %s ORDER BY t.task_no LIMIT %s
+WHERE t.batch_no = %s AND t.task_no > %s ORDER BY t.task_no LIMIT %s
 
--- name: first_task_of_phase
--- The phases before it hold the lower numbers.
-SELECT coalesce(sum(total), 0)::bigint FROM phases WHERE batch_no = %s AND phase < %s
+-- name: workable
+SELECT b.* FROM batch_rows b LEFT JOIN alarms a ON a.batch_no = b.no
+WHERE b.stage = 'working' AND b.hold IS NULL AND b.dispatch_at <= %(now)s
+  AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
+  AND (a.due_at <= %(now)s
+       OR (b.rank IS NULL AND b.next_task <= b.last_task)
+       OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch_no = b.no AND t.rank = b.rank
+                                          AND t.state = 'ready')))
+ORDER BY b.tier, b.served_at LIMIT %(limit)s
+
+-- name: claimable
+-- Claims and settlements of one batch go one after the other, and so never wait for each other in a ring.
+SELECT next_task, last_task, rank, (SELECT due_at FROM alarms WHERE batch_no = no)
+FROM batches WHERE no = %s AND stage = 'working' AND hold IS NULL AND dispatch_at <= %s FOR UPDATE
 
 -- name: lock_batch
--- Claims and settlements of one batch go one after the other, and so never wait for each other in a ring.
-SELECT next_task, last_task, stage FROM batches WHERE no = %s FOR UPDATE
+SELECT rank IS NOT NULL, coalesce(budget_seconds, budget_tokens, budget_money) IS NOT NULL
+FROM batches WHERE no = %s FOR UPDATE
 
 -- name: lock_batches
 SELECT no FROM batches WHERE no = ANY(%s::bigint[]) ORDER BY no FOR UPDATE
 
 -- name: begin_waiting
--- MATERIALIZED: the limited choice must be made once.
+-- The attempts before these leave their tasks' rows for the history. Of later ranks none begins: a batch that was
+-- taken up again may have such. MATERIALIZED: the limited choice must be made once.
 WITH due AS MATERIALIZED (
-  SELECT task_no, due_at FROM tasks
-  WHERE batch_no = %(batch_no)s AND state = 'waiting' AND due_at <= %(now)s
-  ORDER BY due_at, task_no LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+  SELECT * FROM tasks
+  WHERE batch_no = %(no)s AND state = 'waiting' AND due_at <= %(now)s
+    AND (rank IS NULL OR rank <= %(rank)s::bigint)
+  ORDER BY due_at, task_no LIMIT %(limit)s
+), kept AS (
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
+  SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
+         error_class, error, cost
+  FROM due WHERE outcome IS NOT NULL ON CONFLICT DO NOTHING
 ), begun AS (
-  UPDATE tasks t SET state = 'running', attempt = t.attempt + 1, started_at = %(now)s
-  FROM due WHERE t.batch_no = %(batch_no)s AND t.task_no = due.task_no
+  UPDATE tasks t
+  SET state = 'running', attempt = t.attempt + 1, started_at = %(now)s, member = %(member)s, outcome = NULL,
+      worker = NULL, seconds = NULL, error_class = NULL, error = NULL, cost = NULL
+  FROM due WHERE t.batch_no = %(no)s AND t.task_no = due.task_no
   RETURNING t.task_no, t.attempt, t.failures, t.interruptions, t.started_at, t.file_no, due.due_at
 )
 SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM begun b JOIN files f ON f.batch_no = %(batch_no)s AND f.file_no = b.file_no
+FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
 ORDER BY b.due_at, b.task_no
 
 -- name: begin_fresh
 WITH begun AS (
-  UPDATE tasks SET state = 'running', attempt = 1, started_at = %(now)s
-  WHERE batch_no = %(batch_no)s AND task_no >= %(first)s AND task_no < %(end)s AND state = 'ready'
+  UPDATE tasks SET state = 'running', attempt = 1, started_at = %(now)s, member = %(member)s
+  WHERE batch_no = %(no)s AND task_no >= %(first)s AND task_no < %(end)s AND state = 'ready'
   RETURNING task_no, attempt, failures, interruptions, started_at, file_no
 )
 SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM begun b JOIN files f ON f.batch_no = %(batch_no)s AND f.file_no = b.file_no
+FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
 ORDER BY b.task_no
 
--- name: set_next_task
-UPDATE batches SET next_task = %s WHERE no = %s
+-- name: begin_of_rank
+WITH ready AS MATERIALIZED (
+  SELECT task_no FROM tasks WHERE batch_no = %(no)s AND rank = %(rank)s AND state = 'ready'
+  ORDER BY task_no LIMIT %(limit)s
+), begun AS (
+  UPDATE tasks t SET state = 'running', attempt = 1, started_at = %(now)s, member = %(member)s
+  FROM ready WHERE t.batch_no = %(no)s AND t.task_no = ready.task_no
+  RETURNING t.task_no, t.attempt, t.failures, t.interruptions, t.started_at, t.file_no
+)
+SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
+       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
+FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
+ORDER BY b.task_no
+
+-- name: claimed
+UPDATE batches SET next_task = %s, served_at = %s, dispatch_at = %s WHERE no = %s
+
+-- name: clear_alarm
+DELETE FROM alarms WHERE batch_no = %s
+
+-- name: set_alarm_to_next_due
+INSERT INTO alarms (batch_no, due_at)
+SELECT no, due_at FROM (
+  SELECT b.no, min(t.due_at) AS due_at FROM batches b
+  JOIN tasks t ON t.batch_no = b.no AND t.state = 'waiting' AND (t.rank IS NULL OR t.rank <= b.rank)
+  WHERE b.no = %s GROUP BY b.no) following
+WHERE due_at IS NOT NULL
+ON CONFLICT (batch_no) DO UPDATE SET due_at = least(alarms.due_at, excluded.due_at)
+
+-- name: earlier
+-- By path, not without case: folders that differ in case are two. Units of earlier rounds that nothing has taken
+-- the place of still stand.
+SELECT own.task_no, c.path, t.result
+FROM tasks own JOIN files f ON f.batch_no = own.batch_no AND f.file_no = own.file_no
+JOIN files c ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.born = own.phase
+     AND c.folded > f.folded
+     AND (f.folded = '' OR (c.folded >= f.folded || '/' AND c.folded < f.folded || '0'))
+     AND (f.path = '' OR left(c.path, length(f.path) + 1) = f.path || '/')
+     AND strpos(substr(c.path, CASE f.path WHEN '' THEN 1 ELSE length(f.path) + 2 END), '/') = 0
+JOIN tasks t ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
+WHERE own.batch_no = %s AND own.task_no = ANY(%s::bigint[]) ORDER BY c.path
 
 -- name: running_tasks
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
+SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = %s AND t.task_no >= %s AND t.state = 'running' ORDER BY t.task_no
+FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = %s
+JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE b.stage = 'working' ORDER BY t.batch_no, t.task_no
 
--- name: phase_of
-SELECT phase FROM batches WHERE no = %s
+-- name: standing
+SELECT no, stage, phase, cursor, round FROM batches WHERE no = ANY(%s::bigint[])
 
 -- name: settle_tasks
 -- The fence: only the current attempt, and only once.
 UPDATE tasks t
 SET state = given.state, due_at = given.due_at, failures = t.failures + given.blamed::int,
     interruptions = t.interruptions + given.interrupted::int, cached = given.cached, result = given.result,
-    error_class = given.error_class, error = given.error
+    error_class = given.error_class, error = given.error, outcome = given.outcome, worker = given.worker,
+    started_at = given.started_at, seconds = given.seconds, cost = given.cost
 FROM unnest(%s::text[], %s::double precision[], %s::boolean[], %s::boolean[], %s::boolean[], %s::bytea[],
-            %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
-     AS given (state, due_at, blamed, interrupted, cached, result, error_class, error, batch_no, task_no, attempt)
+            %s::text[], %s::text[], %s::text[], %s::text[], %s::double precision[], %s::double precision[],
+            %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])
+     AS given (state, due_at, blamed, interrupted, cached, result, error_class, error, outcome, worker, started_at,
+               seconds, cost, batch_no, task_no, attempt)
 WHERE t.batch_no = given.batch_no AND t.task_no = given.task_no AND t.attempt = given.attempt
   AND t.state = 'running'
 RETURNING t.batch_no, t.task_no, t.attempt
 
--- name: insert_attempts
-INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error)
-SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::double precision[],
-                     %s::double precision[], %s::text[], %s::text[])
+-- name: tasks_now
+SELECT task_no, attempt, state, error_class FROM tasks WHERE batch_no = %s AND task_no = ANY(%s::bigint[])
+
+-- name: late_success
+-- Given up for lost time, but it has arrived while the phase runs and nobody else is at it. Its failure is kept in
+-- the history: both parts see the row as it was.
+WITH kept AS (
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
+  SELECT t.batch_no, t.task_no, t.attempt, t.outcome, coalesce(t.worker, ''), coalesce(t.started_at, 0),
+         coalesce(t.seconds, 0), t.error_class, t.error, t.cost
+  FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+  JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task
+  WHERE b.no = %(no)s AND b.stage = 'working' AND t.task_no = %(task_no)s AND t.attempt = %(attempt)s
+    AND t.state IN ('waiting', 'failed') AND t.outcome = 'timed_out'
+  ON CONFLICT DO NOTHING RETURNING batch_no, task_no
+)
+UPDATE tasks t
+SET state = 'done', due_at = NULL, result = %(result)s, error_class = NULL, error = NULL, outcome = 'done',
+    worker = %(worker)s, seconds = %(seconds)s, cost = %(cost)s
+FROM kept WHERE t.batch_no = kept.batch_no AND t.task_no = kept.task_no
 
 -- name: insert_strays
-INSERT INTO strays (batch_no, task_no, attempt, outcome, worker, received_at)
-SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::double precision[])
+INSERT INTO strays (batch_no, task_no, attempt, outcome, worker, received_at, kind)
+SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::double precision[],
+                     %s::text[])
 
 -- name: count_settled
-UPDATE phases SET done = done + %s, failed = failed + %s, cached = cached + %s
-WHERE batch_no = %s AND phase = (SELECT phase FROM batches WHERE no = %s)
+UPDATE rounds SET done = done + %s, failed = failed + %s, cached = cached + %s, rank_left = rank_left - %s,
+                  seconds = seconds + %s, bytes_in = bytes_in + %s, bytes_out = bytes_out + %s,
+                  tokens_in = tokens_in + %s, tokens_out = tokens_out + %s, money = money + %s
+WHERE (batch_no, round, phase) = (SELECT no, round, phase FROM batches WHERE no = %s)
+
+-- name: count_failures
+INSERT INTO failures (batch_no, error_class, tasks)
+SELECT %s, given.* FROM unnest(%s::text[], %s::bigint[]) AS given
+ON CONFLICT (batch_no, error_class) DO UPDATE SET tasks = failures.tasks + excluded.tasks
+
+-- name: hold_over_budget
+WITH held AS (
+  UPDATE batches SET hold = 'budget', hold_reason = %(reason)s
+  WHERE no = %(no)s AND hold IS NULL AND stage = 'working'
+    AND EXISTS (SELECT 1 FROM (SELECT sum(seconds) AS seconds, sum(tokens_in + tokens_out) AS tokens,
+                                      sum(money) AS money FROM rounds r WHERE r.batch_no = batches.no) s
+                WHERE s.seconds >= budget_seconds OR s.tokens >= budget_tokens OR s.money >= budget_money)
+  RETURNING no
+)
+INSERT INTO events (batch_no, at, type, data) SELECT no, %(now)s, 'batch_held', %(data)s FROM held
+
+-- name: first_rank
+UPDATE batches SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
+                           AND k.phase = batches.phase)
+WHERE no = %s AND stage = 'working'
+
+-- name: next_rank
+-- When all of the present rank are settled. NULL when there is no further one: the phase is over then.
+UPDATE batches
+SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
+            AND k.phase = batches.phase AND k.rank > batches.rank)
+WHERE no = %s AND stage = 'working' AND rank IS NOT NULL
+  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
+              AND r.phase = batches.phase AND r.rank_left <= 0)
+
+-- name: count_rank
+UPDATE rounds SET rank_left = k.total
+FROM batches b JOIN ranks k ON k.batch_no = b.no AND k.round = b.round AND k.phase = b.phase AND k.rank = b.rank
+WHERE b.no = %s AND rounds.batch_no = b.no AND rounds.round = b.round AND rounds.phase = b.phase
 
 -- name: end_phase_when_settled
-UPDATE batches SET stage = 'transforming', cursor = 0, updated_at = %s
+UPDATE batches SET stage = 'transforming', cursor = 0, updated_at = %s, rank = NULL
 WHERE no = %s AND stage = 'working'
-  AND EXISTS (SELECT 1 FROM phases p WHERE p.batch_no = batches.no AND p.phase = batches.phase
-              AND p.done + p.failed = p.total)
+  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
+              AND r.phase = batches.phase AND r.done + r.failed = r.total)
 
 -- name: remember_results
 -- In order of key: batches that remember the same results cannot wait for each other.
@@ -234,14 +460,23 @@ WHERE t.batch_no = given.batch_no AND t.task_no = given.task_no AND t.attempt = 
 INSERT INTO alarms (batch_no, due_at) VALUES (%s, %s)
 ON CONFLICT (batch_no) DO UPDATE SET due_at = least(alarms.due_at, excluded.due_at)
 
--- name: alarm
-SELECT due_at FROM alarms WHERE batch_no = %s
+-- name: ring_now
+INSERT INTO alarms (batch_no, due_at) SELECT no, 0 FROM unnest(%s::bigint[]) AS given (no) GROUP BY no ORDER BY no
+ON CONFLICT (batch_no) DO UPDATE SET due_at = 0
 
--- name: clear_alarm
-DELETE FROM alarms WHERE batch_no = %s AND due_at <= %s
-
--- name: next_due
-SELECT min(due_at) FROM tasks WHERE batch_no = %s AND state = 'waiting'
+-- name: next_alarm
+SELECT min(at) FROM (
+  SELECT greatest(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
+  WHERE b.stage = 'working' AND b.hold IS NULL AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
+  UNION ALL
+  SELECT dispatch_at FROM batches
+  WHERE stage = 'working' AND hold IS NULL AND dispatch_at > %(now)s AND next_task <= last_task
+    AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
+  UNION ALL
+  SELECT rests_until FROM batches
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+    AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until > %(now)s
+    AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))) moments
 
 -- name: outbox_oldest
 SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT %s
@@ -249,16 +484,294 @@ SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT %s
 -- name: delete_letters
 DELETE FROM outbox WHERE no = ANY(%s::bigint[])
 
+-- name: enlist
+INSERT INTO crew (name, kind, place, enlisted_at, beat_at) VALUES (%s, %s, %s, %s, %s) RETURNING no
+
+-- name: beat
+UPDATE crew SET beat = beat + 1, beat_at = %s WHERE no = %s
+
+-- name: crew
+SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
+
+-- name: dismiss
+DELETE FROM crew WHERE no = %s
+
+-- name: free_movers
+UPDATE batches SET mover = NULL WHERE no IN (SELECT no FROM batches WHERE mover = %s ORDER BY no FOR UPDATE)
+
+-- name: pause
+UPDATE batches SET hold = 'paused', hold_reason = %s, updated_at = %s
+WHERE no = %s AND hold IS DISTINCT FROM 'paused' AND stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: resume
+UPDATE batches SET hold = NULL, hold_reason = NULL, updated_at = %s WHERE no = %s AND hold IS NOT NULL
+
+-- name: set_budget
+UPDATE batches SET budget_seconds = %s, budget_tokens = %s, budget_money = %s WHERE no = %s
+
+-- name: prioritise
+UPDATE batches SET tier = %s, updated_at = %s WHERE no = %s AND stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: chosen
+-- Failed tasks by what a person may name: the error class, or the path of their file, of its input, or of a
+-- member of their unit.
+SELECT t.task_no, t.file_no, t.phase, f.role, f.root_no
+FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
+WHERE t.batch_no = %(no)s AND t.state = 'failed'
+  AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
+  AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
+       OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
+                                       JOIN files g ON g.batch_no = m.batch_no AND g.file_no = m.file_no
+                                       JOIN files r ON r.batch_no = m.batch_no AND r.file_no = g.root_no
+                                       WHERE m.batch_no = t.batch_no AND m.unit_no = f.file_no
+                                         AND %(path)s IN (g.path, r.path))))
+
+-- name: chosen_failed
+SELECT t.phase, coalesce(t.error_class, ''), count(*)
+FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
+WHERE t.batch_no = %(no)s AND t.state = 'failed'
+  AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
+  AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
+       OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
+                                       JOIN files g ON g.batch_no = m.batch_no AND g.file_no = m.file_no
+                                       JOIN files r ON r.batch_no = m.batch_no AND r.file_no = g.root_no
+                                       WHERE m.batch_no = t.batch_no AND m.unit_no = f.file_no
+                                         AND %(path)s IN (g.path, r.path))))
+GROUP BY 1, 2 ORDER BY 1, 2
+
+-- name: unsettled
+SELECT r.total - r.done - r.failed FROM batches b
+JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+WHERE b.no = %s AND b.stood = 'working'
+
+-- name: again_spread
+-- The files that go through the new round, and from which phase on. The members of a unit stand for the unit.
+WITH chosen AS (
+  SELECT * FROM unnest(%(files)s::bigint[], %(phases)s::bigint[], %(roles)s::text[], %(roots)s::bigint[])
+                AS given (file_no, phase, role, root_no)
+)
+SELECT file_no, root_no, min(phase) FROM (
+  SELECT file_no, root_no, phase FROM chosen WHERE role <> 'unit'
+  UNION ALL
+  SELECT f.file_no, f.root_no, c.phase FROM chosen c JOIN members m ON m.batch_no = %(no)s AND m.unit_no = c.file_no
+  JOIN files f ON f.batch_no = %(no)s AND f.file_no = m.file_no WHERE c.role = 'unit'
+) spread GROUP BY file_no, root_no
+
+-- name: again_descendants
+-- What later tasks made of them, all the way down.
+WITH RECURSIVE made (file_no, root_no) AS (
+  SELECT f.file_no, f.root_no
+  FROM unnest(%(files)s::bigint[], %(roots)s::bigint[], %(phases)s::bigint[]) AS a (file_no, root_no, phase)
+  JOIN files f ON f.batch_no = %(no)s AND f.root_no = a.root_no AND f.born >= a.phase AND f.born > 0
+       AND f.parent_no = a.file_no AND f.gone IS DISTINCT FROM 0
+  UNION
+  SELECT f.file_no, f.root_no FROM made
+  JOIN files f ON f.batch_no = %(no)s AND f.root_no = made.root_no AND f.born > 0 AND f.parent_no = made.file_no
+       AND f.gone IS DISTINCT FROM 0
+)
+SELECT file_no FROM made
+
+-- name: again_own_tasks
+SELECT t.task_no FROM unnest(%(files)s::bigint[], %(phases)s::bigint[]) AS a (file_no, phase)
+JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = a.file_no
+WHERE t.phase >= a.phase AND t.state <> 'superseded'
+
+-- name: again_files
+UPDATE files f SET round = %(round)s, enters = a.phase, gone = CASE WHEN f.gone >= a.phase THEN NULL ELSE f.gone END
+FROM unnest(%(files)s::bigint[], %(phases)s::bigint[]) AS a (file_no, phase)
+WHERE f.batch_no = %(no)s AND f.file_no = a.file_no
+
+-- name: tasks_of_files
+SELECT task_no FROM tasks WHERE batch_no = %s AND file_no = ANY(%s::bigint[]) AND state <> 'superseded'
+
+-- name: uncount_tasks
+UPDATE rounds SET total = rounds.total - gone.total, done = rounds.done - gone.done,
+                  failed = rounds.failed - gone.failed, cached = rounds.cached - gone.cached
+FROM (SELECT batch_no, round, phase, count(*) AS total, count(*) FILTER (WHERE state = 'done') AS done,
+             count(*) FILTER (WHERE state = 'failed') AS failed, count(*) FILTER (WHERE cached) AS cached
+      FROM tasks WHERE batch_no = %s AND task_no = ANY(%s::bigint[]) GROUP BY batch_no, round, phase) gone
+WHERE rounds.batch_no = gone.batch_no AND rounds.round = gone.round AND rounds.phase = gone.phase
+
+-- name: uncount_failures
+UPDATE failures SET tasks = failures.tasks - gone.tasks
+FROM (SELECT batch_no, coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
+      WHERE batch_no = %s AND task_no = ANY(%s::bigint[]) AND state = 'failed' GROUP BY 1, 2) gone
+WHERE failures.batch_no = gone.batch_no AND failures.error_class = gone.error_class
+
+-- name: supersede_tasks
+UPDATE tasks SET state = 'superseded' WHERE batch_no = %s AND task_no = ANY(%s::bigint[])
+
+-- name: withdraw_files
+UPDATE files SET gone = 0 WHERE batch_no = %s AND file_no = ANY(%s::bigint[])
+
+-- name: roots_of_members
+-- The inputs of all members of these units.
+SELECT DISTINCT f.root_no FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
+WHERE m.batch_no = %s AND m.unit_no = ANY(%s::bigint[])
+
+-- name: judge_anew
+-- Inputs of which something was taken back: what the rest says of them, the first failure before all else.
+WITH theirs AS (
+  SELECT root_no, file_no FROM files WHERE batch_no = %(no)s AND file_no = ANY(%(roots)s::bigint[])
+  UNION
+  SELECT root_no, file_no FROM files
+  WHERE batch_no = %(no)s AND root_no = ANY(%(roots)s::bigint[]) AND born > 0 AND role <> 'unit'
+), about AS (
+  SELECT root_no, file_no FROM theirs
+  UNION
+  SELECT theirs.root_no, m.unit_no FROM theirs JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+), said AS (
+  SELECT DISTINCT ON (about.root_no) about.root_no, t.state, t.error_class, t.error
+  FROM about
+  LEFT JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = about.file_no AND t.state IN ('failed', 'done')
+  ORDER BY about.root_no, t.state = 'failed' DESC NULLS LAST, t.task_no
+)
+UPDATE files f SET outcome = said.state, error_class = said.error_class, reason = said.error
+FROM said WHERE f.batch_no = %(no)s AND f.file_no = said.root_no
+
+-- name: regathered_units
+-- Units of earlier rounds whose place is taken by those that the phase gathers now.
+SELECT file_no FROM files
+WHERE batch_no = %(no)s AND role = 'unit' AND born = %(phase)s AND round < %(round)s AND gone IS NULL
+  AND (%(unit)s = 'batch' OR CASE path WHEN '' THEN '' ELSE path || '/' END IN (
+    SELECT regexp_replace(path, '[^/]*$', '') FROM files
+    WHERE batch_no = %(no)s AND round = %(round)s AND round > 1 AND role <> 'unit'))
+
+-- name: descendants_of
+WITH RECURSIVE made (file_no) AS (
+  SELECT given.no FROM unnest(%(units)s::bigint[]) AS given (no)
+  UNION
+  SELECT f.file_no FROM made JOIN files f ON f.batch_no = %(no)s AND f.born > 0 AND f.parent_no = made.file_no
+       AND f.gone IS DISTINCT FROM 0
+)
+SELECT file_no FROM made
+
+-- name: reopen
+-- Its message has been taken from the queue meanwhile: one that was on its way starts without it.
+UPDATE batches SET stage = CASE stood WHEN 'queued' THEN 'filling' ELSE stood END, stood = NULL,
+                   status = CASE stood WHEN 'open' THEN 'OPEN' ELSE %(status)s END, error = NULL, completed_at = NULL,
+                   updated_at = %(now)s,
+                   started_at = coalesce(started_at, CASE stood WHEN 'queued' THEN %(now)s END),
+                   phase_retries = 0, rests_until = 0, mover = NULL
+WHERE no = %(no)s AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
+
+-- name: reopen_failures
+UPDATE failures SET tasks = failures.tasks - gone.tasks
+FROM (SELECT batch_no, coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
+      WHERE batch_no = %s AND task_no >= %s AND state = 'failed' GROUP BY 1, 2) gone
+WHERE failures.batch_no = gone.batch_no AND failures.error_class = gone.error_class
+
+-- name: reopen_counts
+UPDATE rounds SET failed = 0 WHERE batch_no = %s AND round = %s AND phase = %s
+
+-- name: reopen_tasks
+-- Attempts that were out when it ended belong to nobody any more.
+UPDATE tasks
+SET state = 'waiting', due_at = 0, failures = CASE state WHEN 'failed' THEN 0 ELSE failures END,
+    outcome = CASE state WHEN 'failed' THEN outcome ELSE 'interrupted' END,
+    error_class = CASE state WHEN 'failed' THEN error_class ELSE 'interrupted' END,
+    error = CASE state WHEN 'failed' THEN error ELSE 'the batch ended while this attempt was running' END
+WHERE batch_no = %s AND task_no >= %s AND state IN ('failed', 'running')
+
+-- name: drop_ranks
+DELETE FROM ranks WHERE batch_no = %s AND round = %s AND phase = %s
+
+-- name: recount_ranks
+-- What of each rank is still to settle.
+INSERT INTO ranks (batch_no, round, phase, rank, total)
+SELECT batch_no, round, phase, rank, count(*) FROM tasks
+WHERE batch_no = %s AND task_no >= %s AND state IN ('ready', 'waiting') AND rank IS NOT NULL
+GROUP BY batch_no, round, phase, rank
+
+-- name: list_batches
+SELECT * FROM batch_rows
+WHERE (%(before)s::bigint IS NULL OR no < %(before)s)
+  AND (%(ended)s::boolean IS NULL OR (stage IN ('done', 'error', 'cancelled')) = %(ended)s)
+  AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+ORDER BY no DESC LIMIT %(limit)s
+
+-- name: message
+SELECT message FROM batches WHERE no = %s
+
 -- name: phase_counts
-SELECT phase, name, total, done, failed, cached FROM phases WHERE batch_no = %s ORDER BY phase
+SELECT phase, max(name), sum(total)::bigint, sum(done)::bigint, sum(failed)::bigint, sum(cached)::bigint,
+       sum(seconds), sum(bytes_in)::bigint, sum(bytes_out)::bigint, sum(tokens_in)::bigint, sum(tokens_out)::bigint,
+       sum(money)::bigint
+FROM rounds WHERE batch_no = %s GROUP BY phase ORDER BY phase
+
+-- name: failures
+SELECT error_class, tasks FROM failures WHERE batch_no = %s AND tasks > 0
+ORDER BY tasks DESC, error_class COLLATE "C"
+
+-- name: failed_tasks
+SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
+WHERE t.batch_no = %s AND t.task_no > %s AND t.state = 'failed' ORDER BY t.task_no LIMIT %s
+
+-- name: failed_paths
+SELECT path FROM (
+  SELECT path FROM files WHERE batch_no = %(no)s AND outcome = 'failed' AND born = 0 AND path > %(after)s
+         AND (%(error_class)s::text IS NULL OR error_class = %(error_class)s)
+  UNION
+  SELECT path FROM uploads WHERE batch_no = %(no)s AND state = 'failed' AND path > %(after)s
+         AND (%(error_class)s::text IS NULL OR error_class = %(error_class)s)
+) failed ORDER BY path LIMIT %(limit)s
+
+-- name: uploads_at
+SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
+FROM uploads WHERE batch_no = %s AND path = ANY(%s::text[]) ORDER BY path
 
 -- name: inputs_by_folded
-SELECT file_no, path, outcome, error_class, reason, attempts FROM files
-WHERE batch_no = %s AND born = 0 AND folded = ANY(%s::text[])
+-- The last column: does the batch's present round have anything to do with it?
+SELECT f.file_no, f.path, f.outcome, f.error_class, f.reason, f.attempts,
+       f.round = b.round OR EXISTS (SELECT 1 FROM files d WHERE d.batch_no = f.batch_no AND d.root_no = f.file_no
+                                    AND d.born > 0 AND d.role <> 'unit' AND d.round = b.round)
+FROM batches b JOIN files f ON f.batch_no = b.no
+WHERE b.no = %s AND f.born = 0 AND f.folded = ANY(%s::text[])
 
 -- name: made_files
 SELECT root_no, role, key, path, name, size, content_type, digest, cid, source_file, tags, config FROM files
-WHERE batch_no = %s AND born > 0 AND root_no = ANY(%s::bigint[]) ORDER BY file_no
+WHERE batch_no = %s AND born > 0 AND root_no = ANY(%s::bigint[]) AND role <> 'unit' AND gone IS DISTINCT FROM 0
+ORDER BY file_no
+
+-- name: root_of_path
+SELECT root_no FROM files WHERE batch_no = %s AND folded = %s AND path = %s AND role <> 'unit'
+ORDER BY born, file_no LIMIT 1
+
+-- name: story_files
+SELECT file_no, path, role, born, gone, listed, key, size, content_type, tags FROM files
+WHERE batch_no = %(no)s AND (file_no = %(root)s OR (root_no = %(root)s AND born > 0 AND role <> 'unit'))
+ORDER BY file_no
+
+-- name: story_attempts
+-- On the input, on what was made of it, and on the units that any of those belong to.
+WITH theirs AS (
+  SELECT file_no FROM files
+  WHERE batch_no = %(no)s AND (file_no = %(root)s OR (root_no = %(root)s AND born > 0 AND role <> 'unit'))
+), mine AS (
+  SELECT file_no FROM theirs
+  UNION
+  SELECT m.unit_no FROM theirs JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+), work AS (
+  SELECT t.*, f.path FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
+  JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
+)
+SELECT coalesce(r.name, ''), w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at, a.seconds,
+       w.path, coalesce(a.error_class, ''), coalesce(a.error, '')
+FROM work w JOIN attempts a ON a.batch_no = %(no)s AND a.task_no = w.task_no
+LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
+UNION
+SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
+       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, '')
+FROM work w LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
+ORDER BY 3, 4, 6 DESC
+
+-- name: strays
+SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = %s ORDER BY no LIMIT %s
 
 -- name: batch_events
-SELECT at, type, data FROM events WHERE batch_no = %s ORDER BY no LIMIT %s
+SELECT no, at, type, data FROM events WHERE batch_no = %s AND no > %s ORDER BY no LIMIT %s

@@ -1,0 +1,153 @@
+"""A person intervenes: each act is one transaction, with who did it and why among the batch's events."""
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.port import Act, Chosen, Move, Selection
+from quire.ledger.postgres.moving import make_move
+from quire.ledger.postgres.rows import (
+    Values,
+    all_rows,
+    change,
+    columns,
+    load_batch,
+    note,
+    numbers,
+    one_row,
+    readable,
+    wake,
+)
+from quire.ledger.postgres.walk import first_task
+from quire.ledger.postgres.withdrawing import judge_anew, supersede, withdraw
+from quire.model.batch import Batch, Budget, Stage
+from quire.model.errors import Stale
+
+RESET = "Manually reset by admin"
+
+
+class PostgresControl:
+    _database: PostgresDatabase
+
+    async def pause(self, batch_no: int, act: Act) -> Batch:
+        return await self._act(
+            "batch_paused", batch_no, act, [("pause", (readable(act.reason), act.now, batch_no))]
+        )
+
+    async def resume(self, batch_no: int, act: Act, *, budget: Budget | None = None) -> Batch:
+        steps: list[tuple[str, Values]] = [("resume", (act.now, batch_no))]
+        if budget is not None:
+            steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
+        return await self._act("batch_resumed", batch_no, act, steps)
+
+    async def cancel(self, batch_no: int, act: Act) -> Batch:
+        values = {
+            **{"stage": "cancelled", "status": "CANCELLED", "error": readable(act.reason)},
+            **{"now": act.now, "no": batch_no},
+        }
+        return await self._act("batch_cancelled", batch_no, act, [("end_batch", values)])
+
+    async def reset(self, batch_no: int, act: Act) -> Batch:
+        values = {"stage": "error", "status": "ERROR", "error": RESET, "now": act.now, "no": batch_no}
+        return await self._act("batch_reset", batch_no, act, [("end_batch", values)])
+
+    async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch:
+        steps: list[tuple[str, Values]] = [("prioritise", (tier, act.now, batch_no))]
+        return await self._act("batch_prioritised", batch_no, act, steps, {"tier": tier})
+
+    async def chosen(self, batch_no: int, selection: Selection) -> Chosen:
+        async def work(connection: Connection) -> Chosen:
+            failed = await all_rows(connection, "chosen_failed", _wanted(batch_no, selection))
+            row = await one_row(connection, "unsettled", (batch_no,))
+            return Chosen(
+                failed=[(phase, kind, tasks) for phase, kind, tasks in failed],
+                unsettled=0 if row is None else row[0],
+            )
+
+        return await self._database.read(work)
+
+    async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
+        return await self._database.write(lambda connection: _again(connection, move, selection, act))
+
+    async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
+        return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))
+
+    async def _act(
+        self,
+        kind: str,
+        batch_no: int,
+        act: Act,
+        steps: list[tuple[str, Values]],
+        data: dict[str, object] | None = None,
+    ) -> Batch:
+        """The first step decides whether the act makes sense."""
+
+        async def work(connection: Connection) -> Batch:
+            for number, (query, values) in enumerate(steps):
+                changed = await change(connection, query, values)
+                if not changed and not number:
+                    raise Stale(f"{kind}: not in a state for it", code="wrong_state")
+            await _note_act(connection, batch_no, kind, act, data)
+            return await load_batch(connection, batch_no)
+
+        return await self._database.write(work)
+
+
+def _wanted(batch_no: int, selection: Selection) -> Values:
+    return {"no": batch_no, "error_class": selection.error_class, "path": selection.path}
+
+
+async def _note_act(
+    connection: Connection, batch_no: int, kind: str, act: Act, data: dict[str, object] | None = None
+) -> None:
+    told = {"actor": act.actor, "reason": act.reason, **(data or {})}
+    await note(connection, batch_no, act.now, kind, told)
+    await wake(connection)
+
+
+async def _again(connection: Connection, move: Move, selection: Selection, act: Act) -> Batch:
+    no = move.batch_no
+    await one_row(connection, "lock_batch", (no,))
+    chosen = await all_rows(connection, "chosen", _wanted(no, selection))
+    if min((row[2] for row in chosen), default=None) != move.to.phase:
+        raise Stale(f"batch {no}: what is to be retried has changed", code="wrong_state")
+    _, files, phases, roles, roots = columns(chosen)
+    spread = await all_rows(
+        connection,
+        "again_spread",
+        {"no": no, "files": files, "phases": phases, "roles": roles, "roots": roots},
+    )
+    units = [row[1] for row in chosen if row[3] == "unit"]
+    files, roots, phases = columns(spread)
+    again = {"no": no, "files": files, "roots": roots, "phases": phases, "round": move.to.round}
+    made = await numbers(connection, "again_descendants", again)
+    await supersede(connection, no, await numbers(connection, "again_own_tasks", again))
+    await withdraw(connection, no, [*made, *units])
+    await change(connection, "again_files", again)
+    await judge_anew(connection, no, sorted(set(roots)))
+    await _note_act(connection, no, "batch_retried", act, {"round": move.to.round, "tasks": len(chosen)})
+    return await make_move(connection, move)
+
+
+async def _reopen(connection: Connection, batch_no: int, act: Act, status: str) -> Batch:
+    if not await change(connection, "reopen", {"status": status, "now": act.now, "no": batch_no}):
+        raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
+    batch = await load_batch(connection, batch_no)
+    if batch.position.stage is Stage.WORKING:
+        await _reopen_tasks(connection, batch, act.now)
+    await _note_act(connection, batch_no, "batch_reopened", act)
+    return await load_batch(connection, batch_no)
+
+
+async def _reopen_tasks(connection: Connection, batch: Batch, now: float) -> None:
+    first = await first_task(connection, batch)
+    phase = (batch.no, batch.position.round, batch.position.phase)
+    async with connection.pipeline():
+        await change(connection, "reopen_failures", (batch.no, first))
+        await change(connection, "reopen_counts", phase)
+        await change(connection, "reopen_tasks", (batch.no, first))
+        await change(connection, "drop_ranks", phase)
+        await change(connection, "recount_ranks", (batch.no, first))
+        await change(connection, "first_rank", (batch.no,))
+        await change(connection, "count_rank", (batch.no,))
+        await change(connection, "clear_alarm", (batch.no,))
+        await change(connection, "set_alarm_to_next_due", (batch.no,))
+        # Reports that came after its end may have settled the last tasks.
+        await change(connection, "end_phase_when_settled", (now, batch.no))

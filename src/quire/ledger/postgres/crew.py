@@ -1,0 +1,31 @@
+"""Who is at work."""
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.port import Member
+from quire.ledger.postgres.rows import all_rows, change, numbers, wake
+from quire.ledger.record_rows import member_of
+
+
+class PostgresCrew:
+    _database: PostgresDatabase
+
+    async def enlist(self, name: str, kind: str, place: str, *, now: float) -> Member:
+        (no,) = await self._database.write(
+            lambda connection: numbers(connection, "enlist", (name, kind, place, now, now))
+        )
+        return Member(no=no, name=name, kind=kind, place=place, beat=0, enlisted_at=now)
+
+    async def beat(self, member: int, *, now: float) -> bool:
+        return bool(await self._database.write(lambda connection: change(connection, "beat", (now, member))))
+
+    async def crew(self) -> list[Member]:
+        rows = await self._database.read(lambda connection: all_rows(connection, "crew", ()))
+        return [member_of(row) for row in rows]
+
+    async def dismiss(self, member: int) -> None:
+        async def work(connection: Connection) -> None:
+            if await change(connection, "free_movers", (member,)):
+                await wake(connection)
+            await change(connection, "dismiss", (member,))
+
+        await self._database.write(work)
