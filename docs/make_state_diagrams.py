@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from quire.engine.states import STAGES, TASKS
+from quire.engine.states import AGAIN, STAGES, TASKS
+from quire.model.batch import Stage
 
 PAGE = Path(__file__).parent / "concepts.md"
 Table = Mapping[StrEnum, frozenset[StrEnum]]
-DIAGRAMS: Mapping[str, Table] = {"stages": STAGES, "tasks": TASKS}
+WAYS_BACK = {Stage.DONE: "new round", Stage.ERROR: "goes on", Stage.CANCELLED: "goes on"}
 
 
-def diagram(table: Table) -> str:
+def walk(table: Table) -> str:
     """The states in the order of the table; a state that nothing leads to is a beginning."""
     order = list(table)
     reached = {after for before in order for after in table[before] if after is not before}
@@ -29,12 +30,20 @@ def diagram(table: Table) -> str:
     return "\n".join(lines)
 
 
+def ways_back() -> str:
+    """From an end, by a person's act, each arrow with what it is called."""
+    lines = ["stateDiagram-v2"]
+    for before, reached in AGAIN.items():
+        lines += [f"    {before} --> {after}: {WAYS_BACK[before]}" for after in STAGES if after in reached]
+    return "\n".join(lines)
+
+
 def filled(page: str) -> str:
     """The page with every diagram drawn anew between its markers."""
-    for name, table in DIAGRAMS.items():
+    for name, drawing in {"stages": walk(STAGES), "again": ways_back(), "tasks": walk(TASKS)}.items():
         begin, end = f"<!-- diagram {name} begins -->", f"<!-- diagram {name} ends -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        drawn = f"{begin}\n```mermaid\n{diagram(table)}\n```\n{end}"
+        drawn = f"{begin}\n```mermaid\n{drawing}\n```\n{end}"
         page, found = pattern.subn(lambda _, drawn=drawn: drawn, page)
         if found != 1:
             raise SystemExit(f"{PAGE.name} must have the markers of diagram {name} once, not {found} times")
