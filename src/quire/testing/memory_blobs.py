@@ -1,0 +1,123 @@
+"""Blobs in memory: the reference adapter. Nothing in it waits, so that the simulator can step through it.
+
+Promise: the same suite as every other store. Must not know: files, except those it is told to read.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from quire.blobs import keys
+from quire.blobs.labels import Labels, labels
+from quire.blobs.port import Condition, IfAbsent, IfVersion, Metadata, Stored
+from quire.model.errors import Missing, Reject, Stale
+
+_PIECE_BYTES = 1 << 20
+_EPOCH = 1_700_000_000.0
+
+
+class _Blob(Struct, frozen=True):
+    data: bytes
+    version: str
+    modified_at: float
+    labels: Labels
+
+
+class MemoryBlobs:
+    def __init__(self, now: Callable[[], float] = lambda: _EPOCH) -> None:
+        self._now = now
+        self._blobs: dict[str, _Blob] = {}
+        self._writes = 0
+
+    async def put(
+        self,
+        key: str,
+        data: bytes | Path | AsyncIterator[bytes],
+        *,
+        content_type: str | None = None,
+        metadata: Metadata | None = None,
+        condition: Condition | None = None,
+    ) -> Stored:
+        keys.check(key)
+        said = labels(content_type, metadata)
+        body = await _bytes_of(data)
+        # From here on nothing is awaited: of racing writers one is first.
+        self._demand(key, condition)
+        return self.keep(key, body, said)
+
+    def keep(self, key: str, body: bytes, said: Labels | None = None) -> Stored:
+        """Store at once: what a worker does that is not simulated itself."""
+        self._writes += 1
+        self._blobs[key] = _Blob(body, f"v{self._writes}", self._now(), said or Labels())
+        return self._stored(key)
+
+    async def get(self, key: str) -> bytes:
+        return self._find(key).data
+
+    async def stream(self, key: str) -> AsyncIterator[bytes]:
+        data = self._find(key).data
+        for start in range(0, len(data), _PIECE_BYTES):
+            yield data[start : start + _PIECE_BYTES]
+
+    async def head(self, key: str) -> Stored:
+        self._find(key)
+        return self._stored(key)
+
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[Stored]:
+        folder = keys.folder(prefix)
+        for key in sorted(self._blobs, key=str.encode):
+            if key.startswith(folder) and key.encode() > after.encode():
+                yield self._stored(key)
+
+    async def delete(self, key: str) -> None:
+        self._blobs.pop(keys.check(key), None)
+
+    def local_path(self, key: str) -> Path | None:
+        keys.check(key)
+        return None
+
+    async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
+        keys.check(key)
+        if method not in {"GET", "PUT"} or seconds < 1:
+            raise Reject("a signed URL is for GET or PUT, for a second at least", code="bad_url")
+        return None
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _find(self, key: str) -> _Blob:
+        found = self._blobs.get(keys.check(key))
+        if found is None:
+            raise Missing(f"there is no blob {key!r}")
+        return found
+
+    def _stored(self, key: str) -> Stored:
+        blob = self._blobs[key]
+        return Stored(
+            key=key,
+            size=len(blob.data),
+            version=blob.version,
+            modified_at=blob.modified_at,
+            content_type=blob.labels.content_type,
+            metadata=dict(blob.labels.metadata),
+        )
+
+    def _demand(self, key: str, condition: Condition | None) -> None:
+        there = self._blobs.get(key)
+        match condition:
+            case IfAbsent() if there is not None:
+                raise Stale(f"blob {key!r} exists already")
+            case IfVersion(version) if there is None or there.version != version:
+                raise Stale(f"blob {key!r} is not the one that was read")
+
+
+async def _bytes_of(data: bytes | Path | AsyncIterator[bytes]) -> bytes:
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, Path):
+        try:
+            return data.read_bytes()
+        except FileNotFoundError as error:
+            raise Missing(f"the file {data.name!r} that was to be stored is not there") from error
+    return b"".join([piece async for piece in data])
