@@ -175,6 +175,22 @@ def settled_task_of(row: Row) -> SettledTask:
     )
 
 
+def is_plain_success(settlement: Settlement) -> bool:
+    """Done, without products, facts or costs, and not from the cache."""
+    report = settlement.report
+    plain = report.result is None or report.result == EMPTY_RESULT
+    return settlement.state is TaskState.DONE and plain and not settlement.cached and report.cost == NO_COST
+
+
+def success_columns(settlement: Settlement) -> Row:
+    """What `settle_success` sets, and then the attempt it is fenced by."""
+    report = settlement.report
+    return (
+        *(report.worker, report.started_at, report.seconds),
+        *(report.batch_no, report.task_no, report.attempt),
+    )
+
+
 def settle_columns(settlement: Settlement) -> Row:
     """What `settle_task` sets, and then the attempt it is fenced by."""
     report = settlement.report

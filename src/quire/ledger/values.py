@@ -76,6 +76,11 @@ class Verdict(Struct, frozen=True):
     reason: str | None = None
     unit_no: int | None = None
 
+    @property
+    def plainly_done(self) -> bool:
+        """About one input, which was done at the first try."""
+        return self.outcome is FileOutcome.DONE and self.tries == 1 and self.unit_no is None
+
 
 class NewFile(Struct, frozen=True):
     no: int

@@ -17,9 +17,11 @@ from quire.ledger.rows import (
     decode_result,
     encode_result,
     late_columns,
+    is_plain_success,
     settle_columns,
     stray_columns,
     stray_kind,
+    success_columns,
     tally,
 )
 from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers
@@ -138,7 +140,14 @@ def _settle(
     connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
 ) -> Settled:
     connection.execute("SAVEPOINT fence")
-    changed = connection.executemany(SQL["settle_task"], map(settle_columns, settlements)).rowcount
+    plain, others = [], []
+    for settlement in settlements:
+        (plain if is_plain_success(settlement) else others).append(settlement)
+    changed = 0
+    if plain:
+        changed += connection.executemany(SQL["settle_success"], map(success_columns, plain)).rowcount
+    if others:
+        changed += connection.executemany(SQL["settle_task"], map(settle_columns, others)).rowcount
     strays = 0
     if changed != len(settlements) and settlements:
         # Rare: some are not current. Find them one by one, in order, so that a duplicate is seen too.

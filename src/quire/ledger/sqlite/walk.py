@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import ListedFile, Move, Only, SettledTask
+from quire.ledger.port import ListedFile, Move, Only, SettledTask, Verdict
 from quire.ledger.rows import batch_of, file_columns, listed_of, settled_task_of, tags_column
 from quire.ledger.sqlite.intake import send
 from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, named, note, numbers
@@ -181,6 +181,16 @@ def _add_tasks(connection: sqlite3.Connection, move: Move) -> None:
 
 
 def _judge(connection: sqlite3.Connection, move: Move) -> None:
+    said = Counter(verdict.root_no for verdict in move.verdicts)
+    plain: list[int] = []
+    rest: list[Verdict] = []
+    for verdict in move.verdicts:
+        if verdict.plainly_done and said[verdict.root_no] == 1:
+            plain.append(verdict.root_no)
+        else:
+            rest.append(verdict)
+    if plain:
+        connection.execute(SQL["judge_done"], (move.batch_no, json.dumps(plain)))
     for query, of_units in (("judge_input", False), ("judge_members", True)):
         connection.executemany(
             SQL[query],
@@ -189,7 +199,7 @@ def _judge(connection: sqlite3.Connection, move: Move) -> None:
                     *(verdict.tries, verdict.reason, verdict.error_class, verdict.outcome, move.batch_no),
                     verdict.unit_no if of_units else verdict.root_no,
                 )
-                for verdict in move.verdicts
+                for verdict in rest
                 if (verdict.unit_no is not None) is of_units
             ),
         )

@@ -114,6 +114,15 @@ SET attempts = attempts + ?,
     outcome = CASE WHEN outcome IS 'failed' THEN outcome ELSE ? END
 WHERE batch_no = ? AND file_no = ?
 
+-- name: judge_done
+-- Many at once that were done at the first try.
+UPDATE files
+SET attempts = attempts + 1,
+    reason = CASE WHEN outcome IS 'failed' THEN reason END,
+    error_class = CASE WHEN outcome IS 'failed' THEN error_class END,
+    outcome = CASE WHEN outcome IS 'failed' THEN outcome ELSE 'done' END
+WHERE batch_no = ?1 AND file_no IN (SELECT value FROM json_each(?2))
+
 -- name: judge_members
 UPDATE files
 SET attempts = attempts + ?,
@@ -278,6 +287,13 @@ SELECT no, stage, phase, cursor, round FROM batches WHERE no IN (SELECT value FR
 UPDATE tasks
 SET state = ?, due_at = ?, failures = failures + ?, interruptions = interruptions + ?, cached = ?,
     result = ?, error_class = ?, error = ?, outcome = ?, worker = ?, started_at = ?, seconds = ?, cost = ?
+WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
+
+-- name: settle_success
+-- The same for a success that brings nothing but itself: most tasks, and a third of the cost.
+UPDATE tasks
+SET state = 'done', due_at = NULL, cached = 0, result = NULL, error_class = NULL, error = NULL, outcome = 'done',
+    worker = ?, started_at = ?, seconds = ?, cost = NULL
 WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
 
 -- name: late_success
@@ -483,15 +499,15 @@ WHERE t.phase >= a.phase AND t.state <> 'superseded'
 SELECT task_no FROM tasks WHERE batch_no = ? AND file_no IN (SELECT value FROM json_each(?)) AND state <> 'superseded'
 
 -- name: uncount_tasks
-UPDATE rounds SET total = total - gone.total, done = done - gone.done, failed = failed - gone.failed,
-                  cached = cached - gone.cached
+UPDATE rounds SET total = rounds.total - gone.total, done = rounds.done - gone.done,
+                  failed = rounds.failed - gone.failed, cached = rounds.cached - gone.cached
 FROM (SELECT round, phase, count(*) AS total, sum(state = 'done') AS done, sum(state = 'failed') AS failed,
              sum(cached) AS cached
       FROM tasks WHERE batch_no = ?1 AND task_no IN (SELECT value FROM json_each(?2)) GROUP BY round, phase) gone
 WHERE rounds.batch_no = ?1 AND rounds.round = gone.round AND rounds.phase = gone.phase
 
 -- name: uncount_failures
-UPDATE failures SET tasks = tasks - gone.tasks
+UPDATE failures SET tasks = failures.tasks - gone.tasks
 FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
       WHERE batch_no = ?1 AND state = 'failed' AND task_no IN (SELECT value FROM json_each(?2)) GROUP BY 1) gone
 WHERE failures.batch_no = ?1 AND failures.error_class = gone.error_class
@@ -567,7 +583,7 @@ UPDATE batches SET stage = CASE stood WHEN 'queued' THEN 'filling' ELSE stood EN
 WHERE no = ?3 AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
 
 -- name: reopen_failures
-UPDATE failures SET tasks = tasks - gone.tasks
+UPDATE failures SET tasks = failures.tasks - gone.tasks
 FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
       WHERE batch_no = ?1 AND task_no >= ?2 AND state = 'failed' GROUP BY 1) gone
 WHERE failures.batch_no = ?1 AND failures.error_class = gone.error_class
