@@ -87,7 +87,8 @@ def retry(
             _print_preview(preview, did=None)
         return
     # Two visits to the office: nobody should have to wait, with Ctrl-C unheard, for an answer in between.
-    if not yes and not json_output and sys.stdin.isatty() and not typer.confirm("Do it?", err=True):
+    asks = not yes and not json_output and _somebody_is_there()
+    if asks and not typer.confirm("Do it?", err=True):
         typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(exits.COULD_NOT_RUN)
     preview, standing = answered(do, home=home, config=config, json_output=json_output)
@@ -233,6 +234,10 @@ def _whole(number: Decimal) -> int:
     if number != int(number):
         raise ValueError(number)
     return int(number)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
 
 
 def _tell_preview(preview: Preview) -> None:

@@ -36,11 +36,11 @@ async def opened(
     *,
     batch_id: str = "0" * 26,
     refused: Mapping[str, str] | None = None,
-    plan: Pipeline = TWO_PHASES,
+    through: Pipeline = TWO_PHASES,
     **changes: Any,
 ) -> Batch:
     """A batch with its files noted and its message on the way; `refused` are paths and their error class."""
-    known = {"pipeline": plan.name, "now": office.clock.now()} | changes
+    known = {"pipeline": through.name, "now": office.clock.now()} | changes
     batch = await office.ledger.open_batch(draft(batch_id, **known))
     uploads = [
         Upload(path=name, state="taken", size=10, key=f"cas/{name}", content_type="image/tiff")
@@ -51,7 +51,7 @@ async def opened(
         for path, code in (refused or {}).items()
     ]
     await office.ledger.record_uploads(batch.no, uploads)
-    return await submit(batch, plan, ledger=office.ledger, blobs=office.blobs, clock=office.clock)
+    return await submit(batch, through, ledger=office.ledger, blobs=office.blobs, clock=office.clock)
 
 
 async def walked(
@@ -63,14 +63,14 @@ async def walked(
     until: Stage = Stage.DONE,
     phase_no: int = 0,
     cost: Cost = NO_COST,
-    plan: Pipeline = TWO_PHASES,
+    through: Pipeline = TWO_PHASES,
 ) -> Batch:
     """Move by move until it stands in stage `until` (of that phase, or the first to have it). `failing` are
     paths and the error class of their tasks.
     """
     member = await office.ledger.enlist("walker", "test", "here", now=office.clock.now())
     while not batch.ended and not (batch.position.stage is until and phase_no in {0, batch.position.phase}):
-        batch = await _step(office, batch, names, failing or {}, member.no, cost, plan)
+        batch = await _step(office, batch, names, failing or {}, member.no, cost, through)
     return batch
 
 
@@ -81,7 +81,7 @@ async def _step(
     failing: Mapping[str, str],
     member: int,
     cost: Cost,
-    plan: Pipeline,
+    through: Pipeline,
 ) -> Batch:
     ledger, now = office.ledger, office.clock.now()
     match batch.position.stage:
@@ -89,13 +89,13 @@ async def _step(
             return await ledger.apply(moves.begin(batch, now=now))
         case Stage.FILLING:
             files = [file(name) for name in names]
-            return await ledger.apply(moves.fill(batch, plan, files, complete=True, now=now))
+            return await ledger.apply(moves.fill(batch, through, files, complete=True, now=now))
         case Stage.DISCOVERING:
             listed = await ledger.files(batch, after=0, limit=MANY)
-            return await ledger.apply(moves.discover(batch, plan, listed, complete=True, now=now))
+            return await ledger.apply(moves.discover(batch, through, listed, complete=True, now=now))
         case Stage.TRANSFORMING:
             tasks = await ledger.settled_tasks(batch, after=0, limit=MANY)
-            return await ledger.apply(moves.transform(batch, plan, tasks, {}, complete=True, now=now))
+            return await ledger.apply(moves.transform(batch, through, tasks, {}, complete=True, now=now))
     claims = await ledger.claim(batch.no, member=member, limit=MANY, now=now)
     assert claims, f"nothing to do in {batch.position}"
     await ledger.settle(batch.no, [settlement(claim, failing, cost, now) for claim in claims], now=now)
