@@ -39,8 +39,11 @@ class PostgresControl:
 
     async def cancel(self, batch_no: int, act: Act) -> Batch:
         values = {
-            **{"stage": "cancelled", "status": "CANCELLED", "error": readable(act.reason)},
-            **{"now": act.now, "no": batch_no},
+            "stage": "cancelled",
+            "status": "CANCELLED",
+            "error": readable(act.reason),
+            "now": act.now,
+            "no": batch_no,
         }
         return await self._act("batch_cancelled", batch_no, act, [("end_batch", values)])
 

@@ -27,11 +27,22 @@ _NEWS = TERMINAL | {Stage.WORKING, Stage.TRANSFORMING}
 async def make_move(connection: Connection, move: Move) -> Batch:
     to, expect, no = move.to, move.expect, move.batch_no
     values = {
-        **{"stage": to.stage.value, "phase": to.phase, "cursor": to.cursor, "round": to.round},
-        **{"status": move.status, "now": move.now, "last_file": move.last_file, "last_task": move.last_task},
-        **{"error": readable(move.error), "ends": to.stage in TERMINAL, "dispatch_at": move.dispatch_at},
-        **{"no": no, "at_stage": expect.stage.value, "at_phase": expect.phase},
-        **{"at_cursor": expect.cursor, "at_round": expect.round},
+        "stage": to.stage.value,
+        "phase": to.phase,
+        "cursor": to.cursor,
+        "round": to.round,
+        "status": move.status,
+        "now": move.now,
+        "last_file": move.last_file,
+        "last_task": move.last_task,
+        "error": readable(move.error),
+        "ends": to.stage in TERMINAL,
+        "dispatch_at": move.dispatch_at,
+        "no": no,
+        "at_stage": expect.stage.value,
+        "at_phase": expect.phase,
+        "at_cursor": expect.cursor,
+        "at_round": expect.round,
     }
     if not await change(connection, "move", values):
         raise Stale(f"batch {no} has moved on from {expect}")

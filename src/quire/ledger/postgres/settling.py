@@ -115,9 +115,13 @@ async def _taken_late(connection: Connection, settlement: Settlement, task: Row)
     if report.outcome is not Outcome.DONE or task[1] not in {TaskState.WAITING, TaskState.FAILED}:
         return False
     values = {
-        **{"no": report.batch_no, "task_no": report.task_no, "attempt": report.attempt},
-        **{"result": encode_result(report.result), "worker": readable(report.worker)},
-        **{"seconds": report.seconds, "cost": encode_cost(report.cost)},
+        "no": report.batch_no,
+        "task_no": report.task_no,
+        "attempt": report.attempt,
+        "result": encode_result(report.result),
+        "worker": readable(report.worker),
+        "seconds": report.seconds,
+        "cost": encode_cost(report.cost),
     }
     if not await change(connection, "late_success", values):
         return False

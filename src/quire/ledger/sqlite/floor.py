@@ -16,15 +16,15 @@ from quire.ledger.rows import (
     claim_of,
     decode_result,
     encode_result,
-    late_columns,
     is_plain_success,
+    late_columns,
     settle_columns,
     stray_columns,
     stray_kind,
     success_columns,
     tally,
 )
-from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers
+from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers, was_dismissed
 from quire.model.batch import Position, Stage, TaskState
 from quire.model.work import Earlier, Order, Outcome, StepResult
 
@@ -100,7 +100,7 @@ def _claim(
     connection: sqlite3.Connection, batch_no: int, member: int, limit: int, now: float, pace_seconds: float
 ) -> list[Row]:
     standing = connection.execute(SQL["claimable"], (batch_no, now)).fetchone()
-    if standing is None:
+    if standing is None or was_dismissed(connection, member):
         return []
     following, last_task, rank, alarm = standing
     rang = alarm is not None and alarm <= now

@@ -35,3 +35,8 @@ def hold_over_budget(connection: sqlite3.Connection, batch_no: int, now: float) 
 def named(only: Only) -> str | None:
     """A choice of batches as statements take it; NULL is all."""
     return None if only is None else json.dumps(sorted(only))
+
+
+def was_dismissed(connection: sqlite3.Connection, member: int) -> bool:
+    """Taken for dead by others: what it took now would be nobody's when it dies indeed."""
+    return connection.execute(SQL["was_dismissed"], (member,)).fetchone() is not None

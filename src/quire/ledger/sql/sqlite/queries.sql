@@ -402,7 +402,15 @@ UPDATE crew SET beat = beat + 1, beat_at = ? WHERE no = ?
 SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
 
 -- name: dismiss
-DELETE FROM crew WHERE no = ?
+-- Not while an attempt is out with it: one that was taken for dead may have claimed more meanwhile.
+DELETE FROM crew WHERE no = ?1 AND NOT EXISTS (
+  SELECT 1 FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+  JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = ?1
+  WHERE b.stage = 'working')
+
+-- name: was_dismissed
+-- It was one of the crew and is not any more; numbers are never given twice.
+SELECT 1 FROM sqlite_sequence WHERE name = 'crew' AND seq >= ?1 AND NOT EXISTS (SELECT 1 FROM crew WHERE no = ?1)
 
 -- name: free_movers
 UPDATE batches SET mover = NULL WHERE mover = ?

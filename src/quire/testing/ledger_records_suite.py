@@ -1,0 +1,206 @@
+"""What every ledger keeps for people to read: lists, ends, stories, events."""
+
+import pytest
+
+from quire.engine import moves
+from quire.ledger.port import Ledger, Upload, Wanted
+from quire.model.batch import Batch, FileOutcome, Stage
+from quire.model.errors import Missing
+from quire.testing.factories import draft, file, letter
+from quire.testing.ledger_situations import (
+    ME,
+    ONE,
+    TWO,
+    act,
+    done,
+    entered,
+    erred,
+    filled,
+    finalized,
+    folded,
+    started,
+    walked,
+    worked,
+)
+
+
+async def half_way(ledger: Ledger) -> Batch:
+    """One input came in broken, one was skipped, one has failed in the first phase, one is done in it."""
+    batch = await ledger.open_batch(draft())
+    uploads = [
+        Upload(path="d/f0.tif", state="taken", size=10),
+        Upload(path="d/f1.tif", state="taken", size=10),
+        Upload(path="broken", state="failed", error_class="unreadable", reason="torn"),
+        Upload(path="left", state="skipped", error_class="hidden", reason="hidden"),
+    ]
+    await ledger.record_uploads(batch.no, uploads)
+    batch = await ledger.finalize(batch.no, manifest_key="m", total_files=2, letter=letter(), now=2.0)
+    batch = await ledger.apply(moves.begin(batch, now=3.0))
+    files = [file(path) for path in ("d/f0.tif", "d/f1.tif")]
+    batch = await ledger.apply(moves.fill(batch, TWO, files, complete=True, now=4.0))
+    batch = await worked(ledger, await entered(ledger, batch, TWO), {("ONE", "d/f0.tif"): "busy"})
+    return await folded(ledger, batch, TWO)
+
+
+class RecordsSuite:
+    async def test_batches_are_listed_newest_first_in_pages(self, ledger: Ledger) -> None:
+        for name in ("01A", "01C", "01D", "01E"):
+            await ledger.open_batch(draft(name))
+        first = await ledger.batches(Wanted(limit=3))
+        assert [one.id for one in first] == ["01E", "01D", "01C"]
+        assert [one.id for one in await ledger.batches(Wanted(before=first[-1].no))] == ["01A"]
+
+    async def test_batches_are_listed_by_what_is_wanted(self, ledger: Ledger) -> None:
+        ended = await walked(ledger, await started(ledger, batch_id="01A", plan=TWO, tenant="t1"), TWO)
+        await started(ledger, batch_id="01C", tenant="t2")
+        gone = await started(ledger, batch_id="01D", tenant="t1")
+        await ledger.cancel(gone.no, act())
+
+        async def listed(**wanted: object) -> list[str]:
+            return [one.id for one in await ledger.batches(Wanted(**wanted))]  # type: ignore[arg-type]
+
+        assert await listed(ended=True) == ["01D", "01A"]
+        assert await listed(ended=False) == ["01C"]
+        assert await listed(status="DONE") == [ended.id]
+        assert await listed(tenant="t1") == ["01D", "01A"]
+        assert await listed(tenant="t1", ended=True, status="CANCELLED") == ["01D"]
+        assert await listed(tenant="t3") == []
+
+    async def test_the_message_is_kept_untouched(self, ledger: Ledger) -> None:
+        batch = await finalized(ledger)
+        assert await ledger.message(batch.no) == letter().body.decode()
+        assert await ledger.message(batch.no + 1) is None
+        assert await ledger.message((await ledger.open_batch(draft("01C"))).no) is None
+
+    async def test_a_file_is_pending_until_its_batch_is_done(self, ledger: Ledger) -> None:
+        batch = await half_way(ledger)
+        ends = await ledger.inputs(batch.no, limit=9)
+        assert [(one.path, one.outcome, one.error_class) for one in ends] == [
+            ("broken", FileOutcome.FAILED, "unreadable"),
+            ("d/f0.tif", FileOutcome.FAILED, "busy"),
+            ("d/f1.tif", FileOutcome.PENDING, ""),
+            ("left", FileOutcome.SKIPPED, "hidden"),
+        ]
+        batch = await walked(ledger, batch, TWO)
+        ends = await ledger.inputs(batch.no, limit=9)
+        assert [one.outcome for one in ends[1:3]] == [FileOutcome.FAILED, FileOutcome.DONE]
+
+    async def test_a_file_of_a_cancelled_batch_is_cancelled_unless_it_failed(self, ledger: Ledger) -> None:
+        batch = await half_way(ledger)
+        await ledger.cancel(batch.no, act())
+        ends = await ledger.inputs(batch.no, limit=9)
+        assert [(one.outcome, one.error_class) for one in ends[1:]] == [
+            (FileOutcome.FAILED, "busy"),
+            (FileOutcome.CANCELLED, "batch_cancelled"),
+            (FileOutcome.SKIPPED, "hidden"),
+        ]
+        assert "because" in ends[2].reason
+        assert [
+            one.path for one in await ledger.inputs(batch.no, limit=9, outcome=FileOutcome.CANCELLED)
+        ] == ["d/f1.tif"]
+
+    async def test_a_file_of_a_batch_in_error_has_failed(self, ledger: Ledger) -> None:
+        batch = await half_way(ledger)
+        await ledger.apply(moves.fail(batch, "no way", now=20.0))
+        failed = await ledger.inputs(batch.no, limit=9, outcome=FileOutcome.FAILED)
+        assert [(one.path, one.error_class) for one in failed] == [
+            ("broken", "unreadable"),
+            ("d/f0.tif", "busy"),
+            ("d/f1.tif", "batch_error"),
+        ]
+        assert "no way" in failed[2].reason
+        (found,) = await ledger.inputs(batch.no, limit=9, error_class="batch_error")
+        assert found.path == "d/f1.tif"
+
+    async def test_inputs_are_filtered_and_come_in_pages(self, ledger: Ledger) -> None:
+        paths = [f"d/f{number}.tif" for number in range(8)]
+        fails = {("ONE", path): "odd" if number % 4 else "even" for number, path in enumerate(paths[::2])}
+        batch = await walked(ledger, await filled(ledger, paths, ONE), ONE, fails)
+
+        async def pages(**wanted: object) -> list[str]:
+            found: list[str] = []
+            while page := await ledger.inputs(
+                batch.no,
+                after=found[-1] if found else "",
+                limit=2,
+                **wanted,  # type: ignore[arg-type]
+            ):
+                assert len(page) <= 2
+                found += [one.path for one in page]
+            return found
+
+        assert await pages() == paths
+        assert await pages(outcome=FileOutcome.FAILED) == paths[::2]
+        assert await pages(outcome=FileOutcome.DONE) == paths[1::2]
+        assert await pages(outcome=FileOutcome.FAILED, error_class="even") == paths[:1]
+        assert await pages(error_class="odd") == paths[2::2]
+        assert await pages(outcome=FileOutcome.DONE, error_class="odd") == []
+        with pytest.raises(Missing):
+            await ledger.inputs(batch.no + 1, limit=9)
+
+    async def test_a_type_that_no_phase_handles_is_skipped(self, ledger: Ledger) -> None:
+        batch = await filled(ledger, ["d/f0.tif", "d/f1.txt"], ONE)
+        files = await ledger.files(batch, after=0, limit=1)
+        batch = await ledger.apply(moves.discover(batch, ONE, files, complete=True, now=5.0))
+        batch = await folded(ledger, await worked(ledger, batch), ONE)
+        end = (await ledger.inputs(batch.no, limit=9))[1]
+        assert (end.outcome, end.error_class) == (FileOutcome.SKIPPED, "not_handled")
+        assert "image/tiff" in end.reason
+
+    async def test_failed_tasks_are_listed_and_counted(self, ledger: Ledger) -> None:
+        paths = [f"d/f{number}.tif" for number in range(4)]
+        fails = {("ONE", paths[0]): "busy", ("ONE", paths[2]): "odd", ("ONE", paths[3]): "busy"}
+        batch = await walked(ledger, await filled(ledger, paths, ONE), ONE, fails)
+        failed = await ledger.failed_tasks(batch.no, limit=2)
+        failed += await ledger.failed_tasks(batch.no, after=failed[-1].task_no, limit=2)
+        assert [(one.task_no, one.phase, one.path, one.error_class, one.error) for one in failed] == [
+            (1, "ONE", paths[0], "busy", "busy"),
+            (3, "ONE", paths[2], "odd", "odd"),
+            (4, "ONE", paths[3], "busy", "busy"),
+        ]
+        assert failed[0].key == f"cas/{paths[0]}"
+        assert list((await ledger.failures(batch.no)).items()) == [("busy", 2), ("odd", 1)]
+
+    async def test_the_story_of_a_file_has_every_attempt(self, ledger: Ledger) -> None:
+        batch = await started(ledger, files=2, plan=TWO)
+        one, two = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
+        await ledger.settle(batch.no, [erred(one, due_at=10.0), done(two)], now=11.0)
+        (again,) = await ledger.claim(batch.no, member=ME, limit=9, now=12.0)
+        files, attempts = await ledger.story(batch.no, "d/f0.tif")
+        assert [(one.attempt, one.outcome, one.error_class, one.worker) for one in attempts] == [
+            (1, "erred", "busy", "w"),
+            (2, "", "", ""),
+        ]
+        assert (attempts[0].seconds, attempts[1].started_at) == (0.1, 12.0)
+        await ledger.settle(batch.no, [done(again)], now=13.0)
+        batch = await walked(ledger, await folded(ledger, await ledger.batch(batch.id), TWO), TWO)
+        files, attempts = await ledger.story(batch.no, "d/f0.tif")
+        assert [(one.path, one.role, one.born, one.gone, one.listed) for one in files] == [
+            ("d/f0.tif", "input", 0, None, True),
+            ("d/f0.tif.one", "one", 1, None, True),
+            ("d/f0.tif.two", "two", 2, None, False),
+            ("d/f0.tif.one.two", "two", 2, None, False),
+        ]
+        assert [(one.phase, one.path, one.attempt) for one in attempts] == [
+            ("ONE", "d/f0.tif", 1),
+            ("ONE", "d/f0.tif", 2),
+            ("TWO", "d/f0.tif", 1),
+            ("TWO", "d/f0.tif.one", 1),
+        ]
+        assert await ledger.story(batch.no, "d/none") == ([], [])
+
+    async def test_events_tell_the_story_from_any_point_on(self, ledger: Ledger) -> None:
+        batch = await started(ledger)
+        await started(ledger, batch_id="01C")
+        events = await ledger.events(batch.no, limit=100)
+        kinds = [kind for _, _, kind, _ in events]
+        assert kinds == ["batch_opened", "batch_finalized", "batch_started", "phase_started"]
+        assert events[3][1:] == (4.0, "phase_started", {"phase": "ONE", "round": 1})
+        assert await ledger.events(batch.no, after=events[1][0], limit=1) == events[2:3]
+
+    async def test_counts_are_there_for_every_phase(self, ledger: Ledger) -> None:
+        batch = await half_way(ledger)
+        assert batch.position.stage is Stage.DISCOVERING
+        one, two = await ledger.counts(batch.no)
+        assert (one.phase, one.name, one.total, one.done, one.failed, one.settled) == (1, "ONE", 2, 1, 1, 2)
+        assert (two.phase, two.name, two.total) == (2, "TWO", 0)
