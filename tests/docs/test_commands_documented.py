@@ -21,18 +21,29 @@ def _section(command: str) -> str:
 
 
 def _options() -> list[tuple[str, str]]:
-    return [
+    """Those of a group's commands stand in the group's section."""
+    options = [
         (name, option)
         for name, command in COMMANDS.items()
-        for parameter in command.params
+        for one in getattr(command, "commands", {name: command}).values()
+        for parameter in one.params
         if parameter.param_type_name == "option"
         for option in (*parameter.opts, *parameter.secondary_opts)
     ]
+    return list(dict.fromkeys(options))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_has_its_heading_and_an_example(command: str):
     assert f"quire {command}" in re.findall(r"```(?:\w*\n)(.*?)```", _section(command), re.DOTALL)[0]
+
+
+@pytest.mark.parametrize(
+    ("group", "command"),
+    [(name, one) for name, command in COMMANDS.items() for one in getattr(command, "commands", ())],
+)
+def test_a_command_of_a_group_is_shown_with_it(group: str, command: str):
+    assert f"quire {group} {command}" in _section(group)
 
 
 @pytest.mark.parametrize(("command", "option"), _options())
