@@ -15,7 +15,7 @@ from quire.engine.sharing import Candidate, Shares
 from quire.ledger.port import Claim, Ledger, Only, Settlement
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.clock import Clock
-from quire.model.errors import Misconfigured, Reject, Unavailable
+from quire.model.errors import Misconfigured, Reject, Retry, Unavailable
 from quire.model.ids import Ids
 from quire.model.pipeline import Phase, Pipeline, Unit
 from quire.model.work import Compute, Order, Outcome, Report, StepResult
@@ -52,7 +52,7 @@ class Foreman:
         self._again: list[Out] = []  # claimed, and to be handed out anew
         self._free = 0  # how many may be claimed beyond what compute has room for
         self._more = True  # there may be tasks to claim: asking costs, so not when we know better
-        self._unsure = False  # a claim may have happened of which we got no answer
+        self._unsure = False  # something may be claimed for us that we know nothing of
         self._looked_at = 0.0
         self.phase_ended = False
 
@@ -172,19 +172,26 @@ class Foreman:
         self._again += self._out.drop(ended)
 
     async def _hand_out(self, member: int, only: Only) -> int:
+        try:
+            return await self._hand_again() + await self._hand_new(member, only)
+        except Unavailable:
+            self._unsure = True
+            raise
+
+    async def _hand_again(self) -> int:
+        """Claimed already, but what it waited for failed: now it is the first of its kind."""
         again, self._again = self._again, []
-        handed = 0
-        for out in again:
-            # Claimed already, but what it waited for failed: now it is the first of its kind.
-            handed += await self._dispatch(out.phase, [(out.claim, out.key)])
+        return sum([await self._dispatch(out.phase, [(out.claim, out.key)]) for out in again])
+
+    async def _hand_new(self, member: int, only: Only) -> int:
         room = max(0, self._compute.room() - self._out.parked, self._free) if self._more else 0
         if not room:
-            return handed
+            return 0
         claimed = 0
         for batch, phase, wanted in await self._offers(room, only):
             claimed += await self._claim(batch, phase, member, wanted)
         self._more = claimed >= room
-        return handed + claimed
+        return claimed
 
     async def _offers(self, room: int, only: Only) -> list[tuple[Batch, Phase, int]]:
         """Which batches get how much of the room."""
@@ -206,18 +213,14 @@ class Foreman:
 
     async def _claim(self, batch: Batch, phase: Phase, member: int, wanted: int) -> int:
         now = self._clock.now()
-        try:
-            claims = await self._ledger.claim(
-                batch.no, member=member, limit=wanted, now=now, pace_seconds=phase.pace.between_seconds
-            )
-            self._shares.served(batch.tenant, len(claims), now)
-            if phase.rank is not None and phase.unit is not Unit.FILE:
-                claims = await self._told(batch.no, claims)
-            prefix = cache.key_prefix(phase)
-            await self._dispatch(phase, [(claim, cache.key(prefix, phase, claim.order)) for claim in claims])
-        except Unavailable:
-            self._unsure = True
-            raise
+        claims = await self._ledger.claim(
+            batch.no, member=member, limit=wanted, now=now, pace_seconds=phase.pace.between_seconds
+        )
+        self._shares.served(batch.tenant, len(claims), now)
+        if phase.rank is not None and phase.unit is not Unit.FILE:
+            claims = await self._told(batch.no, claims)
+        prefix = cache.key_prefix(phase)
+        await self._dispatch(phase, [(claim, cache.key(prefix, phase, claim.order)) for claim in claims])
         return len(claims)
 
     async def _told(self, batch_no: int, claims: list[Claim]) -> list[Claim]:
@@ -265,9 +268,12 @@ class Foreman:
             return all([(await self._blobs.head(made.key)).size == made.size for made in result.products])
         except Reject:
             return False
+        except Retry as error:
+            # Neither known nor unknown: computing it again for that would be wasted work. Later, then.
+            raise Unavailable(f"a cached result could not be looked at: {error}", code=error.code) from error
 
     async def _recover(self, member: int) -> None:
-        """Attempts that are ours by the ledger and unknown to us: the answer to a claim was lost."""
+        """Attempts that are ours by the ledger and unknown to us: an answer was lost on the way to compute."""
         ours = self._out.orders()
         ours |= {
             (one.report.batch_no, one.report.task_no, one.report.attempt)

@@ -5,6 +5,8 @@ by the consumer it is sent once. Starting twice is starting once: the move away 
 compare-and-swap.
 """
 
+from contextlib import suppress
+
 import msgspec
 from msgspec import Struct
 
@@ -13,7 +15,7 @@ from quire.engine.moves import begin, fail
 from quire.ledger.port import Act, Ledger
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
-from quire.model.errors import Missing, QuireError, Stale
+from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
 from quire.queues.port import Leased, Message, Queues
 
 LETTERS_AT_ONCE = 100
@@ -43,7 +45,9 @@ class Mail:
         for leased in await self._queues.lease(
             queue, limit=LETTERS_AT_ONCE, seconds=LEASE_SECONDS, now=self._clock.now()
         ):
-            started += await self._start(leased)
+            # Not in time: somebody else has the message by now and does what is to be done.
+            with suppress(Lost):
+                started += await self._start(leased)
         return started
 
     async def relay(self) -> None:
@@ -61,6 +65,8 @@ class Mail:
             return False
         try:
             await self._begin(message)
+        except Unavailable:
+            raise  # says nothing about the batch: the message comes again when its lease is over
         except QuireError as error:
             return await self._put_off(leased, message, error)
         await self._queues.acknowledge(leased, now=self._clock.now())
