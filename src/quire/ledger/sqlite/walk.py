@@ -10,7 +10,15 @@ from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import ListedFile, Move, Only, SettledTask, Verdict
 from quire.ledger.rows import batch_of, file_columns, listed_of, settled_task_of, tags_column
 from quire.ledger.sqlite.intake import send
-from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, named, note, numbers
+from quire.ledger.sqlite.rows import (
+    SQL,
+    hold_over_budget,
+    load_batch,
+    named,
+    note,
+    numbers,
+    was_dismissed,
+)
 from quire.ledger.sqlite.withdrawing import regather
 from quire.model.batch import TERMINAL, Batch, Position, Stage
 from quire.model.errors import Stale
@@ -28,6 +36,8 @@ class SqliteWalk:
 
     async def take(self, member: int, *, limit: int, now: float, only: Only = None) -> list[Batch]:
         def work(connection: sqlite3.Connection) -> list[Batch]:
+            if was_dismissed(connection, member):
+                return []
             taken = numbers(connection, "take", (member, now, named(only), limit))
             return [load_batch(connection, no) for no in sorted(taken)]
 
