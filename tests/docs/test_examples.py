@@ -74,6 +74,7 @@ def test_a_step_of_ones_own_runs_over_a_folder(texts: Path, tmp_path: Path):
     _assert_every_field_is_documented(report)
 
 
+@pytest.mark.slow
 def test_a_phase_of_ones_own_gives_every_pdf_its_text(pdfs: Path, tmp_path: Path):
     out = _run("pdf_ocr", pdfs, tmp_path)
 
