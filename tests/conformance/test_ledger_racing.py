@@ -6,13 +6,25 @@ import pytest
 
 from quire.database.postgres import PostgresDatabase
 from quire.engine import moves
-from quire.ledger.port import Settlement
+from quire.ledger.port import Selection, Settlement
 from quire.ledger.postgres import PostgresLedger
 from quire.model.batch import Stage, TaskState
 from quire.model.errors import Stale
 from quire.model.work import StepResult
-from quire.testing.factories import draft, letter
-from quire.testing.ledger_suite import done, erred, started
+from quire.testing.factories import draft, letter, pipeline
+from quire.testing.ledger_situations import (
+    DIRECTORIES,
+    ME,
+    ONE,
+    TWO,
+    act,
+    done,
+    entered,
+    erred,
+    filled,
+    started,
+    walked,
+)
 from quire.testing.postgres_server import fresh_schema
 
 pytestmark = pytest.mark.service
@@ -35,7 +47,11 @@ async def ledgers(postgres_server):
 
 async def claimed(ledgers, batch_no, *, limit, now=10.0, rounds=6):
     """What both got, claiming at the same moment, several times."""
-    calls = [ledger.claim(batch_no, limit=limit, now=now) for ledger in ledgers for _ in range(rounds)]
+    calls = [
+        ledger.claim(batch_no, member=member, limit=limit, now=now)
+        for member, ledger in enumerate(ledgers)
+        for _ in range(rounds)
+    ]
     return [claim for claims in await asyncio.gather(*calls) for claim in claims]
 
 
@@ -48,7 +64,7 @@ async def test_concurrent_claims_are_disjoint_and_complete(ledgers):
 
 async def test_concurrent_claims_of_waiting_tasks_are_disjoint(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim(batch.no, limit=FILES, now=10.0)
+    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
     await ledgers[0].settle(batch.no, [erred(claim, due_at=20.0) for claim in claims], now=11.0)
     again = await claimed(ledgers, batch.no, limit=7, now=20.0)
     assert sorted(claim.order.task_no for claim in again) == list(range(1, FILES + 1))
@@ -57,7 +73,9 @@ async def test_concurrent_claims_of_waiting_tasks_are_disjoint(ledgers):
 
 async def test_the_same_reports_settled_at_once_count_once_and_end_the_phase_once(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    settlements = [done(claim) for claim in await ledgers[0].claim(batch.no, limit=FILES, now=10.0)]
+    settlements = [
+        done(claim) for claim in await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
+    ]
     # In opposite orders: rows locked in the order of the reports would end in a deadlock.
     sets = [settlements, settlements[::-1]] * 3
     answers = await asyncio.gather(
@@ -74,7 +92,7 @@ async def test_the_same_reports_settled_at_once_count_once_and_end_the_phase_onc
 
 async def test_parts_settled_by_both_end_the_phase_exactly_once(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim(batch.no, limit=FILES, now=10.0)
+    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
     answers = await asyncio.gather(
         *(
             ledgers[number % 2].settle(batch.no, [done(claim)], now=11.0)
@@ -95,7 +113,7 @@ async def test_of_two_racing_moves_one_wins(ledgers):
         return_exceptions=True,
     )
     assert sum(isinstance(answer, Stale) for answer in answers) == 5
-    kinds = [kind for _, kind, _ in await ledgers[0].events(batch.no, limit=100)]
+    kinds = [kind for _, _, kind, _ in await ledgers[0].events(batch.no, limit=100)]
     assert kinds.count("batch_started") == 1
 
 
@@ -114,12 +132,12 @@ async def test_a_batch_is_finalized_by_one_of_two(ledgers):
 
 async def test_giving_back_and_settling_the_same_orders_has_one_winner_each(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim(batch.no, limit=FILES, now=10.0)
+    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
     settled, _ = await asyncio.gather(
         ledgers[0].settle(batch.no, [done(claim) for claim in claims], now=11.0),
         ledgers[1].give_back([claim.order for claim in reversed(claims)]),
     )
-    again = await ledgers[1].claim(batch.no, limit=FILES, now=12.0)
+    again = await ledgers[1].claim(batch.no, member=ME, limit=FILES, now=12.0)
     assert settled.applied + len(again) == FILES
 
 
@@ -127,7 +145,7 @@ async def test_batches_that_remember_the_same_results_do_not_wait_for_each_other
     batches = [await started(ledgers[0], files=FILES, batch_id=name) for name in ("01A", "01C")]
     results = []
     for batch, ledger in zip(batches, ledgers, strict=True):
-        claims = await ledger.claim(batch.no, limit=FILES, now=10.0)
+        claims = await ledger.claim(batch.no, member=ME, limit=FILES, now=10.0)
         results.append(
             [
                 Settlement(
@@ -144,3 +162,88 @@ async def test_batches_that_remember_the_same_results_do_not_wait_for_each_other
     )
     assert all(answer.phase_ended for answer in answers)
     assert len(await ledgers[0].cached([f"k{number}" for number in range(1, FILES + 1)])) == FILES
+
+
+async def test_no_batch_is_taken_by_two(ledgers):
+    for number in range(30):
+        await filled(ledgers[0], ["a"], ONE, f"01{number:02}")
+    answers = await asyncio.gather(
+        *(ledgers[number % 2].take(number, limit=5, now=5.0) for number in range(12))
+    )
+    taken = [batch.no for batches in answers for batch in batches]
+    assert len(taken) == len(set(taken))
+    # What a locked row hid from one of them is there when it asks again.
+    rest = await ledgers[0].take(99, limit=99, now=5.0)
+    assert len(taken) + len(rest) == 30
+    kept = await asyncio.gather(*(ledgers[1].take(number, limit=99, now=5.0) for number in range(12)))
+    assert [len(batches) for batches in kept] == [len(batches) for batches in answers]
+
+
+async def test_a_round_is_begun_by_one(ledgers):
+    fails = {("ONE", f"d/f{number}.tif"): "busy" for number in range(5)}
+    batch = await walked(ledgers[0], await started(ledgers[0], files=20, plan=TWO), TWO, fails)
+    move = moves.again(batch, TWO, 1, now=50.0)
+    answers = await asyncio.gather(
+        *(ledgers[number % 2].again(move, Selection(), act()) for number in range(6)), return_exceptions=True
+    )
+    assert sum(isinstance(answer, Stale) for answer in answers) == 5
+    (begun,) = [answer for answer in answers if not isinstance(answer, Stale)]
+    seen = []
+    batch = await walked(ledgers[1], begun, TWO, seen=seen)
+    assert sorted(path for status, path in seen if status == "ONE") == [f"d/f{n}.tif" for n in range(5)]
+    one, _ = await ledgers[0].counts(batch.no)
+    assert (one.total, one.done, one.failed) == (20, 20, 0)
+
+
+async def test_a_batch_that_is_cancelled_while_it_moves_does_one_of_the_two(ledgers):
+    batch = await filled(ledgers[0], ["a"], ONE)
+    files = await ledgers[0].files(batch, after=0, limit=9)
+    moved, cancelled = await asyncio.gather(
+        ledgers[0].apply(moves.discover(batch, ONE, files, complete=True, now=5.0)),
+        ledgers[1].cancel(batch.no, act()),
+        return_exceptions=True,
+    )
+    assert isinstance(moved, Stale) or moved.position.stage is Stage.WORKING
+    assert cancelled.position.stage is Stage.CANCELLED
+    assert (await ledgers[0].batch(batch.id)).ended
+
+
+async def test_cancelling_and_settling_at_once_loses_nothing(ledgers):
+    batch = await started(ledgers[0], files=FILES)
+    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
+    answers = await asyncio.gather(
+        *(ledgers[0].settle(batch.no, [done(claim)], now=11.0) for claim in claims[:-1]),
+        ledgers[1].cancel(batch.no, act()),
+    )
+    batch = await ledgers[1].reopen(batch.no, act(), status="ONE")
+    (counts,) = await ledgers[1].counts(batch.no)
+    assert counts.done == sum(answer.applied for answer in answers[:-1])
+    again = await ledgers[1].claim(batch.no, member=ME, limit=FILES, now=60.0)
+    assert counts.done + len(again) == FILES
+
+
+async def test_ranks_follow_each_other_whoever_settles(ledgers):
+    paths = [f"{'/'.join('abcd'[:depth])}/f{number}.tif" for depth in (1, 2, 3, 4) for number in range(5)]
+    plan = pipeline(DIRECTORIES.phases[1])
+    batch = await entered(ledgers[0], await filled(ledgers[0], paths, plan), plan)
+    depths = []
+    while claims := await claimed(ledgers, batch.no, limit=3, rounds=2):
+        depths.append([claim.order.file.path for claim in claims])
+        settlements = [done(claim) for claim in claims]
+        await asyncio.gather(*(ledger.settle(batch.no, settlements, now=11.0) for ledger in ledgers))
+    assert depths == [["a/b/c/d"], ["a/b/c"], ["a/b"], ["a"]]
+    assert (await ledgers[0].batch(batch.id)).position.stage is Stage.TRANSFORMING
+
+
+async def test_dismissing_and_taking_at_once_leaves_each_batch_with_one(ledgers):
+    for number in range(20):
+        await filled(ledgers[0], ["a"], ONE, f"01{number:02}")
+    gone = await ledgers[0].enlist("gone", "conductor", "here", now=1.0)
+    await ledgers[0].take(gone.no, limit=20, now=5.0)
+    answers = await asyncio.gather(
+        ledgers[0].dismiss(gone.no), *(ledgers[1].take(gone.no + one, limit=20, now=5.0) for one in (1, 2, 3))
+    )
+    taken = [batch.no for batches in answers[1:] for batch in batches]
+    assert len(taken) == len(set(taken))
+    rest = await ledgers[0].take(gone.no + 4, limit=99, now=5.0)
+    assert len(taken) + len(rest) == 20

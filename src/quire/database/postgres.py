@@ -82,6 +82,7 @@ class PostgresDatabase:
         self._slots: asyncio.Semaphore | None = None
         self._idle: list[Connection] = []
         self._listeners: list[asyncio.Task[None]] = []
+        self._lines: set[Connection] = set()  # theirs
 
     async def open(self) -> None:
         if self._slots is not None:
@@ -99,6 +100,9 @@ class PostgresDatabase:
         for listener in listeners:
             listener.cancel()
         await asyncio.gather(*listeners, return_exceptions=True)
+        while self._lines:
+            # One whose listener was ended before it began is still open.
+            await self._lines.pop().close()
         for _ in range(self._size):
             await slots.acquire()
         # Those who stand in line are let through, to be told that it is closed.
@@ -150,14 +154,19 @@ class PostgresDatabase:
 
     async def _listening(self) -> Connection:
         connection = await self._connect()
+        self._lines.add(connection)
         try:
             with self._translated():
                 await connection.set_autocommit(True)
                 await connection.execute(f"LISTEN {CHANNEL}".encode())
         except BaseException:
-            await connection.close()
+            await self._hang_up(connection)
             raise
         return connection
+
+    async def _hang_up(self, connection: Connection) -> None:
+        self._lines.discard(connection)
+        await connection.close()
 
     async def _hear(self, connection: Connection, heard: Callable[[], None]) -> None:
         from psycopg import Error
@@ -165,21 +174,24 @@ class PostgresDatabase:
         while True:
             try:
                 while True:
-                    # Ends after the first ones, or after the silence: then a question shows whether it stands.
+                    # Ends after the first ones or a silence: then a question shows whether the line stands.
                     async for _ in connection.notifies(timeout=LISTEN_SECONDS, stop_after=1):
                         heard()
-                    await connection.execute("SELECT 1")
-            except Error:
+                    async with asyncio.timeout(CONNECT_SECONDS):
+                        await connection.execute("SELECT 1")
+            except (Error, TimeoutError):
                 pass  # lost; what is wrong with the server is told by whoever works with it
             finally:
-                await connection.close()
+                await self._hang_up(connection)
             connection = await self._listening_again()
             heard()
 
     async def _listening_again(self) -> Connection:
+        from psycopg import Error
+
         pause = FIRST_PAUSE_SECONDS
         while True:
-            with contextlib.suppress(QuireError):
+            with contextlib.suppress(QuireError, Error):
                 return await self._listening()
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)

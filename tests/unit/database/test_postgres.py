@@ -1,12 +1,16 @@
 """The PostgreSQL database: transactions, connections, and what its errors are called."""
 
 import asyncio
+import subprocess
 import sys
+from pathlib import Path
 
+import psycopg
 import pytest
 
 from quire.database.postgres import PostgresDatabase
 from quire.model.errors import Misconfigured, Retry
+from quire.testing import postgres_server as postgres
 from quire.testing.postgres_server import PASSWORD, USER, fresh_schema
 
 SCRIPTS = [(1, "first", "CREATE TABLE notes (text text PRIMARY KEY); CREATE INDEX more ON notes (text);")]
@@ -183,3 +187,132 @@ class TestServer:
             return await found.fetchone()
 
         assert await database.read(settings) == ("on", USER)
+
+
+def told(connection):
+    return connection.execute("NOTIFY quire")
+
+
+class Ear:
+    """Counts what is heard; a test waits for the next sound and never for time."""
+
+    def __init__(self):
+        self.heard = 0
+        self._sound = asyncio.Event()
+
+    def __call__(self):
+        self.heard += 1
+        self._sound.set()
+
+    async def next(self):
+        await asyncio.wait_for(self._sound.wait(), 60)
+        self._sound.clear()
+
+
+async def ears_of(database):
+    """The processes of those who listen, seen from another connection."""
+
+    async def work(connection):
+        found = await connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE query IN ('LISTEN quire', 'SELECT 1')"
+        )
+        return {row[0] for row in await found.fetchall()}
+
+    return await database.read(work)
+
+
+@pytest.mark.service
+class TestListening:
+    async def test_what_is_committed_is_heard_by_all_who_listen(self, database):
+        ears = [Ear(), Ear()]
+        for ear in ears:
+            await database.listen(ear)
+        for _ in range(3):
+            await database.write(told)
+            for ear in ears:
+                await ear.next()
+
+    async def test_what_is_not_committed_is_not_heard(self, database):
+        ear = Ear()
+        await database.listen(ear)
+
+        async def work(connection):
+            await told(connection)
+            raise ValueError
+
+        with pytest.raises(ValueError):
+            await database.write(work)
+        await database.read(told)
+        await database.write(told)
+        await ear.next()
+        assert ear.heard == 1
+
+    async def test_a_lost_line_is_made_anew_and_says_so(self, database):
+        ear = Ear()
+        await database.listen(ear)
+        for pid in await ears_of(database):
+            await database.read(
+                lambda other, pid=pid: other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            )
+        await ear.next()
+        await database.write(told)
+        await ear.next()
+
+    async def test_nobody_hears_after_the_end(self, database, postgres_server):
+        ear = Ear()
+        await database.listen(ear)
+        await database.close()
+        with psycopg.connect(postgres_server) as connection:
+            connection.execute("NOTIFY quire")
+        with pytest.raises(Misconfigured):
+            await database.listen(ear)
+        await database.open()
+        assert ear.heard == 0
+
+    @pytest.mark.slow
+    async def test_listening_goes_on_after_the_server_was_away(self):
+        folder = postgres.programs()
+        with postgres.postgres_server(folder) as dsn:
+            database = PostgresDatabase(dsn)
+            await database.open()
+            ear = Ear()
+            await database.listen(ear)
+            control = Control(folder, dsn)
+            await asyncio.to_thread(control, "stop")
+            with pytest.raises(Retry):
+                await database.write(told)
+            await asyncio.to_thread(control, "start")
+            try:
+                await ear.next()  # it is back, and may have missed something
+                await database.write(told)
+                await ear.next()
+                await database.close()
+            finally:
+                await asyncio.to_thread(control, "stop")
+
+
+class Control:
+    """Stops and starts a server that `postgres_server` has made, with its own data and port."""
+
+    def __init__(self, folder, dsn):
+        self._program = folder / "pg_ctl"
+        with psycopg.connect(dsn) as connection:
+            self._data = Path(connection.execute("SHOW data_directory").fetchone()[0])
+            self._port = connection.execute("SHOW port").fetchone()[0]
+
+    def __call__(self, action):
+        command = [self._program, action, "-w", "-D", self._data, "-l", self._data.with_name("again.log")]
+        if action == "start":
+            options = f"-p {self._port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
+            command += ["-o", options]
+        else:
+            command += ["-m", "fast"]
+        subprocess.run(
+            command,
+            cwd=self._data.parent,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **postgres._person(str(self._data.parent)),
+        )

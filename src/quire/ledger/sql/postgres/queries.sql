@@ -64,15 +64,16 @@ UPDATE batches SET stood = stage, stage = %(stage)s, status = %(status)s, error 
 WHERE no = %(no)s AND stage NOT IN ('done', 'error', 'cancelled')
 
 -- name: take
--- SKIP LOCKED: what somebody else is just taking or moving is not for us.
-UPDATE batches SET mover = %(member)s
-WHERE no IN (SELECT no FROM batches
-             WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
-               AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= %(now)s
-               AND (mover IS NULL OR mover = %(member)s)
-               AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
-             ORDER BY mover IS NULL, tier, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
-RETURNING no
+-- SKIP LOCKED: what somebody else is just taking or moving is not for us. MATERIALIZED: the limited choice must
+-- be made once.
+WITH found AS MATERIALIZED (
+  SELECT no FROM batches
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+    AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= %(now)s
+    AND (mover IS NULL OR mover = %(member)s) AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
+  ORDER BY mover IS NULL, tier, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE batches b SET mover = %(member)s FROM found WHERE b.no = found.no RETURNING b.no
 
 -- name: leave
 UPDATE batches SET mover = NULL WHERE no = %s AND mover = %s
