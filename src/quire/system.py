@@ -10,8 +10,6 @@ import pwd
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 
 class SystemClock:
@@ -44,19 +42,6 @@ def who() -> str:
     except KeyError:  # in containers a user may have a number alone
         name = str(number)
     return f"{name}@{socket.gethostname()}"
-
-
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-async def together(one: Callable[[], Awaitable[A]], other: Callable[[], Awaitable[B]]) -> tuple[A, B]:
-    """Both at once; when one fails the other is waited for before the failure is told."""
-    answers = await asyncio.gather(one(), other(), return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
-    return answers  # type: ignore[return-value]  # neither of them is an exception
 
 
 class LoopSignal:

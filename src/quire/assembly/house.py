@@ -25,7 +25,7 @@ from quire.model.pipeline import Pipeline
 from quire.model.tiers import tier_number
 from quire.service.house import Defaults, House, Office
 from quire.settings import S3, Settings, worker_environment
-from quire.system import LoopSignal, SystemClock, SystemIds, together
+from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 STEP_MODULES = ("quire.steps.registry",)
@@ -176,7 +176,6 @@ class _Wheels:
             pipelines=office.pipelines,
             clock=office.clock,
             policy=phase_policy(self._settings),
-            both=together,
         )
 
     def _foreman(self, compute: LocalCompute) -> Foreman:

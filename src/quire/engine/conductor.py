@@ -6,17 +6,16 @@ matters: killed at any moment, its successor reads the ledger and goes on. Sever
 the batches it moves for itself, and if two should meet on one, the compare-and-swap lets one of them through.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, Protocol, TypeVar
 
 from quire.blobs.port import Blobs
 from quire.engine import manifest, moves, units
 from quire.engine.mail import Mail
 from quire.engine.retry import PhasePolicy, phase_delay
 from quire.ledger.port import Ledger, Move, Only
-from quire.model.batch import Batch, Position, Stage
+from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
 from quire.model.files import File
@@ -26,24 +25,6 @@ ROWS_AT_ONCE = 2000
 PRODUCTS_AT_ONCE = 4000
 BATCHES_AT_ONCE = 16
 MOVABLE = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING})
-
-
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-class Both(Protocol):
-    """Do two things at once, where that can be had."""
-
-    def __call__(
-        self, one: Callable[[], Awaitable[A]], other: Callable[[], Awaitable[B]]
-    ) -> Awaitable[tuple[A, B]]: ...
-
-
-async def one_after_the_other(
-    one: Callable[[], Awaitable[A]], other: Callable[[], Awaitable[B]]
-) -> tuple[A, B]:
-    return await one(), await other()
 
 
 class Conductor:
@@ -56,7 +37,6 @@ class Conductor:
         pipelines: Mapping[str, Pipeline],
         clock: Clock,
         policy: PhasePolicy,
-        both: Both = one_after_the_other,
     ) -> None:
         self._ledger = ledger
         self._blobs = blobs
@@ -64,10 +44,8 @@ class Conductor:
         self._pipelines = pipelines
         self._clock = clock
         self._policy = policy
-        self._both = both
         self._mine: dict[int, Batch] = {}
         self._fills: dict[int, tuple[int, Iterator[File]]] = {}  # how far a manifest was read, and the rest
-        self._ahead: dict[int, tuple[Position, list[Any]]] = {}  # rows read while the last move was written
 
     @property
     def busy(self) -> bool:
@@ -97,7 +75,6 @@ class Conductor:
         """Everything that was taken: somebody else may have it by now."""
         self._mine.clear()
         self._fills.clear()
-        self._ahead.clear()
 
     async def _advance(self, batch: Batch, member: int) -> bool:
         del self._mine[batch.no]
@@ -105,11 +82,11 @@ class Conductor:
             batch = await self._move(batch)
         except (Unavailable, Misconfigured):
             # The ledger is away, or the pipeline is not known here: others may be better placed.
-            self._drop(batch)
+            self._fills.pop(batch.no, None)
             await self._ledger.leave(batch.no, member)
             raise
         except Stale:
-            self._drop(batch)
+            self._fills.pop(batch.no, None)
             await self._ledger.leave(batch.no, member)
             return False
         except Reject as error:
@@ -121,21 +98,17 @@ class Conductor:
         if batch.position.stage in MOVABLE:
             self._mine[batch.no] = batch
         else:
-            self._drop(batch)
+            self._fills.pop(batch.no, None)
         return True
 
-    def _drop(self, batch: Batch) -> None:
-        self._fills.pop(batch.no, None)
-        self._ahead.pop(batch.no, None)
-
     async def _give_up(self, batch: Batch, reason: str) -> None:
-        self._drop(batch)
+        self._fills.pop(batch.no, None)
         with suppress(Stale):
             await self._ledger.apply(moves.fail(batch, reason, now=self._clock.now()))
 
     async def _put_off(self, batch: Batch, member: int, error: Exception) -> None:
         """The phase is tried again, later each time; after the last time the batch ends with the cause."""
-        self._drop(batch)
+        self._fills.pop(batch.no, None)
         words = str(error) if isinstance(error, Retry) else f"{type(error).__name__}: {error}"
         delay = phase_delay(batch.phase_retries, self._policy)
         if delay is None:
@@ -163,25 +136,7 @@ class Conductor:
                 move = await self._transformation(batch, pipeline)
             case _:
                 raise Stale(f"batch {batch.id} is {batch.position.stage}: nothing to move")
-        read_on = self._following(batch, move)
-        if read_on is None:
-            return await self._ledger.apply(move)
-        applied, rows = await self._both(lambda: self._ledger.apply(move), read_on)
-        self._ahead[batch.no] = (applied.position, rows)
-        return applied
-
-    def _following(self, batch: Batch, move: Move) -> Callable[[], Awaitable[list[Any]]] | None:
-        """Reads the rows of the move after this one, where this one changes nothing about them."""
-        at = move.to
-        if at.stage is Stage.TRANSFORMING:
-            return lambda: self._ledger.settled_tasks(batch, after=at.cursor, limit=ROWS_AT_ONCE)
-        if at.stage is Stage.DISCOVERING and at.cursor and not move.units:
-            return lambda: self._ledger.files(batch, after=at.cursor, limit=ROWS_AT_ONCE)
-        return None
-
-    def _read_ahead(self, batch: Batch) -> list[Any] | None:
-        at, rows = self._ahead.pop(batch.no, (None, []))
-        return rows if at == batch.position else None
+        return await self._ledger.apply(move)
 
     async def _filling(self, batch: Batch, pipeline: Pipeline) -> Move:
         """A chunk per move; the manifest is decoded once and its iterator kept for the next chunk."""
@@ -214,9 +169,7 @@ class Conductor:
             found, contents = await units.filled(self._ledger, self._blobs, batch)
             complete = len(found) < units.UNITS_AT_ONCE
         else:
-            found = self._read_ahead(batch) or await self._ledger.files(
-                batch, after=batch.position.cursor, limit=ROWS_AT_ONCE
-            )
+            found = await self._ledger.files(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
             contents, complete = [], len(found) < ROWS_AT_ONCE
         with _rules_of(phase):
             return moves.discover(
@@ -224,9 +177,7 @@ class Conductor:
             )
 
     async def _transformation(self, batch: Batch, pipeline: Pipeline) -> Move:
-        tasks = self._read_ahead(batch) or await self._ledger.settled_tasks(
-            batch, after=batch.position.cursor, limit=ROWS_AT_ONCE
-        )
+        tasks = await self._ledger.settled_tasks(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
         phase = moves.current_phase(batch, pipeline)
         chunk = moves.within(tasks, PRODUCTS_AT_ONCE)
         complete = len(tasks) < ROWS_AT_ONCE and len(chunk) == len(tasks)
