@@ -1,0 +1,245 @@
+-- The ledger's tables as they are now, to read: the migrations beside this make exactly these, and a test sees to it.
+-- A batch is rows: settling a task touches its own rows and one counter row.
+
+CREATE TABLE batches (
+  no               INTEGER PRIMARY KEY,
+  id               TEXT NOT NULL UNIQUE,
+  run_key          TEXT,                       -- who submits again with the same key resumes
+  pipeline         TEXT NOT NULL,
+  pipeline_version INTEGER NOT NULL,
+  plan             TEXT NOT NULL,              -- the pipeline as it was at submission, JSON
+  stage            TEXT NOT NULL,
+  phase            INTEGER NOT NULL DEFAULT 0,
+  cursor           INTEGER NOT NULL DEFAULT 0,
+  status           TEXT NOT NULL,              -- what people see: a phase's name, DONE, ERROR …
+  message          TEXT,                       -- the queue message, untouched
+  manifest_key     TEXT,
+  total_files      INTEGER NOT NULL DEFAULT 0,
+  last_file        INTEGER NOT NULL DEFAULT 0,
+  last_task        INTEGER NOT NULL DEFAULT 0,
+  next_task        INTEGER NOT NULL DEFAULT 1, -- tasks below it have been claimed at least once
+  created_at       REAL NOT NULL,
+  updated_at       REAL NOT NULL,
+  completed_at     REAL,
+  delivered_at     REAL,                       -- when its results were laid out for the one who asked
+  error            TEXT,
+  round            INTEGER NOT NULL DEFAULT 1,
+  rank             INTEGER,                    -- whose tasks may start; NULL: any
+  tier             INTEGER NOT NULL DEFAULT 3, -- 1 critical … 5 background
+  tenant           TEXT NOT NULL DEFAULT '',
+  served_at        REAL NOT NULL DEFAULT 0,    -- when it last got work
+  hold             TEXT,                       -- paused, budget: no task starts
+  hold_reason      TEXT,
+  mover            INTEGER,                    -- the crew member who moves it now
+  phase_retries    INTEGER NOT NULL DEFAULT 0, -- failed moves since the last good one
+  rests_until      REAL NOT NULL DEFAULT 0,    -- no move before
+  dispatch_at      REAL NOT NULL DEFAULT 0,    -- no task starts before
+  stood            TEXT,                       -- stage in which an ended batch stood
+  started_at       REAL,
+  budget_seconds   REAL,
+  budget_tokens    INTEGER,
+  budget_money     INTEGER                     -- millionths
+);
+CREATE INDEX batches_run_key ON batches (run_key);
+CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
+CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working' AND hold IS NULL;
+
+-- A batch as every query gives it.
+CREATE VIEW batch_rows AS
+SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
+       last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
+       tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
+       served_at, mover, next_task, rank, dispatch_at
+FROM batches;
+
+-- What arrived, by path: taken into the store, or refused or skipped with a reason.
+CREATE TABLE uploads (
+  batch_no     INTEGER NOT NULL,
+  path         TEXT NOT NULL,
+  state        TEXT NOT NULL,                  -- taken, failed, skipped
+  size         INTEGER NOT NULL DEFAULT 0,
+  stamp        TEXT NOT NULL DEFAULT '',       -- the source's fingerprint (size and time), to see changes
+  key          TEXT NOT NULL DEFAULT '',
+  digest       TEXT NOT NULL DEFAULT '',
+  content_type TEXT NOT NULL DEFAULT '',
+  error_class  TEXT NOT NULL DEFAULT '',
+  reason       TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (batch_no, path)
+) WITHOUT ROWID;
+CREATE INDEX uploads_failed ON uploads (batch_no, path) WHERE state = 'failed';
+
+-- The evolving file list with its history: a file is in the list from phase `born` until phase `gone`.
+CREATE TABLE files (
+  batch_no     INTEGER NOT NULL,
+  file_no      INTEGER NOT NULL,
+  root_no      INTEGER NOT NULL,               -- the input file it descends from; inputs are their own
+  born         INTEGER NOT NULL,               -- phase that made it; 0 for inputs
+  gone         INTEGER,                        -- phase that replaced or removed it; 0: a later round withdrew it
+  listed       INTEGER NOT NULL DEFAULT 1,     -- 0: an asset beside the list
+  role         TEXT NOT NULL DEFAULT '',
+  path         TEXT NOT NULL,
+  folded       TEXT NOT NULL,                  -- path without case, to find names that collide
+  name         TEXT NOT NULL,
+  key          TEXT NOT NULL,
+  size         INTEGER NOT NULL,
+  content_type TEXT NOT NULL,
+  digest       TEXT NOT NULL DEFAULT '',
+  cid          TEXT,
+  source_file  TEXT,
+  tags         TEXT NOT NULL DEFAULT '[]',
+  config       TEXT NOT NULL DEFAULT '{}',
+  outcome      TEXT,                           -- inputs only: done, failed, skipped
+  attempts     INTEGER NOT NULL DEFAULT 0,     -- inputs only: tries of all tasks on it and its descendants
+  error_class  TEXT,
+  reason       TEXT,
+  parent_no    INTEGER,                        -- the file or unit whose task made it
+  round        INTEGER NOT NULL DEFAULT 1,     -- the last round that was about it
+  enters       INTEGER NOT NULL DEFAULT 0,     -- first phase of that round that sees it
+  PRIMARY KEY (batch_no, file_no)
+) WITHOUT ROWID;
+CREATE INDEX files_folded ON files (batch_no, folded);
+CREATE INDEX files_made ON files (batch_no, root_no) WHERE born > 0;
+CREATE INDEX files_again ON files (batch_no, round, file_no) WHERE round > 1;
+CREATE INDEX files_failed ON files (batch_no, path) WHERE outcome = 'failed';
+
+-- Which files belong to a unit (a directory, the batch).
+CREATE TABLE members (
+  batch_no INTEGER NOT NULL,
+  unit_no  INTEGER NOT NULL,
+  file_no  INTEGER NOT NULL,
+  PRIMARY KEY (batch_no, unit_no, file_no)
+) WITHOUT ROWID;
+CREATE INDEX members_file ON members (batch_no, file_no);
+
+-- A phase is walked once in each round; its tasks have the numbers from `first_task` on.
+CREATE TABLE rounds (
+  batch_no   INTEGER NOT NULL,
+  round      INTEGER NOT NULL,
+  phase      INTEGER NOT NULL,
+  name       TEXT NOT NULL,
+  first_task INTEGER NOT NULL,
+  total      INTEGER NOT NULL DEFAULT 0,
+  done       INTEGER NOT NULL DEFAULT 0,
+  failed     INTEGER NOT NULL DEFAULT 0,
+  cached     INTEGER NOT NULL DEFAULT 0,
+  rank_left  INTEGER NOT NULL DEFAULT 0,  -- tasks of the present rank that are not settled
+  seconds    REAL NOT NULL DEFAULT 0,
+  bytes_in   INTEGER NOT NULL DEFAULT 0,
+  bytes_out  INTEGER NOT NULL DEFAULT 0,
+  tokens_in  INTEGER NOT NULL DEFAULT 0,
+  tokens_out INTEGER NOT NULL DEFAULT 0,
+  money      INTEGER NOT NULL DEFAULT 0,  -- millionths
+  PRIMARY KEY (batch_no, round, phase)
+) WITHOUT ROWID;
+
+CREATE TABLE ranks (
+  batch_no INTEGER NOT NULL,
+  round    INTEGER NOT NULL,
+  phase    INTEGER NOT NULL,
+  rank     INTEGER NOT NULL,
+  total    INTEGER NOT NULL,
+  PRIMARY KEY (batch_no, round, phase, rank)
+) WITHOUT ROWID;
+
+-- The last attempt of a task lives in its row alone; `attempts` has those before it.
+CREATE TABLE tasks (
+  batch_no      INTEGER NOT NULL,
+  task_no       INTEGER NOT NULL,
+  phase         INTEGER NOT NULL,
+  file_no       INTEGER NOT NULL,
+  state         TEXT NOT NULL DEFAULT 'ready',
+  attempt       INTEGER NOT NULL DEFAULT 0,
+  failures      INTEGER NOT NULL DEFAULT 0,    -- attempts that ended by the task's own fault
+  interruptions INTEGER NOT NULL DEFAULT 0,    -- attempts that ended because the house stopped
+  cached        INTEGER NOT NULL DEFAULT 0,    -- 1: the result came from the step cache, nothing ran
+  started_at    REAL,
+  due_at        REAL,
+  result        BLOB,
+  error_class   TEXT,
+  error         TEXT,
+  round         INTEGER NOT NULL DEFAULT 1,
+  rank          INTEGER,                       -- NULL: the phase has no ranks
+  member        INTEGER,                       -- whose the running attempt is
+  outcome       TEXT,
+  worker        TEXT,
+  seconds       REAL,
+  cost          BLOB,
+  PRIMARY KEY (batch_no, task_no)
+) WITHOUT ROWID;
+CREATE INDEX tasks_waiting ON tasks (batch_no, due_at) WHERE state = 'waiting';
+CREATE INDEX tasks_failed ON tasks (batch_no, error_class, task_no) WHERE state = 'failed';
+CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
+CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
+
+CREATE TABLE attempts (
+  batch_no    INTEGER NOT NULL,
+  task_no     INTEGER NOT NULL,
+  attempt     INTEGER NOT NULL,
+  outcome     TEXT NOT NULL,
+  worker      TEXT NOT NULL,
+  started_at  REAL NOT NULL,
+  seconds     REAL NOT NULL,
+  error_class TEXT,
+  error       TEXT,
+  cost        BLOB,
+  PRIMARY KEY (batch_no, task_no, attempt)
+) WITHOUT ROWID;
+
+-- Failed tasks by error class: so that showing a batch counts no rows.
+CREATE TABLE failures (
+  batch_no    INTEGER NOT NULL,
+  error_class TEXT NOT NULL,
+  tasks       INTEGER NOT NULL,
+  PRIMARY KEY (batch_no, error_class)
+) WITHOUT ROWID;
+
+-- Reports that changed nothing: duplicate, late or of an attempt that never was.
+CREATE TABLE strays (
+  no          INTEGER PRIMARY KEY,
+  batch_no    INTEGER NOT NULL,
+  task_no     INTEGER NOT NULL,
+  attempt     INTEGER NOT NULL,
+  outcome     TEXT NOT NULL,
+  worker      TEXT NOT NULL,
+  received_at REAL NOT NULL,
+  kind        TEXT NOT NULL DEFAULT 'late'
+);
+CREATE INDEX strays_batch ON strays (batch_no, no);
+
+CREATE TABLE step_cache (
+  key     TEXT PRIMARY KEY,
+  result  BLOB NOT NULL,
+  made_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE outbox (
+  no         INTEGER PRIMARY KEY,
+  queue      TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  body       BLOB NOT NULL,
+  created_at REAL NOT NULL
+);
+
+CREATE TABLE alarms (
+  batch_no INTEGER PRIMARY KEY,
+  due_at   REAL NOT NULL
+);
+
+CREATE TABLE events (
+  no       INTEGER PRIMARY KEY,
+  batch_no INTEGER NOT NULL,
+  at       REAL NOT NULL,
+  type     TEXT NOT NULL,
+  data     TEXT NOT NULL
+);
+CREATE INDEX events_batch ON events (batch_no, no);
+
+CREATE TABLE crew (
+  no          INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: an attempt names its member by it
+  name        TEXT NOT NULL,
+  kind        TEXT NOT NULL,
+  place       TEXT NOT NULL,
+  beat        INTEGER NOT NULL DEFAULT 0,
+  enlisted_at REAL NOT NULL,
+  beat_at     REAL NOT NULL
+);

@@ -1,0 +1,338 @@
+"""The ledger's tables: migrations make what `schema.sql` shows, and old homes go on."""
+
+import asyncio
+import re
+from importlib import resources
+
+import psycopg
+import pytest
+
+from quire.database.postgres import PostgresDatabase
+from quire.database.sql import migrations
+from quire.database.sqlite import SqliteDatabase, statements
+from quire.engine import moves
+from quire.ledger.port import Selection, Upload
+from quire.ledger.postgres import PostgresLedger
+from quire.ledger.sqlite import SqliteLedger
+from quire.model.batch import FileOutcome, Stage
+from quire.model.errors import Stale
+from quire.testing.factories import draft, phase, pipeline
+from quire.testing.ledger_situations import ME, act, done, walked
+from quire.testing.postgres_server import fresh_schema
+
+PLAN = pipeline(phase("ONE"), phase("TWO"))
+
+
+def schema(folder):
+    return resources.files("quire.ledger.sql").joinpath(folder, "schema.sql").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+async def sqlite(tmp_path):
+    database = SqliteDatabase(tmp_path / "quire.db")
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def postgres(postgres_server):
+    database = PostgresDatabase(fresh_schema(postgres_server))
+    await database.open()
+    yield database
+    await database.close()
+
+
+class TestSqliteSchema:
+    async def test_migrations_make_what_the_schema_shows(self, sqlite, tmp_path):
+        await SqliteLedger(sqlite).prepare()
+        shown = SqliteDatabase(tmp_path / "shown.db")
+        await shown.open()
+        await shown.write(
+            lambda connection: [connection.execute(one) for one in statements(schema("sqlite"))]
+        )
+        expected, made = await shown.read(sqlite_tables), await sqlite.read(sqlite_tables)
+        await shown.close()
+        assert expected
+        assert made == expected
+
+
+def sqlite_tables(connection):
+    """Everything about tables, indexes and views that a statement could see."""
+    found = {}
+    for kind, name, text in connection.execute(
+        "SELECT type, name, sql FROM sqlite_master "
+        "WHERE name NOT LIKE 'sqlite%' AND name <> 'migrations' AND tbl_name <> 'migrations'"
+    ).fetchall():
+        if kind == "table":
+            found[name] = (
+                connection.execute(f"PRAGMA table_info({name})").fetchall(),
+                sorted(row[1:] for row in connection.execute(f"PRAGMA index_list({name})")),
+                connection.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (name,)).fetchall(),
+                "AUTOINCREMENT" in text,
+            )
+        else:
+            found[name] = re.sub(r"\s+", " ", text)
+    return found
+
+
+@pytest.mark.service
+class TestPostgresSchema:
+    async def test_migrations_make_what_the_schema_shows(self, postgres, postgres_server):
+        await PostgresLedger(postgres).prepare()
+        shown = PostgresDatabase(fresh_schema(postgres_server))
+        await shown.open()
+        await shown.write(lambda connection: connection.execute(schema("postgres").encode()))
+        expected, made = await shown.read(postgres_tables), await postgres.read(postgres_tables)
+        await shown.close()
+        assert expected["columns"]
+        assert made == expected
+
+    async def test_many_may_migrate_at_once(self, postgres_server):
+        dsn = fresh_schema(postgres_server)
+        databases = [PostgresDatabase(dsn) for _ in range(4)]
+        for database in databases:
+            await database.open()
+        await asyncio.gather(*(PostgresLedger(database).prepare() for database in databases))
+        batch = await PostgresLedger(databases[0]).open_batch(draft())
+        assert (await PostgresLedger(databases[3]).batch("01B")).no == batch.no
+        for database in databases:
+            await database.close()
+
+    async def test_one_who_meets_an_old_home_with_others_migrates_it_once(self, postgres_server):
+        dsn = fresh_schema(postgres_server)
+        databases = [PostgresDatabase(dsn) for _ in range(3)]
+        for database in databases:
+            await database.open()
+        await old_home(databases[0], "postgres", lambda one: databases[0].write(run_postgres(one)))
+        await asyncio.gather(*(PostgresLedger(database).prepare() for database in databases))
+        assert len(await PostgresLedger(databases[1]).counts(1)) == 2
+        for database in databases:
+            await database.close()
+
+    async def test_paths_are_compared_by_their_bytes(self, postgres):
+        """In the columns themselves: a database may have any language."""
+        await PostgresLedger(postgres).prepare()
+
+        async def work(connection):
+            found = await connection.execute(
+                "SELECT table_name::text, column_name::text FROM information_schema.columns "
+                "WHERE table_schema = current_schema() AND collation_name = 'C'"
+            )
+            return set(await found.fetchall())
+
+        assert await postgres.read(work) == {
+            *(("uploads", "path"), ("files", "path"), ("files", "folded"), ("step_cache", "key")),
+        }
+
+    async def test_pages_of_paths_follow_their_bytes_in_a_database_with_a_language(self, postgres_server):
+        with psycopg.connect(postgres_server, autocommit=True) as connection:
+            languages = connection.execute(
+                "SELECT collname FROM pg_collation WHERE collprovider = 'c' AND collname ~* '^[a-z]+_.*utf-?8$'"
+            ).fetchall()
+            if not languages:
+                pytest.skip("this server knows no languages")
+            language = f"ENCODING 'UTF8' LOCALE '{languages[0][0]}'"
+            connection.execute(f"CREATE DATABASE spoken TEMPLATE template0 {language}".encode())
+        database = PostgresDatabase(postgres_server.replace("/postgres", "/spoken"))
+        await database.open()
+        ledger = PostgresLedger(database)
+        await ledger.prepare()
+        batch = await ledger.open_batch(draft())
+        paths = ["a", "Z", "é", "z", "A", "B/x", "b", "ä"]
+        await ledger.record_uploads(batch.no, [Upload(path=path, state="taken") for path in paths])
+        found = [one.path for one in await ledger.uploads(batch.no, limit=9)]
+        await database.close()
+        assert found == sorted(paths, key=str.encode)
+
+
+async def postgres_tables(connection):
+    """Everything about tables, indexes and views that a statement could see; schema names left out."""
+
+    async def rows(query):
+        return sorted(await (await connection.execute(query)).fetchall())
+
+    return {
+        "columns": await rows(
+            "SELECT table_name::text, ordinal_position::int, column_name::text, data_type::text, "
+            "is_nullable::text, coalesce(column_default, ''), is_identity::text, "
+            "coalesce(identity_generation, ''), coalesce(collation_name, '')::text FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND table_name <> 'migrations'"
+        ),
+        "indexes": await rows(
+            "SELECT replace(indexdef, current_schema() || '.', '') FROM pg_indexes "
+            "WHERE schemaname = current_schema() AND tablename <> 'migrations'"
+        ),
+        "constraints": await rows(
+            "SELECT r.relname::text, c.conname::text, pg_get_constraintdef(c.oid) "
+            "FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid "
+            "WHERE c.connamespace = current_schema()::regnamespace AND r.relname <> 'migrations'"
+        ),
+        "views": await rows(
+            "SELECT viewname::text, definition FROM pg_views WHERE schemaname = current_schema()"
+        ),
+    }
+
+
+BATCH = (
+    "INSERT INTO batches (id, pipeline, pipeline_version, plan, stage, phase, cursor, status, total_files, "
+    "last_file, last_task, next_task, created_at, updated_at, completed_at, error) "
+    "VALUES ('{}', 'plain', 1, '{{}}', '{}', {}, 0, '{}', {}, {}, {}, {}, 1, 2, {}, {})"
+)
+FILE = (
+    "INSERT INTO files (batch_no, file_no, root_no, born, role, path, folded, name, key, size, content_type, "
+    "outcome, attempts, error_class, reason) "
+    "VALUES ({0}, {1}, {2}, {3}, '{4}', '{5}', '{5}', '{5}', 'k', 10, 'image/tiff', {6}, 1, {7}, {7})"
+)
+UPLOAD = "INSERT INTO uploads (batch_no, path, state, size) VALUES ({}, '{}', 'taken', 10)"
+PHASE = "INSERT INTO phases (batch_no, phase, name, total, done, failed) VALUES ({}, {}, '{}', {}, {}, {})"
+TASK = (
+    "INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, failures, started_at, due_at, "
+    "error_class, error) VALUES ({}, {}, {}, {}, '{}', {}, {}, 9, {}, {}, {})"
+)
+ATTEMPT = "INSERT INTO attempts VALUES ({}, {}, {}, '{}', 'w', 8, 0.5, {}, {})"
+NULL = "NULL"
+
+
+def old_rows():
+    """A home of the first schema: batches in several stages, as the first engine left them."""
+    yield BATCH.format("W", "working", 2, "TWO", 3, 3, 6, 6, NULL, NULL)
+    for number in (1, 2, 3):
+        path = f"f{number}"
+        yield UPLOAD.format(1, path)
+        yield FILE.format(1, number, number, 0, "input", path, "'done'", NULL)
+        yield TASK.format(1, number, 1, number, "done", 1, 0, NULL, NULL, NULL)
+        yield ATTEMPT.format(1, number, 1, "done", NULL, NULL)
+    yield PHASE.format(1, 1, "ONE", 3, 3, 0)
+    yield PHASE.format(1, 2, "TWO", 3, 1, 0)
+    yield TASK.format(1, 4, 2, 1, "done", 2, 1, NULL, NULL, NULL)
+    yield ATTEMPT.format(1, 4, 1, "erred", "'busy'", "'busy'")
+    yield ATTEMPT.format(1, 4, 2, "done", NULL, NULL)
+    yield TASK.format(1, 5, 2, 2, "running", 1, 0, NULL, NULL, NULL)
+    yield TASK.format(1, 6, 2, 3, "ready", 0, 0, NULL, NULL, NULL)
+    yield "INSERT INTO events (batch_no, at, type, data) VALUES (1, 3, 'batch_started', '{}')"
+
+    # Given back when the house stopped: due at once, and nothing rings.
+    yield BATCH.format("G", "working", 1, "ONE", 1, 1, 1, 2, NULL, NULL)
+    yield FILE.format(2, 1, 1, 0, "input", "f1", NULL, NULL)
+    yield PHASE.format(2, 1, "ONE", 1, 0, 0)
+    yield TASK.format(2, 1, 1, 1, "waiting", 0, 0, 0, NULL, NULL)
+
+    # Killed before anybody asked whether the phase was over.
+    yield BATCH.format("S", "working", 1, "ONE", 0, 0, 0, 1, NULL, NULL)
+    yield PHASE.format(3, 1, "ONE", 0, 0, 0)
+
+    yield BATCH.format("D", "done", 2, "DONE", 2, 3, 4, 5, 20, NULL)
+    for number, outcome, error in ((1, "'done'", NULL), (2, "'failed'", "'busy'")):
+        yield UPLOAD.format(4, f"f{number}")
+        yield FILE.format(4, number, number, 0, "input", f"f{number}", outcome, error)
+    yield FILE.format(4, 3, 1, 1, "jpeg", "f1.jpg", NULL, NULL)
+    yield PHASE.format(4, 1, "ONE", 2, 1, 1)
+    yield PHASE.format(4, 2, "TWO", 2, 2, 0)
+    yield TASK.format(4, 1, 1, 1, "done", 1, 0, NULL, NULL, NULL)
+    yield TASK.format(4, 2, 1, 2, "failed", 3, 3, NULL, "'busy'", "'busy'")
+    yield TASK.format(4, 3, 2, 1, "done", 1, 0, NULL, NULL, NULL)
+    yield TASK.format(4, 4, 2, 2, "done", 1, 0, NULL, NULL, NULL)
+
+    yield BATCH.format("C", "cancelled", 1, "CANCELLED", 0, 0, 0, 1, 20, "'enough'")
+
+    yield BATCH.format("F", "discovering", 1, "ONE", 1, 1, 0, 1, NULL, NULL)
+    yield FILE.format(6, 1, 1, 0, "input", "f1", NULL, NULL)
+    yield PHASE.format(6, 1, "ONE", 0, 0, 0)
+
+
+async def old_home(database, folder, run):
+    first, *_ = migrations("quire.ledger.sql", folder)
+    assert first[0] == 1
+    await database.migrate("ledger", [first])
+    for statement in old_rows():
+        await run(statement)
+
+
+def run_postgres(statement):
+    return lambda connection: connection.execute(statement.encode())
+
+
+class OldHome:
+    async def test_attempts_that_were_out_are_tried_again_and_the_batch_ends(self, ledger):
+        batch = await ledger.batch("W")
+        assert (batch.position.stage, batch.position.round, batch.started_at) == (Stage.WORKING, 1, 3.0)
+        assert [one.batch.id for one in await ledger.workable(limit=9, now=30.0)] == ["W", "G"]
+        claims = await ledger.claim(batch.no, member=ME, limit=9, now=30.0)
+        assert [(one.order.task_no, one.order.attempt, one.interruptions) for one in claims] == [
+            (5, 2, 1),
+            (6, 1, 0),
+        ]
+        assert (await ledger.settle(batch.no, [done(claim) for claim in claims], now=31.0)).phase_ended
+        batch = await ledger.batch("W")
+        tasks = await ledger.settled_tasks(batch, after=0, limit=9)
+        assert [task.task_no for task in tasks] == [4, 5, 6]
+        batch = await ledger.apply(moves.transform(batch, PLAN, tasks, {}, complete=True, now=32.0))
+        assert [one.outcome for one in await ledger.inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 3
+        _, attempts = await ledger.story(batch.no, "f2")
+        assert [(one.task_no, one.attempt, one.outcome) for one in attempts] == [
+            (2, 1, "done"),
+            (5, 1, "interrupted"),
+            (5, 2, "done"),
+        ]
+        _, attempts = await ledger.story(batch.no, "f1")
+        assert [(one.task_no, one.attempt, one.outcome) for one in attempts] == [
+            (1, 1, "done"),
+            (4, 1, "erred"),
+            (4, 2, "done"),
+        ]
+
+    async def test_what_was_given_back_is_found(self, ledger):
+        batch = await ledger.batch("G")
+        assert await ledger.next_alarm(now=30.0, only=[batch.no]) == 0.0
+        (claim,) = await ledger.claim(batch.no, member=ME, limit=9, now=30.0)
+        assert claim.order.attempt == 1
+
+    async def test_a_phase_that_was_over_is_over(self, ledger):
+        batch = await ledger.batch("S")
+        assert batch.position.stage is Stage.TRANSFORMING
+        assert (await walked(ledger, batch, PLAN)).status == "DONE"
+
+    async def test_an_ended_batch_shows_as_before_and_may_be_retried(self, ledger):
+        batch = await ledger.batch("D")
+        one, two = await ledger.counts(batch.no)
+        assert (one.total, one.done, one.failed, two.done) == (2, 1, 1, 2)
+        assert await ledger.failures(batch.no) == {"busy": 1}
+        first, second = await ledger.inputs(batch.no, limit=9)
+        assert (first.outcome, [made.path for _, made in first.made]) == (FileOutcome.DONE, ["f1.jpg"])
+        assert (second.outcome, second.error_class) == (FileOutcome.FAILED, "busy")
+        batch = await ledger.again(moves.again(batch, PLAN, 1, now=50.0), Selection(), act())
+        seen = []
+        batch = await walked(ledger, batch, PLAN, seen=seen)
+        assert seen == [("ONE", "f2"), ("TWO", "f2")]
+        assert [one.outcome for one in await ledger.inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 2
+
+    async def test_where_an_old_batch_was_cancelled_is_not_known(self, ledger):
+        batch = await ledger.batch("C")
+        assert batch.error == "enough"
+        with pytest.raises(Stale):
+            await ledger.reopen(batch.no, act(), status="ONE")
+
+    async def test_a_batch_in_the_middle_of_a_move_is_taken_and_walks_to_its_end(self, ledger):
+        assert [one.id for one in await ledger.take(ME, limit=9, now=30.0)] == ["S", "F"]
+        batch = await walked(ledger, await ledger.batch("F"), PLAN)
+        assert batch.status == "DONE"
+
+
+class TestOldSqliteHome(OldHome):
+    @pytest.fixture
+    async def ledger(self, sqlite):
+        await old_home(sqlite, "sqlite", lambda one: sqlite.write(lambda connection: connection.execute(one)))
+        ledger = SqliteLedger(sqlite)
+        await ledger.prepare()
+        return ledger
+
+
+@pytest.mark.service
+class TestOldPostgresHome(OldHome):
+    @pytest.fixture
+    async def ledger(self, postgres):
+        await old_home(postgres, "postgres", lambda one: postgres.write(run_postgres(one)))
+        ledger = PostgresLedger(postgres)
+        await ledger.prepare()
+        return ledger
