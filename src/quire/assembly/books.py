@@ -1,6 +1,6 @@
 """The books of the house: ledger and queues on the database that the settings name."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ class Books(Struct, frozen=True):
 
     ledger: Ledger
     queues: Queues
-    listen: Callable[[Callable[[], None]], None]
+    listen: Callable[[Callable[[], None]], Awaitable[None]]
 
 
 @asynccontextmanager

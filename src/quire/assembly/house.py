@@ -141,8 +141,8 @@ class _Wheels:
             signal=signal,
             trouble=self._trouble,
         )
-        self._books.listen(wheel.wake)
         try:
+            await self._books.listen(wheel.wake)
             yield wheel
         finally:
             if compute is not None:

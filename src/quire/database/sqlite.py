@@ -49,12 +49,12 @@ class SqliteDatabase:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard: Callable[[], None] | None = None
 
-    def listen(self, heard: Callable[[], None]) -> None:
+    async def listen(self, heard: Callable[[], None]) -> None:
         """Call `heard`, on the loop, soon after another process has written to the file. SQLite has no way to
         wake us: between our own writes the writer looks at a counter in memory a few times a second.
         """
         self._heard = heard
-        self._inbox.put(_Job(lambda _: None, asyncio.get_running_loop().create_future()))
+        await self.write(lambda _: None)  # so that the writer, who may wait for work, knows of it
 
     async def open(self) -> None:
         if self._thread is not None:

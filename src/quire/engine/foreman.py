@@ -273,7 +273,7 @@ class Foreman:
             raise Unavailable(f"a cached result could not be looked at: {error}", code=error.code) from error
 
     async def _recover(self, member: int) -> None:
-        """Attempts that are ours by the ledger and unknown to us: an answer was lost on the way to compute."""
+        """Attempts that are ours by the ledger and unknown to us: the answer to a claim was lost."""
         ours = self._out.orders()
         ours |= {
             (one.report.batch_no, one.report.task_no, one.report.attempt)

@@ -43,8 +43,8 @@ class Office(Struct, frozen=True, kw_only=True):
 
 
 class House(Office, frozen=True, kw_only=True):
-    """An office with workers. `claiming` keeps a request to one process at a time: it raises Misconfigured while
-    another is at it.
+    """An office with workers. `claiming` keeps a request to one process at a time: it raises Misconfigured
+    while another is at it.
     """
 
     conducting: Conducting

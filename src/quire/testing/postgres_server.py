@@ -37,37 +37,61 @@ def programs() -> Path | None:
     return None
 
 
-@contextlib.contextmanager
-def postgres_server(folder: Path) -> Iterator[str]:
-    """The DSN of an empty database on a running server; `folder` holds the programs.
-    Raises RuntimeError with its log when it does not come up.
-    """
-    with tempfile.TemporaryDirectory(prefix="quire-postgres-", ignore_cleanup_errors=True) as home:
-        person = _person(home)
-        data = Path(home, "data")
-        _initialise(folder, data, person)
+class Server:
+    """A running server that can be shut down hard and started again, its data kept."""
+
+    def __init__(self, folder: Path, home: Path, person: dict[str, Any]) -> None:
+        self._person = person
+        self._log = home / "output.log"
+        self._home = home
         port = _free_port()
-        dsn = f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/postgres"
-        command: list[str | Path] = [folder / "postgres", "-D", data, "-p", str(port)]
-        command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
-        with Path(home, "output.log").open("w+b") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=home,
+        self.dsn = f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/postgres"
+        self._command: list[str | Path] = [folder / "postgres", "-D", home / "data", "-p", str(port)]
+        self._command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Raises RuntimeError with its log when it does not come up."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # so that whatever it starts can be ended with it
-                **person,
+                **self._person,
             )
-            try:
-                if not _ready(dsn, process):
-                    log.seek(0)
-                    tail = log.read().decode(errors="replace")[-2000:]
-                    raise RuntimeError(f"PostgreSQL did not come up (exit code {process.poll()}):\n{tail}")
-                yield dsn
-            finally:
-                _end(process)
+        if not _ready(self.dsn, self._process):
+            tail = self._log.read_bytes().decode(errors="replace")[-2000:]
+            raise RuntimeError(f"PostgreSQL did not come up (exit code {self._process.poll()}):\n{tail}")
+
+    def stop(self) -> None:
+        """At once, as if the power had failed: what was not committed is gone."""
+        if self._process is not None:
+            _end(self._process)
+            self._process = None
+
+
+@contextlib.contextmanager
+def restartable_server(folder: Path) -> Iterator[Server]:
+    """An empty server of one's own, running; `folder` holds the programs."""
+    with tempfile.TemporaryDirectory(prefix="quire-postgres-", ignore_cleanup_errors=True) as home:
+        person = _person(home)
+        _initialise(folder, Path(home, "data"), person)
+        server = Server(folder, Path(home), person)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@contextlib.contextmanager
+def postgres_server(folder: Path) -> Iterator[str]:
+    """The DSN of an empty database on a running server; `folder` holds the programs."""
+    with restartable_server(folder) as server:
+        yield server.dsn
 
 
 def fresh_schema(dsn: str) -> str:

@@ -140,7 +140,8 @@ def _settle(
     connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
 ) -> Settled:
     connection.execute("SAVEPOINT fence")
-    plain, others = [], []
+    plain: list[Settlement] = []
+    others: list[Settlement] = []
     for settlement in settlements:
         (plain if is_plain_success(settlement) else others).append(settlement)
     changed = 0
