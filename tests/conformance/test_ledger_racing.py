@@ -247,3 +247,26 @@ async def test_dismissing_and_taking_at_once_leaves_each_batch_with_one(ledgers)
     assert len(taken) == len(set(taken))
     rest = await ledgers[0].take(gone.no + 4, limit=99, now=5.0)
     assert len(taken) + len(rest) == 20
+
+
+async def test_who_listens_hears_of_work_and_only_of_that(ledgers):
+    heard = asyncio.Semaphore(0)
+    await ledgers[1]._database.listen(heard.release)
+
+    async def wakes(work):
+        answer = await work
+        await asyncio.wait_for(heard.acquire(), 60)
+        return answer
+
+    batch = await wakes(filled(ledgers[0], ["a", "b", "c"], ONE))
+    batch = await wakes(entered(ledgers[0], batch, ONE))
+    one, two, three = await ledgers[0].claim(batch.no, member=ME, limit=9, now=10.0)
+    await ledgers[0].settle(batch.no, [done(one)], now=11.0)  # nothing new for anybody
+    await wakes(ledgers[0].settle(batch.no, [erred(two, due_at=20.0)], now=11.0))
+    await wakes(ledgers[0].give_back([three.order]))
+    await wakes(ledgers[0].pause(batch.no, act()))
+    await wakes(ledgers[0].resume(batch.no, act()))
+    claims = await ledgers[0].claim(batch.no, member=ME, limit=9, now=30.0)
+    await wakes(ledgers[0].settle(batch.no, [done(claim) for claim in claims], now=31.0))
+    await wakes(ledgers[0].cancel(batch.no, act()))
+    assert heard.locked()
