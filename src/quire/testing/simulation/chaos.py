@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from quire.model.errors import Missing, Retry, Unavailable
-from quire.testing.simulation.kernel import Kernel, SimProcess, checkpoint
+from quire.testing.simulation.kernel import Kernel, SimProcess, checkpoint, pause
 
 NOT_AWAITED = frozenset({"stream", "list", "local_path", "keep"})
 READS = frozenset(
@@ -28,6 +28,7 @@ class Rates(Struct, frozen=True, kw_only=True):
 
     kills: float = 0.0
     stops: float = 0.0  # like SIGSTOP: taken for dead, then it goes on
+    stalls: float = 0.0  # the same between the decision to write and the write
     jumps: float = 0.0  # of the wall clock
     away: float = 0.0  # the ledger or the queue cannot be reached: nothing was done
     lost: float = 0.0  # it was done, but the answer was lost
@@ -47,6 +48,7 @@ def rates(chance: Random) -> Rates:
     return Rates(
         kills=draw(0, 0, 1 / 500, 1 / 150),
         stops=draw(0, 0, 1 / 500, 1 / 200),
+        stalls=draw(0, 0, 0.02, 0.06),
         jumps=draw(0, 0, 1 / 400),
         away=draw(0, 0, 0.01, 0.05),
         lost=draw(0, 0, 0.01, 0.05),
@@ -89,6 +91,9 @@ class Chaos:
             self._kernel.wall += self._chance.uniform(-size, size)
             self.latest_wall = max(self.latest_wall, self._kernel.wall)
             self._kernel.note("clock", f"wrong by {self._kernel.wall:.1f} s")
+
+    def stall(self) -> float:
+        return self._chance.choice((0.5, 6.0, 30.0)) * self._chance.random()
 
     def before(self, kind: str, name: str, arguments: tuple[Any, ...]) -> None:
         if not self.active:
@@ -137,6 +142,10 @@ class Door:
 
         async def call(*arguments: Any, **named: Any) -> Any:
             await checkpoint()
+            if name not in READS and self._chaos.happens(self._chaos.rates.stalls):
+                seconds = self._chaos.stall()
+                self._kernel.note(self._who, f"STALLS for {seconds:.1f} s before {name}")
+                await pause(self._kernel, seconds)
             self._chaos.before(self._kind, name, arguments)
             answer = await found(*arguments, **named)
             if name not in READS:

@@ -61,7 +61,11 @@ def picture(database: SimDatabase, batch: Batch) -> Picture:
 def problems(database: SimDatabase, world: World) -> list[str]:
     found = [f"forbidden change: {what}" for what in database.violations()]
     for batch in batches_of(database, world):
-        found += [f"batch {batch.no} ({batch.status}): {one}" for check in CHECKS for one in check(database, world, batch)]
+        found += [
+            f"batch {batch.no} ({batch.status}): {one}"
+            for check in CHECKS
+            for one in check(database, world, batch)
+        ]
     return found
 
 
@@ -121,7 +125,8 @@ def _attempts_are_counted(database: SimDatabase, world: World, batch: Batch) -> 
     ):
         history.setdefault(task_no, set()).add(attempt)
     for task_no, phase, attempt, failures in database.rows(
-        "SELECT task_no, phase, attempt, failures FROM tasks WHERE batch_no = ? AND outcome IS NOT NULL", batch.no
+        "SELECT task_no, phase, attempt, failures FROM tasks WHERE batch_no = ? AND outcome IS NOT NULL",
+        batch.no,
     ):
         limit = phases[phase - 1].max_attempts
         if failures > limit:
@@ -154,7 +159,11 @@ def _letters_were_seen(database: SimDatabase, _world: World, batch: Batch) -> Pr
         started = database.rows(
             "SELECT count(*) FROM events WHERE batch_no = ? AND type = 'batch_started'", batch.no
         )[0][0]
-        if started != 1:
+        # One that was ended before it began and then taken up has no such event.
+        taken_up = database.rows(
+            "SELECT 1 FROM events WHERE batch_no = ? AND type = 'batch_reopened'", batch.no
+        )
+        if started != 1 and not taken_up:
             yield f"it was started {started} times"
     if database.rows("SELECT 1 FROM outbox"):
         yield "a letter was never sent"

@@ -17,6 +17,10 @@ STEP_SECONDS = 0.01
 TRACE_LINES = 60
 
 
+class Crash(BaseException):
+    """The process is gone, here and now. Not an Exception: nothing may catch it on the way."""
+
+
 class Sleep(Struct, frozen=True):
     until: float
     signal: "SimSignal | None" = None
@@ -65,6 +69,7 @@ class Kernel:
         self.steps = 0
         self.processes: list[SimProcess] = []
         self.interfere: Callable[[SimProcess], None] = lambda _process: None
+        self.crashed: Callable[[SimProcess], None] = lambda _process: None
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer_count = 0
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
@@ -113,6 +118,9 @@ class Kernel:
             process.sleep = process.coroutine.send(None)
         except StopIteration:
             process.alive = False
+        except Crash:
+            process.alive = False
+            self.crashed(process)
         except Exception as error:  # noqa: BLE001 - whoever checks the run decides whether it may
             process.alive = False
             process.died_of = error

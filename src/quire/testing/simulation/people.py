@@ -150,7 +150,18 @@ async def operator(
 ) -> None:
     """Does anything at any moment; what makes no sense is refused."""
     chance = kernel.chance
-    names = ("pause", "resume", "resume", "cancel", "reopen", "reopen", "reset", "prioritise", "again", "again")
+    names = (
+        "pause",
+        "resume",
+        "resume",
+        "cancel",
+        "reopen",
+        "reopen",
+        "reset",
+        "prioritise",
+        "again",
+        "again",
+    )
     while active():
         await pause(kernel, chance.expovariate(per_second))
         with suppress(Stale, Missing, Retry):
@@ -176,6 +187,3 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
             await outside.ledger.prioritise(batch.no, tier, act)
         case _:
             await getattr(outside.ledger, name)(batch.no, act)
-
-
-

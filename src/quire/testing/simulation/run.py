@@ -5,7 +5,7 @@
 Everything that chance decides comes from the seed, so a failing one fails again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -28,6 +28,7 @@ from quire.testing.simulation.kernel import Kernel, SimClock, SimIds, SimProcess
 from quire.testing.simulation.people import House, Outside, client, intervene, operator
 from quire.testing.simulation.worlds import World, made_world
 
+ChaosMade = Callable[[Kernel, Rates], Chaos]
 REST_STEPS = 12_000  # within which a world without further faults must come to rest
 LOOK_EVERY = 16
 
@@ -49,10 +50,12 @@ class Ran(Struct, frozen=True, kw_only=True):
 class Simulation:
     """A world and its processes. `rates` of zero and one house: the run that nothing disturbs."""
 
-    def __init__(self, world: World, chance: Random, chosen: Rates, *, houses: int = 1) -> None:
+    def __init__(
+        self, world: World, chance: Random, chosen: Rates, *, houses: int = 1, chaos: ChaosMade = Chaos
+    ) -> None:
         self.world = world
         self.kernel = Kernel(chance)
-        self.chaos = Chaos(self.kernel, chosen)
+        self.chaos = chaos(self.kernel, chosen)
         self.database = SimDatabase()
         self.ledger = SqliteLedger(self.database)  # type: ignore[arg-type]  # the same interface, no threads
         self.ids = SimIds(chance)
@@ -61,6 +64,7 @@ class Simulation:
         self.blobs = MemoryBlobs(self.clock.now)
         self.steps = Steps(world, self.blobs, self.chaos, self.kernel)
         self.kernel.interfere = self.chaos.interfere
+        self.kernel.crashed = self._replace
         self.chaos.kill = self._kill
         self.houses: list[House] = []
         self._lives = 0
@@ -71,7 +75,9 @@ class Simulation:
         self._skewed = chosen.jumps > 0 and chance.random() < 0.5
         self._slowness = chance.choice((0.2, 1.0, 4.0))
         for number in range(houses):
-            roles = (True, True) if number == 0 else chance.choice(((True, True), (True, False), (False, True)))
+            roles = (
+                (True, True) if number == 0 else chance.choice(((True, True), (True, False), (False, True)))
+            )
             self._found(*roles)
         for spec in world.batches:
             self.kernel.spawn(f"client {spec.id[-2:]}", client(spec, self._outside("client"), self.kernel))
@@ -106,6 +112,9 @@ class Simulation:
                 run_alone(intervene(outside, batch.id, "resume"))
             if reopens and batch.position.stage in {Stage.CANCELLED, Stage.ERROR}:
                 run_alone(intervene(outside, batch.id, "reopen"))
+        for spec in self.world.batches:
+            # One that was ended while its files arrived takes files again.
+            self.kernel.spawn("client again", client(spec, self._outside("client"), self.kernel))
         for house in self.houses:
             if house.alive:
                 house.wheel.wake()
@@ -212,22 +221,30 @@ class Simulation:
         return not any(house.alive for house in self.houses if house.name == member.name)
 
     def _kill(self, process: SimProcess) -> None:
-        chance = self.kernel.chance
+        for house in self.houses:
+            if house.process is process and not house.stopping and self.kernel.chance.random() < 0.2:
+                house.stop()  # politely, this time
+                self._succeed(house)
+                return
+        process.kill()
+        self._replace(process)
+
+    def _replace(self, process: SimProcess) -> None:
+        """Somebody starts it again, after a while."""
         for house in self.houses:
             if house.process is process:
-                if not house.stopping and chance.random() < 0.2:
-                    house.stop()  # politely, this time
-                else:
-                    process.kill()
-                    house.compute.die()
-                self.kernel.after(
-                    chance.random() * 6, lambda: self._found(conducts=house.conducts, works=house.works)
-                )
-                return
+                house.compute.die()
+                if not house.stopping:
+                    self._succeed(house)
         for spec in self.world.batches:
             if process.name == f"client {spec.id[-2:]}":
-                process.kill()
                 self.kernel.spawn(process.name, client(spec, self._outside("client"), self.kernel))
+        if process.name == "operator":
+            self._hire_operator()
+
+    def _succeed(self, house: House) -> None:
+        seconds = self.kernel.chance.random() * 6
+        self.kernel.after(seconds, lambda: self._found(conducts=house.conducts, works=house.works))
 
     def _hire_operator(self) -> None:
         act = operator(
@@ -287,7 +304,7 @@ def run(seed: int) -> Ran:
     chance = Random(f"{seed}/chaos")
     oracle = undisturbed(world)
     chosen = rates(chance)
-    simulation = Simulation(world, chance, chosen, houses=chance.choice((1, 1, 2, 2, 3)))
+    simulation = Simulation(world, chance, chosen, houses=chance.choice((1, 2, 2, 3)))
     try:
         with small_portions(chance):
             simulation.noise(chance.choice((150, 400, 1000, 2000)))

@@ -54,9 +54,7 @@ class World(Struct, frozen=True, kw_only=True):
         return {batch.pipeline.name: batch.pipeline for batch in self.batches}
 
     def phase_of(self, step: str) -> Phase:
-        return next(
-            phase for one in self.pipelines.values() for phase in one.phases if phase.step == step
-        )
+        return next(phase for one in self.pipelines.values() for phase in one.phases if phase.step == step)
 
     def nature(self, phase: Phase, file: File) -> Nature:
         # Equal work is answered by the cache, so it has one nature. A unit's list may differ from round to
@@ -74,7 +72,9 @@ def made_world(seed: int) -> World:
     pipelines = [_pipeline(chance, number) for number in range(chance.choice((1, 1, 2)))]
     return World(
         seed=seed,
-        batches=tuple(_batch(chance, number, pipelines) for number in range(chance.choice((1, 1, 1, 2, 2, 3)))),
+        batches=tuple(
+            _batch(chance, number, pipelines) for number in range(chance.choice((1, 1, 1, 2, 2, 3)))
+        ),
         trouble=chance.choice((0.0, 0.05, 0.15, 0.4)),
     )
 
@@ -136,7 +136,7 @@ def _phase(chance: Random, line: int, place: int) -> Phase:
     mark = f"p{line}{place}"
     wanted = chance.choice((1.0, 1.0, 0.7))
     paced = chance.random() < 0.1
-    ranked = unit is Unit.DIRECTORY and chance.random() < 0.6 or chance.random() < 0.1
+    ranked = (unit is Unit.DIRECTORY and chance.random() < 0.6) or chance.random() < 0.1
     return Phase(
         name=f"PHASE_{place}",
         task_prefix="t",

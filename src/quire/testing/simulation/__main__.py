@@ -1,0 +1,37 @@
+"""Many seeds, one after the other, until one breaks a promise: python -m quire.testing.simulation --seeds 100000"""
+
+import argparse
+import sys
+import time
+
+from quire.testing.simulation.run import Violation, run
+
+TELL_EVERY = 1000
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m quire.testing.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--go-on", action="store_true", help="do not stop at the first that fails")
+    wanted = parser.parse_args()
+    began = time.monotonic()
+    failed: list[int] = []
+    for seed in range(wanted.first, wanted.first + wanted.seeds):
+        try:
+            run(seed)
+        except Violation as violation:
+            failed.append(seed)
+            print(
+                f"{violation}\nagain: QUIRE_SIM_SEED={seed} pytest tests/simulation/test_seeds.py", flush=True
+            )  # noqa: T201
+            if not wanted.go_on:
+                return 1
+        done = seed + 1 - wanted.first
+        if done % TELL_EVERY == 0:
+            print(f"{done} seeds, {time.monotonic() - began:.0f} s, failed: {failed}", flush=True)  # noqa: T201
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

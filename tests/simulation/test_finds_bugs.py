@@ -1,0 +1,77 @@
+"""The simulator is worth something only if it sees what is broken: one protection at a time is taken away."""
+
+import pytest
+
+from quire.engine.foreman import Foreman
+from quire.engine.wheel import Wheel
+from quire.ledger.sqlite import floor, walk
+from quire.ledger.sqlite.rows import SQL
+from quire.testing.simulation import Violation, run
+
+SEEDS = 150
+
+# What is taken away: (queries, words, what stands there instead).
+QUERIES = {
+    "settling without the fence of the attempt": (
+        ("settle_task", "settle_success"),
+        "AND attempt = ? AND",
+        "AND (attempt = ? OR attempt > 0) AND",
+    ),
+    "settling what is settled": (("settle_task", "settle_success"), "AND state = 'running'", ""),
+    "moving without compare-and-swap": (
+        ("move",),
+        "AND stage = ?13 AND phase = ?14 AND cursor = ?15 AND round = ?16",
+        "AND ?13 || ?14 || ?15 || ?16 IS NOT NULL",
+    ),
+    "giving back what is somebody else's": (("give_back",), "AND attempt = ?", "AND attempt >= ? - 9"),
+    "claiming without counting": (("begin_waiting",), "attempt = attempt + 1", "attempt = attempt"),
+    "forgetting when a task is due": (("set_alarm",), "min(due_at, excluded.due_at)", "9e9"),
+    "counting failures twice": (("count_failures",), "+ excluded.tasks", "+ 2 * excluded.tasks"),
+    "ending a phase before its last task": (
+        ("end_phase_when_settled",),
+        "r.done + r.failed = r.total",
+        "r.done + r.failed >= r.total - 1",
+    ),
+}
+
+
+def finds(seeds=SEEDS):
+    for seed in range(seeds):
+        try:
+            run(seed)
+        except Violation as violation:
+            return str(violation)
+    return None
+
+
+@pytest.mark.parametrize("what", QUERIES)
+def test_a_protection_in_the_ledger_is_missed(monkeypatch, what):
+    names, words, instead = QUERIES[what]
+    for name in names:
+        assert words in SQL[name]
+        monkeypatch.setitem(SQL, name, SQL[name].replace(words, instead))
+    assert finds(), what
+
+
+def test_claims_whose_answer_was_lost_are_missed(monkeypatch):
+    async def nothing(self, _member):
+        self._unsure = False
+
+    monkeypatch.setattr(Foreman, "_recover", nothing)
+    assert finds()
+
+
+def test_attempts_of_the_dead_are_missed(monkeypatch):
+    async def bury(self):
+        for member in await self._roster.dead():
+            await self._roster.bury(member)
+
+    monkeypatch.setattr(Wheel, "_bury_the_dead", bury)
+    monkeypatch.setitem(SQL, "dismiss", "DELETE FROM crew WHERE no = ?")
+    assert finds()
+
+
+def test_work_of_those_taken_for_dead_is_missed(monkeypatch):
+    for module in (floor, walk):
+        monkeypatch.setattr(module, "was_dismissed", lambda *_: False)
+    assert finds(400)
