@@ -4,14 +4,13 @@ import asyncio
 import re
 from importlib import resources
 
-import psycopg
 import pytest
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
 from quire.database.sqlite import SqliteDatabase, statements
 from quire.engine import moves
-from quire.ledger.port import Selection, Upload
+from quire.ledger.port import Selection
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import FileOutcome, Stage
@@ -124,26 +123,6 @@ class TestPostgresSchema:
         assert await postgres.read(work) == {
             *(("uploads", "path"), ("files", "path"), ("files", "folded"), ("step_cache", "key")),
         }
-
-    async def test_pages_of_paths_follow_their_bytes_in_a_database_with_a_language(self, postgres_server):
-        with psycopg.connect(postgres_server, autocommit=True) as connection:
-            languages = connection.execute(
-                "SELECT collname FROM pg_collation WHERE collprovider = 'c' AND collname ~* '^[a-z]+_.*utf'"
-            ).fetchall()
-            if not languages:
-                pytest.skip("this server knows no languages")
-            language = f"ENCODING 'UTF8' LOCALE '{languages[0][0]}'"
-            connection.execute(f"CREATE DATABASE spoken TEMPLATE template0 {language}".encode())
-        database = PostgresDatabase(postgres_server.replace("/postgres", "/spoken"))
-        await database.open()
-        ledger = PostgresLedger(database)
-        await ledger.prepare()
-        batch = await ledger.open_batch(draft())
-        paths = ["a", "Z", "é", "z", "A", "B/x", "b", "ä"]
-        await ledger.record_uploads(batch.no, [Upload(path=path, state="taken") for path in paths])
-        found = [one.path for one in await ledger.uploads(batch.no, limit=9)]
-        await database.close()
-        assert found == sorted(paths, key=str.encode)
 
 
 async def postgres_tables(connection):
@@ -285,7 +264,7 @@ class OldHome:
 
     async def test_what_was_given_back_is_found(self, ledger):
         batch = await ledger.batch("G")
-        assert await ledger.next_alarm(now=30.0, only=[batch.no]) == 0.0
+        assert [one.batch.id for one in await ledger.workable(limit=9, now=30.0, only=[batch.no])] == ["G"]
         (claim,) = await ledger.claim(batch.no, member=ME, limit=9, now=30.0)
         assert claim.order.attempt == 1
 

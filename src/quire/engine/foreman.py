@@ -55,6 +55,7 @@ class Foreman:
         self._unsure = False  # something may be claimed for us that we know nothing of
         self._looked_at = 0.0
         self.phase_ended = False
+        self.asked = False  # in the last turn it was looked whether there are tasks to claim
 
     @property
     def idle(self) -> bool:
@@ -184,6 +185,7 @@ class Foreman:
         return sum([await self._dispatch(out.phase, [(out.claim, out.key)]) for out in again])
 
     async def _hand_new(self, member: int, only: Only) -> int:
+        self.asked = self._more
         room = max(0, self._compute.room() - self._out.parked, self._free) if self._more else 0
         if not room:
             return 0

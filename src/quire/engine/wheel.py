@@ -48,6 +48,7 @@ class Wheel:
         self._signal = signal
         self._trouble = trouble
         self._mail_at = 0.0
+        self._turned_at = 0.0
         self._stopping = False
         self._rested = False
 
@@ -102,6 +103,7 @@ class Wheel:
     async def _turn_or_rest(self, only: Only) -> bool:
         """False when the tasks of a phase went on and nothing else can have changed."""
         self._rested = False
+        self._turned_at = self._clock.now()
         if self._roster.due:
             await self._keep_alive()
         worked = False
@@ -138,10 +140,13 @@ class Wheel:
         if foreman is not None and foreman.full:
             await self._signal.wait(wait)
             return
-        now = self._clock.now()
-        alarm = await self._ledger.next_alarm(now=now, only=only)
+        if foreman is not None and not foreman.asked:
+            foreman.look_again()  # there may be work that it did not ask for this time
+            return
+        # What was due when the turn began has been looked at; what fell due since then has not.
+        alarm = await self._ledger.next_alarm(now=self._turned_at, only=only)
         if alarm is not None:
-            wait = min(wait, max(0.0, alarm - now))
+            wait = min(wait, max(0.0, alarm - self._clock.now()))
         if self._conductor is not None and (foreman is None or foreman.idle):
             wait = min(wait, MAIL_SECONDS)
         await self._signal.wait(wait)

@@ -205,8 +205,8 @@ class Post(Protocol):
         ...
 
     async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
-        """The earliest moment at which something that cannot be done now can be done: a task that is due
-        again, a move that was put off, a dispatch that was spaced out. None: only an event can bring work.
+        """The earliest moment after `now` at which something can be done that cannot be done now: a task that
+        is due again, a move that was put off, a dispatch that was spaced out. None: only events bring work.
         """
         ...
 

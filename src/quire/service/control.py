@@ -142,7 +142,7 @@ async def _plan(office: Office, batch_id: str, selection: Selection) -> tuple[Ba
     if finished:
         return _new_round(batch, chosen, names, selection, await _files(office, batch, selection))
     # Failed tasks run again only where the batch stood among its tasks; those of earlier phases stay failed.
-    mine = [one for one in chosen.failed if one[0] == batch.position.phase and chosen.unsettled]
+    mine = chosen.failed
     preview = Preview(
         batch_id=batch.id,
         kind="continues",

@@ -73,7 +73,8 @@ class FloorSuite:
         told = [erred(claim, due_at=at) for claim, at in zip(claims, due, strict=True)]
         await ledger.settle(batch.no, told, now=11.0)
         assert len(await ledger.claim(batch.no, member=ME, limit=1, now=21.0)) == 1
-        assert await ledger.next_alarm(now=21.0) == 20.0
+        assert await ledger.next_alarm(now=19.0) == 20.0
+        assert await ledger.next_alarm(now=20.0) is None  # the other is due, and later ones wait behind it
         assert len(await ledger.claim(batch.no, member=ME, limit=9, now=21.0)) == 1
         assert await ledger.next_alarm(now=21.0) == 30.0
         assert await ledger.next_alarm(now=21.0, only=[batch.no + 1]) is None

@@ -45,6 +45,14 @@ class RoundsSuite:
         assert (await ledger.chosen(batch.no, Selection(path="d/f2.tif"))).failed == [(2, "odd", 1)]
         assert (await ledger.chosen(batch.no, Selection(path="d/f1.tif", error_class="odd"))).tasks == 0
 
+    async def test_of_a_batch_stopped_half_way_only_what_goes_on_is_told(self, ledger: Ledger) -> None:
+        batch = await retried(ledger, await ended(ledger), 2, error_class="odd")
+        assert batch.position.round == 2
+        batch = await entered(ledger, batch, TWO)
+        await ledger.cancel(batch.no, act())
+        chosen = await ledger.chosen(batch.no, Selection())
+        assert (chosen.failed, chosen.unsettled) == ([], 1)
+
     async def test_all_that_failed_runs_again_and_nothing_else(self, ledger: Ledger) -> None:
         batch = await ended(ledger)
         assert await ledger.failures(batch.no) == {"busy": 2, "odd": 1}

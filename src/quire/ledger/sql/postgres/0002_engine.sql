@@ -82,7 +82,7 @@ ALTER TABLE tasks
   ADD COLUMN worker  text,
   ADD COLUMN seconds double precision,
   ADD COLUMN cost    bytea;
-CREATE INDEX tasks_failed ON tasks (batch_no, error_class, task_no) WHERE state = 'failed';
+CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
 ALTER TABLE attempts ADD COLUMN cost bytea;

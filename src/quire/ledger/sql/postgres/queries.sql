@@ -468,7 +468,8 @@ ON CONFLICT (batch_no) DO UPDATE SET due_at = 0
 -- name: next_alarm
 SELECT min(at) FROM (
   SELECT greatest(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
-  WHERE b.stage = 'working' AND b.hold IS NULL AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
+  WHERE b.stage = 'working' AND b.hold IS NULL AND greatest(a.due_at, b.dispatch_at) > %(now)s
+    AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
   UNION ALL
   SELECT dispatch_at FROM batches
   WHERE stage = 'working' AND hold IS NULL AND dispatch_at > %(now)s AND next_task <= last_task
@@ -529,10 +530,14 @@ WHERE t.batch_no = %(no)s AND t.state = 'failed'
                                          AND %(path)s IN (g.path, r.path))))
 
 -- name: chosen_failed
+-- Of a batch that stopped half-way only those that run again when it goes on.
 SELECT t.phase, coalesce(t.error_class, ''), count(*)
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+FROM batches b JOIN tasks t ON t.batch_no = b.no
+JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-WHERE t.batch_no = %(no)s AND t.state = 'failed'
+LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+WHERE b.no = %(no)s AND t.state = 'failed'
+  AND (b.stage = 'done' OR (b.stood = 'working' AND t.task_no >= r.first_task))
   AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
   AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
        OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m

@@ -375,7 +375,8 @@ ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 -- name: next_alarm
 SELECT min(at) FROM (
   SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
-  WHERE b.stage = 'working' AND b.hold IS NULL AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
+  WHERE b.stage = 'working' AND b.hold IS NULL AND max(a.due_at, b.dispatch_at) > ?1
+    AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
   UNION ALL
   SELECT dispatch_at FROM batches
   WHERE stage = 'working' AND hold IS NULL AND dispatch_at > ?1 AND next_task <= last_task
@@ -431,10 +432,14 @@ UPDATE batches SET tier = ?, updated_at = ? WHERE no = ? AND stage NOT IN ('done
 -- name: chosen_failed
 -- Failed tasks by what a person may name: the error class, or the path of their file, of its input, or of a
 -- member of their unit.
+-- Of a batch that stopped half-way only those that run again when it goes on.
 SELECT t.phase, coalesce(t.error_class, ''), count(*)
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+FROM batches b JOIN tasks t ON t.batch_no = b.no
+JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
+LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+WHERE b.no = ?1 AND t.batch_no = ?1 AND t.state = 'failed'
+  AND (b.stage = 'done' OR (b.stood = 'working' AND t.task_no >= r.first_task)) AND (?2 IS NULL OR t.error_class = ?2)
   AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3
        OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
                                        JOIN files g ON g.batch_no = m.batch_no AND g.file_no = m.file_no

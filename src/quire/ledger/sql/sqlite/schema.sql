@@ -167,7 +167,7 @@ CREATE TABLE tasks (
   PRIMARY KEY (batch_no, task_no)
 ) WITHOUT ROWID;
 CREATE INDEX tasks_waiting ON tasks (batch_no, due_at) WHERE state = 'waiting';
-CREATE INDEX tasks_failed ON tasks (batch_no, error_class, task_no) WHERE state = 'failed';
+CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
 
