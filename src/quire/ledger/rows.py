@@ -34,6 +34,7 @@ _result_decoder = msgspec.msgpack.Decoder(StepResult)
 _encoder = msgspec.msgpack.Encoder()
 EMPTY_RESULT = StepResult()
 NO_COST = Cost()
+_STATES = {state.value: state for state in TaskState}  # looking up is cheaper than calling the class
 OVER_BUDGET = "the batch has spent its budget"
 
 
@@ -166,7 +167,7 @@ def listed_of(row: Row) -> ListedFile:
 def settled_task_of(row: Row) -> SettledTask:
     return SettledTask(
         task_no=row[0],
-        state=TaskState(row[1]),
+        state=_STATES[row[1]],
         tries=row[2],
         listed=ListedFile(row[6], row[7], file_of(row, 8)),
         result=decode_result(row[3]),

@@ -175,13 +175,12 @@ def _add_tasks(connection: sqlite3.Connection, move: Move) -> None:
     if not move.new_tasks:
         return
     no, phase, round_no = move.batch_no, move.to.phase, move.to.round
-    connection.executemany(
-        SQL["insert_task"],
-        (
-            (no, task.no, phase, round_no, task.file_no, task.rank if move.ranked else None)
-            for task in move.new_tasks
-        ),
-    )
+    if move.ranked:
+        rows = ((no, task.no, phase, round_no, task.file_no, task.rank) for task in move.new_tasks)
+        connection.executemany(SQL["insert_task"], rows)
+    else:
+        files = json.dumps([task.file_no for task in move.new_tasks])
+        connection.execute(SQL["insert_tasks"], (no, move.new_tasks[0].no, phase, round_no, files))
     connection.execute(SQL["count_tasks"], (len(move.new_tasks), no, round_no, phase))
     if move.ranked:
         ranks = Counter(task.rank for task in move.new_tasks)

@@ -98,6 +98,10 @@ UPDATE files SET gone = ? WHERE batch_no = ? AND file_no = ?
 -- name: insert_task
 INSERT INTO tasks (batch_no, task_no, phase, round, file_no, rank) VALUES (?, ?, ?, ?, ?, ?)
 
+-- name: insert_tasks
+-- Numbered from ?2 on, without ranks: in one statement.
+INSERT INTO tasks (batch_no, task_no, phase, round, file_no) SELECT ?1, ?2 + key, ?3, ?4, value FROM json_each(?5)
+
 -- name: count_tasks
 UPDATE rounds SET total = total + ? WHERE batch_no = ? AND round = ? AND phase = ?
 
