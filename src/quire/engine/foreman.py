@@ -219,11 +219,22 @@ class Foreman:
             batch.no, member=member, limit=wanted, now=now, pace_seconds=phase.pace.between_seconds
         )
         self._shares.served(batch.tenant, len(claims), now)
+        if claims:
+            phase = await self._phase_of(batch, phase)
         if phase.rank is not None and phase.unit is not Unit.FILE:
             claims = await self._told(batch.no, claims)
         prefix = cache.key_prefix(phase)
         await self._dispatch(phase, [(claim, cache.key(prefix, phase, claim.order)) for claim in claims])
         return len(claims)
+
+    async def _phase_of(self, batch: Batch, offered: Phase) -> Phase:
+        """Whose tasks we have claimed: between offer and claim others may have brought the batch into its next
+        phase. From now on it stays where it is until our claims are settled.
+        """
+        at = (await self._ledger.standing([batch.no]))[batch.no]
+        if (at.phase, at.round) == (batch.position.phase, batch.position.round):
+            return offered
+        return pipeline_of(batch, self._pipelines).phases[at.phase - 1]
 
     async def _told(self, batch_no: int, claims: list[Claim]) -> list[Claim]:
         """Claims whose orders know the results of the directories below."""

@@ -102,9 +102,10 @@ class Mail:
         # First the batch, then the letter: after a crash in between it comes again and finds the batch ended.
         try:
             batch = await self._ledger.batch(message.batch_id)
-            await self._ledger.apply(
-                fail(batch, f"the batch could not start: {error}", now=self._clock.now())
-            )
+            if not batch.ended:
+                await self._ledger.apply(
+                    fail(batch, f"the batch could not start: {error}", now=self._clock.now())
+                )
         except (Missing, Stale):
             pass  # unknown here or already past it: the dead letter is the record
         await self._queues.bury(leased, now=self._clock.now(), reason=str(error))

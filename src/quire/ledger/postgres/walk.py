@@ -52,9 +52,10 @@ class PostgresWalk:
 
     async def to_gather(self, batch: Batch, *, whole: bool, after: int, limit: int) -> list[ListedFile]:
         at = batch.position
+        values = {"no": batch.no, "after": after, "phase": at.phase, "limit": limit}
         if whole or at.round == 1:
-            return await self._listed("all_listed", (batch.no, after, limit))
-        values = {"no": batch.no, "after": after, "round": at.round, "limit": limit}
+            return await self._listed("all_listed", values)
+        values["round"] = at.round
         return await self._listed("listed_where_changed", values)
 
     async def units(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:

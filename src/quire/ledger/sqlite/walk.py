@@ -66,9 +66,10 @@ class SqliteWalk:
         return await self._listed(query, (batch.no, after, at.round, at.phase, limit))
 
     async def to_gather(self, batch: Batch, *, whole: bool, after: int, limit: int) -> list[ListedFile]:
-        if whole or batch.position.round == 1:
-            return await self._listed("all_listed", (batch.no, after, limit))
-        return await self._listed("listed_where_changed", (batch.no, after, batch.position.round, limit))
+        at = batch.position
+        if whole or at.round == 1:
+            return await self._listed("all_listed", (batch.no, after, at.phase, limit))
+        return await self._listed("listed_where_changed", (batch.no, after, at.round, limit, at.phase))
 
     async def units(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
         return await self._listed(

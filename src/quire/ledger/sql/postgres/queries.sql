@@ -186,12 +186,16 @@ FROM files WHERE batch_no = %s AND file_no > %s AND listed AND gone IS NULL AND 
 ORDER BY file_no LIMIT %s
 
 -- name: all_listed
+-- As the phase sees it: in a later round there are files that only later phases made, or took away.
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %s AND file_no > %s AND listed AND gone IS NULL ORDER BY file_no LIMIT %s
+FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND born < %(phase)s
+  AND (gone IS NULL OR gone >= %(phase)s)
+ORDER BY file_no LIMIT %(limit)s
 
 -- name: listed_where_changed
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND gone IS NULL
+FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND born < %(phase)s
+  AND (gone IS NULL OR gone >= %(phase)s)
   AND regexp_replace(path, '[^/]*$', '') IN (
     SELECT regexp_replace(path, '[^/]*$', '') FROM files
     WHERE batch_no = %(no)s AND round = %(round)s AND round > 1 AND role <> 'unit')

@@ -119,6 +119,18 @@ CREATE TABLE crew (
   beat_at     REAL NOT NULL
 );
 
+-- A number is never given twice: whoever is late to say that a letter is sent must not strike out another one.
+CREATE TABLE letters (
+  no         INTEGER PRIMARY KEY AUTOINCREMENT,
+  queue      TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  body       BLOB NOT NULL,
+  created_at REAL NOT NULL
+);
+INSERT INTO letters SELECT no, queue, message_id, body, created_at FROM outbox;
+DROP TABLE outbox;
+ALTER TABLE letters RENAME TO outbox;
+
 -- A batch as every query gives it.
 CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,

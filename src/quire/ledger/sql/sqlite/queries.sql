@@ -154,13 +154,15 @@ WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL AND round =
 ORDER BY file_no LIMIT ?5
 
 -- name: all_listed
+-- As the phase sees it: in a later round there are files that only later phases made, or took away.
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = ? AND file_no > ? AND listed = 1 AND gone IS NULL ORDER BY file_no LIMIT ?
+FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND born < ?3 AND (gone IS NULL OR gone >= ?3)
+ORDER BY file_no LIMIT ?4
 
 -- name: listed_where_changed
 -- rtrim takes away the characters after the last slash: what is left is the folder.
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL
+FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND born < ?5 AND (gone IS NULL OR gone >= ?5)
   AND rtrim(path, replace(path, '/', '')) IN (
     SELECT rtrim(path, replace(path, '/', '')) FROM files
     WHERE batch_no = ?1 AND round = ?3 AND round > 1 AND role <> 'unit')

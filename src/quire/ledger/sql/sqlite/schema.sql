@@ -213,7 +213,7 @@ CREATE TABLE step_cache (
 ) WITHOUT ROWID;
 
 CREATE TABLE outbox (
-  no         INTEGER PRIMARY KEY,
+  no         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: it may be struck out late
   queue      TEXT NOT NULL,
   message_id TEXT NOT NULL,
   body       BLOB NOT NULL,
