@@ -13,7 +13,7 @@ from quire.model.batch import Stage
 from quire.testing.simulation import checks
 from quire.testing.simulation.chaos import Rates
 from quire.testing.simulation.crashes import CrashAt
-from quire.testing.simulation.run import Simulation, small_portions, undisturbed
+from quire.testing.simulation.seeds import Simulation, small_portions, undisturbed
 from quire.testing.simulation.worlds import made_world
 
 # One batch each: files with a whole batch between them, directories with ranks, a little of everything.

@@ -3,6 +3,6 @@
 The real engine on the real SQLite ledger and queues; processes, clocks, compute and the blob store are simulated.
 """
 
-from quire.testing.simulation.run import Ran, Simulation, Violation, run
+from quire.testing.simulation.seeds import Ran, Simulation, Violation, run
 
 __all__ = ["Ran", "Simulation", "Violation", "run"]

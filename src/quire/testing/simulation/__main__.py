@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from quire.testing.simulation.run import Violation, run
+from quire.testing.simulation.seeds import Violation, run
 
 TELL_EVERY = 1000
 

@@ -1,5 +1,6 @@
 """The processes of a simulated house: conductors and foremen on their wheels, clients, and an operator."""
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -120,7 +121,7 @@ async def client(spec: BatchSpec, outside: Outside, kernel: Kernel) -> None:
     """Hands in a batch, again and again until it is accepted; its successor goes on where it was killed."""
     await pause(kernel, spec.at)
     while True:
-        with suppress(Retry, Stale):
+        with suppress(Retry, Stale, sqlite3.IntegrityError):  # the last: another client of it was faster
             batch = await outside.ledger.find_run(spec.id)
             if batch is None:
                 batch = await outside.ledger.open_batch(

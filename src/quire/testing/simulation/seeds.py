@@ -199,7 +199,7 @@ class Simulation:
             chaos=self.chaos,
             signal=signal,
             workers=chance.randint(1, 4),
-            backlog=chance.randint(0, 2),
+            backlog=chance.randint(0, 4),
             slowness=self._slowness,
             elsewhere=self._deliver_anywhere,
             on_hand=lambda call, order: self._handed(name, call, order),
@@ -215,19 +215,22 @@ class Simulation:
         )
         house.process = self.kernel.spawn(name, house.life())
         self.houses.append(house)
+        if self.chaos.happens(self.chaos.rates.kills * 100):
+            self.kernel.after(chance.uniform(1, 30), lambda: self._ask_to_stop(house))
 
     def _gone(self, member: Member) -> bool | None:
         """As a lock file says it: also of one that is stopped."""
         return not any(house.alive for house in self.houses if house.name == member.name)
 
     def _kill(self, process: SimProcess) -> None:
-        for house in self.houses:
-            if house.process is process and not house.stopping and self.kernel.chance.random() < 0.2:
-                house.stop()  # politely, this time
-                self._succeed(house)
-                return
         process.kill()
         self._replace(process)
+
+    def _ask_to_stop(self, house: House) -> None:
+        if house.alive and self.chaos.active:
+            self.kernel.note(house.name, "ASKED TO STOP")
+            house.stop()
+            self._succeed(house)
 
     def _replace(self, process: SimProcess) -> None:
         """Somebody starts it again, after a while."""
