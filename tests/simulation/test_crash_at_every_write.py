@@ -4,6 +4,7 @@ Real SQLite, small portions so that every loop goes round. Each case is determin
 """
 
 from functools import partial
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -13,7 +14,8 @@ from quire.model.batch import Stage
 from quire.testing.simulation import checks
 from quire.testing.simulation.chaos import Rates
 from quire.testing.simulation.crashes import CrashAt
-from quire.testing.simulation.seeds import Simulation, small_portions, undisturbed
+from quire.testing.simulation.scene import Simulation
+from quire.testing.simulation.seeds import small_portions, undisturbed
 from quire.testing.simulation.worlds import made_world
 
 # One batch each: files with a whole batch between them, directories with ranks, a little of everything.
@@ -83,6 +85,6 @@ def test_a_pipeline_whose_rules_fail_is_retried_and_then_ends_its_batch_with_the
     assert "ZeroDivisionError" in batch.error
     moments = [row[0] for row in simulation.database.rows("SELECT at FROM events WHERE type = 'phase_retry'")]
     moments.append(batch.completed_at)
-    waits = [later - before for before, later in zip(moments, moments[1:], strict=False)]
+    waits = [later - before for before, later in pairwise(moments)]
     assert [round(wait) for wait in waits] == pytest.approx([2, 4, 8, 16, 30], abs=2)
     simulation.close()

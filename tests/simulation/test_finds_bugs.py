@@ -7,6 +7,7 @@ from quire.engine.wheel import Wheel
 from quire.ledger.sqlite import floor, walk
 from quire.ledger.sqlite.rows import SQL
 from quire.testing.simulation import Violation, run
+from quire.testing.simulation.chaos import Rates
 
 SEEDS = 150
 
@@ -23,7 +24,6 @@ QUERIES = {
         "AND stage = ?13 AND phase = ?14 AND cursor = ?15 AND round = ?16",
         "AND ?13 || ?14 || ?15 || ?16 IS NOT NULL",
     ),
-    "giving back what is somebody else's": (("give_back",), "AND attempt = ?", "AND attempt >= ? - 9"),
     "claiming without counting": (("begin_waiting",), "attempt = attempt + 1", "attempt = attempt"),
     "forgetting when a task is due": (("set_alarm",), "min(due_at, excluded.due_at)", "9e9"),
     "counting failures twice": (("count_failures",), "+ excluded.tasks", "+ 2 * excluded.tasks"),
@@ -35,10 +35,10 @@ QUERIES = {
 }
 
 
-def finds(seeds=SEEDS):
+def finds(seeds=SEEDS, rates=None):
     for seed in range(seeds):
         try:
-            run(seed)
+            run(seed, rates)
         except Violation as violation:
             return str(violation)
     return None
@@ -51,6 +51,11 @@ def test_a_protection_in_the_ledger_is_missed(monkeypatch, what):
         assert words in SQL[name]
         monkeypatch.setitem(SQL, name, SQL[name].replace(words, instead))
     assert finds(), what
+
+
+def test_giving_back_what_is_somebody_else_s_is_missed(monkeypatch):
+    monkeypatch.setitem(SQL, "give_back", SQL["give_back"].replace("AND attempt = ?", "AND attempt >= ? - 9"))
+    assert finds(400, Rates(kills=1 / 120, stalls=0.2, lost=0.05, failing=0.2))
 
 
 def test_claims_whose_answer_was_lost_are_missed(monkeypatch):

@@ -228,8 +228,8 @@ class Foreman:
         return len(claims)
 
     async def _phase_of(self, batch: Batch, offered: Phase) -> Phase:
-        """Whose tasks we have claimed: between offer and claim others may have brought the batch into its next
-        phase. From now on it stays where it is until our claims are settled.
+        """Whose tasks we have claimed: since the offer others may have brought the batch into its next phase.
+        From now on it stays where it is until our claims are settled.
         """
         at = (await self._ledger.standing([batch.no]))[batch.no]
         if (at.phase, at.round) == (batch.position.phase, batch.position.round):

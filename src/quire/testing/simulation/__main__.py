@@ -1,4 +1,7 @@
-"""Many seeds, one after the other, until one breaks a promise: python -m quire.testing.simulation --seeds 100000"""
+"""Many seeds, one after the other, until one breaks a promise.
+
+python -m quire.testing.simulation --seeds 100000
+"""
 
 import argparse
 import sys
@@ -22,14 +25,14 @@ def main() -> int:
             run(seed)
         except Violation as violation:
             failed.append(seed)
-            print(
-                f"{violation}\nagain: QUIRE_SIM_SEED={seed} pytest tests/simulation/test_seeds.py", flush=True
-            )  # noqa: T201
+            again = f"QUIRE_SIM_SEED={seed} pytest tests/simulation/test_seeds.py"
+            print(f"{violation}\nagain: {again}", flush=True)  # noqa: T201
             if not wanted.go_on:
                 return 1
         done = seed + 1 - wanted.first
         if done % TELL_EVERY == 0:
-            print(f"{done} seeds, {time.monotonic() - began:.0f} s, failed: {failed}", flush=True)  # noqa: T201
+            seconds = time.monotonic() - began
+            print(f"{done} seeds, {seconds:.0f} s, failed: {failed}", flush=True)  # noqa: T201
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""The promises, as questions to the ledger after the world has come to rest. Each answers with what is wrong."""
+"""The promises, as questions to the ledger when the world has come to rest. Each says what is wrong."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -84,8 +84,8 @@ def _counters_equal_rows(database: SimDatabase, _world: World, batch: Batch) -> 
         batch.no,
     )
     kept = database.rows(
-        "SELECT round, phase, total, done, failed FROM rounds WHERE batch_no = ? AND total + done + failed <> 0 "
-        "ORDER BY 1, 2",
+        "SELECT round, phase, total, done, failed FROM rounds "
+        "WHERE batch_no = ? AND total + done + failed <> 0 ORDER BY 1, 2",
         batch.no,
     )
     if counted != kept:
@@ -105,7 +105,8 @@ def _counters_equal_rows(database: SimDatabase, _world: World, batch: Batch) -> 
 def _ended_means_settled(database: SimDatabase, _world: World, batch: Batch) -> Problems:
     if batch.position.stage is Stage.DONE:
         for task_no, state in database.rows(
-            "SELECT task_no, state FROM tasks WHERE batch_no = ? AND state NOT IN ('done', 'failed', 'superseded')",
+            "SELECT task_no, state FROM tasks "
+            "WHERE batch_no = ? AND state NOT IN ('done', 'failed', 'superseded')",
             batch.no,
         ):
             yield f"task {task_no} is {state} in a batch that is done"
@@ -141,9 +142,10 @@ def _results_are_true(database: SimDatabase, world: World, batch: Batch) -> Prob
     """What is recorded is what the step gives for that file; nothing forged, nothing of another attempt."""
     phases = world.pipelines[batch.pipeline].phases
     for row in database.rows(
-        "SELECT t.phase, t.task_no, t.result, t.worker, f.key, f.path, f.name, f.size, f.content_type, f.digest, "
-        "f.cid, f.source_file, f.tags, f.config FROM tasks t "
-        "JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no WHERE t.batch_no = ? AND t.state = 'done'",
+        "SELECT t.phase, t.task_no, t.result, t.worker, f.key, f.path, f.name, f.size, f.content_type, "
+        "f.digest, f.cid, f.source_file, f.tags, f.config "
+        "FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no "
+        "WHERE t.batch_no = ? AND t.state = 'done'",
         batch.no,
     ):
         phase = phases[row[0] - 1]

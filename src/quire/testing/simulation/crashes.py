@@ -1,4 +1,4 @@
-"""A crash at exactly the n-th write of a house, before it happens or after it is durable; otherwise nothing."""
+"""A crash at exactly the n-th write of a house, before it happens or after it is durable."""
 
 from quire.testing.simulation.chaos import READS, Chaos, Rates
 from quire.testing.simulation.kernel import Crash, Kernel
@@ -18,6 +18,7 @@ class CrashAt(Chaos):
         self.crashes = 0
 
     def before(self, kind: str, name: str, arguments: tuple[object, ...]) -> None:
+        _ = arguments
         if kind != "blobs" and name not in READS and not self._by_a_client(name):
             self.writes += 1
             if not self._after:

@@ -1,4 +1,4 @@
-"""Simulated time and simulated processes: coroutines that are stepped by hand, in an order that chance decides.
+"""Simulated time and simulated processes: coroutines stepped by hand, in an order that chance decides.
 
 There is no event loop and no thread. A coroutine gives up control where it awaits `checkpoint()` or a signal;
 who goes on is drawn from one random number generator, so the same seed gives the same run.

@@ -134,6 +134,7 @@ async def client(spec: BatchSpec, outside: Outside, kernel: Kernel) -> None:
                         now=outside.clock.now(),
                         tier=spec.tier,
                         tenant=spec.tenant,
+                        budget=spec.budget,
                     )
                 )
             if batch.position.stage is not Stage.OPEN:

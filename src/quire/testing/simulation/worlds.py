@@ -1,7 +1,7 @@
-"""A world by its seed: batches of files, the pipelines they go through, and what each step makes of each file.
+"""A world by its seed: batches of files, their pipelines, and what each step makes of each file.
 
-What a step gives depends on its input alone, never on when or how often it runs: so a run with faults must end
-as one without.
+What a step gives depends on its input alone, never on when or how often it runs: so a run with faults must
+end as one without.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from quire.blobs import keys
 from quire.ledger.port import Upload
+from quire.model.batch import Budget
 from quire.model.files import File, Product, sibling, stem_and_extension
 from quire.model.pipeline import Added, Change, Kept, Pace, Phase, Pipeline, Unit, from_product
 from quire.model.work import Earlier, StepResult
@@ -42,6 +43,7 @@ class BatchSpec(Struct, frozen=True, kw_only=True):
     tier: int
     tenant: str
     at: float  # when its files are handed in
+    budget: Budget
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -103,6 +105,7 @@ def _batch(chance: Random, number: int, pipelines: list[Pipeline]) -> BatchSpec:
         tier=chance.randint(1, 5),
         tenant=chance.choice(("", "one", "other")),
         at=chance.uniform(0, 4),
+        budget=Budget(seconds=chance.uniform(0.1, 5)) if chance.random() < 0.1 else Budget(),
     )
 
 
