@@ -55,7 +55,7 @@ def test_a_protection_in_the_ledger_is_missed(monkeypatch, what):
 
 def test_giving_back_what_is_somebody_else_s_is_missed(monkeypatch):
     monkeypatch.setitem(SQL, "give_back", SQL["give_back"].replace("AND attempt = ?", "AND attempt >= ? - 9"))
-    assert finds(400, Rates(kills=1 / 120, stalls=0.2, lost=0.05, failing=0.2))
+    assert finds(400, Rates(lost=0.1, stalls=0.4))
 
 
 def test_claims_whose_answer_was_lost_are_missed(monkeypatch):
@@ -80,3 +80,11 @@ def test_work_of_those_taken_for_dead_is_missed(monkeypatch):
     for module in (floor, walk):
         monkeypatch.setattr(module, "was_dismissed", lambda *_: False)
     assert finds(400)
+
+
+def test_the_step_of_another_phase_is_seen(monkeypatch):
+    async def offered(self, _batch, phase):
+        return phase
+
+    monkeypatch.setattr(Foreman, "_phase_of", offered)
+    assert finds(200, Rates(stalls=0.3))

@@ -1,9 +1,7 @@
-"""Compute without processes, and a ledger that crashes when told to: for simulations in one process."""
+"""Compute without processes: for tests in one process."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
-from quire.ledger.port import Ledger
 from quire.model.signal import Signal
 from quire.model.work import Order, Outcome, Report, StepCall, StepResult
 
@@ -42,61 +40,3 @@ class InlineCompute:
     async def stop(self, grace_seconds: float) -> list[Order]:
         _ = grace_seconds
         return []
-
-
-class CrashError(BaseException):
-    """The process is gone. Not an Exception: nothing may catch it on the way."""
-
-
-WRITES = frozenset(
-    {
-        "apply",
-        "claim",
-        "settle",
-        "give_back",
-        "clear_alarm",
-        "sent",
-        "finalize",
-        "evict",
-        "send",
-        "lease",
-        "acknowledge",
-    }
-)
-
-
-class Crashing:
-    """Any port with a crash at its n-th write: before it happens, or after it is durable."""
-
-    def __init__(self, inner: Any, countdown: "Countdown") -> None:
-        self._inner = inner
-        self._countdown = countdown
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name not in WRITES:
-            return found
-
-        async def write(*arguments: Any, **named: Any) -> Any:
-            return await self._countdown.around(lambda: found(*arguments, **named))
-
-        return write
-
-
-class Countdown:
-    def __init__(self, crash_at: int, *, after: bool) -> None:
-        self._left = crash_at
-        self._after = after
-
-    async def around(self, write: Callable[[], Awaitable[Any]]) -> Any:
-        self._left -= 1
-        if self._left == 0 and not self._after:
-            raise CrashError
-        answer = await write()
-        if self._left == 0:
-            raise CrashError
-        return answer
-
-
-def crashing(ledger: Ledger, countdown: Countdown) -> Ledger:
-    return Crashing(ledger, countdown)
