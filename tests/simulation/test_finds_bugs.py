@@ -53,6 +53,7 @@ def test_a_protection_in_the_ledger_is_missed(monkeypatch, what):
     assert finds(), what
 
 
+@pytest.mark.slow
 def test_giving_back_what_is_somebody_else_s_is_missed(monkeypatch):
     monkeypatch.setitem(SQL, "give_back", SQL["give_back"].replace("AND attempt = ?", "AND attempt >= ? - 9"))
     assert finds(400, Rates(lost=0.1, stalls=0.4))
@@ -80,11 +81,3 @@ def test_work_of_those_taken_for_dead_is_missed(monkeypatch):
     for module in (floor, walk):
         monkeypatch.setattr(module, "was_dismissed", lambda *_: False)
     assert finds(400)
-
-
-def test_the_step_of_another_phase_is_seen(monkeypatch):
-    async def offered(self, _batch, phase):
-        return phase
-
-    monkeypatch.setattr(Foreman, "_phase_of", offered)
-    assert finds(200, Rates(stalls=0.3))
