@@ -1,9 +1,10 @@
 """Houses: everything that batches are worked with, under one home folder or on shared servers."""
 
-import shutil
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -139,6 +140,7 @@ class _Wheels:
             foreman=self._foreman(compute) if compute is not None else None,
             clock=office.clock,
             signal=signal,
+            policy=retry_policy(settings),
             trouble=self._trouble,
         )
         try:
@@ -207,7 +209,14 @@ async def probe_store(settings: Settings) -> list[str]:
         await blobs.close()
         if first_made is not None:
             # Looking must leave no trace: the home is made, for its owner alone, by the first run.
-            shutil.rmtree(first_made, ignore_errors=True)
+            _remove_empty(first_made)
+
+
+def _remove_empty(folder: Path) -> None:
+    """It and what is in it, as far as it is empty: somebody may have begun to work there meanwhile."""
+    for inner, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            Path(inner).rmdir()
 
 
 def _defaults(settings: Settings) -> Defaults:

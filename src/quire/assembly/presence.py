@@ -29,14 +29,18 @@ class Presence:
 
     def gone(self, member: Member) -> bool:
         """Certain on this machine: nobody holds its lock any more."""
-        return _is_free(self._crew / (member.name + LOCK_ENDING))
+        with _at(self._crew / (member.name + LOCK_ENDING)) as free:
+            return free
 
     def sweep(self) -> None:
         """Remove what the dead left behind."""
         for lock in self._crew.glob("*" + LOCK_ENDING):
-            if _is_free(lock):
-                lock.unlink(missing_ok=True)
+            with _at(lock) as free:
+                if free:  # and ours while we clean up: nobody can be at home there
+                    shutil.rmtree(self.scratch.parent / lock.stem, ignore_errors=True)
+                    lock.unlink(missing_ok=True)
         for folder in self.scratch.parent.iterdir():
+            # A living process has its lock before it has its folder.
             if not (self._crew / (folder.name + LOCK_ENDING)).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -59,7 +63,7 @@ def make_home(home: Path) -> None:
     try:
         # Other people's documents lie here: for nobody else's eyes.
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in ("crew", "scratch"):
+        for folder in ("crew", "scratch", "requests"):
             (home / folder).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise Misconfigured(
@@ -68,44 +72,72 @@ def make_home(home: Path) -> None:
         ) from error
 
 
-@contextmanager
-def held(path: Path, busy: str = "somebody else holds {path}") -> Iterator[None]:
-    """A lock file, gone when it is let go. Raises Misconfigured when somebody else holds it: `busy` says what
-    then, with the holder's process number as {holder}.
-    """
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
-            raise Misconfigured(busy.format(path=path, holder=holder), code="home_busy") from error
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-        yield
-        with suppress(OSError):
-            path.unlink()
-    finally:
-        os.close(lock)
-
-
 def claimed_request(home: Path, key: str) -> AbstractContextManager[None]:
     """The same request, results folder included, is for one process at a time."""
     return held(
-        home / "crew" / f"request-{key[:32]}{LOCK_ENDING}",
+        home / "requests" / (key[:32] + LOCK_ENDING),
         "another quire (process {holder}) is at the same request; wait for it, or choose another --out",
     )
 
 
-def _is_free(path: Path) -> bool:
+@contextmanager
+def held(path: Path, busy: str | None = None) -> Iterator[None]:
+    """A lock file, gone when it is let go. With `busy` raises Misconfigured with these words when somebody
+    else holds it ({holder} is its process); without, waits: for names that nobody else has for long.
+    """
+    lock = _locked(path, busy)
+    try:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()  # while it is still ours
+        os.close(lock)
+
+
+def _locked(path: Path, busy: str | None) -> int:
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError as error:
+            holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(lock)
+            raise Misconfigured((busy or "").format(holder=holder), code="home_busy") from error
+        if _is_there(path, lock):
+            return lock
+        # It was removed between opening and locking: what we hold is a file that nobody else sees.
+        os.close(lock)
+
+
+@contextmanager
+def _at(path: Path) -> Iterator[bool]:
+    """Is the lock there for the taking? It is ours inside the block when it is."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True  # whoever lives has a file
+        return
     except OSError:
-        return True  # it was never made here, or has been removed
+        yield False  # cannot tell: better to wait for a dead one than to bury a living one
+        return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield _is_there(path, lock)
     finally:
         os.close(lock)
-    return True
+
+
+def _is_there(path: Path, lock: int) -> bool:
+    """Is this open file the one that has the name now?"""
+    try:
+        named = path.stat()
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(lock)
+    return (named.st_ino, named.st_dev) == (mine.st_ino, mine.st_dev)

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from quire.cli.shown import many
+from quire.cli.shown import many, shown
 from quire.cli.talk import Talk
-from quire.model.batch import Batch, PhaseCounts
+from quire.model.batch import Batch, Hold, PhaseCounts
 from quire.service.run_folder import Watcher
 
 LABELS = {"TIFF_CONVERSION": "TIFF → JPEG", "IMAGE_PROCESSING": "Image variants"}
@@ -65,6 +65,13 @@ class _Voice:
 
     def opened(self, batch: Batch, *, resumed: bool) -> None:
         self._talk.say(_opening(batch, resumed=resumed))
+
+    def held(self, batch: Batch) -> None:
+        if batch.hold is None:
+            self._talk.say("Going on.")
+        elif batch.hold is Hold.PAUSED:
+            why = f": {shown(batch.hold_reason)}" if batch.hold_reason else ""
+            self._talk.say(f"Paused{why}. Waiting; to go on: quire batch resume {batch.id}")
 
 
 class _Bars(_Voice):

@@ -33,7 +33,9 @@ def show_summary(ended: Ended, request: Request) -> None:
         + Text(f"{counts['done']} done", style="green")
         + Text(", ")
         + Text(f"{counts['failed']} failed", style="red" if counts["failed"] else "")
-        + Text(f", {counts['skipped']} skipped; ")
+        + Text(f", {counts['skipped']} skipped")
+        + Text(f", {counts['cancelled']} cancelled" if counts["cancelled"] else "")
+        + Text("; ")
         + Text(f"{many(counts['outputs'], 'result')}, {amount(counts['bytes_out'])}")
     )
     cached = (

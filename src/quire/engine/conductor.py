@@ -24,6 +24,7 @@ from quire.model.pipeline import Phase, Pipeline, Unit
 ROWS_AT_ONCE = 2000
 PRODUCTS_AT_ONCE = 4000
 BATCHES_AT_ONCE = 16
+TAKE_SECONDS = 1.0
 MOVABLE = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING})
 
 
@@ -45,6 +46,7 @@ class Conductor:
         self._clock = clock
         self._policy = policy
         self._mine: dict[int, Batch] = {}
+        self._take_at = 0.0
         self._fills: dict[int, tuple[int, Iterator[File]]] = {}  # how far a manifest was read, and the rest
 
     @property
@@ -54,11 +56,14 @@ class Conductor:
 
     async def turn(self, member: int, only: Only) -> bool:
         """Make the next move of each batch that has one; True when something moved."""
-        if not self._mine:
+        moment = self._clock.monotonic()
+        if not self._mine or moment >= self._take_at:
+            # Now and then also in the midst of a large batch: a more urgent one must not wait for its end.
+            self._take_at = moment + TAKE_SECONDS
             for batch in await self._ledger.take(
                 member, limit=BATCHES_AT_ONCE, now=self._clock.now(), only=only
             ):
-                self._mine[batch.no] = batch
+                self._mine.setdefault(batch.no, batch)
         moved = False
         for batch in list(self._mine.values()):
             moved = await self._advance(batch, member) or moved

@@ -4,7 +4,7 @@ Any number of foremen work on one ledger; which tasks are whose is in the ledger
 it keeps what it has to say and says it later: folding a report twice is folding it once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from quire.blobs.port import Blobs
 from quire.engine import cache, moves
@@ -103,16 +103,6 @@ class Foreman:
         self._out.clear()
         self._unfolded.clear()
         self._again = []
-
-    async def interrupt(self, claims: Iterable[Claim]) -> None:
-        """Attempts that went down with their house end here; whoever has room tries them again."""
-        now = self._clock.now()
-        for claim in claims:
-            report = _interrupted(claim, now)
-            self._unfolded.setdefault(report.batch_no, []).append(
-                self._ruled(report, claim, self._policy, now)
-            )
-        await self._fold()
 
     def _judge(self, report: Report) -> None:
         """What becomes of it; kept until the ledger has it."""
@@ -318,13 +308,3 @@ def _hit(claim: Claim, result: StepResult, *, now: float) -> Settlement:
     order = claim.order
     report = Report(*(order.batch_no, order.task_no, order.attempt, Outcome.DONE), now, 0.0, "cache", result)
     return Settlement(report=report, state=TaskState.DONE, cached=True)
-
-
-def _interrupted(claim: Claim, now: float) -> Report:
-    order = claim.order
-    return Report(
-        *(order.batch_no, order.task_no, order.attempt, Outcome.INTERRUPTED),
-        *(claim.started_at, max(0.0, now - claim.started_at), "unknown", None),
-        error_class="interrupted",
-        error="quire stopped while this attempt was running",
-    )

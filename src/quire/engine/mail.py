@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
-from quire.engine.moves import begin, fail
+from quire.engine.moves import begin, fail, first_status
 from quire.ledger.port import Act, Ledger
-from quire.model.batch import Batch, Stage
+from quire.model.batch import RESET, Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
 from quire.queues.port import Leased, Message, Queues
@@ -64,7 +64,7 @@ class Mail:
             await self._queues.bury(leased, now=self._clock.now(), reason=f"not a start message: {error}")
             return False
         try:
-            await self._begin(message)
+            await self._begin(message, original=leased.id == f"start-{message.batch_id}")
         except Unavailable:
             raise  # says nothing about the batch: the message comes again when its lease is over
         except QuireError as error:
@@ -72,9 +72,11 @@ class Mail:
         await self._queues.acknowledge(leased, now=self._clock.now())
         return True
 
-    async def _begin(self, message: StartMessage) -> None:
+    async def _begin(self, message: StartMessage, *, original: bool) -> None:
         batch = await self._ledger.batch(message.batch_id)
-        if batch.position.stage is Stage.ERROR:
+        # The message that was on its way when an operator reset the batch must not undo that.
+        undone = original and batch.error == RESET
+        if batch.position.stage is Stage.ERROR and not undone:
             batch = await self._reopen(batch)
         if batch.position.stage is not Stage.QUEUED:
             return
@@ -90,7 +92,7 @@ class Mail:
         counts = await self._ledger.counts(batch.no)
         names = {phase.phase: phase.name for phase in counts}
         act = Act(actor="queue", reason="its start message was delivered again", now=self._clock.now())
-        status = names.get(batch.position.phase, "QUEUED")
+        status = names.get(batch.position.phase, first_status(batch))
         return await self._ledger.reopen(batch.no, act, status=status)
 
     async def _put_off(self, leased: Leased, message: StartMessage, error: QuireError) -> bool:

@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from quire.engine import interruptions
 from quire.engine.conductor import Conductor
 from quire.engine.foreman import Foreman
+from quire.engine.retry import RetryPolicy
 from quire.engine.roster import Roster
 from quire.ledger.port import Ledger, Only
-from quire.model.batch import Batch, Hold
+from quire.model.batch import Batch, Hold, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Unavailable
 from quire.model.signal import Signal
@@ -24,6 +26,7 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 
 T = TypeVar("T")
+_POLICY = RetryPolicy()
 Observer = Callable[[Batch], Awaitable[None]]
 Trouble = Callable[[str | None], None]  # told when the ledger is away, and with None when it is back
 
@@ -38,6 +41,7 @@ class Wheel:
         foreman: Foreman | None,
         clock: Clock,
         signal: Signal,
+        policy: RetryPolicy = _POLICY,
         trouble: Trouble = lambda _: None,
     ) -> None:
         self._ledger = ledger
@@ -46,6 +50,7 @@ class Wheel:
         self._foreman = foreman
         self._clock = clock
         self._signal = signal
+        self._policy = policy
         self._trouble = trouble
         self._mail_at = 0.0
         self._turned_at = 0.0
@@ -97,7 +102,8 @@ class Wheel:
         await self._bury_the_dead()
 
     def _over(self, batch: Batch) -> bool:
-        spent = batch.hold is Hold.BUDGET and (self._foreman is None or self._foreman.idle)
+        held = batch.hold is Hold.BUDGET and batch.position.stage is Stage.WORKING
+        spent = held and (self._foreman is None or self._foreman.idle)
         return batch.ended or spent
 
     async def _turn_or_rest(self, only: Only) -> bool:
@@ -165,11 +171,10 @@ class Wheel:
 
     async def _bury_the_dead(self) -> None:
         for member in await self._roster.dead():
+            now = self._clock.now()
             claims = await self._ledger.running(member.no)
-            if claims:
-                if self._foreman is None:
-                    continue  # whoever has a foreman sees to it
-                await self._foreman.interrupt(claims)
+            for batch_no, ended in interruptions.settlements(claims, self._policy, now=now).items():
+                await self._ledger.settle(batch_no, ended, now=now)
             await self._roster.bury(member)
 
     async def _until_answered(self, work: Callable[[], Awaitable[T]]) -> T:

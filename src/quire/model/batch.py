@@ -25,6 +25,8 @@ class Stage(StrEnum):
     CANCELLED = "cancelled"
 
 
+# The error of a batch that an operator has put down.
+RESET = "Manually reset by admin"
 TERMINAL = frozenset({Stage.DONE, Stage.ERROR, Stage.CANCELLED})
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from quire.engine import moves
 from quire.engine.conductor import pipeline_of
 from quire.ledger.port import Act, Chosen, Selection
-from quire.model.batch import Batch, Budget, Hold, PhaseCounts, Stage
+from quire.model.batch import Batch, Budget, PhaseCounts, Stage
 from quire.model.errors import Reject, Stale
 from quire.model.ids import BatchId
 from quire.model.tiers import tier_number
@@ -89,7 +89,7 @@ async def resume(office: Office, batch_id: str, act: Act, limits: Limits | None 
     """Tasks start again. Raises Reject `budget_spent` when it would be held again at once."""
     batch = await office.ledger.batch(batch_id)
     budget = _changed(batch.budget, limits)
-    if batch.hold is Hold.BUDGET and (short := _spent(budget, await office.ledger.counts(batch.no))):
+    if batch.hold is not None and (short := _spent(budget, await office.ledger.counts(batch.no))):
         raise Reject(
             f"batch {batch.id} has spent its budget of {short} and would be held again at once; "
             f"resume it with a larger budget of {short}, or with none",

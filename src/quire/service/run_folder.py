@@ -50,6 +50,8 @@ class Watcher(Protocol):
 
     def laid_out(self, files: int) -> None: ...
 
+    def held(self, batch: Batch) -> None: ...
+
 
 class Ended(Struct, frozen=True, kw_only=True):
     """`summary` is None when the run was stopped before its batch ended."""
@@ -188,9 +190,13 @@ def _run_key(request: Request) -> str:
 
 async def _conduct(batch: Batch, wheel: Wheel, house: House, watcher: Watcher, stop: asyncio.Event) -> Batch:
     last_shown = -OBSERVE_EVERY_SECONDS
+    hold = None
 
     async def observe(now_at: Batch) -> None:
-        nonlocal last_shown
+        nonlocal last_shown, hold
+        if now_at.hold is not hold:
+            hold = now_at.hold
+            watcher.held(now_at)
         moment = house.clock.monotonic()
         if now_at.ended or moment - last_shown >= OBSERVE_EVERY_SECONDS:
             last_shown = moment

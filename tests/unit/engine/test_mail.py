@@ -69,7 +69,7 @@ async def test_a_conductor_that_died_before_acknowledging_starts_nothing_twice(p
     await post.finalized()
     await post.mail.relay()
     (leased,) = await post.queues.lease("plain", limit=1, seconds=LEASE_SECONDS, now=post.clock.now())
-    await post.mail._begin(msgspec.json.decode(leased.body, type=StartMessage))
+    await post.mail._begin(msgspec.json.decode(leased.body, type=StartMessage), original=True)
     post.clock.advance(LEASE_SECONDS)
     assert await post.mail.deliver("plain") == 1  # delivered again, acknowledged, changes nothing
     kinds = [kind for _, _, kind, _ in await post.ledger.events(1, limit=99)]
@@ -116,3 +116,12 @@ async def test_a_batch_in_error_is_taken_up_again_by_its_message(post):
     assert await post.stage() is Stage.FILLING
     acts = [data.get("actor") for _, _, _, data in await post.ledger.events(1, limit=99)]
     assert acts[-2:] == ["operator", "queue"]
+
+
+async def test_the_message_that_was_on_its_way_does_not_undo_a_reset(post):
+    await post.blobs.put("m", b"{}")
+    batch = await post.finalized()
+    await post.ledger.reset(batch.no, Act(actor="operator", reason="no", now=post.clock.now()))
+    await post.mail.deliver("plain")
+    assert await post.stage() is Stage.ERROR
+    assert (await post.queues.depth("plain", now=post.clock.now())).waiting == 0

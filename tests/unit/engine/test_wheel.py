@@ -363,3 +363,34 @@ async def test_a_pipeline_that_is_not_known_here_is_left_to_others(small):
     wheel = small.wheel(type(other)(name="elsewhere", version=1, queue=other.queue, phases=other.phases))
     with pytest.raises(Misconfigured):
         await wheel.conduct(ID, ignore)
+
+
+async def test_a_conductor_alone_frees_what_the_dead_had(small):
+    """Batches that a dead house was moving, and attempts that were out with it, are for others again."""
+    await small.submitted(TWO, NAMES)
+    first = small.wheel(TWO, making(), room=2, name="first")
+    small.compute.reports = list
+    await first._begin()
+    for _ in range(12):
+        await first._turn_or_rest(None)
+    assert len(await small.ledger.running(first._roster.me)) == 2
+    alone = small.wheel(TWO, name="alone", works=False)
+    alone._roster._gone = lambda member: member.name == "first"
+    await alone._begin()
+    assert await small.ledger.running(first._roster.me) == []
+    assert [member.name for member in await small.ledger.crew()] == ["alone"]
+
+
+async def test_an_urgent_batch_does_not_wait_for_the_end_of_a_large_one(small, monkeypatch):
+    monkeypatch.setattr("quire.engine.conductor.ROWS_AT_ONCE", 2)
+    await small.submitted(TWO, [f"f{number:03}" for number in range(60)])
+    wheel = small.wheel(TWO, making())
+    await wheel._begin()
+    for _ in range(3):
+        await wheel._turn_or_rest(None)
+    await small.submitted(TWO, ["urgent"], batch_id="1" * 26, tier=1)
+    small.clock.advance(1.0)
+    for _ in range(12):
+        await wheel._turn_or_rest(None)
+    assert (await small.ledger.batch("1" * 26)).status == "DONE"
+    assert not (await small.ledger.batch(ID)).ended

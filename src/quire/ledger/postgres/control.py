@@ -17,10 +17,8 @@ from quire.ledger.postgres.rows import (
 )
 from quire.ledger.postgres.walk import first_task
 from quire.ledger.postgres.withdrawing import judge_anew, supersede, withdraw
-from quire.model.batch import Batch, Budget, Stage
+from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
-
-RESET = "Manually reset by admin"
 
 
 class PostgresControl:

@@ -8,10 +8,8 @@ from quire.ledger.port import Act, Chosen, Move, Selection
 from quire.ledger.sqlite.rows import SQL, load_batch, note, numbers
 from quire.ledger.sqlite.walk import first_task, make_move
 from quire.ledger.sqlite.withdrawing import judge_anew, supersede, withdraw
-from quire.model.batch import Batch, Budget, Stage
+from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
-
-RESET = "Manually reset by admin"
 
 
 class SqliteControl:
