@@ -39,6 +39,7 @@ from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts, Position
 from quire.model.work import Earlier, Order, StepResult
 
 Only = Collection[int] | None  # these batch numbers, or all
+Known = Collection[tuple[str, int]] | None  # batches of these pipelines (name, version), or of all
 
 
 class Intake(Protocol):
@@ -65,9 +66,18 @@ class Intake(Protocol):
         ...
 
     async def finalize(
-        self, batch_no: int, *, manifest_key: str, total_files: int, letter: Letter, now: float
+        self,
+        batch_no: int,
+        *,
+        manifest_key: str,
+        total_files: int,
+        letter: Letter,
+        now: float,
+        refused: int = 0,
+        passed_over: int = 0,
     ) -> Batch:
         """Close the batch and put the message that starts it into the outbox, in one transaction.
+        `refused` and `passed_over`: how many of the offered files failed or were skipped at the door.
         Raises Stale when the batch is not open any more.
         """
         ...
@@ -88,9 +98,12 @@ class Walk(Protocol):
         """Where it stands. Raises Missing."""
         ...
 
-    async def take(self, member: int, *, limit: int, now: float, only: Only = None) -> list[Batch]:
+    async def take(
+        self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
+    ) -> list[Batch]:
         """Batches whose next move is due, at most `limit`, from now on this member's alone to move: those it
-        has already, then others that nobody has. Until `leave`, or until the member is dismissed.
+        has already, then others that nobody has. Until `leave`, or until the member is dismissed; one who
+        has been dismissed gets none.
         """
         ...
 
@@ -146,16 +159,35 @@ class Walk(Protocol):
 class Floor(Protocol):
     """Tasks go out and come back."""
 
-    async def workable(self, *, limit: int, now: float, only: Only = None) -> list[Candidate]:
-        """Batches with tasks to start now: first by tier, then by how long they have waited."""
+    async def workable(
+        self,
+        *,
+        limit: int,
+        now: float,
+        only: Only = None,
+        known: Known = None,
+        ageing_seconds: float = 0.0,
+    ) -> list[Candidate]:
+        """Batches with tasks to start now: first by tier, then by how long they have waited. Every
+        `ageing_seconds` of waiting make a batch one tier more urgent; 0: waiting does not count.
+        """
         ...
 
     async def claim(
-        self, batch_no: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
+        self,
+        batch_no: int,
+        *,
+        member: int,
+        limit: int,
+        now: float,
+        pace_seconds: float = 0.0,
+        phase: int | None = None,
+        round_no: int | None = None,
     ) -> list[Claim]:
         """Begin attempts: tasks due again first, then new ones. The attempt is counted here, before it
         runs, so that one that kills its worker is counted too. No further claim of the batch gives anything
-        before `pace_seconds` have passed.
+        before `pace_seconds` have passed. Nothing for one who has been dismissed, and nothing when the batch
+        is not in `phase` and `round_no` any more, where they are given: somebody else has moved it.
         """
         ...
 
@@ -227,7 +259,9 @@ class Crew(Protocol):
         ...
 
     async def dismiss(self, member: int) -> None:
-        """It is gone: the batches it moved are anybody's. Its attempts must have been settled before."""
+        """It is gone: the batches it moved are anybody's. Its attempts must have been settled before: while
+        one is out in a batch that works, it stays in the crew, and its attempts can be found.
+        """
         ...
 
 
@@ -337,6 +371,7 @@ __all__ = [
     "Floor",
     "InputRecord",
     "Intake",
+    "Known",
     "Ledger",
     "Letter",
     "ListedFile",

@@ -78,6 +78,8 @@ def batch_of(row: Row | None, name: object) -> Batch:
         phase_retries=row[24],
         rests_until=row[25],
         budget=Budget(seconds=row[26], tokens=row[27], money_micros=row[28]),
+        refused=row[34],
+        passed_over=row[35],
     )
 
 

@@ -92,6 +92,8 @@ class Batch(Struct, frozen=True, kw_only=True):
     phase_retries: int = 0  # moves that failed since the last one that succeeded
     rests_until: float = 0.0  # no move before this moment
     budget: Budget = Budget()
+    refused: int = 0  # offered files that failed at the door
+    passed_over: int = 0  # offered files that were skipped at the door
 
     @property
     def ended(self) -> bool:

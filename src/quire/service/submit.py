@@ -1,5 +1,6 @@
 """Closes an open batch: the manifest goes to the store, the start message to the outbox."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -20,7 +21,8 @@ async def submit(batch: Batch, pipeline: Pipeline, *, ledger: Intake, blobs: Blo
     """May be repeated after a crash: the manifest is the same bytes, and only one finalize succeeds."""
     writer = ManifestWriter(batch.id)
     key = keys.manifest(batch.id)
-    await blobs.put(key, _pieces(batch, ledger, writer), content_type="application/json")
+    states: Counter[str] = Counter()
+    await blobs.put(key, _pieces(batch, ledger, writer, states), content_type="application/json")
     message = {
         "batch_id": batch.id,
         "manifest_r2_key": key,
@@ -36,15 +38,25 @@ async def submit(batch: Batch, pipeline: Pipeline, *, ledger: Intake, blobs: Blo
     }
     letter = Letter(queue=pipeline.queue, message_id=f"start-{batch.id}", body=msgspec.json.encode(message))
     return await ledger.finalize(
-        batch.no, manifest_key=key, total_files=writer.total_files, letter=letter, now=clock.now()
+        batch.no,
+        manifest_key=key,
+        total_files=writer.total_files,
+        letter=letter,
+        now=clock.now(),
+        refused=states["failed"],
+        passed_over=states["skipped"],
     )
 
 
-async def _pieces(batch: Batch, ledger: Intake, writer: ManifestWriter) -> AsyncIterator[bytes]:
+async def _pieces(
+    batch: Batch, ledger: Intake, writer: ManifestWriter, states: Counter[str]
+) -> AsyncIterator[bytes]:
+    """The manifest; `states` is told how many uploads there are of each state."""
     yield writer.begin()
     after = ""
     while page := await ledger.uploads(batch.no, after=after, limit=PAGE):
         after = page[-1].path
+        states.update(upload.state for upload in page)
         if piece := writer.add(_file(upload) for upload in page if upload.state == "taken"):
             yield piece
     yield writer.end()

@@ -1,5 +1,7 @@
 """A person intervenes: each act is one transaction, with who did it and why among the batch's events."""
 
+from typing import Any
+
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.ledger.port import Act, Chosen, Move, Selection
 from quire.ledger.postgres.moving import make_move
@@ -43,11 +45,11 @@ class PostgresControl:
             "now": act.now,
             "no": batch_no,
         }
-        return await self._act("batch_cancelled", batch_no, act, [("end_batch", values)])
+        return await self._act("batch_cancelled", batch_no, act, _end(values))
 
     async def reset(self, batch_no: int, act: Act) -> Batch:
         values = {"stage": "error", "status": "ERROR", "error": RESET, "now": act.now, "no": batch_no}
-        return await self._act("batch_reset", batch_no, act, [("end_batch", values)])
+        return await self._act("batch_reset", batch_no, act, _end(values))
 
     async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch:
         steps: list[tuple[str, Values]] = [("prioritise", (tier, act.now, batch_no))]
@@ -89,6 +91,10 @@ class PostgresControl:
             return await load_batch(connection, batch_no)
 
         return await self._database.write(work)
+
+
+def _end(values: dict[str, Any]) -> list[tuple[str, Values]]:
+    return [("end_batch", values), ("clear_alarm", (values["no"],))]
 
 
 def _wanted(batch_no: int, selection: Selection) -> Values:

@@ -2,7 +2,7 @@
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.ledger.port import Member
-from quire.ledger.postgres.rows import all_rows, change, numbers, wake
+from quire.ledger.postgres.rows import all_rows, change, numbers, one_row, wake
 from quire.ledger.record_rows import member_of
 
 
@@ -24,8 +24,10 @@ class PostgresCrew:
 
     async def dismiss(self, member: int) -> None:
         async def work(connection: Connection) -> None:
+            # First of all: whoever claims or takes for this member has ended then, and what it got is seen.
+            await one_row(connection, "lock_member", (member,))
             if await change(connection, "free_movers", (member,)):
                 await wake(connection)
-            await change(connection, "dismiss", (member,))
+            await change(connection, "dismiss", {"member": member})
 
         await self._database.write(work)

@@ -8,8 +8,18 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import Candidate, Claim, Only, Settled, Settlement
-from quire.ledger.postgres.rows import SQL, all_rows, change, columns, named, one_row, wake
+from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement
+from quire.ledger.postgres.rows import (
+    SQL,
+    all_rows,
+    change,
+    columns,
+    named,
+    one_row,
+    pipelines,
+    wake,
+    was_dismissed,
+)
 from quire.ledger.postgres.settling import fold_reports
 from quire.ledger.rows import Row, candidate_of, claim_of, decode_result
 from quire.model.batch import Position, Stage
@@ -19,15 +29,33 @@ from quire.model.work import Earlier, Order, StepResult
 class PostgresFloor:
     _database: PostgresDatabase
 
-    async def workable(self, *, limit: int, now: float, only: Only = None) -> list[Candidate]:
-        values = {"now": now, "only": named(only), "limit": limit}
+    async def workable(
+        self,
+        *,
+        limit: int,
+        now: float,
+        only: Only = None,
+        known: Known = None,
+        ageing_seconds: float = 0.0,
+    ) -> list[Candidate]:
+        values = {"now": now, "only": named(only), "limit": limit, "ageing": ageing_seconds}
+        values |= pipelines(known)
         rows = await self._database.read(lambda connection: all_rows(connection, "workable", values))
         return [candidate_of(row) for row in rows]
 
     async def claim(
-        self, batch_no: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
+        self,
+        batch_no: int,
+        *,
+        member: int,
+        limit: int,
+        now: float,
+        pace_seconds: float = 0.0,
+        phase: int | None = None,
+        round_no: int | None = None,
     ) -> list[Claim]:
-        values = {"no": batch_no, "member": member, "limit": limit, "now": now}
+        values: dict[str, Any] = {"no": batch_no, "member": member, "limit": limit, "now": now}
+        values |= {"phase": phase, "round": round_no}
         rows = await self._database.write(lambda connection: _claim(connection, values, pace_seconds))
         return [claim_of(batch_no, row) for row in rows]
 
@@ -80,7 +108,10 @@ class PostgresFloor:
 
 async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: float) -> list[Row]:
     no, now, limit = values["no"], values["now"], values["limit"]
-    standing = await one_row(connection, "claimable", (no, now))
+    # Members before batches, as whoever dismisses one: otherwise two could wait for each other.
+    if await was_dismissed(connection, values["member"]):
+        return []
+    standing = await one_row(connection, "claimable", values)
     if standing is None:
         return []
     following, last_task, rank, alarm = standing

@@ -58,10 +58,19 @@ class PostgresIntake:
         return [upload_of(row) for row in rows]
 
     async def finalize(
-        self, batch_no: int, *, manifest_key: str, total_files: int, letter: Letter, now: float
+        self,
+        batch_no: int,
+        *,
+        manifest_key: str,
+        total_files: int,
+        letter: Letter,
+        now: float,
+        refused: int = 0,
+        passed_over: int = 0,
     ) -> Batch:
         async def work(connection: Connection) -> Batch:
-            values = (manifest_key, total_files, letter.body.decode(), now, batch_no)
+            counts = (total_files, refused, passed_over)
+            values = (manifest_key, *counts, letter.body.decode(), now, batch_no)
             if not await change(connection, "finalize", values):
                 raise Stale(f"batch {batch_no} is not open any more")
             await send(connection, letter, now)
@@ -79,6 +88,7 @@ class PostgresIntake:
 
         async def work(connection: Connection) -> None:
             if await change(connection, "end_batch", values | {"now": now, "no": batch_no}):
+                await change(connection, "clear_alarm", (batch_no,))
                 await note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
                 await wake(connection)
 

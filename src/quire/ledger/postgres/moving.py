@@ -62,6 +62,8 @@ async def make_move(connection: Connection, move: Move) -> Batch:
             await note(connection, no, move.now, *move.event)
         if to.stage is Stage.WORKING:
             await _begin_work(connection, move)
+        elif to.stage in TERMINAL:
+            await change(connection, "clear_alarm", (no,))
         if move.letter is not None or to.stage in _NEWS:
             await wake(connection)
         return await load_batch(connection, no)

@@ -6,7 +6,7 @@ from typing import Any
 
 from quire.database.postgres import Connection
 from quire.database.sql import queries
-from quire.ledger.port import Letter, Only
+from quire.ledger.port import Known, Letter, Only
 from quire.ledger.rows import OVER_BUDGET, Row, batch_of
 from quire.model.batch import Batch
 
@@ -48,6 +48,13 @@ def named(only: Only) -> list[int] | None:
     return None if only is None else sorted(only)
 
 
+def pipelines(known: Known) -> dict[str, Any]:
+    """A choice of pipelines as statements take it: names and versions, side by side; NULL is all."""
+    if known is None:
+        return {"pipelines": None, "versions": None}
+    return {"pipelines": [name for name, _ in known], "versions": [version for _, version in known]}
+
+
 def readable(text: str | None) -> str | None:
     """Without the one character that PostgreSQL refuses: a tool's last words may hold anything."""
     return text.replace("\0", "\ufffd") if text else text
@@ -69,6 +76,15 @@ async def send(connection: Connection, letter: Letter, now: float) -> None:
 async def hold_over_budget(connection: Connection, batch_no: int, now: float) -> None:
     values = {"no": batch_no, "now": now, "reason": OVER_BUDGET, "data": json.dumps({"reason": OVER_BUDGET})}
     await connection.execute(SQL["hold_over_budget"], values)
+
+
+async def was_dismissed(connection: Connection, member: int) -> bool:
+    """Taken for dead by others: what it took now would be nobody's when it dies indeed. Who was not stays in
+    the crew until this transaction ends.
+    """
+    if await one_row(connection, "hold_member", (member,)) is not None:
+        return False
+    return await one_row(connection, "was_enlisted", (member,)) is not None
 
 
 async def wake(connection: Connection) -> None:

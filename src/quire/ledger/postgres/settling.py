@@ -51,7 +51,7 @@ async def fold_reports(
             kinds = [readable(kind) for kind in sums.failures]
             await change(connection, "count_failures", (batch_no, kinds, list(sums.failures.values())))
         if sums.due_at is not None:
-            await change(connection, "set_alarm", (batch_no, sums.due_at))
+            await change(connection, "set_alarm", (sums.due_at, batch_no))
         ending = await connection.execute(SQL["end_phase_when_settled"], (now, batch_no))
         if budgeted:
             await hold_over_budget(connection, batch_no, now)

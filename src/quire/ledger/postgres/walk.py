@@ -3,9 +3,19 @@
 from collections.abc import Collection
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import ListedFile, Move, Only, SettledTask
+from quire.ledger.port import Known, ListedFile, Move, Only, SettledTask
 from quire.ledger.postgres.moving import make_move
-from quire.ledger.postgres.rows import Values, all_rows, change, named, note, numbers, one_row
+from quire.ledger.postgres.rows import (
+    Values,
+    all_rows,
+    change,
+    named,
+    note,
+    numbers,
+    one_row,
+    pipelines,
+    was_dismissed,
+)
 from quire.ledger.rows import Row, batch_of, listed_of, settled_task_of
 from quire.model.batch import Batch, Position
 from quire.model.errors import Stale
@@ -18,10 +28,14 @@ class PostgresWalk:
         row = await self._database.read(lambda connection: one_row(connection, "batch_by_id", (batch_id,)))
         return batch_of(row, batch_id)
 
-    async def take(self, member: int, *, limit: int, now: float, only: Only = None) -> list[Batch]:
-        values = {"member": member, "limit": limit, "now": now, "only": named(only)}
+    async def take(
+        self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
+    ) -> list[Batch]:
+        values = {"member": member, "limit": limit, "now": now, "only": named(only), **pipelines(known)}
 
         async def work(connection: Connection) -> list[Row]:
+            if await was_dismissed(connection, member):
+                return []
             taken = await numbers(connection, "take", values)
             return await all_rows(connection, "batches_by_no", (taken,)) if taken else []
 

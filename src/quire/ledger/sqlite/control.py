@@ -26,11 +26,11 @@ class SqliteControl:
 
     async def cancel(self, batch_no: int, act: Act) -> Batch:
         values = ("cancelled", "CANCELLED", act.reason, act.now, batch_no)
-        return await self._act("batch_cancelled", batch_no, act, [("end_batch", values)])
+        return await self._act("batch_cancelled", batch_no, act, _end(values))
 
     async def reset(self, batch_no: int, act: Act) -> Batch:
         values = ("error", "ERROR", RESET, act.now, batch_no)
-        return await self._act("batch_reset", batch_no, act, [("end_batch", values)])
+        return await self._act("batch_reset", batch_no, act, _end(values))
 
     async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch:
         steps = [("prioritise", (tier, act.now, batch_no))]
@@ -70,6 +70,10 @@ class SqliteControl:
             return load_batch(connection, batch_no)
 
         return await self._database.write(work)
+
+
+def _end(values: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
+    return [("end_batch", values), ("clear_alarm", values[-1:])]
 
 
 def _note_act(

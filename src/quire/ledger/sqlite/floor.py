@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Candidate, Claim, Only, Settled, Settlement
+from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement
 from quire.ledger.rows import (
     candidate_of,
     claim_of,
@@ -24,7 +24,7 @@ from quire.ledger.rows import (
     success_columns,
     tally,
 )
-from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers, was_dismissed
+from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers, pipelines, was_dismissed
 from quire.model.batch import Position, Stage, TaskState
 from quire.model.work import Earlier, Order, Outcome, StepResult
 
@@ -34,19 +34,39 @@ Row = tuple[Any, ...]
 class SqliteFloor:
     _database: SqliteDatabase
 
-    async def workable(self, *, limit: int, now: float, only: Only = None) -> list[Candidate]:
+    async def workable(
+        self,
+        *,
+        limit: int,
+        now: float,
+        only: Only = None,
+        known: Known = None,
+        ageing_seconds: float = 0.0,
+    ) -> list[Candidate]:
+        values = (now, named(only), limit, pipelines(known), ageing_seconds)
         rows = await self._database.read(
-            lambda connection: connection.execute(SQL["workable"], (now, named(only), limit)).fetchall()
+            lambda connection: connection.execute(SQL["workable"], values).fetchall()
         )
         return [candidate_of(row) for row in rows]
 
     async def claim(
-        self, batch_no: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
+        self,
+        batch_no: int,
+        *,
+        member: int,
+        limit: int,
+        now: float,
+        pace_seconds: float = 0.0,
+        phase: int | None = None,
+        round_no: int | None = None,
     ) -> list[Claim]:
-        rows = await self._database.write(
-            lambda connection: _claim(connection, batch_no, member, limit, now, pace_seconds)
-        )
-        return [claim_of(batch_no, row) for row in rows]
+        def work(connection: sqlite3.Connection) -> list[Row]:
+            standing = connection.execute(SQL["claimable"], (batch_no, now, phase, round_no)).fetchone()
+            if standing is None or was_dismissed(connection, member):
+                return []
+            return _claim(connection, batch_no, standing, member, limit, now, pace_seconds)
+
+        return [claim_of(batch_no, row) for row in await self._database.write(work)]
 
     async def earlier(self, batch_no: int, task_nos: Collection[int]) -> dict[int, tuple[Earlier, ...]]:
         def work(connection: sqlite3.Connection) -> dict[int, tuple[Earlier, ...]]:
@@ -63,7 +83,7 @@ class SqliteFloor:
 
     async def give_back(self, orders: Sequence[Order]) -> None:
         rows = [(order.batch_no, order.task_no, order.attempt) for order in orders]
-        due = [(batch_no, 0) for batch_no in {order.batch_no for order in orders}]
+        due = [(0, batch_no) for batch_no in {order.batch_no for order in orders}]
 
         def work(connection: sqlite3.Connection) -> None:
             connection.executemany(SQL["give_back"], rows)
@@ -97,11 +117,14 @@ class SqliteFloor:
 
 
 def _claim(
-    connection: sqlite3.Connection, batch_no: int, member: int, limit: int, now: float, pace_seconds: float
+    connection: sqlite3.Connection,
+    batch_no: int,
+    standing: Row,
+    member: int,
+    limit: int,
+    now: float,
+    pace_seconds: float,
 ) -> list[Row]:
-    standing = connection.execute(SQL["claimable"], (batch_no, now)).fetchone()
-    if standing is None or was_dismissed(connection, member):
-        return []
     following, last_task, rank, alarm = standing
     rang = alarm is not None and alarm <= now
     claimed = _begin_due(connection, batch_no, member, limit, now, rank) if rang else []
@@ -171,7 +194,7 @@ def _settle(
         SQL["count_failures"], ((batch_no, kind, count) for kind, count in sums.failures.items())
     )
     if sums.due_at is not None:
-        connection.execute(SQL["set_alarm"], (batch_no, sums.due_at))
+        connection.execute(SQL["set_alarm"], (sums.due_at, batch_no))
     ended = connection.execute(SQL["end_phase_when_settled"], (now, batch_no)).rowcount
     if not ended:
         hold_over_budget(connection, batch_no, now)

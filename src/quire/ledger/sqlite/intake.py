@@ -45,13 +45,20 @@ class SqliteIntake:
         return [upload_of(row) for row in rows]
 
     async def finalize(
-        self, batch_no: int, *, manifest_key: str, total_files: int, letter: Letter, now: float
+        self,
+        batch_no: int,
+        *,
+        manifest_key: str,
+        total_files: int,
+        letter: Letter,
+        now: float,
+        refused: int = 0,
+        passed_over: int = 0,
     ) -> Batch:
         def work(connection: sqlite3.Connection) -> Batch:
-            changed = connection.execute(
-                SQL["finalize"], (manifest_key, total_files, letter.body.decode(), now, batch_no)
-            ).rowcount
-            if not changed:
+            counts = (total_files, refused, passed_over)
+            values = (manifest_key, *counts, letter.body.decode(), now, batch_no)
+            if not connection.execute(SQL["finalize"], values).rowcount:
                 raise Stale(f"batch {batch_no} is not open any more")
             send(connection, letter, now)
             note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
@@ -67,6 +74,7 @@ class SqliteIntake:
             if connection.execute(
                 SQL["end_batch"], ("cancelled", "CANCELLED", reason, now, batch_no)
             ).rowcount:
+                connection.execute(SQL["clear_alarm"], (batch_no,))
                 note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
 
         await self._database.write(work)

@@ -5,7 +5,7 @@ import sqlite3
 from typing import Any
 
 from quire.database.sql import queries
-from quire.ledger.port import Only
+from quire.ledger.port import Known, Only
 from quire.ledger.rows import OVER_BUDGET, batch_of
 from quire.model.batch import Batch
 
@@ -35,6 +35,11 @@ def hold_over_budget(connection: sqlite3.Connection, batch_no: int, now: float) 
 def named(only: Only) -> str | None:
     """A choice of batches as statements take it; NULL is all."""
     return None if only is None else json.dumps(sorted(only))
+
+
+def pipelines(known: Known) -> str | None:
+    """A choice of pipelines as statements take it; NULL is all."""
+    return None if known is None else json.dumps(sorted(known))
 
 
 def was_dismissed(connection: sqlite3.Connection, member: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import ListedFile, Move, Only, SettledTask, Verdict
+from quire.ledger.port import Known, ListedFile, Move, Only, SettledTask, Verdict
 from quire.ledger.rows import batch_of, file_columns, listed_of, settled_task_of, tags_column
 from quire.ledger.sqlite.intake import send
 from quire.ledger.sqlite.rows import (
@@ -17,6 +17,7 @@ from quire.ledger.sqlite.rows import (
     named,
     note,
     numbers,
+    pipelines,
     was_dismissed,
 )
 from quire.ledger.sqlite.withdrawing import regather
@@ -34,11 +35,13 @@ class SqliteWalk:
             )
         )
 
-    async def take(self, member: int, *, limit: int, now: float, only: Only = None) -> list[Batch]:
+    async def take(
+        self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
+    ) -> list[Batch]:
         def work(connection: sqlite3.Connection) -> list[Batch]:
             if was_dismissed(connection, member):
                 return []
-            taken = numbers(connection, "take", (member, now, named(only), limit))
+            taken = numbers(connection, "take", (member, now, named(only), limit, pipelines(known)))
             return [load_batch(connection, no) for no in sorted(taken)]
 
         return await self._database.write(work)
@@ -144,6 +147,8 @@ def make_move(connection: sqlite3.Connection, move: Move) -> Batch:
         # A phase without tasks is over as soon as it begins.
         connection.execute(SQL["end_phase_when_settled"], (move.now, no))
         hold_over_budget(connection, no, move.now)
+    elif to.stage in TERMINAL:
+        connection.execute(SQL["clear_alarm"], (no,))
     return load_batch(connection, no)
 
 

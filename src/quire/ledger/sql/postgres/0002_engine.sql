@@ -16,7 +16,14 @@ ALTER TABLE batches
   ADD COLUMN started_at     double precision,
   ADD COLUMN budget_seconds double precision,
   ADD COLUMN budget_tokens  bigint,
-  ADD COLUMN budget_money   bigint;                              -- millionths
+  ADD COLUMN budget_money   bigint,                              -- millionths
+  ADD COLUMN refused        bigint NOT NULL DEFAULT 0,           -- offered files that failed at the door
+  ADD COLUMN passed_over    bigint NOT NULL DEFAULT 0;           -- offered files that were skipped at the door
+UPDATE batches SET refused = door.refused, passed_over = door.passed_over
+FROM (SELECT batch_no, count(*) FILTER (WHERE state = 'failed') AS refused,
+             count(*) FILTER (WHERE state = 'skipped') AS passed_over
+      FROM uploads WHERE state <> 'taken' GROUP BY batch_no) door
+WHERE no = door.batch_no AND stage <> 'open';
 CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working' AND hold IS NULL;
 
 ALTER TABLE files
@@ -85,6 +92,7 @@ ALTER TABLE tasks
 CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
+CREATE INDEX tasks_running ON tasks (member, batch_no, task_no) WHERE state = 'running';
 ALTER TABLE attempts ADD COLUMN cost bytea;
 
 -- Attempts that were out belong to nobody here; and whatever waits rings, from now on, by an alarm.
@@ -94,6 +102,7 @@ WHERE state = 'running';
 INSERT INTO alarms (batch_no, due_at)
 SELECT batch_no, min(due_at) FROM tasks WHERE state = 'waiting' GROUP BY batch_no
 ON CONFLICT (batch_no) DO UPDATE SET due_at = excluded.due_at;
+DELETE FROM alarms WHERE batch_no IN (SELECT no FROM batches WHERE stage IN ('done', 'error', 'cancelled'));
 -- A phase whose tasks are all settled was ended when somebody asked; now nobody asks.
 UPDATE batches SET stage = 'transforming', cursor = 0
 WHERE stage = 'working' AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.phase = batches.phase
@@ -128,5 +137,5 @@ CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
-       served_at, mover, next_task, rank, dispatch_at
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over
 FROM batches;

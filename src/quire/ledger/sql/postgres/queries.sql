@@ -41,7 +41,8 @@ FROM uploads WHERE batch_no = %s AND path > %s ORDER BY path LIMIT %s
 
 -- name: finalize
 UPDATE batches
-SET stage = 'queued', status = 'QUEUED', manifest_key = %s, total_files = %s, message = %s, updated_at = %s
+SET stage = 'queued', status = 'QUEUED', manifest_key = %s, total_files = %s, refused = %s, passed_over = %s,
+    message = %s, updated_at = %s
 WHERE no = %s AND stage = 'open'
 
 -- name: insert_letter
@@ -71,6 +72,8 @@ WITH found AS MATERIALIZED (
   WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
     AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= %(now)s
     AND (mover IS NULL OR mover = %(member)s) AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
+    AND (%(pipelines)s::text[] IS NULL OR (pipeline, pipeline_version) IN (
+           SELECT * FROM unnest(%(pipelines)s::text[], %(versions)s::bigint[])))
   ORDER BY mover IS NULL, tier, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 UPDATE batches b SET mover = %(member)s FROM found WHERE b.no = found.no RETURNING b.no
@@ -241,19 +244,28 @@ FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = %s AND t.task_no > %s ORDER BY t.task_no LIMIT %s
 
 -- name: workable
+-- By tier as it is after so much waiting. Compared before it is divided: next to nothing as divisor overflows.
 SELECT b.* FROM batch_rows b LEFT JOIN alarms a ON a.batch_no = b.no
 WHERE b.stage = 'working' AND b.hold IS NULL AND b.dispatch_at <= %(now)s
   AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
+  AND (%(pipelines)s::text[] IS NULL OR (b.pipeline, b.pipeline_version) IN (
+         SELECT * FROM unnest(%(pipelines)s::text[], %(versions)s::bigint[])))
   AND (a.due_at <= %(now)s
        OR (b.rank IS NULL AND b.next_task <= b.last_task)
        OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch_no = b.no AND t.rank = b.rank
                                           AND t.state = 'ready')))
-ORDER BY b.tier, b.served_at LIMIT %(limit)s
+ORDER BY CASE WHEN %(ageing)s <= 0 THEN greatest(1, b.tier)
+              WHEN greatest(0, %(now)s - b.served_at) >= %(ageing)s * (b.tier - 1) THEN 1
+              ELSE b.tier - floor(greatest(0, %(now)s - b.served_at) / %(ageing)s) END,
+         b.served_at, b.no LIMIT %(limit)s
 
 -- name: claimable
 -- Claims and settlements of one batch go one after the other, and so never wait for each other in a ring.
 SELECT next_task, last_task, rank, (SELECT due_at FROM alarms WHERE batch_no = no)
-FROM batches WHERE no = %s AND stage = 'working' AND hold IS NULL AND dispatch_at <= %s FOR UPDATE
+FROM batches
+WHERE no = %(no)s AND stage = 'working' AND hold IS NULL AND dispatch_at <= %(now)s
+  AND phase = coalesce(%(phase)s, phase) AND round = coalesce(%(round)s, round)
+FOR UPDATE
 
 -- name: lock_batch
 SELECT rank IS NOT NULL, coalesce(budget_seconds, budget_tokens, budget_money) IS NOT NULL
@@ -462,11 +474,13 @@ WHERE t.batch_no = given.batch_no AND t.task_no = given.task_no AND t.attempt = 
   AND t.state = 'running'
 
 -- name: set_alarm
-INSERT INTO alarms (batch_no, due_at) VALUES (%s, %s)
+-- A batch that has ended while the attempt was out has none.
+INSERT INTO alarms (batch_no, due_at) SELECT no, %s FROM batches WHERE no = %s AND stage = 'working'
 ON CONFLICT (batch_no) DO UPDATE SET due_at = least(alarms.due_at, excluded.due_at)
 
 -- name: ring_now
-INSERT INTO alarms (batch_no, due_at) SELECT no, 0 FROM unnest(%s::bigint[]) AS given (no) GROUP BY no ORDER BY no
+INSERT INTO alarms (batch_no, due_at)
+SELECT no, 0 FROM batches WHERE no = ANY(%s::bigint[]) AND stage = 'working' ORDER BY no
 ON CONFLICT (batch_no) DO UPDATE SET due_at = 0
 
 -- name: next_alarm
@@ -500,7 +514,22 @@ UPDATE crew SET beat = beat + 1, beat_at = %s WHERE no = %s
 SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
 
 -- name: dismiss
-DELETE FROM crew WHERE no = %s
+-- Not while an attempt is out with it: one that was taken for dead may have claimed more meanwhile.
+DELETE FROM crew WHERE no = %(member)s AND NOT EXISTS (
+  SELECT 1 FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
+  JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = %(member)s
+  WHERE b.stage = 'working')
+
+-- name: lock_member
+SELECT 1 FROM crew WHERE no = %s FOR UPDATE
+
+-- name: hold_member
+-- Nobody dismisses it meanwhile. It may beat: that changes no key.
+SELECT 1 FROM crew WHERE no = %s FOR KEY SHARE
+
+-- name: was_enlisted
+-- Numbers are never given twice: one that was given and is not in the crew was dismissed.
+SELECT 1 FROM crew_no_seq WHERE is_called AND last_value >= %s
 
 -- name: free_movers
 UPDATE batches SET mover = NULL WHERE no IN (SELECT no FROM batches WHERE mover = %s ORDER BY no FOR UPDATE)

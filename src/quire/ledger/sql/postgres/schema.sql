@@ -40,7 +40,9 @@ CREATE TABLE batches (
   started_at       double precision,
   budget_seconds   double precision,
   budget_tokens    bigint,
-  budget_money     bigint                      -- millionths
+  budget_money     bigint,                     -- millionths
+  refused          bigint NOT NULL DEFAULT 0,  -- offered files that failed at the door
+  passed_over      bigint NOT NULL DEFAULT 0   -- offered files that were skipped at the door
 );
 CREATE INDEX batches_run_key ON batches (run_key, no);
 CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
@@ -51,7 +53,7 @@ CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
-       served_at, mover, next_task, rank, dispatch_at
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over
 FROM batches;
 
 -- What arrived, by path: taken into the store, or refused or skipped with a reason.
@@ -172,6 +174,7 @@ CREATE INDEX tasks_waiting ON tasks (batch_no, due_at, task_no) WHERE state = 'w
 CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
+CREATE INDEX tasks_running ON tasks (member, batch_no, task_no) WHERE state = 'running';
 
 CREATE TABLE attempts (
   batch_no    bigint NOT NULL,

@@ -16,6 +16,12 @@ ALTER TABLE batches ADD COLUMN started_at     REAL;
 ALTER TABLE batches ADD COLUMN budget_seconds REAL;
 ALTER TABLE batches ADD COLUMN budget_tokens  INTEGER;
 ALTER TABLE batches ADD COLUMN budget_money   INTEGER;                    -- millionths
+ALTER TABLE batches ADD COLUMN refused        INTEGER NOT NULL DEFAULT 0; -- offered files that failed at the door
+ALTER TABLE batches ADD COLUMN passed_over    INTEGER NOT NULL DEFAULT 0; -- offered files that were skipped at the door
+UPDATE batches SET refused = door.refused, passed_over = door.passed_over
+FROM (SELECT batch_no, sum(state = 'failed') AS refused, sum(state = 'skipped') AS passed_over
+      FROM uploads WHERE state <> 'taken' GROUP BY batch_no) door
+WHERE no = door.batch_no AND stage <> 'open';
 CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working' AND hold IS NULL;
 
 ALTER TABLE files ADD COLUMN parent_no INTEGER;                    -- the file or unit whose task made it
@@ -90,6 +96,7 @@ UPDATE tasks SET state = 'waiting', due_at = 0, interruptions = interruptions + 
 WHERE state = 'running';
 INSERT OR REPLACE INTO alarms (batch_no, due_at)
 SELECT batch_no, min(due_at) FROM tasks WHERE state = 'waiting' GROUP BY batch_no;
+DELETE FROM alarms WHERE batch_no IN (SELECT no FROM batches WHERE stage IN ('done', 'error', 'cancelled'));
 -- A phase whose tasks are all settled was ended when somebody asked; now nobody asks.
 UPDATE batches SET stage = 'transforming', cursor = 0
 WHERE stage = 'working' AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.phase = batches.phase
@@ -136,5 +143,5 @@ CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
-       served_at, mover, next_task, rank, dispatch_at
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over
 FROM batches;

@@ -24,7 +24,8 @@ SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
 FROM uploads WHERE batch_no = ? AND path > ? ORDER BY path LIMIT ?
 
 -- name: finalize
-UPDATE batches SET stage = 'queued', status = 'QUEUED', manifest_key = ?, total_files = ?, message = ?, updated_at = ?
+UPDATE batches SET stage = 'queued', status = 'QUEUED', manifest_key = ?, total_files = ?, refused = ?, passed_over = ?,
+                   message = ?, updated_at = ?
 WHERE no = ? AND stage = 'open'
 
 -- name: insert_letter
@@ -48,6 +49,8 @@ WHERE no IN (SELECT no FROM batches
              WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
                AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= ?2
                AND (mover IS NULL OR mover = ?1) AND (?3 IS NULL OR no IN (SELECT value FROM json_each(?3)))
+               AND (?5 IS NULL OR (pipeline, pipeline_version) IN (
+                      SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?5)))
              ORDER BY mover IS NULL, tier, no LIMIT ?4)
 RETURNING no
 
@@ -205,18 +208,26 @@ FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = ? AND t.task_no > ? ORDER BY t.task_no LIMIT ?
 
 -- name: workable
+-- By tier as it is after so much waiting.
 SELECT b.* FROM batch_rows b LEFT JOIN alarms a ON a.batch_no = b.no
 WHERE b.stage = 'working' AND b.hold IS NULL AND b.dispatch_at <= ?1
   AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
+  AND (?4 IS NULL OR (b.pipeline, b.pipeline_version) IN (
+         SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?4)))
   AND (a.due_at <= ?1
        OR (b.rank IS NULL AND b.next_task <= b.last_task)
        OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch_no = b.no AND t.rank = b.rank
                                           AND t.state = 'ready')))
-ORDER BY b.tier, b.served_at LIMIT ?3
+ORDER BY CASE WHEN ?5 <= 0 THEN max(1, b.tier)
+              WHEN max(0, ?1 - b.served_at) >= ?5 * (b.tier - 1) THEN 1
+              ELSE b.tier - CAST(max(0, ?1 - b.served_at) / ?5 AS INTEGER) END,
+         b.served_at, b.no LIMIT ?3
 
 -- name: claimable
 SELECT next_task, last_task, rank, (SELECT due_at FROM alarms WHERE batch_no = no)
-FROM batches WHERE no = ? AND stage = 'working' AND hold IS NULL AND dispatch_at <= ?
+FROM batches
+WHERE no = ?1 AND stage = 'working' AND hold IS NULL AND dispatch_at <= ?2
+  AND phase = coalesce(?3, phase) AND round = coalesce(?4, round)
 
 -- name: due_tasks
 -- Of later ranks none: a batch that was taken up again may have such.
@@ -375,7 +386,8 @@ UPDATE tasks SET state = 'waiting', due_at = 0, attempt = attempt - 1
 WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
 
 -- name: set_alarm
-INSERT INTO alarms (batch_no, due_at) VALUES (?, ?)
+-- A batch that has ended while the attempt was out has none.
+INSERT INTO alarms (batch_no, due_at) SELECT no, ?1 FROM batches WHERE no = ?2 AND stage = 'working'
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: next_alarm

@@ -38,7 +38,9 @@ CREATE TABLE batches (
   started_at       REAL,
   budget_seconds   REAL,
   budget_tokens    INTEGER,
-  budget_money     INTEGER                     -- millionths
+  budget_money     INTEGER,                    -- millionths
+  refused          INTEGER NOT NULL DEFAULT 0, -- offered files that failed at the door
+  passed_over      INTEGER NOT NULL DEFAULT 0  -- offered files that were skipped at the door
 );
 CREATE INDEX batches_run_key ON batches (run_key);
 CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
@@ -49,7 +51,7 @@ CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
-       served_at, mover, next_task, rank, dispatch_at
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over
 FROM batches;
 
 -- What arrived, by path: taken into the store, or refused or skipped with a reason.
