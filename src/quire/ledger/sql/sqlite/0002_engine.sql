@@ -30,6 +30,9 @@ ALTER TABLE files ADD COLUMN enters    INTEGER NOT NULL DEFAULT 0; -- first phas
 UPDATE files SET parent_no = root_no WHERE born > 0;
 CREATE INDEX files_again ON files (batch_no, round, file_no) WHERE round > 1;
 CREATE INDEX files_failed ON files (batch_no, path) WHERE outcome = 'failed';
+CREATE INDEX files_parent ON files (batch_no, parent_no) WHERE parent_no IS NOT NULL;
+CREATE INDEX files_units ON files (batch_no, born, round, file_no) WHERE role = 'unit';
+CREATE INDEX files_unit_paths ON files (batch_no, folded) WHERE role = 'unit';
 CREATE INDEX uploads_failed ON uploads (batch_no, path) WHERE state = 'failed';
 
 -- Which files belong to a unit (a directory, the batch).
@@ -88,6 +91,7 @@ ALTER TABLE tasks ADD COLUMN cost    BLOB;
 CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
+CREATE INDEX tasks_running ON tasks (member, batch_no, task_no) WHERE state = 'running';
 ALTER TABLE attempts ADD COLUMN cost BLOB;
 
 -- Attempts that were out belong to nobody here; and whatever waits rings, from now on, by an alarm.

@@ -1,3 +1,7 @@
+-- There are no statistics in the file, and without them SQLite takes a batch for ten rows: it would rather walk one
+-- of millions along the primary key than use an index. So the way is written down: INDEXED BY, and CROSS JOIN,
+-- which keeps the order of the tables.
+
 -- name: insert_batch
 INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
                      served_at, tier, tenant, budget_seconds, budget_tokens, budget_money)
@@ -150,10 +154,12 @@ FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL 
 ORDER BY file_no LIMIT ?5
 
 -- name: files_of_round
--- The same for a later round, along its own index: the cost follows what is retried.
+-- The same for a later round, along its own index: the cost follows what is retried. `round > 1` is there for the
+-- index alone; unless it is called likely, SQLite searches by it and reads all later rounds.
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
 FROM files INDEXED BY files_again
-WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL AND round = ?3 AND round > 1 AND enters <= ?4
+WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL AND round = ?3 AND likely(round > 1)
+  AND enters <= ?4
 ORDER BY file_no LIMIT ?5
 
 -- name: all_listed
@@ -167,17 +173,18 @@ ORDER BY file_no LIMIT ?4
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
 FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND born < ?5 AND (gone IS NULL OR gone >= ?5)
   AND rtrim(path, replace(path, '/', '')) IN (
-    SELECT rtrim(path, replace(path, '/', '')) FROM files
-    WHERE batch_no = ?1 AND round = ?3 AND round > 1 AND role <> 'unit')
+    SELECT rtrim(path, replace(path, '/', '')) FROM files INDEXED BY files_again
+    WHERE batch_no = ?1 AND round = ?3 AND likely(round > 1) AND role <> 'unit')
 ORDER BY file_no LIMIT ?4
 
 -- name: units
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND round = ? AND born = ?
+FROM files INDEXED BY files_units
+WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND round = ? AND born = ?
 ORDER BY file_no LIMIT ?
 
 -- name: unit_numbers
-SELECT path, file_no FROM files
+SELECT path, file_no FROM files INDEXED BY files_unit_paths
 WHERE batch_no = ? AND folded IN (SELECT value FROM json_each(?)) AND role = 'unit' AND gone IS NULL
   AND round = ? AND born = ?
 
@@ -190,11 +197,15 @@ WHERE m.batch_no = ? AND m.unit_no = ? ORDER BY f.path, f.file_no
 -- name: taken_paths
 -- A path that is the folder of others is taken too ('0' follows '/'). What a retry withdrew is free again, and
 -- units lie nowhere.
-SELECT wanted.value AS path,
-       (SELECT count(*) FROM files WHERE batch_no = ?1 AND folded = wanted.value AND gone IS NOT 0 AND role <> 'unit')
-       + EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND gone IS NOT 0 AND role <> 'unit'
-                 AND folded >= wanted.value || '/' AND folded < wanted.value || '0') AS holders
-FROM json_each(?2) wanted WHERE holders > 0
+WITH found AS MATERIALIZED (
+  SELECT wanted.value AS path,
+         (SELECT count(*) FROM files INDEXED BY files_folded
+          WHERE batch_no = ?1 AND folded = wanted.value AND gone IS NOT 0 AND role <> 'unit')
+         + EXISTS (SELECT 1 FROM files INDEXED BY files_folded
+                   WHERE batch_no = ?1 AND gone IS NOT 0 AND role <> 'unit'
+                   AND folded >= wanted.value || '/' AND folded < wanted.value || '0') AS holders
+  FROM json_each(?2) wanted)
+SELECT path, holders FROM found WHERE holders > 0
 
 -- name: first_task
 SELECT first_task FROM rounds WHERE batch_no = ? AND round = ? AND phase = ?
@@ -216,8 +227,8 @@ WHERE b.stage = 'working' AND b.hold IS NULL AND b.dispatch_at <= ?1
          SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?4)))
   AND (a.due_at <= ?1
        OR (b.rank IS NULL AND b.next_task <= b.last_task)
-       OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch_no = b.no AND t.rank = b.rank
-                                          AND t.state = 'ready')))
+       OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t INDEXED BY tasks_ranked
+                                          WHERE t.batch_no = b.no AND t.rank = b.rank AND t.state = 'ready')))
 ORDER BY CASE WHEN ?5 <= 0 THEN max(1, b.tier)
               WHEN max(0, ?1 - b.served_at) >= ?5 * (b.tier - 1) THEN 1
               ELSE b.tier - CAST(max(0, ?1 - b.served_at) / ?5 AS INTEGER) END,
@@ -231,7 +242,7 @@ WHERE no = ?1 AND stage = 'working' AND hold IS NULL AND dispatch_at <= ?2
 
 -- name: due_tasks
 -- Of later ranks none: a batch that was taken up again may have such.
-SELECT task_no FROM tasks
+SELECT task_no FROM tasks INDEXED BY tasks_waiting
 WHERE batch_no = ?1 AND state = 'waiting' AND due_at <= ?2 AND (rank IS NULL OR rank <= ?4)
 ORDER BY due_at, task_no LIMIT ?3
 
@@ -252,7 +263,8 @@ UPDATE tasks SET state = 'running', attempt = 1, started_at = ?, member = ?
 WHERE batch_no = ? AND task_no >= ? AND task_no < ? AND state = 'ready'
 
 -- name: ready_of_rank
-SELECT task_no FROM tasks WHERE batch_no = ? AND rank = ? AND state = 'ready' ORDER BY task_no LIMIT ?
+SELECT task_no FROM tasks INDEXED BY tasks_ranked
+WHERE batch_no = ? AND rank = ? AND state = 'ready' ORDER BY task_no LIMIT ?
 
 -- name: claimed
 UPDATE batches SET next_task = ?, served_at = ?, dispatch_at = ? WHERE no = ?
@@ -269,32 +281,35 @@ DELETE FROM alarms WHERE batch_no = ?
 -- name: set_alarm_to_next_due
 INSERT INTO alarms (batch_no, due_at)
 SELECT ?1, due_at FROM (
-  SELECT min(t.due_at) AS due_at FROM batches b
-  JOIN tasks t ON t.batch_no = b.no AND t.state = 'waiting' AND (t.rank IS NULL OR t.rank <= b.rank)
-  WHERE b.no = ?1)
-WHERE due_at IS NOT NULL
+  SELECT t.due_at FROM batches b CROSS JOIN tasks t INDEXED BY tasks_waiting
+  ON t.batch_no = b.no AND t.state = 'waiting' AND (t.rank IS NULL OR t.rank <= b.rank) AND t.due_at IS NOT NULL
+  WHERE b.no = ?1 ORDER BY t.due_at LIMIT 1)
+WHERE true
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: earlier
 -- By path, not without case: folders that differ in case are two. Units of earlier rounds that nothing has taken
--- the place of still stand.
+-- the place of still stand. Bounds on both sides ('0' follows '/'; bytes follow all text), so that a directory
+-- costs what is below it.
 SELECT f.path, c.path, t.result
-FROM tasks own JOIN files f ON f.batch_no = own.batch_no AND f.file_no = own.file_no
-JOIN files c ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.born = own.phase
-     AND c.folded > f.folded
-     AND (f.folded = '' OR (c.folded >= f.folded || '/' AND c.folded < f.folded || '0'))
+FROM tasks own CROSS JOIN files f ON f.batch_no = own.batch_no AND f.file_no = own.file_no
+CROSS JOIN files c INDEXED BY files_unit_paths ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.born = own.phase
+     AND c.folded > CASE f.folded WHEN '' THEN '' ELSE f.folded || '/' END
+     AND c.folded < CASE f.folded WHEN '' THEN x'' ELSE f.folded || '0' END
      AND (f.path = '' OR substr(c.path, 1, length(f.path) + 1) = f.path || '/')
      AND instr(substr(c.path, CASE f.path WHEN '' THEN 1 ELSE length(f.path) + 2 END), '/') = 0
-JOIN tasks t ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
+CROSS JOIN tasks t INDEXED BY tasks_of_file
+     ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
 WHERE own.batch_no = ? AND own.task_no = ? ORDER BY c.path
 
 -- name: running_tasks
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = ?
-JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE b.stage = 'working' ORDER BY t.batch_no, t.task_no
+FROM tasks t INDEXED BY tasks_running
+CROSS JOIN batches b ON b.no = t.batch_no AND b.stage = 'working'
+CROSS JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND t.task_no >= r.first_task
+CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE t.state = 'running' AND t.member = ? ORDER BY t.batch_no, t.task_no
 
 -- name: standing
 SELECT no, stage, phase, cursor, round FROM batches WHERE no IN (SELECT value FROM json_each(?))
@@ -423,16 +438,19 @@ SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
 -- name: dismiss
 -- Not while an attempt is out with it: one that was taken for dead may have claimed more meanwhile.
 DELETE FROM crew WHERE no = ?1 AND NOT EXISTS (
-  SELECT 1 FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-  JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = ?1
-  WHERE b.stage = 'working')
+  SELECT 1 FROM tasks t INDEXED BY tasks_running
+  CROSS JOIN batches b ON b.no = t.batch_no AND b.stage = 'working'
+  CROSS JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND t.task_no >= r.first_task
+  WHERE t.state = 'running' AND t.member = ?1)
 
 -- name: was_dismissed
 -- It was one of the crew and is not any more; numbers are never given twice.
 SELECT 1 FROM sqlite_sequence WHERE name = 'crew' AND seq >= ?1 AND NOT EXISTS (SELECT 1 FROM crew WHERE no = ?1)
 
 -- name: free_movers
-UPDATE batches SET mover = NULL WHERE mover = ?
+-- A batch that has ended has none.
+UPDATE batches INDEXED BY batches_active SET mover = NULL
+WHERE mover = ? AND stage NOT IN ('done', 'error', 'cancelled')
 
 -- name: pause
 UPDATE batches SET hold = 'paused', hold_reason = ?, updated_at = ?
@@ -452,7 +470,7 @@ UPDATE batches SET tier = ?, updated_at = ? WHERE no = ? AND stage NOT IN ('done
 -- member of their unit.
 -- Of a batch that stopped half-way only those that run again when it goes on.
 SELECT t.phase, coalesce(t.error_class, ''), count(*)
-FROM batches b JOIN tasks t ON t.batch_no = b.no
+FROM batches b CROSS JOIN tasks t INDEXED BY tasks_failed ON t.batch_no = b.no
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
 LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
@@ -480,8 +498,8 @@ DROP TABLE IF EXISTS temp.chosen
 -- The failed tasks that are selected, with their files.
 CREATE TEMP TABLE chosen AS
 SELECT t.task_no, t.file_no, t.phase, f.role, f.root_no
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
+FROM tasks t INDEXED BY tasks_failed CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+CROSS JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
 WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
   AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3
        OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
@@ -495,8 +513,9 @@ CREATE TEMP TABLE again AS
 SELECT file_no, root_no, min(phase) AS phase FROM (
   SELECT file_no, root_no, phase FROM temp.chosen WHERE role <> 'unit'
   UNION ALL
-  SELECT f.file_no, f.root_no, c.phase FROM temp.chosen c JOIN members m ON m.batch_no = ?1 AND m.unit_no = c.file_no
-  JOIN files f ON f.batch_no = ?1 AND f.file_no = m.file_no WHERE c.role = 'unit'
+  SELECT f.file_no, f.root_no, c.phase FROM temp.chosen c
+  CROSS JOIN members m ON m.batch_no = ?1 AND m.unit_no = c.file_no
+  CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = m.file_no WHERE c.role = 'unit'
 ) GROUP BY file_no, root_no
 
 -- name: again_units
@@ -513,21 +532,24 @@ SELECT min(phase) FROM temp.chosen
 -- What later tasks made of them, all the way down.
 WITH RECURSIVE made (file_no, root_no, phase) AS (
   SELECT f.file_no, f.root_no, a.phase FROM temp.again a
-  JOIN files f ON f.batch_no = ?1 AND f.root_no = a.root_no AND f.born >= a.phase AND f.born > 0
+  CROSS JOIN files f INDEXED BY files_parent
+       ON f.batch_no = ?1 AND f.root_no = a.root_no AND f.born >= a.phase AND f.born > 0
        AND f.parent_no = a.file_no AND f.gone IS NOT 0
   UNION
   SELECT f.file_no, f.root_no, made.phase FROM made
-  JOIN files f ON f.batch_no = ?1 AND f.root_no = made.root_no AND f.born > 0 AND f.parent_no = made.file_no
+  CROSS JOIN files f INDEXED BY files_parent
+       ON f.batch_no = ?1 AND f.root_no = made.root_no AND f.born > 0 AND f.parent_no = made.file_no
        AND f.gone IS NOT 0
 )
 SELECT file_no FROM made
 
 -- name: again_own_tasks
-SELECT t.task_no FROM temp.again a JOIN tasks t ON t.batch_no = ? AND t.file_no = a.file_no
+SELECT t.task_no FROM temp.again a CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ? AND t.file_no = a.file_no
 WHERE t.phase >= a.phase AND t.state <> 'superseded'
 
 -- name: tasks_of_files
-SELECT task_no FROM tasks WHERE batch_no = ? AND file_no IN (SELECT value FROM json_each(?)) AND state <> 'superseded'
+SELECT task_no FROM tasks INDEXED BY tasks_of_file
+WHERE batch_no = ? AND file_no IN (SELECT value FROM json_each(?)) AND state <> 'superseded'
 
 -- name: uncount_tasks
 UPDATE rounds SET total = rounds.total - gone.total, done = rounds.done - gone.done,
@@ -559,7 +581,7 @@ SELECT DISTINCT root_no FROM temp.again
 
 -- name: roots_of_members
 -- The inputs of all members of these units.
-SELECT DISTINCT f.root_no FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
+SELECT DISTINCT f.root_no FROM members m CROSS JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
 WHERE m.batch_no = ? AND m.unit_no IN (SELECT value FROM json_each(?))
 
 -- name: judge_anew
@@ -569,39 +591,43 @@ UPDATE files SET outcome = said.state, error_class = said.error_class, reason = 
 FROM (
   WITH theirs AS (
     SELECT f.root_no, f.file_no FROM json_each(?2) r
-    JOIN files f ON f.batch_no = ?1 AND f.file_no = r.value
+    CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = r.value
     UNION
     SELECT f.root_no, f.file_no FROM json_each(?2) r
-    JOIN files f ON f.batch_no = ?1 AND f.root_no = r.value AND f.born > 0 AND f.role <> 'unit'
+    CROSS JOIN files f INDEXED BY files_made
+    ON f.batch_no = ?1 AND f.root_no = r.value AND f.born > 0 AND f.role <> 'unit'
   ), about AS (
     SELECT root_no, file_no FROM theirs
     UNION
-    SELECT theirs.root_no, m.unit_no FROM theirs JOIN members m ON m.batch_no = ?1 AND m.file_no = theirs.file_no
+    SELECT theirs.root_no, m.unit_no FROM theirs
+    CROSS JOIN members m INDEXED BY members_file ON m.batch_no = ?1 AND m.file_no = theirs.file_no
   )
   SELECT about.root_no, t.state, t.error_class, t.error,
          min(CASE t.state WHEN 'failed' THEN t.task_no WHEN 'done' THEN t.task_no + 4611686018427387904
              ELSE 9223372036854775807 END)
-  FROM about LEFT JOIN tasks t ON t.batch_no = ?1 AND t.file_no = about.file_no AND t.state IN ('failed', 'done')
+  FROM about LEFT JOIN tasks t INDEXED BY tasks_of_file
+  ON t.batch_no = ?1 AND t.file_no = about.file_no AND t.state IN ('failed', 'done')
   GROUP BY about.root_no
 ) said
 WHERE files.batch_no = ?1 AND files.file_no = said.root_no
 
 -- name: regathered_units
 -- Units of earlier rounds whose place is taken by those that the phase gathers now.
-SELECT file_no FROM files
+SELECT file_no FROM files INDEXED BY files_units
 WHERE batch_no = ?1 AND role = 'unit' AND born = ?2 AND round < ?3 AND gone IS NULL
   AND (?4 = 'batch' OR path || '/' IN (
-    SELECT rtrim(path, replace(path, '/', '')) FROM files
-    WHERE batch_no = ?1 AND round = ?3 AND round > 1 AND role <> 'unit')
-    OR (path = '' AND EXISTS (SELECT 1 FROM files WHERE batch_no = ?1 AND round = ?3 AND round > 1 AND role <> 'unit'
+    SELECT rtrim(path, replace(path, '/', '')) FROM files INDEXED BY files_again
+    WHERE batch_no = ?1 AND round = ?3 AND likely(round > 1) AND role <> 'unit')
+    OR (path = '' AND EXISTS (SELECT 1 FROM files INDEXED BY files_again
+                              WHERE batch_no = ?1 AND round = ?3 AND likely(round > 1) AND role <> 'unit'
                               AND instr(path, '/') = 0)))
 
 -- name: descendants_of
 WITH RECURSIVE made (file_no) AS (
   SELECT value FROM json_each(?2)
   UNION
-  SELECT f.file_no FROM made JOIN files f ON f.batch_no = ?1 AND f.born > 0 AND f.parent_no = made.file_no
-       AND f.gone IS NOT 0
+  SELECT f.file_no FROM made CROSS JOIN files f INDEXED BY files_parent
+       ON f.batch_no = ?1 AND f.born > 0 AND f.parent_no = made.file_no AND f.gone IS NOT 0
 )
 SELECT file_no FROM made
 
@@ -615,7 +641,7 @@ WHERE no = ?3 AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
 
 -- name: reopen_failures
 UPDATE failures SET tasks = failures.tasks - gone.tasks
-FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
+FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks INDEXED BY tasks_failed
       WHERE batch_no = ?1 AND task_no >= ?2 AND state = 'failed' GROUP BY 1) gone
 WHERE failures.batch_no = ?1 AND failures.error_class = gone.error_class
 
@@ -660,17 +686,18 @@ SELECT error_class, tasks FROM failures WHERE batch_no = ? AND tasks > 0 ORDER B
 
 -- name: failed_tasks
 SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, '')
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+FROM tasks t INDEXED BY tasks_failed CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
 WHERE t.batch_no = ? AND t.task_no > ? AND t.state = 'failed' ORDER BY t.task_no LIMIT ?
 
 -- name: failed_paths
-SELECT path FROM (
-  SELECT path FROM files WHERE batch_no = ?1 AND outcome = 'failed' AND born = 0 AND path > ?2
-         AND (?3 IS NULL OR error_class = ?3)
-  UNION
-  SELECT path FROM uploads WHERE batch_no = ?1 AND state = 'failed' AND path > ?2 AND (?3 IS NULL OR error_class = ?3)
-) ORDER BY path LIMIT ?4
+-- Two lists in order, merged: a page reads no more than it gives.
+SELECT path FROM files INDEXED BY files_failed
+WHERE batch_no = ?1 AND outcome = 'failed' AND born = 0 AND path > ?2 AND (?3 IS NULL OR error_class = ?3)
+UNION
+SELECT path FROM uploads INDEXED BY uploads_failed
+WHERE batch_no = ?1 AND state = 'failed' AND path > ?2 AND (?3 IS NULL OR error_class = ?3)
+ORDER BY path LIMIT ?4
 
 -- name: uploads_at
 SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
@@ -679,39 +706,49 @@ FROM uploads WHERE batch_no = ? AND path IN (SELECT value FROM json_each(?)) ORD
 -- name: inputs_by_folded
 -- The last column: does the batch's present round have anything to do with it?
 SELECT f.file_no, f.path, f.outcome, f.error_class, f.reason, f.attempts,
-       f.round = b.round OR EXISTS (SELECT 1 FROM files d WHERE d.batch_no = f.batch_no AND d.root_no = f.file_no
-                                    AND d.born > 0 AND d.role <> 'unit' AND d.round = b.round)
-FROM batches b JOIN files f ON f.batch_no = b.no
+       f.round = b.round OR EXISTS (SELECT 1 FROM files d INDEXED BY files_made
+                                    WHERE d.batch_no = f.batch_no AND d.root_no = f.file_no AND d.born > 0
+                                    AND d.role <> 'unit' AND d.round = b.round)
+FROM batches b CROSS JOIN files f INDEXED BY files_folded ON f.batch_no = b.no
 WHERE b.no = ? AND f.born = 0 AND f.folded IN (SELECT value FROM json_each(?))
 
 -- name: made_files
-SELECT root_no, role, key, path, name, size, content_type, digest, cid, source_file, tags, config FROM files
+SELECT root_no, role, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files INDEXED BY files_made
 WHERE batch_no = ? AND born > 0 AND root_no IN (SELECT value FROM json_each(?)) AND role <> 'unit' AND gone IS NOT 0
 ORDER BY file_no
 
 -- name: root_of_path
-SELECT root_no FROM files WHERE batch_no = ? AND folded = ? AND path = ? AND role <> 'unit'
+SELECT root_no FROM files INDEXED BY files_folded WHERE batch_no = ? AND folded = ? AND path = ? AND role <> 'unit'
 ORDER BY born, file_no LIMIT 1
 
 -- name: story_files
 SELECT file_no, path, role, born, gone, listed, key, size, content_type, tags FROM files
-WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0 AND role <> 'unit')) ORDER BY file_no
+WHERE batch_no = ?1 AND file_no IN (SELECT ?2
+                                    UNION ALL
+                                    SELECT file_no FROM files INDEXED BY files_made
+                                    WHERE batch_no = ?1 AND root_no = ?2 AND born > 0 AND role <> 'unit')
+ORDER BY file_no
 
 -- name: story_attempts
 -- On the input, on what was made of it, and on the units that any of those belong to.
 WITH theirs AS (
-  SELECT file_no FROM files WHERE batch_no = ?1 AND (file_no = ?2 OR (root_no = ?2 AND born > 0 AND role <> 'unit'))
+  SELECT ?2 AS file_no
+  UNION
+  SELECT file_no FROM files INDEXED BY files_made
+  WHERE batch_no = ?1 AND root_no = ?2 AND born > 0 AND role <> 'unit'
 ), mine AS (
   SELECT file_no FROM theirs
   UNION
-  SELECT m.unit_no FROM theirs JOIN members m ON m.batch_no = ?1 AND m.file_no = theirs.file_no
+  SELECT m.unit_no FROM theirs
+  CROSS JOIN members m INDEXED BY members_file ON m.batch_no = ?1 AND m.file_no = theirs.file_no
 ), work AS (
-  SELECT t.*, f.path FROM mine JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
-  JOIN tasks t ON t.batch_no = ?1 AND t.file_no = mine.file_no
+  SELECT t.*, f.path FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
+  CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = mine.file_no
 )
 SELECT coalesce(r.name, ''), w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at, a.seconds,
        w.path, coalesce(a.error_class, ''), coalesce(a.error, '')
-FROM work w JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
+FROM work w CROSS JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
 UNION
 SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),

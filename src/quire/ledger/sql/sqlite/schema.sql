@@ -103,6 +103,9 @@ CREATE INDEX files_folded ON files (batch_no, folded);
 CREATE INDEX files_made ON files (batch_no, root_no) WHERE born > 0;
 CREATE INDEX files_again ON files (batch_no, round, file_no) WHERE round > 1;
 CREATE INDEX files_failed ON files (batch_no, path) WHERE outcome = 'failed';
+CREATE INDEX files_parent ON files (batch_no, parent_no) WHERE parent_no IS NOT NULL;
+CREATE INDEX files_units ON files (batch_no, born, round, file_no) WHERE role = 'unit';
+CREATE INDEX files_unit_paths ON files (batch_no, folded) WHERE role = 'unit';
 
 -- Which files belong to a unit (a directory, the batch).
 CREATE TABLE members (
@@ -172,6 +175,7 @@ CREATE INDEX tasks_waiting ON tasks (batch_no, due_at) WHERE state = 'waiting';
 CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
+CREATE INDEX tasks_running ON tasks (member, batch_no, task_no) WHERE state = 'running';
 
 CREATE TABLE attempts (
   batch_no    INTEGER NOT NULL,

@@ -1,0 +1,364 @@
+"""What the SQLite ledger's statements cost: they follow the work, not the size of the batch.
+
+Without statistics SQLite takes a batch for a handful of rows and may walk all of it. So each query's plan is
+looked at, and the steps that the frequent calls take are counted on a small ledger and on a large one.
+"""
+
+import asyncio
+import contextlib
+import re
+import sqlite3
+
+import pytest
+
+from quire.database.sqlite import SqliteDatabase, statements
+from quire.ledger.port import Move, Settlement, Verdict
+from quire.ledger.sqlite import SqliteLedger
+from quire.ledger.sqlite.rows import SQL
+from quire.model.batch import FileOutcome, Position, Stage, TaskState
+from quire.model.work import Outcome
+from quire.testing.factories import report
+
+SMALL, LARGE = 600, 60_000
+ME, OTHER = 1, 2
+NOW = 10.0
+PLAIN, RANKED = 1, 2  # numbers of the batches
+
+BIG_TABLES = {"files", "tasks", "attempts", "uploads", "members"}
+
+# Queries that may walk a batch, or all of one kind in it.
+WALKS = {
+    "skip_untouched": "once in a batch's life: what no phase has touched",
+    "chosen_failed": "a person asks what a retry would run: the failed tasks, along their own index",
+    "again_select": "a person retries: the failed tasks, along their own index",
+    "regathered_units": "once in a phase of a later round: the phase's units, along their own index",
+    "reopen_failures": "a person reopens: the phase's failed tasks, along their own index",
+    "reopen_tasks": "a person reopens: whatever of the phase failed or was running",
+    "recount_ranks": "a person reopens: what of each rank of the phase is left",
+}
+
+_NO_ALIAS = "INDEXED|WHERE|SET|ON|JOIN|CROSS|LEFT|ORDER|GROUP|UNION|LIMIT|VALUES"
+_NAMED = re.compile(rf"\b(?:FROM|JOIN|UPDATE|INTO)\s+((?:temp\.)?\w+)(?:\s+(?!(?:{_NO_ALIAS})\b)(\w+))?")
+_ALL_OF_A_BATCH = re.compile(r"\(batch_no=\?\)")
+_OPEN_END = re.compile(r"\(batch_no=\?.* AND \w+[<>]\?\)")
+_BOTH_ENDS = re.compile(r"(\w+)>\? AND \1<\?\)")
+
+
+@pytest.fixture(scope="module")
+def ledgers(tmp_path_factory):
+    """By size; the counted calls change nothing in them."""
+    folder = tmp_path_factory.mktemp("plans")
+    counted = {size: Counted(filled(folder / f"{size}.db", size)) for size in (SMALL, LARGE)}
+    yield counted
+    for one in counted.values():
+        one.connection.close()
+
+
+class TestPlans:
+    def test_no_query_walks_more_than_it_is_meant_to(self, ledgers):
+        connection = ledgers[LARGE].connection
+        connection.execute("CREATE TEMP TABLE chosen (task_no, file_no, phase, role, root_no)")
+        connection.execute("CREATE TEMP TABLE again (file_no, root_no, phase)")
+        walks = {name: walked for name, query in SQL.items() if (walked := walks_of(connection, query))}
+        connection.execute("DROP TABLE temp.chosen")
+        connection.execute("DROP TABLE temp.again")
+        unexpected = {name: walked for name, walked in walks.items() if name not in WALKS}
+        assert unexpected == {}
+        assert sorted(walks) == sorted(WALKS)  # none is excused without need
+
+    @pytest.mark.parametrize(
+        ("query", "walk"),
+        [
+            ("SELECT 1 FROM files WHERE size = 1", "SCAN files"),
+            ("SELECT 1 FROM batches b JOIN tasks t ON t.batch_no = b.no WHERE t.rank = 1", "SCAN t"),
+            ("SELECT 1 FROM tasks WHERE batch_no = 1 AND attempt = 2", "SEARCH tasks USING PRIMARY KEY"),
+            ("SELECT 1 FROM tasks WHERE batch_no = 1 AND task_no > 2", "SEARCH tasks USING PRIMARY KEY"),
+            ("SELECT 1 FROM tasks WHERE batch_no = 1 AND task_no > 2 LIMIT 9", None),
+            ("SELECT 1 FROM tasks WHERE batch_no = 1 AND task_no > 2 AND task_no < 5", None),
+            ("SELECT 1 FROM rounds WHERE batch_no = 1", None),
+        ],
+    )
+    def test_a_walk_is_seen(self, ledgers, query, walk):
+        found = walks_of(ledgers[SMALL].connection, query)
+        assert [line.startswith(walk) for line in found] == [True] if walk else found == []
+
+
+class Calls:
+    """Each is made on a small ledger and on a large one: the same work, among a hundred times as much."""
+
+    async def claim_fresh(self, ledger, _size):
+        assert len(await ledger.claim(PLAIN, member=OTHER, limit=50, now=1.0)) == 50
+
+    async def claim_of_a_rank(self, ledger, _size):
+        assert len(await ledger.claim(RANKED, member=OTHER, limit=50, now=1.0)) == 50
+
+    async def claim_what_is_due(self, ledger, _size):
+        claims = await ledger.claim(PLAIN, member=OTHER, limit=50, now=NOW)
+        assert {claim.order.attempt for claim in claims} == {2}
+
+    async def claim_what_is_due_of_a_rank(self, ledger, _size):
+        claims = await ledger.claim(RANKED, member=OTHER, limit=50, now=NOW)
+        assert {claim.order.attempt for claim in claims} == {2}
+
+    async def settle(self, ledger, size):
+        assert (await ledger.settle(PLAIN, settlements(size), now=NOW)).applied == 100
+
+    async def settle_late(self, ledger, size):
+        told = [*settlements(size), *settlements(size)[:5]]
+        assert (await ledger.settle(PLAIN, told, now=NOW)).strays == 5
+
+    async def settled_tasks(self, ledger, size):
+        batch = await ledger.batch("plain")
+        assert len(await ledger.settled_tasks(batch, after=size + size // 8, limit=100)) == 100
+
+    async def taken(self, ledger, size):
+        there = [path_of(size, number) for number in range(size - 50, size)]
+        free = [f"x{number}/f.tif" for number in range(49)]
+        assert len(await ledger.taken(PLAIN, [*there, "d1", *free])) == 51
+
+    async def inputs(self, ledger, _size):
+        assert len(await ledger.inputs(PLAIN, after="d5", limit=100)) == 100
+
+    async def failed_inputs(self, ledger, _size):
+        found = await ledger.inputs(PLAIN, after="d1", limit=20, outcome=FileOutcome.FAILED)
+        assert len(found) == 20
+
+    async def failed_inputs_of_a_class(self, ledger, _size):
+        found = await ledger.inputs(PLAIN, limit=20, outcome=FileOutcome.FAILED, error_class="damaged")
+        assert len(found) == 20
+
+    async def workable(self, ledger, _size):
+        assert len(await ledger.workable(limit=100, now=1.0)) == 3
+
+    async def next_alarm(self, ledger, _size):
+        assert await ledger.next_alarm(now=1.0) == 5.0
+
+    async def running(self, ledger, _size):
+        assert len(await ledger.running(ME)) == 100
+
+    async def running_of_one_without_work(self, ledger, _size):
+        assert await ledger.running(OTHER) == []
+
+    async def dismiss(self, ledger, _size):
+        await ledger.dismiss(OTHER)
+        assert [member.no for member in await ledger.crew()] == [ME]
+
+    async def dismiss_one_at_work(self, ledger, _size):
+        await ledger.dismiss(ME)
+        assert len(await ledger.crew()) == 2
+
+    async def beat(self, ledger, _size):
+        assert await ledger.beat(ME, now=NOW)
+
+    async def take(self, ledger, _size):
+        assert len(await ledger.take(ME, limit=5, now=NOW)) == 1
+
+    async def failed_tasks(self, ledger, size):
+        assert len(await ledger.failed_tasks(PLAIN, after=size // 2, limit=20)) == 20
+
+    async def story(self, ledger, size):
+        files, attempts = await ledger.story(PLAIN, path_of(size, size // 4))
+        assert (len(files), len(attempts)) == (2, 4)
+
+    async def units(self, ledger, _size):
+        assert len(await ledger.units(await ledger.batch("plain"), after=0, limit=5)) == 5
+
+    async def unit_numbers(self, ledger, _size):
+        wanted = ["d1", "d3", "d7", "d8/none"]
+        assert len(await ledger.unit_numbers(await ledger.batch("plain"), wanted)) == 3
+
+    async def unit_members(self, ledger, size):
+        assert len(await ledger.unit_members(PLAIN, unit_no(size, 3))) == 60
+
+    async def earlier(self, ledger, size):
+        found = await ledger.earlier(PLAIN, [unit_no(size, 3)])
+        assert [one.path for one in found[unit_no(size, 3)]] == ["d3/sub"]
+
+    async def move_with_verdicts(self, ledger, size):
+        at = Position(Stage.WORKING, 2)
+        verdicts = [Verdict(no, FileOutcome.DONE, 1 + no % 2) for no in range(size - 100, size)]
+        verdicts.append(Verdict(1, FileOutcome.DONE, 1, unit_no=unit_no(size, 3)))
+        await ledger.apply(Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts))
+
+
+CALLS = [name for name in vars(Calls) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_call_costs_the_same_in_a_batch_of_any_size(ledgers, call):
+    steps = {}
+    for size, counted in ledgers.items():
+        with counted.undone():
+            await getattr(Calls(), call)(SqliteLedger(counted), size)
+        steps[size] = counted.steps
+    assert steps[SMALL] > 0
+    assert steps[LARGE] < 3 * steps[SMALL], steps
+
+
+class Counted:
+    """Stands in for the database: everything runs on one connection, which counts its steps."""
+
+    def __init__(self, path):
+        self.connection = sqlite3.connect(path, isolation_level=None)
+        self.steps = 0
+
+    async def read(self, work):
+        return work(self.connection)
+
+    async def write(self, work):
+        return work(self.connection)
+
+    @contextlib.contextmanager
+    def undone(self):
+        """Counts, and leaves the ledger as it was."""
+        self.steps = 0
+        self.connection.execute("BEGIN")
+        self.connection.set_progress_handler(self._step, 1)
+        yield
+        self.connection.set_progress_handler(None, 1)
+        self.connection.execute("ROLLBACK")
+
+    def _step(self):
+        self.steps += 1
+        return 0
+
+
+def walks_of(connection, query):
+    """The lines of its plan in which it walks more of a big table than it was asked for."""
+    query = re.sub(r"^CREATE TEMP TABLE \w+ AS", "", query)  # of these no plan is told
+    names = {}
+    for table, alias in _NAMED.findall(query):
+        names.setdefault(alias or table, set()).add(table)
+    plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", [None] * parameters(query)).fetchall()
+    return [line for *_, line in plan if _walks(line, names, limited="LIMIT" in query)]
+
+
+def _walks(line, names, *, limited):
+    verb, name = [*line.split(), "", ""][:2]
+    if verb not in {"SCAN", "SEARCH"} or not BIG_TABLES & names.get(name, {name}):
+        return False
+    if verb == "SCAN" or "AUTOMATIC" in line or _ALL_OF_A_BATCH.search(line):
+        return True
+    return bool(_OPEN_END.search(line)) and not _BOTH_ENDS.search(line) and not limited
+
+
+def parameters(query):
+    """How many values it takes: a bare question mark has the number after the largest before it."""
+    largest = 0
+    for number in re.findall(r"\?(\d*)", query):
+        largest = max(largest, int(number) if number else largest + 1)
+    return largest
+
+
+def path_of(size, number):
+    return f"d{number % (size // 60)}/f{number}.tif"
+
+
+def unit_no(size, directory):
+    """The file of a directory's unit, and its task."""
+    return 2 * size + 1 + 2 * directory
+
+
+def settlements(size):
+    """For the attempts that are out with us."""
+    first = size + size // 4 + 1
+    told = [report(number, 1, batch_no=PLAIN) for number in range(first, first + 90)]
+    failed = [
+        report(number, 1, Outcome.ERRED, batch_no=PLAIN, error_class="busy", error="busy")
+        for number in range(first + 90, first + 100)
+    ]
+    return [
+        *(Settlement(report=one, state=TaskState.DONE) for one in told),
+        *(Settlement(report=one, state=TaskState.WAITING, due_at=99.0, blame=True) for one in failed),
+    ]
+
+
+async def prepared(path):
+    database = SqliteDatabase(path)
+    await database.open()
+    await SqliteLedger(database).prepare()
+    await database.close()
+
+
+def filled(path, size):
+    """Two batches of this size in their second phase, the second with ranks, and small ones beside."""
+    asyncio.run(prepared(path))
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA synchronous=OFF")
+    connection.execute("BEGIN")
+    connection.execute(
+        "INSERT INTO crew VALUES (1, 'me', 'h', 'p', 0, 1, 1), (2, 'other', 'h', 'p', 0, 1, 1)"
+    )
+    connection.execute("CREATE TEMP TABLE n (i INTEGER PRIMARY KEY)")
+    for no, name, stage, files, rank, member in (
+        (PLAIN, "plain", "working", size, None, ME),
+        (RANKED, "ranked", "working", size, 1, 7),
+        (3, "moving", "transforming", SMALL, None, 7),
+        (4, "ended", "done", SMALL, None, 7),
+        (5, "beside", "working", SMALL, 1, 7),
+    ):
+        values = {"no": no, "id": name, "stage": stage, "size": files, "rank": rank, "member": member}
+        for statement in statements(FILL):
+            connection.execute(statement, values)
+    connection.execute("COMMIT")
+    connection.close()
+    return path
+
+
+# In the first phase every seventh task has failed and every tenth was tried twice; half of the inputs were
+# made into another file. Of the second phase a quarter is done, then come 100 attempts that are out, 60 tasks
+# that are due again, a tenth of the batch that is due later, and fresh ones. 60 files are in each directory.
+FILL = """
+DELETE FROM n;
+INSERT INTO n
+WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < :size) SELECT i FROM c;
+INSERT INTO batches (no, id, pipeline, pipeline_version, plan, stage, phase, status, total_files, last_file,
+                     last_task, next_task, rank, created_at, updated_at)
+VALUES (:no, :id, 'p', 1, '{}', :stage, 2, 'TWO', :size, 2 * :size + :size / 30, 2 * :size + :size / 30,
+        :size + :size / 4 + 160 + :size / 10 + 1, :rank, 1, 1);
+INSERT INTO rounds (batch_no, round, phase, name, first_task, total, rank_left)
+VALUES (:no, 1, 1, 'ONE', 1, :size, 0), (:no, 1, 2, 'TWO', :size + 1, :size + :size / 30, :size);
+INSERT INTO ranks SELECT :no, 1, 2, value, :size FROM json_each('[0, 1, 2]') WHERE :rank IS NOT NULL;
+INSERT INTO alarms VALUES (:no, 5.0);
+INSERT INTO uploads (batch_no, path, state)
+SELECT :no, 'd' || (i % (:size / 60)) || '/f' || i || '.tif', 'taken' FROM n;
+INSERT INTO uploads (batch_no, path, state, error_class)
+SELECT :no, 'd' || (i % (:size / 60)) || '/g' || i || '.bad', 'failed', 'damaged' FROM n WHERE i % 10 = 0;
+INSERT INTO files (batch_no, file_no, root_no, born, path, folded, name, key, size, content_type, outcome,
+                   error_class)
+SELECT :no, i, i, 0, path, path,
+       'f' || i || '.tif', 'k' || i, 10, 'image/tiff', CASE WHEN i % 7 = 0 THEN 'failed' ELSE 'done' END,
+       CASE WHEN i % 7 <> 0 THEN NULL WHEN i % 2 THEN 'damaged' ELSE 'busy' END
+FROM (SELECT i, 'd' || (i % (:size / 60)) || '/f' || i || '.tif' AS path FROM n);
+INSERT INTO files (batch_no, file_no, root_no, parent_no, born, path, folded, name, key, size, content_type,
+                   role)
+SELECT :no, :size + i, i, i, 1, path || '.one', folded || '.one', name, key || '.one', 10, 'text/plain', 'one'
+FROM n JOIN files ON batch_no = :no AND file_no = i WHERE i <= :size / 2;
+INSERT INTO files (batch_no, file_no, root_no, born, path, folded, name, key, size, content_type, role,
+                   listed)
+SELECT :no, 2 * :size + 1 + 2 * (i - 1) + value, i, 2, 'd' || (i - 1) || iif(value, '/sub', ''),
+       'd' || (i - 1) || iif(value, '/sub', ''), 'd', '', 0, 'x/unit', 'unit', 0
+FROM n, json_each('[0, 1]') WHERE i <= :size / 60;
+INSERT INTO members SELECT :no, 2 * :size + 1 + 2 * (i % (:size / 60)), i FROM n;
+INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, failures, started_at, outcome,
+                   error_class)
+SELECT :no, i, 1, i, iif(i % 7, 'done', 'failed'), 1 + (i % 10 = 0), i % 10 = 0, 1,
+       iif(i % 7, 'done', 'erred'), iif(i % 7, NULL, 'busy')
+FROM n;
+INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds)
+SELECT :no, i, 1, 'erred', 'w', 1, 1 FROM n WHERE i % 10 = 0;
+INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, started_at, due_at, member, outcome,
+                   rank)
+SELECT :no, :size + i, 2, i,
+       CASE WHEN i <= :size / 4 THEN 'done' WHEN i <= :size / 4 + 100 THEN 'running'
+            WHEN i <= :size / 4 + 160 + :size / 10 THEN 'waiting' ELSE 'ready' END,
+       i <= :size / 4 + 160 + :size / 10, iif(i <= :size / 4 + 160 + :size / 10, 1, NULL),
+       CASE WHEN i <= :size / 4 + 100 THEN NULL WHEN i <= :size / 4 + 160 THEN 5 ELSE 1000 + i END,
+       iif(i > :size / 4 AND i <= :size / 4 + 100, :member, NULL),
+       CASE WHEN i <= :size / 4 THEN 'done' WHEN i <= :size / 4 + 100 THEN NULL
+            WHEN i <= :size / 4 + 160 + :size / 10 THEN 'erred' END,
+       CASE WHEN :rank IS NULL THEN NULL WHEN i <= :size / 4 THEN 0 WHEN i <= :size - 20 THEN 1 ELSE 2 END
+FROM n;
+INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, started_at, outcome)
+SELECT :no, file_no, 2, file_no, 'done', 1, 1, 'done' FROM files WHERE batch_no = :no AND file_no > 2 * :size;
+"""
