@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from quire.model.errors import Misconfigured, QuireError, Unavailable
 
 T = TypeVar("T")
-C = TypeVar("C", sqlite3.Connection, None)
 Work = Callable[[sqlite3.Connection], T]
 
 # How many callers may share one commit: bounds the length of a transaction, not of the waiting line.
@@ -61,12 +60,16 @@ class SqliteDatabase:
             return
         self._loop = asyncio.get_running_loop()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _translated(lambda _: _connect(self.path), None, self.path)
+        connection = _opened(self.path)
+        try:
+            self._read_connection = _opened(self.path)
+        except QuireError:
+            connection.close()
+            raise
         self._thread = threading.Thread(
             target=self._serve, args=(connection,), name="sqlite-writer", daemon=True
         )
         self._thread.start()
-        self._read_connection = _connect(self.path)
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="sqlite-reader")
 
     async def close(self) -> None:
@@ -194,37 +197,60 @@ def _answer(answers: _Answers) -> None:
             future.set_exception(error)
 
 
-def _translated(work: Callable[[C], T], connection: C, path: Path) -> T:
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        return _connect(path)
+    except sqlite3.Error as error:
+        raise _translate(error, path, opening=True) from error
+
+
+def _translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
     try:
         return work(connection)
     except sqlite3.Error as error:
         raise _translate(error, path) from error
 
 
-def _translate(error: BaseException, path: Path) -> BaseException:
-    if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.IntegrityError):
+def _translate(error: BaseException, path: Path, *, opening: bool = False) -> BaseException:
+    """By the code SQLite gives, not by its words. Errors of our own statements stay what they are."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if not isinstance(error, sqlite3.DatabaseError) or code is None:
         return error
-    text = str(error)
-    translated: QuireError
-    if "not a database" in text or "malformed" in text:
-        translated = Misconfigured(
-            f"{path} is damaged ({text}); restore it from a copy, or choose another --home",
-            code="database_damaged",
-        )
-    elif "full" in text:
-        translated = Unavailable(
-            f"{path.name}: no space left on the disk; free some and run again", code="storage_full"
-        )
-    elif "locked" in text or "busy" in text:
-        translated = Unavailable(f"{path.name} is held by another process ({text})", code="database_busy")
-    elif "readonly" in text or "unable to open" in text:
-        translated = Misconfigured(
-            f"{path.name} cannot be written ({text}); check the home folder's permissions"
-        )
-    else:
+    primary = code & 0xFF
+    if opening and primary == sqlite3.SQLITE_CANTOPEN:
+        primary = sqlite3.SQLITE_PERM  # later, when it has been open once, it is a passing fault
+    translated = _grouped(primary, error, path)
+    if translated is None:
         return error
     translated.__cause__ = error
     return translated
+
+
+def _grouped(primary: int, error: sqlite3.DatabaseError, path: Path) -> QuireError | None:
+    match primary:
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return Misconfigured(
+                f"{path} is damaged ({error}); restore it from a copy, or choose another --home",
+                code="database_damaged",
+            )
+        case sqlite3.SQLITE_FULL:
+            return Unavailable(
+                f"{path.name}: no space left on the disk; free some and run again", code="storage_full"
+            )
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return Unavailable(f"{path.name} is held by another process ({error})", code="database_busy")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return Misconfigured(
+                f"{path.name} cannot be written ({error}); check the home folder's permissions"
+            )
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
+            # Quotas and limits on the size of files come as this: SQLite knows only a full disk by name.
+            return Unavailable(
+                f"{path.name} cannot be read or written just now ({error}, {error.sqlite_errorname}); see "
+                "whether the disk is there, works and has room, and whether a quota or a limit on the size of "
+                "files or the number of open ones is reached; then run again"
+            )
+    return None
 
 
 def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:
