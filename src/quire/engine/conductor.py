@@ -76,6 +76,10 @@ class Conductor:
             started += await self._mail.deliver(queue)
         return started
 
+    def look_again(self) -> None:
+        """There may be batches to move that were not there before."""
+        self._take_at = 0.0
+
     def forget(self) -> None:
         """Everything that was taken: somebody else may have it by now."""
         self._mine.clear()

@@ -66,6 +66,8 @@ class Wheel:
         """Something has changed outside."""
         if self._foreman is not None:
             self._foreman.look_again()
+        if self._conductor is not None:
+            self._conductor.look_again()
         self._mail_at = 0.0
         self._signal.set()
 
@@ -134,8 +136,11 @@ class Wheel:
     async def _move(self, only: Only) -> bool:
         if self._conductor is None:
             return False
+        if self._foreman is not None and self._foreman.phase_ended:
+            self._conductor.look_again()
         if self._clock.monotonic() >= self._mail_at:
-            await self._conductor.receive()
+            if await self._conductor.receive():
+                self._conductor.look_again()
             self._mail_at = self._clock.monotonic() + MAIL_SECONDS
         return await self._conductor.turn(self._roster.me, only)
 
