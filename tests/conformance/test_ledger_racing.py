@@ -8,6 +8,7 @@ from quire.database.postgres import PostgresDatabase
 from quire.engine import moves
 from quire.ledger.port import Selection, Settlement
 from quire.ledger.postgres import PostgresLedger
+from quire.ledger.postgres.floor import _claim
 from quire.model.batch import Stage, TaskState
 from quire.model.errors import Stale
 from quire.model.work import StepResult
@@ -29,6 +30,8 @@ from quire.testing.postgres_server import fresh_schema
 
 pytestmark = pytest.mark.service
 FILES = 60
+VALUES = {"limit": 1, "now": 10.0, "phase": None, "round": None}
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -247,6 +250,59 @@ async def test_dismissing_and_taking_at_once_leaves_each_batch_with_one(ledgers)
     assert len(taken) == len(set(taken))
     rest = await ledgers[0].take(gone.no + 4, limit=99, now=5.0)
     assert len(taken) + len(rest) == 20
+
+
+async def test_who_claims_while_it_is_dismissed_gets_nothing_or_stays(ledgers):
+    batch = await started(ledgers[0], files=FILES)
+    for number in range(FILES):
+        member = await ledgers[0].enlist("zombie", "house", "here", now=1.0)
+        calls = [
+            ledgers[number % 2].claim(batch.no, member=member.no, limit=1, now=10.0),
+            ledgers[1 - number % 2].dismiss(member.no),
+        ]
+        if number % 3:
+            calls.reverse()
+        answers = await asyncio.gather(*calls)
+        (claims,) = [answer for answer in answers if answer is not None]
+        stays = member.no in {one.no for one in await ledgers[0].crew()}
+        assert bool(claims) is stays
+        await ledgers[0].give_back([claim.order for claim in claims])
+        assert await ledgers[0].running(member.no) == []
+
+
+async def test_who_takes_while_it_is_dismissed_keeps_nothing_that_others_need(ledgers):
+    batch = await filled(ledgers[0], ["a"], ONE)
+    other = await ledgers[0].enlist("other", "house", "here", now=1.0)
+    for number in range(FILES):
+        member = await ledgers[0].enlist("zombie", "house", "here", now=1.0)
+        calls = [
+            ledgers[number % 2].take(member.no, limit=9, now=5.0),
+            ledgers[1 - number % 2].dismiss(member.no),
+        ]
+        if number % 3:
+            calls.reverse()
+        await asyncio.gather(*calls)
+        assert [one.no for one in await ledgers[0].take(other.no, limit=9, now=5.0)] == [batch.no]
+        await ledgers[0].leave(batch.no, other.no)
+
+
+async def test_who_is_being_claimed_for_may_beat_and_is_not_dismissed_meanwhile(ledgers):
+    batch = await started(ledgers[0], files=1)
+    member = await ledgers[0].enlist("one", "house", "here", now=1.0)
+    dismissals = []
+
+    async def slowly(connection):
+        (claim,) = await _claim(connection, VALUES | {"no": batch.no, "member": member.no}, 0.0)
+        assert await ledgers[1].beat(member.no, now=10.0)
+        dismissals.append(asyncio.create_task(ledgers[1].dismiss(member.no)))
+        while not (await (await connection.execute(WAITING)).fetchone())[0]:
+            assert not dismissals[0].done()
+        return claim
+
+    claim = await ledgers[0]._database.write(slowly)
+    await dismissals[0]
+    assert [one.order.task_no for one in await ledgers[0].running(member.no)] == [claim[0]]
+    assert await ledgers[0].beat(member.no, now=11.0)
 
 
 async def test_who_listens_hears_of_work_and_only_of_that(ledgers):

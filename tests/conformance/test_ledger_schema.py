@@ -165,6 +165,7 @@ FILE = (
     "VALUES ({0}, {1}, {2}, {3}, '{4}', '{5}', '{5}', '{5}', 'k', 10, 'image/tiff', {6}, 1, {7}, {7})"
 )
 UPLOAD = "INSERT INTO uploads (batch_no, path, state, size) VALUES ({}, '{}', 'taken', 10)"
+REFUSED = "INSERT INTO uploads (batch_no, path, state) VALUES ({}, '{}', '{}')"
 PHASE = "INSERT INTO phases (batch_no, phase, name, total, done, failed) VALUES ({}, {}, '{}', {}, {}, {})"
 TASK = (
     "INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, failures, started_at, due_at, "
@@ -215,6 +216,8 @@ def old_rows():
     yield TASK.format(4, 4, 2, 2, "done", 1, 0, NULL, NULL, NULL)
 
     yield BATCH.format("C", "cancelled", 1, "CANCELLED", 0, 0, 0, 1, 20, "'enough'")
+    for number, state in enumerate(("failed", "skipped", "skipped")):
+        yield REFUSED.format(5, f"r{number}", state)
 
     yield BATCH.format("F", "discovering", 1, "ONE", 1, 1, 0, 1, NULL, NULL)
     yield FILE.format(6, 1, 1, 0, "input", "f1", NULL, NULL)
@@ -286,6 +289,10 @@ class OldHome:
         batch = await walked(ledger, batch, PLAN, seen=seen)
         assert seen == [("ONE", "f2"), ("TWO", "f2")]
         assert [one.outcome for one in await ledger.inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 2
+
+    async def test_what_was_refused_at_the_door_is_counted(self, ledger):
+        found = [await ledger.batch(name) for name in ("C", "W")]
+        assert [(batch.refused, batch.passed_over) for batch in found] == [(1, 2), (0, 0)]
 
     async def test_where_an_old_batch_was_cancelled_is_not_known(self, ledger):
         batch = await ledger.batch("C")

@@ -1,14 +1,28 @@
 """What every ledger keeps on the floor: claims, reports, retries, ranks, costs, and the cache."""
 
+import pytest
 from msgspec import structs
 
-from quire.engine import moves
+from quire.engine import moves, sharing
+from quire.engine.sharing import effective_tier
 from quire.ledger.port import Ledger, Settled, Settlement, StrayKind
 from quire.model.batch import Budget, Hold, Position, Spent, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import file, phase, pipeline
-from quire.testing.ledger_situations import ME, ONE, act, done, entered, erred, filled, started
+from quire.testing.ledger_situations import (
+    ME,
+    ONE,
+    TWO,
+    act,
+    done,
+    entered,
+    erred,
+    filled,
+    folded,
+    started,
+    worked,
+)
 
 # The rank is the number in the file's name.
 RANKED = pipeline(phase("ONE", rank=lambda one: int(one.name[1])))
@@ -267,6 +281,63 @@ class FloorSuite:
         assert [one.batch.id for one in await ledger.workable(limit=1, now=40.0)] == ["01D"]
         only = await ledger.workable(limit=9, now=40.0, only=[batches[0].no])
         assert [one.batch.id for one in only] == ["01A"]
+
+    async def test_pipelines_that_one_does_not_know_hide_nothing(self, ledger: Ledger) -> None:
+        for number in range(3):
+            await started(ledger, batch_id=f"01S{number}", pipeline="strange", tier=1)
+            await started(ledger, batch_id=f"01N{number}", pipeline_version=2, tier=1)
+        await started(ledger, batch_id="01P")
+        known = [("plain", 1), ("strange", 2)]
+        assert [one.batch.id for one in await ledger.workable(limit=2, now=9.0, known=known)] == ["01P"]
+        assert await ledger.workable(limit=2, now=9.0, known=[]) == []
+        assert len(await ledger.workable(limit=99, now=9.0)) == 7
+
+    async def test_whoever_waits_long_enough_is_not_hidden_by_the_urgent(self, ledger: Ledger) -> None:
+        await started(ledger, batch_id="01A", tier=5)
+        for number in range(3):
+            await started(ledger, batch_id=f"01U{number}", tier=1, now=990.0)
+        found = [one.batch.id for one in await ledger.workable(limit=3, now=1000.0)]
+        assert found == ["01U0", "01U1", "01U2"]
+        aged = await ledger.workable(limit=3, now=1000.0, ageing_seconds=100.0)
+        assert [one.batch.id for one in aged] == ["01A", "01U0", "01U1"]
+
+    @pytest.mark.parametrize("ageing_seconds", [0.0, 1e-9, 10.0, 25.0, 1e9])
+    async def test_waiting_makes_urgent_as_the_shares_have_it(
+        self, ledger: Ledger, ageing_seconds: float
+    ) -> None:
+        # The last: the clock was set back since it was served.
+        for tier in (1, 3, 5):
+            for since in (40.0, 61.0, 80.0, 99.0, 150.0):
+                await started(ledger, 1, f"01{tier}{since}", tier=tier, now=since)
+        found = await ledger.workable(limit=99, now=100.0, ageing_seconds=ageing_seconds)
+        ranked = [
+            (
+                effective_tier(
+                    sharing.Candidate(one.batch.no, one.batch.tier, "", one.served_at, 1),
+                    100.0,
+                    ageing_seconds,
+                ),
+                one.served_at,
+                one.batch.no,
+            )
+            for one in found
+        ]
+        assert len(ranked) == 15
+        assert ranked == sorted(ranked)
+
+    async def test_a_claim_is_for_the_phase_and_round_it_names(self, ledger: Ledger) -> None:
+        batch = await started(ledger, plan=TWO)
+        for phase_no, round_no in ((2, 1), (1, 2), (None, 2), (2, None)):
+            claims = await ledger.claim(
+                batch.no, member=ME, limit=9, now=10.0, phase=phase_no, round_no=round_no
+            )
+            assert claims == []
+        (one,) = await ledger.claim(batch.no, member=ME, limit=1, now=10.0, phase=1, round_no=1)
+        await ledger.settle(batch.no, [done(one)], now=11.0)
+        batch = await entered(ledger, await folded(ledger, await worked(ledger, batch), TWO), TWO)
+        assert batch.position == Position(Stage.WORKING, 2, 0)
+        assert await ledger.claim(batch.no, member=ME, limit=9, now=12.0, phase=1, round_no=1) == []
+        assert len(await ledger.claim(batch.no, member=ME, limit=9, now=12.0, phase=2, round_no=1)) == 6
 
     async def test_only_batches_with_tasks_to_start_are_offered(self, ledger: Ledger) -> None:
         batch = await started(ledger, files=1)

@@ -17,7 +17,18 @@ from quire.testing.ledger_control_suite import ControlSuite
 from quire.testing.ledger_floor_suite import FloorSuite
 from quire.testing.ledger_records_suite import RecordsSuite
 from quire.testing.ledger_rounds_suite import RoundsSuite
-from quire.testing.ledger_situations import ME, ONE, TWO, done, entered, erred, filled, finalized, started
+from quire.testing.ledger_situations import (
+    ME,
+    ONE,
+    TWO,
+    act,
+    done,
+    entered,
+    erred,
+    filled,
+    finalized,
+    started,
+)
 from quire.testing.ledger_units_suite import UnitsSuite
 
 
@@ -56,6 +67,15 @@ class WalkSuite:
         assert len(await ledger.outbox(10)) == 1
         await ledger.sent([waiting.no])
         assert await ledger.outbox(10) == []
+
+    async def test_what_was_refused_at_the_door_is_told(self, ledger: Ledger) -> None:
+        batch = await ledger.open_batch(draft())
+        assert (batch.refused, batch.passed_over) == (0, 0)
+        batch = await ledger.finalize(
+            batch.no, manifest_key="m", total_files=4, letter=letter(), now=2.0, refused=2, passed_over=3
+        )
+        assert (batch.total_files, batch.refused, batch.passed_over) == (4, 2, 3)
+        assert await ledger.batch(batch.id) == batch
 
     async def test_the_newest_run_of_a_key_is_found(self, ledger: Ledger) -> None:
         assert await ledger.find_run("k") is None
@@ -195,6 +215,17 @@ class CrewSuite:
         await filled(ledger, ["a"], ONE, "01C", tier=2)
         assert [one.id for one in await ledger.take(1, limit=1, now=5.0)] == ["01C"]
 
+    async def test_pipelines_that_one_does_not_know_take_no_room(self, ledger: Ledger) -> None:
+        for number in range(4):
+            await filled(ledger, ["a"], ONE, f"01S{number}", pipeline="strange", tier=1)
+            await filled(ledger, ["a"], ONE, f"01N{number}", pipeline_version=2, tier=1)
+        await filled(ledger, ["a"], ONE, "01P")
+        assert await ledger.take(1, limit=2, now=5.0, known=[]) == []
+        taken = await ledger.take(1, limit=2, now=5.0, known=[("plain", 1), ("strange", 2)])
+        assert [one.id for one in taken] == ["01P"]
+        assert len(await ledger.take(1, limit=99, now=5.0, known={("plain", 1), ("plain", 2)})) == 5
+        assert len(await ledger.take(1, limit=99, now=5.0)) == 9
+
     async def test_members_beat_until_they_are_dismissed(self, ledger: Ledger) -> None:
         one = await ledger.enlist("one", "foreman", "here", now=1.0)
         two = await ledger.enlist("two", "foreman", "there", now=2.0)
@@ -218,6 +249,36 @@ class CrewSuite:
         assert await ledger.take(member.no + 1, limit=9, now=5.0) == []
         await ledger.dismiss(member.no)
         assert [one.no for one in await ledger.take(member.no + 1, limit=9, now=5.0)] == [batch.no]
+
+    async def test_who_was_dismissed_gets_nothing_any_more(self, ledger: Ledger) -> None:
+        gone, here = [await ledger.enlist(name, "house", "here", now=1.0) for name in ("gone", "here")]
+        working = await started(ledger, batch_id="01A")
+        moving = await filled(ledger, ["a"], ONE, "01C")
+        await ledger.dismiss(gone.no)
+        assert await ledger.claim(working.no, member=gone.no, limit=9, now=10.0) == []
+        assert await ledger.take(gone.no, limit=9, now=10.0) == []
+        assert len(await ledger.claim(working.no, member=here.no, limit=9, now=10.0)) == 3
+        assert [one.no for one in await ledger.take(here.no, limit=9, now=10.0)] == [moving.no]
+
+    async def test_who_has_attempts_out_stays_in_the_crew(self, ledger: Ledger) -> None:
+        member = await ledger.enlist("one", "house", "here", now=1.0)
+        batch = await started(ledger, files=2)
+        one, two = await ledger.claim(batch.no, member=member.no, limit=9, now=10.0)
+        await ledger.settle(batch.no, [done(one)], now=11.0)
+        await ledger.dismiss(member.no)
+        assert await ledger.beat(member.no, now=12.0)
+        assert await ledger.running(member.no) == [two]
+        await ledger.settle(batch.no, [erred(two, due_at=20.0, blame=False)], now=13.0)
+        await ledger.dismiss(member.no)
+        assert await ledger.crew() == []
+
+    async def test_attempts_of_a_batch_that_has_ended_keep_nobody(self, ledger: Ledger) -> None:
+        member = await ledger.enlist("one", "house", "here", now=1.0)
+        batch = await started(ledger)
+        await ledger.claim(batch.no, member=member.no, limit=9, now=10.0)
+        await ledger.cancel(batch.no, act())
+        await ledger.dismiss(member.no)
+        assert await ledger.crew() == []
 
 
 class LedgerSuite(WalkSuite, CrewSuite, FloorSuite, UnitsSuite, RoundsSuite, ControlSuite, RecordsSuite):
