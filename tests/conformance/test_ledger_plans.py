@@ -119,6 +119,9 @@ class Calls:
     async def inputs(self, ledger, _size):
         assert len(await ledger.inputs(PLAIN, after="d5", limit=100)) == 100
 
+    async def inputs_of_an_outcome(self, ledger, _size):
+        assert len(await ledger.inputs(PLAIN, limit=100, outcome=FileOutcome.PENDING)) == 100
+
     async def failed_inputs(self, ledger, _size):
         found = await ledger.inputs(PLAIN, after="d1", limit=20, outcome=FileOutcome.FAILED)
         assert len(found) == 20
@@ -214,9 +217,11 @@ class Counted:
         self.steps = 0
         self.connection.execute("BEGIN")
         self.connection.set_progress_handler(self._step, 1)
-        yield
-        self.connection.set_progress_handler(None, 1)
-        self.connection.execute("ROLLBACK")
+        try:
+            yield
+        finally:
+            self.connection.set_progress_handler(None, 1)
+            self.connection.execute("ROLLBACK")
 
     def _step(self):
         self.steps += 1

@@ -247,8 +247,8 @@ def _grouped(primary: int, error: sqlite3.DatabaseError, path: Path) -> QuireErr
             # Quotas and limits on the size of files come as this: SQLite knows only a full disk by name.
             return Unavailable(
                 f"{path.name} cannot be read or written just now ({error}, {error.sqlite_errorname}); see "
-                "whether the disk is there, works and has room, and whether a quota or a limit on the size of "
-                "files or the number of open ones is reached; then run again"
+                "whether the disk is there, works and has room, and whether a quota or a limit on the size "
+                "of files or the number of open ones is reached; then run again"
             )
     return None
 

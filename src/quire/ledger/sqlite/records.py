@@ -94,8 +94,10 @@ def _inputs(
         uploads = connection.execute(SQL["uploads_at"], (batch_no, paths)).fetchall()
         return _ends(connection, batch, uploads)
     found: list[InputRecord] = []
+    # Where some are left out, more are read at once.
+    at_once = limit if outcome is None and error_class is None else max(limit, PAGE)
     while len(found) < limit:
-        page = connection.execute(SQL["uploads_after"], (batch_no, after, max(limit, PAGE))).fetchall()
+        page = connection.execute(SQL["uploads_after"], (batch_no, after, at_once)).fetchall()
         if not page:
             break
         after = page[-1][0]
