@@ -14,7 +14,7 @@ from quire.blobs.port import Blobs
 from quire.engine import manifest, moves, units
 from quire.engine.mail import Mail
 from quire.engine.retry import PhasePolicy, phase_delay
-from quire.ledger.port import Ledger, Move, Only
+from quire.ledger.port import Known, Ledger, Move, Only
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
@@ -61,7 +61,11 @@ class Conductor:
             # Now and then also in the midst of a large batch: a more urgent one must not wait for its end.
             self._take_at = moment + TAKE_SECONDS
             for batch in await self._ledger.take(
-                member, limit=BATCHES_AT_ONCE, now=self._clock.now(), only=only
+                member,
+                limit=BATCHES_AT_ONCE,
+                now=self._clock.now(),
+                only=only,
+                known=known_pipelines(self._pipelines, only),
             ):
                 self._mine.setdefault(batch.no, batch)
         moved = False
@@ -195,6 +199,15 @@ class Conductor:
         taken = await self._ledger.taken(batch.no, rivals)
         with _rules_of(phase):
             return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=self._clock.now())
+
+
+def known_pipelines(pipelines: Mapping[str, Pipeline], only: Only) -> Known:
+    """Batches of other pipelines, or of other versions, are for somebody who knows them. Who was asked for
+    certain batches is told when they cannot be done here.
+    """
+    if only is not None:
+        return None
+    return [(pipeline.name, pipeline.version) for pipeline in pipelines.values()]
 
 
 def pipeline_of(batch: Batch, pipelines: Mapping[str, Pipeline]) -> Pipeline:

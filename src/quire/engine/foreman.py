@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from quire.blobs.port import Blobs
 from quire.engine import cache, moves
-from quire.engine.conductor import pipeline_of
+from quire.engine.conductor import known_pipelines, pipeline_of
 from quire.engine.outstanding import Out, Outstanding, cache_key
 from quire.engine.retry import RetryPolicy, rule
 from quire.engine.sharing import Candidate, Shares
 from quire.ledger.port import Claim, Ledger, Only, Settlement
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.clock import Clock
-from quire.model.errors import Misconfigured, Reject, Retry, Unavailable
+from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
 from quire.model.pipeline import Phase, Pipeline, Unit
 from quire.model.work import Compute, Order, Outcome, Report, StepResult
@@ -190,14 +190,15 @@ class Foreman:
         now = self._clock.now()
         known: dict[int, tuple[Batch, Phase]] = {}
         candidates = []
-        for one in await self._ledger.workable(limit=CANDIDATES_AT_ONCE, now=now, only=only):
+        for one in await self._ledger.workable(
+            limit=CANDIDATES_AT_ONCE,
+            now=now,
+            only=only,
+            known=known_pipelines(self._pipelines, only),
+            ageing_seconds=self._shares.ageing_seconds,
+        ):
             batch = one.batch
-            try:
-                phase = moves.current_phase(batch, pipeline_of(batch, self._pipelines))
-            except Misconfigured:
-                if only is not None:
-                    raise
-                continue  # for somebody who knows this pipeline
+            phase = moves.current_phase(batch, pipeline_of(batch, self._pipelines))
             known[batch.no] = (batch, phase)
             most = phase.pace.at_once or room
             candidates.append(Candidate(batch.no, batch.tier, batch.tenant, one.served_at, most))
@@ -206,25 +207,21 @@ class Foreman:
     async def _claim(self, batch: Batch, phase: Phase, member: int, wanted: int) -> int:
         now = self._clock.now()
         claims = await self._ledger.claim(
-            batch.no, member=member, limit=wanted, now=now, pace_seconds=phase.pace.between_seconds
+            batch.no,
+            member=member,
+            limit=wanted,
+            now=now,
+            pace_seconds=phase.pace.between_seconds,
+            # Since the offer others may have brought the batch into its next phase, with another step.
+            phase=batch.position.phase,
+            round_no=batch.position.round,
         )
         self._shares.served(batch.tenant, len(claims), now)
-        if claims:
-            phase = await self._phase_of(batch, phase)
         if phase.rank is not None and phase.unit is not Unit.FILE:
             claims = await self._told(batch.no, claims)
         prefix = cache.key_prefix(phase)
         await self._dispatch(phase, [(claim, cache.key(prefix, phase, claim.order)) for claim in claims])
         return len(claims)
-
-    async def _phase_of(self, batch: Batch, offered: Phase) -> Phase:
-        """Whose tasks we have claimed: since the offer others may have brought the batch into its next phase.
-        From now on it stays where it is until our claims are settled.
-        """
-        at = (await self._ledger.standing([batch.no]))[batch.no]
-        if (at.phase, at.round) == (batch.position.phase, batch.position.round):
-            return offered
-        return pipeline_of(batch, self._pipelines).phases[at.phase - 1]
 
     async def _told(self, batch_no: int, claims: list[Claim]) -> list[Claim]:
         """Claims whose orders know the results of the directories below."""

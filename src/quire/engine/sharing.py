@@ -48,7 +48,7 @@ class Shares:
 
     def __init__(self, *, half_life_seconds: float = 60.0, ageing_seconds: float = 300.0) -> None:
         self._half_life_seconds = half_life_seconds
-        self._ageing_seconds = ageing_seconds
+        self.ageing_seconds = ageing_seconds
         self._lately: dict[str, tuple[float, float]] = {}  # tenant → (orders, as they were at this time)
         self._look_at = _FEW_TENANTS
 
@@ -71,7 +71,7 @@ class Shares:
         for candidate in sorted(candidates, key=lambda one: (one.since, one.batch_no)):
             if candidate.most > 0 and candidate.batch_no not in seen:
                 seen.add(candidate.batch_no)
-                tier = effective_tier(candidate, now, self._ageing_seconds)
+                tier = effective_tier(candidate, now, self.ageing_seconds)
                 tiers.setdefault(tier, {}).setdefault(candidate.tenant, []).append(candidate)
         granted: list[tuple[int, int]] = []
         given: dict[str, int] = {}  # in more urgent tiers, just now: it counts in the later ones

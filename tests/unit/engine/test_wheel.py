@@ -12,7 +12,7 @@ from quire.engine import moves
 from quire.ledger.port import Selection
 from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Unavailable
-from quire.model.pipeline import Added, Change, Kept, Pace, Unit, from_product
+from quire.model.pipeline import Added, Change, Kept, Pace, Pipeline, Unit, from_product
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import phase, pipeline, product
 
@@ -363,6 +363,42 @@ async def test_a_pipeline_that_is_not_known_here_is_left_to_others(small):
     wheel = small.wheel(type(other)(name="elsewhere", version=1, queue=other.queue, phases=other.phases))
     with pytest.raises(Misconfigured):
         await wheel.conduct(ID, ignore)
+
+
+async def test_batches_of_other_pipelines_are_not_in_the_way(small):
+    """More of them than are looked at in one go, and older: ours is done nevertheless."""
+    other = Pipeline(name="elsewhere", version=1, queue=TWO.queue, phases=TWO.phases)
+    for number in range(20):
+        await small.submitted(other, ["f"], batch_id=f"{number:026}")
+    await small.submitted(TWO, NAMES, batch_id="7" + "0" * 25)
+    wheel = small.wheel(TWO, making())
+    await wheel._begin()
+    for _ in range(60):
+        await wheel._turn_or_rest(None)
+    assert (await small.ledger.batch("7" + "0" * 25)).status == "DONE"
+    assert (await small.ledger.batch("0" * 26)).status == "ONE"
+
+
+async def test_a_claim_is_of_the_phase_that_was_offered(small):
+    """Between offer and claim another house brings the batch into its next phase: that has another step."""
+    await small.submitted(TWO, NAMES)
+    wheel = small.wheel(TWO, making())
+    asked = []
+
+    class Late:
+        def __getattr__(self, name):
+            return getattr(small.ledger, name)
+
+        async def claim(self, batch_no, **how):
+            asked.append((how["phase"], how["round_no"]))
+            return await small.ledger.claim(batch_no, **{**how, "phase": how["phase"] + 1})
+
+    small.foreman._ledger = Late()
+    await wheel._begin()
+    for _ in range(20):
+        await wheel._turn_or_rest(None)
+    assert set(asked) == {(1, 1)}
+    assert small.compute.seen == []
 
 
 async def test_a_conductor_alone_frees_what_the_dead_had(small):
