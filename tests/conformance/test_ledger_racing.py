@@ -293,7 +293,7 @@ async def test_who_is_being_claimed_for_may_beat_and_is_not_dismissed_meanwhile(
 
     async def slowly(connection):
         (claim,) = await _claim(connection, VALUES | {"no": batch.no, "member": member.no}, 0.0)
-        assert await ledgers[1].beat(member.no, now=10.0)
+        assert await asyncio.wait_for(ledgers[1].beat(member.no, now=10.0), 60)
         dismissals.append(asyncio.create_task(ledgers[1].dismiss(member.no)))
         while not (await (await connection.execute(WAITING)).fetchone())[0]:
             assert not dismissals[0].done()

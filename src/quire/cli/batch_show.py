@@ -53,6 +53,8 @@ def _facts(standing: Standing) -> Iterator[tuple[str, str]]:
     if standing.tenant:
         yield "tenant", standing.tenant
     yield "files", str(standing.total_files)
+    if standing.refused_files or standing.skipped_files:
+        yield "at the door", f"{standing.refused_files} refused, {standing.skipped_files} skipped"
     yield "started", standing.started_at
     yield "updated", standing.updated_at
     if isinstance(standing.completed_at, str):

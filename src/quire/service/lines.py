@@ -96,6 +96,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     budget: BudgetLine
     spent: SpentLine
     total_files: int
+    refused_files: int  # offered, but failed before the first phase
+    skipped_files: int  # offered, but passed over before the first phase
     created_at: str
     plan: Plan
     queue_message: Any  # what was sent, untouched; None before the batch was closed
@@ -113,6 +115,8 @@ class BatchLine(Struct, frozen=True, kw_only=True):
     tier: str
     tenant: str
     total_files: int
+    refused_files: int  # offered, but failed before the first phase
+    skipped_files: int  # offered, but passed over before the first phase
     tasks_failed: int
     created_at: str
     updated_at: str

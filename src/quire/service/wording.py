@@ -24,8 +24,10 @@ def state_of(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
 def _end(batch: Batch, counts: Sequence[PhaseCounts]) -> str:
     stage = batch.position.stage
     if stage is Stage.DONE:
+        # Tasks that failed, and files that did not get as far as a task: neither may hide behind "done".
         failed = sum(one.failed for one in counts)
-        return f"done, {failed} failed" if failed else "done"
+        words = ["done"] + ([f"{failed} failed"] if failed else [])
+        return ", ".join(words + ([f"{batch.refused} refused"] if batch.refused else []))
     if batch.ended:
         return f"{stage.value}: {batch.error}" if batch.error else stage.value
     return ""
