@@ -8,7 +8,7 @@ from quire.ledger.sqlite import floor, walk
 from quire.ledger.sqlite.rows import SQL
 from quire.testing.simulation import Violation, run
 
-SEEDS = 150
+SEEDS = 400
 
 # What is taken away: (queries, words, what stands there instead).
 QUERIES = {

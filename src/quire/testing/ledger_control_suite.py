@@ -6,7 +6,7 @@ import pytest
 
 from quire.engine import moves
 from quire.ledger.port import Ledger, Selection, Settled
-from quire.model.batch import Batch, Hold, Stage
+from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.errors import Stale
 from quire.model.work import Outcome
 from quire.testing.factories import draft, phase, pipeline
@@ -35,6 +35,15 @@ async def last_event(ledger: Ledger, batch: Batch) -> tuple[str, dict[str, objec
 
 
 class ControlSuite:
+    async def test_a_batch_that_has_spent_its_budget_is_held_when_it_is_taken_up_again(
+        self, ledger: Ledger
+    ) -> None:
+        batch = await started(ledger, budget=Budget(seconds=0.05))
+        one, *_ = await ledger.claim(batch.no, member=ME, limit=1, now=10.0)
+        assert (await ledger.settle(batch.no, [done(one)], now=11.0)).applied == 1
+        assert (await ledger.cancel(batch.no, act())).hold is None
+        assert (await ledger.reopen(batch.no, act(), status="ONE")).hold is Hold.BUDGET
+
     async def test_a_paused_batch_starts_nothing_and_finishes_what_runs(self, ledger: Ledger) -> None:
         batch = await started(ledger)
         claims = await ledger.claim(batch.no, member=ME, limit=2, now=10.0)

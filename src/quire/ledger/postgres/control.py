@@ -10,6 +10,7 @@ from quire.ledger.postgres.rows import (
     all_rows,
     change,
     columns,
+    hold_over_budget,
     load_batch,
     note,
     numbers,
@@ -158,3 +159,4 @@ async def _reopen_tasks(connection: Connection, batch: Batch, now: float) -> Non
         await change(connection, "set_alarm_to_next_due", (batch.no,))
         # Reports that came after its end may have settled the last tasks.
         await change(connection, "end_phase_when_settled", (now, batch.no))
+        await hold_over_budget(connection, batch.no, now)

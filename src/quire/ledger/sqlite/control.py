@@ -5,7 +5,7 @@ from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import Act, Chosen, Move, Selection
-from quire.ledger.sqlite.rows import SQL, load_batch, note, numbers
+from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, note, numbers
 from quire.ledger.sqlite.walk import first_task, make_move
 from quire.ledger.sqlite.withdrawing import judge_anew, supersede, withdraw
 from quire.model.batch import RESET, Batch, Budget, Stage
@@ -131,3 +131,4 @@ def _reopen_tasks(connection: sqlite3.Connection, batch: Batch, now: float) -> N
     connection.execute(SQL["set_alarm_to_next_due"], (batch.no,))
     # Reports that came after its end may have settled the last tasks.
     connection.execute(SQL["end_phase_when_settled"], (now, batch.no))
+    hold_over_budget(connection, batch.no, now)
