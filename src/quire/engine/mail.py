@@ -69,7 +69,7 @@ class Mail:
             raise  # says nothing about the batch: the message comes again when its lease is over
         except QuireError as error:
             return await self._put_off(leased, message, error)
-        await self._queues.acknowledge(leased, now=self._clock.now())
+        await self._queues.acknowledge([leased], now=self._clock.now())
         return True
 
     async def _begin(self, message: StartMessage) -> None:
