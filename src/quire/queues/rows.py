@@ -47,14 +47,14 @@ def by_lease(leased: Sequence[Leased]) -> dict[str, list[int]]:
     return found
 
 
-def lost(leased: Sequence[Leased], kept: Collection[tuple[int, str]]) -> Lost | None:
-    """The error that names those whose lease is gone; None: all of them were kept."""
+def raise_lost(leased: Sequence[Leased], *, kept: Collection[tuple[int, str]]) -> None:
+    """Raises Lost with the ids of those that were not kept, if there are any."""
     gone = [one for one in leased if proof(one) not in kept]
     if not gone:
-        return None
+        return
     first = gone[0]
     more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-    return Lost(
+    raise Lost(
         f"the lease on {first.id}{more} in {first.queue} is gone: stop working on it",
         code="lease_lost",
         ids=tuple(one.id for one in gone),
