@@ -41,7 +41,7 @@ async def consume(queues, both_have_some):
     everything = list(got)
     await both_have_some.wait()
     while got:
-        await asyncio.gather(*(queues.acknowledge(one, now=2) for one in got))
+        await asyncio.gather(*(queues.acknowledge(got[part::2], now=2) for part in range(2)))
         got = await queues.lease("q", limit=7, seconds=60, now=2)
         everything += got
     return everything
@@ -131,7 +131,7 @@ async def test_a_lease_ended_in_two_ways_at_once_ends_in_one(consumers):
     await consumers[0].send("q", MESSAGES[:20], now=0)
     for leased in await consumers[0].lease("q", limit=20, seconds=60, now=1):
         answers = await asyncio.gather(
-            consumers[0].acknowledge(leased, now=2),
+            consumers[0].acknowledge([leased], now=2),
             consumers[1].release(leased, now=2, delay_seconds=0, error="x"),
             consumers[1].bury(leased, now=2, reason="x"),
             return_exceptions=True,

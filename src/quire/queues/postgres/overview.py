@@ -28,7 +28,7 @@ class PostgresOverview:
     async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
         values = {"queue": queue, "first": EARLIER if since is None else max(0, minute(since))}
         rows = await self._database.read(lambda connection: all_rows(connection, "counters", values))
-        found = dict(rows)
+        found: dict[str, int] = dict(rows)
         return {happening: found.get(happening.value, 0) for happening in Happening}
 
     async def purge(self, queue: str, *, now: float) -> int:

@@ -148,13 +148,17 @@ SELECT no FROM messages WHERE no = ANY (%(nos)s::bigint[]) AND state = 'dead'
 ORDER BY buried_no FOR UPDATE SKIP LOCKED
 
 -- name: replay
+-- With new numbers: those that become due together are delivered in the order of their burial.
+WITH numbered AS MATERIALIZED (
+  SELECT nextval('messages_no') AS new_no, given.no, given.place
+  FROM unnest(%(nos)s::bigint[]) WITH ORDINALITY AS given (no, place) ORDER BY given.place
+)
 UPDATE messages
-SET state = 'waiting', deliveries = 0, ended_at = NULL, error_class = '', buried_no = NULL,
-    due_at = %(now)s + (given.place - 1) * %(pause)s::double precision,
+SET no = numbered.new_no, state = 'waiting', deliveries = 0, ended_at = NULL, error_class = '', buried_no = NULL,
+    due_at = %(now)s + (numbered.place - 1) * %(pause)s::double precision,
     trials = trials || json_build_object(
       'delivery', deliveries, 'at', %(now)s::double precision, 'ending', 'replayed')::text
-FROM unnest(%(nos)s::bigint[]) WITH ORDINALITY AS given (no, place)
-WHERE messages.no = given.no
+FROM numbered WHERE messages.no = numbered.no
 
 -- name: discard
 UPDATE messages

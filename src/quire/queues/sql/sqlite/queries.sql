@@ -76,8 +76,9 @@ WHERE queue = ?1 AND state = 'dead' AND (?2 IS NULL OR id IN (SELECT value FROM 
 ORDER BY buried_no LIMIT ?4
 
 -- name: replay
+-- With a new number: those that become due together are delivered in the order of their burial.
 UPDATE messages
-SET state = 'waiting', due_at = ?1, deliveries = 0, ended_at = NULL, error_class = '', buried_no = NULL,
+SET no = (SELECT max(no) + 1 FROM messages), state = 'waiting', due_at = ?1, deliveries = 0, ended_at = NULL, error_class = '', buried_no = NULL,
     trials = json_insert(
       trials, '$[#]', json_object('delivery', deliveries, 'at', ?2, 'ending', 'replayed'))
 WHERE no = ?3
