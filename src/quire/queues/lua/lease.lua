@@ -18,7 +18,7 @@ for priority = 1, LEAST do
         end
       end
       loans[#loans + 1] = id
-      loans[#loans + 1] = pack(token, entry[1], priority, deliveries, sent, worker)
+      loans[#loans + 1] = lent(token, entry[1], priority, deliveries, sent, worker)
       leases[#leases + 1] = ends
       leases[#leases + 1] = id
       local place = #answer

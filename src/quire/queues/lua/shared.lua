@@ -20,7 +20,7 @@ local TRIALS, GRAVES, DEAD, CLASSES, COUNTS = KEYS[12], KEYS[13], KEYS[14], KEYS
 local NUMBERS, WAKE = KEYS[17], KEYS[18]
 local GROUP, LEAST = 'quire', 5
 -- As much as one call brings back by the way, so that none holds up the server for long.
-local MOST = 1000
+local MOST, MOST_AHEAD = 1000, 100
 local call, pack, unpacked = redis.call, cmsgpack.pack, cmsgpack.unpack
 
 -- Lua takes at most some 8000 values in a call.
@@ -78,6 +78,11 @@ local function note(id, delivery, worker, rest)
   call('HSET', TRIALS, id, before and (before .. '\n' .. line) or line)
 end
 
+-- Longer than 64 bytes: a hash of less and shorter values than 512 is a list, in which each one is searched for.
+local function lent(token, entry, priority, deliveries, sent, worker)
+  return pack(token, entry, priority, deliveries, sent, worker, '                                ')
+end
+
 local ready = {}
 
 -- To the end of its stream.
@@ -106,6 +111,45 @@ local function delayed_parts(member)
   return string.match(member, '^(%d+) (%d) (%S+) (.*)$')
 end
 
+-- The id after which nothing of a stream has been delivered.
+local function last_delivered(priority)
+  for _, group in ipairs(call('XINFO', 'GROUPS', KEYS[priority])) do
+    for place = 1, #group, 2 do
+      if group[place] == 'last-delivered-id' then
+        return group[place + 1]
+      end
+    end
+  end
+end
+
+-- Something that has become due stands behind what became due before it. Later ones are in the stream already
+-- only when their sender's clock was ahead of the caller's; then these step back, a few of them at most.
+local function offer_in_order(priority, id, body, sent, due, tries, expired)
+  local ahead = {}
+  local last = call('XREVRANGE', KEYS[priority], '+', '-', 'COUNT', 1)[1]
+  if last and tonumber(last[2][8]) > tonumber(due) then
+    local from = '(' .. last_delivered(priority)
+    for _, entry in ipairs(call('XREVRANGE', KEYS[priority], '+', from, 'COUNT', MOST_AHEAD)) do
+      if tonumber(entry[2][8]) <= tonumber(due) then
+        break
+      end
+      table.insert(ahead, 1, entry)
+    end
+  end
+  local place = offer(priority, id, body, sent, due, tries, expired)
+  for _, entry in ipairs(ahead) do
+    local fields = entry[2]
+    call('XDEL', KEYS[priority], entry[1])
+    local moved = offer(priority, fields[2], fields[4], fields[6], fields[8], fields[10], fields[12])
+    local loan = fields[12] and call('HGET', LOANS, fields[2])
+    if loan then
+      local token, _, of, deliveries, when, worker = unpacked(loan)
+      call('HSET', LOANS, fields[2], lent(token, moved, of, deliveries, when, worker))
+    end
+  end
+  return place
+end
+
 -- A delayed message has become due.
 local function bring(member, due)
   local _, priority, sent, id = delayed_parts(member)
@@ -115,7 +159,7 @@ local function bring(member, due)
     local tries, body = unpacked(held)
     call('HDEL', HELD, id)
     call('ZADD', SENT, sent, id)
-    offer(tonumber(priority), id, body, sent, due, tries)
+    offer_in_order(tonumber(priority), id, body, sent, due, tries)
   end
 end
 
@@ -131,8 +175,8 @@ local function take_back(id, ended)
   call('XACK', KEYS[priority], GROUP, entry)
   call('XDEL', KEYS[priority], entry)
   if found then
-    entry = offer(priority, id, found[2][4], sent, ended, deliveries, true)
-    call('HSET', LOANS, id, pack(token, entry, priority, deliveries, sent, worker))
+    entry = offer_in_order(priority, id, found[2][4], sent, ended, deliveries, true)
+    call('HSET', LOANS, id, lent(token, entry, priority, deliveries, sent, worker))
   end
 end
 
@@ -206,15 +250,4 @@ local function end_loan(id, token)
   call('HDEL', LOANS, id)
   call('ZREM', LEASES, id)
   return priority, found and found[2][4] or '', deliveries, sent, worker
-end
-
--- The id after which nothing of a stream has been delivered.
-local function last_delivered(priority)
-  for _, group in ipairs(call('XINFO', 'GROUPS', KEYS[priority])) do
-    for place = 1, #group, 2 do
-      if group[place] == 'last-delivered-id' then
-        return group[place + 1]
-      end
-    end
-  end
 end

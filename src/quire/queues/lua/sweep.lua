@@ -6,7 +6,7 @@ with_all(over, 'ZREM', IDS)
 local oldest = math.floor((tonumber(now) - 3600) / 60)
 for _, field in ipairs(call('HKEYS', COUNTS)) do
   local minute = tonumber(string.match(field, '^(-?%d+) '))
-  if minute and minute <= oldest then
+  if minute and minute < oldest then
     call('HDEL', COUNTS, field)
   end
 end

@@ -4,12 +4,12 @@ Error class and ids are sorted out by the server, text here: Redis knows upper a
 """
 
 import json
-from collections.abc import AsyncIterator
 
 from quire.model.errors import Missing
-from quire.queues.port import DEDUPE_SECONDS, Chosen, DeadLetter, Trial
+from quire.queues.port import DEDUPE_SECONDS, Chosen, DeadLetter
 from quire.queues.redis_streams.keys import Keys, moment, read, written
 from quire.queues.redis_streams.server import Argument, Server
+from quire.queues.rows import ids_of, mentions, trials_of
 
 _FIELDS = 10
 # How many are looked at in one call: whole ones have bodies of up to 128 KiB.
@@ -23,14 +23,7 @@ class RedisGraves:
     async def dead(
         self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
-        letters: list[DeadLetter] = []
-        if limit <= 0:
-            return letters
-        async for letter in self._letters(queue, chosen, after=after, whole=True, most=min(limit, _WHOLE)):
-            letters.append(letter)
-            if len(letters) == limit:
-                break
-        return letters
+        return await self._letters(queue, chosen, after=after, limit=limit, whole=True)
 
     async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
         for letter in await self.dead(queue, chosen=Chosen(ids=[message_id]), limit=1):
@@ -52,40 +45,33 @@ class RedisGraves:
 
     async def _dig(self, queue: str, chosen: Chosen, limit: int, *values: Argument) -> int:
         """Choose, then act on all in one call. Who is faster leaves fewer; none is taken twice."""
-        flat: list[Argument] = []
-        if limit > 0:
-            async for letter in self._letters(queue, chosen, after=0, whole=bool(chosen.text), most=_SLIM):
-                flat += (letter.id, letter.no)
-                if len(flat) == 2 * limit:
-                    break
-        if not flat:
+        letters = await self._letters(queue, chosen, after=0, limit=limit, whole=bool(chosen.text))
+        if not letters:
             return 0
+        flat = (part for letter in letters for part in (letter.id, letter.no))
         dug: int = await self._server.run("dig", self._keys.of(queue), *values, *flat)
         return dug
 
     async def _letters(
-        self, queue: str, chosen: Chosen, *, after: int, whole: bool, most: int
-    ) -> AsyncIterator[DeadLetter]:
-        if chosen.ids is not None and not chosen.ids:
-            return
-        ids = sorted(set(chosen.ids or ()))
+        self, queue: str, chosen: Chosen, *, after: int, limit: int, whole: bool
+    ) -> list[DeadLetter]:
+        """In order of burial, page by page; without payload and history unless they are `whole`."""
+        found: list[DeadLetter] = []
+        ids = ids_of(chosen)
+        if ids == []:
+            return found
+        page = _WHOLE if whole else _SLIM
+        if chosen.text is None and chosen.error_class is None:
+            page = min(page, limit)  # every one that is looked at fits
         error_class = b"" if chosen.error_class is None else written(chosen.error_class)
-        only = int(chosen.error_class is not None)
-        most = min(most, _WHOLE) if whole else most
-        while after >= 0:
-            values: tuple[Argument, ...] = (
-                after,
-                most,
-                only,
-                error_class,
-                int(whole),
-                *(written(name) for name in ids),
+        kind = (int(chosen.error_class is not None), error_class, int(whole), *(ids or ()))
+        while after >= 0 and len(found) < limit:
+            after, *flat = await self._server.run("graves", self._keys.of(queue), after, page, *kind)
+            letters = (
+                _letter(queue, flat[place : place + _FIELDS]) for place in range(0, len(flat), _FIELDS)
             )
-            after, *flat = await self._server.run("graves", self._keys.of(queue), *values)
-            for place in range(0, len(flat), _FIELDS):
-                letter = _letter(queue, flat[place : place + _FIELDS])
-                if _has_text(letter, chosen.text):
-                    yield letter
+            found += [one for one in letters if not chosen.text or mentions(one, chosen.text)]
+        return found[: max(0, limit)]
 
 
 def _letter(queue: str, fields: list[bytes]) -> DeadLetter:
@@ -101,11 +87,5 @@ def _letter(queue: str, fields: list[bytes]) -> DeadLetter:
         buried_at=float(buried),
         error_class=read(error_class),
         reason=read(reason),
-        trials=tuple(Trial(**json.loads(line)) for line in trials.splitlines()),
+        trials=trials_of(json.loads(line) for line in trials.splitlines()),
     )
-
-
-def _has_text(letter: DeadLetter, text: str | None) -> bool:
-    wanted = (text or "").casefold()
-    places = (letter.reason, letter.id, letter.body.decode("utf-8", "replace"))
-    return not wanted or any(wanted in place.casefold() for place in places)

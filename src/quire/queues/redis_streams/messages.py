@@ -5,13 +5,13 @@ import json
 import math
 from collections.abc import Collection, Sequence
 
-from quire.model.errors import Lost, Reject, Unavailable
+from quire.model.errors import Lost, Unavailable
 from quire.model.ids import Ids
-from quire.queues.port import DEDUPE_SECONDS, LEAST, MAX_MESSAGE_BYTES, URGENT, Leased, Message
+from quire.queues.checks import checked
+from quire.queues.port import DEDUPE_SECONDS, Leased, Message
 from quire.queues.redis_streams.keys import Keys, moment, trial_end, written
 from quire.queues.redis_streams.server import Argument, Server
 
-LONGEST_ID = 200
 # Who waits longer is woken for nothing now and then: a line that died silently is noticed.
 LONGEST_WAIT_SECONDS = 300.0
 GRACE_SECONDS = 5.0
@@ -26,8 +26,7 @@ class RedisMessages:
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
     ) -> int:
         arguments: list[Argument] = [moment(now), moment(now + max(0.0, delay_seconds))]
-        for message in messages:
-            _check(message)
+        for message in checked(messages):
             arguments += (message.id, message.body, message.priority)
         if not messages:
             return 0
@@ -124,22 +123,3 @@ class RedisMessages:
 def _lost(ids: Sequence[str]) -> Lost:
     named = ", ".join(ids[:3]) + (" …" if len(ids) > 3 else "")
     return Lost(f"the lease is gone, stop working on: {named}", code="lease_lost", ids=tuple(ids))
-
-
-def _check(message: Message) -> None:
-    if len(message.body) > MAX_MESSAGE_BYTES:
-        raise Reject(
-            f"message {message.id} has {len(message.body)} bytes, the limit is {MAX_MESSAGE_BYTES}: "
-            "store its content as a blob and send a reference",
-            code="message_too_large",
-        )
-    if not (0 < len(message.id) <= LONGEST_ID and message.id.isprintable()):
-        raise Reject(
-            f"{message.id[:LONGEST_ID]!r} is no id for a message: use 1 to {LONGEST_ID} printable characters",
-            code="bad_message",
-        )
-    if not URGENT <= message.priority <= LEAST:
-        raise Reject(
-            f"message {message.id} has priority {message.priority}: use {URGENT} (first) to {LEAST} (last)",
-            code="bad_message",
-        )
