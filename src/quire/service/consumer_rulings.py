@@ -35,20 +35,21 @@ GIVEN_BACK = Ruling(fate=Fate.GIVEN_BACK)
 
 def ruled(error: Exception, deliveries: int, policy: QueuePolicy, fraction: float) -> Ruling:
     """After a handler raised `error` on this delivery."""
-    error_class = error.code if isinstance(error, QuireError) else "handler_error"
-    text = (str(error) if isinstance(error, QuireError) else f"{type(error).__name__}: {error}")[
-        :LONGEST_ERROR
-    ]
-    if isinstance(error, Unavailable):
+    known = error if isinstance(error, QuireError) else _surprise(error)
+    text = str(known)[:LONGEST_ERROR]
+    if isinstance(known, Unavailable):
         # Our own database is away, for every message alike: an hour of that must not bury them all.
         delay = policy.delay(deliveries, fraction)
-        return Ruling(fate=Fate.GIVEN_BACK, delay_seconds=delay, error_class=error_class, error=text)
-    permanent = isinstance(error, Reject | Misconfigured)
-    if permanent or deliveries >= policy.max_deliveries:
-        return Ruling(fate=Fate.BURIED, error_class=error_class, error=text)
-    asked = (error.delay_seconds or 0.0) if isinstance(error, Retry) else 0.0
+        return Ruling(fate=Fate.GIVEN_BACK, delay_seconds=delay, error_class=known.code, error=text)
+    if isinstance(known, Reject | Misconfigured) or deliveries >= policy.max_deliveries:
+        return Ruling(fate=Fate.BURIED, error_class=known.code, error=text)
+    asked = (known.delay_seconds or 0.0) if isinstance(known, Retry) else 0.0
     delay = max(asked, policy.delay(deliveries, fraction))
-    return Ruling(fate=Fate.AGAIN, delay_seconds=delay, error_class=error_class, error=text)
+    return Ruling(fate=Fate.AGAIN, delay_seconds=delay, error_class=known.code, error=text)
+
+
+def _surprise(error: Exception) -> Retry:
+    return Retry(f"{type(error).__name__}: {error}", code="handler_error")
 
 
 def overdue(deliveries: int, policy: QueuePolicy) -> Ruling | None:
