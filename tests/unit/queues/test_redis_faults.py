@@ -33,9 +33,17 @@ def some(*names, body=b""):
     return [Message(id=name, body=body) for name in names]
 
 
+async def restarted(server, queues):
+    """Killed and started again; the first call finds a dead line."""
+    server.stop()
+    server.start()
+    with pytest.raises(Unavailable):
+        await queues.depth("q", now=0)
+
+
 async def test_a_killed_server_has_kept_all_it_answered(server, queues):
     """Work goes on at full speed from several sides when the server is killed, three times."""
-    sent, acknowledged, names = set(), set(), itertools.count()
+    sent, asked, acknowledged, names = set(), set(), set(), itertools.count()
 
     async def send():
         while True:
@@ -47,6 +55,7 @@ async def test_a_killed_server_has_kept_all_it_answered(server, queues):
         while True:
             leased = await queues.lease("q", limit=10, seconds=60, now=1)
             assert not acknowledged & {one.id for one in leased}
+            asked.update(one.id for one in leased)
             await queues.acknowledge(leased, now=1)
             acknowledged.update(one.id for one in leased)
 
@@ -62,10 +71,8 @@ async def test_a_killed_server_has_kept_all_it_answered(server, queues):
     rest = await queues.lease("q", limit=10**6, seconds=60, now=1000)
     delivered = {one.id for one in rest}
     assert not delivered & acknowledged
-    # A call without an answer may have happened: more may be there than was told, or gone that was not.
-    assert sent - acknowledged - delivered <= {f"m{number}" for number in range(next(names))}
-    unanswered_acknowledgements = sent - acknowledged - delivered
-    assert len(unanswered_acknowledgements) <= 3 * 2 * 10
+    # What is gone without an answer was being acknowledged when the server was killed.
+    assert sent - delivered <= asked
 
 
 async def test_everything_of_a_message_is_there_after_a_kill(server, queues):
@@ -80,8 +87,7 @@ async def test_everything_of_a_message_is_there_after_a_kill(server, queues):
         await queues.dead("q", limit=9),
         await queues.counters("q"),
     ]
-    server.stop()
-    server.start()
+    await restarted(server, queues)
     after = [
         await queues.peek("q", limit=9, now=4),
         await queues.dead("q", limit=9),
@@ -98,8 +104,7 @@ async def test_a_server_that_writes_every_second_loses_nothing_when_only_its_pro
         queues = RedisStreamQueues(server.url, ids=CountingIds())
         await queues.send("q", some("a", "b"), now=0)
         await queues.acknowledge(await queues.lease("q", limit=1, seconds=9, now=0), now=0)
-        server.stop()
-        server.start()
+        await restarted(server, queues)
         assert [one.id for one in await queues.lease("q", limit=9, seconds=9, now=99)] == ["b"]
         await queues.close()
 
@@ -113,8 +118,8 @@ async def test_a_lost_server_is_unavailable_and_the_next_call_after_its_return_w
             await queues.depth("q", now=0)
     server.start()
     assert (await queues.depth("q", now=0)).waiting == 1
-    server.stop()
-    server.start()
+    await asyncio.gather(*(queues.depth("q", now=0) for _ in range(5)))
+    await restarted(server, queues)
     assert (await queues.depth("q", now=0)).waiting == 1
 
 
@@ -146,14 +151,20 @@ async def test_scripts_that_were_forgotten_are_loaded_again(queues):
 
 
 async def test_a_full_server_refuses_and_what_is_there_can_be_worked_off(queues):
-    await queues.send("q", some("a"), now=0)
+    await queues.send("q", some("a", "b", "c"), now=0)
     await queues._server.ask("CONFIG SET", "maxmemory", "1")
     with pytest.raises(Unavailable) as full:
-        await queues.send("q", some("b", "c"), now=0)
+        await queues.send("q", some("d", "e"), now=0)
     assert full.value.code == "storage_full"
+    a, b, c = await queues.lease("q", limit=9, seconds=9, now=1)
+    await queues.extend([a, b, c], seconds=20, now=2)
+    await queues.acknowledge([a], now=3)
+    await queues.bury(b, now=3, reason="x")
+    await queues.release(c, now=3, error="x")
     await queues._server.ask("CONFIG SET", "maxmemory", "0")
-    assert (await queues.depth("q", now=0)).waiting == 1
-    assert await queues.send("q", some("b", "c"), now=0) == 2
+    depth = await queues.depth("q", now=4)
+    assert (depth.waiting, depth.leased, depth.dead) == (1, 0, 1)
+    assert await queues.send("q", some("d", "e"), now=4) == 2
 
 
 async def test_a_replica_is_unavailable_for_writing_and_warned_of(server, queues):

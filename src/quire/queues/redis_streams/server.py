@@ -23,13 +23,14 @@ _NAMES = (
     *("acknowledge", "bury", "depth", "dig", "extend", "forget", "graves", "lease", "news"),
     *("next_due", "peek", "purge", "release", "send", "sweep"),
 )
-# The first word of an answer; inside a script it comes after the script's own name and line.
-_FULL = re.compile(r"\b(OOM|No space left)\b")
+# By the first word of an answer, for which the library may have a class instead; inside a script it comes
+# after the script's own name and line.
+_FULL = re.compile(r"\b(OutOfMemoryError|OOM|No space left)\b")
 _AWAY = re.compile(
-    r"\b(LOADING|READONLY|MISCONF|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|NOREPLICAS|BUSY|UNBLOCKED|"
-    r"max number of clients)\b"
+    r"\b(BusyLoadingError|LOADING|ReadOnlyError|READONLY|MISCONF|MasterDownError|MASTERDOWN|ClusterDownError|"
+    r"CLUSTERDOWN|TryAgainError|TRYAGAIN|MaxConnectionsError|NOREPLICAS|BUSY|UNBLOCKED)\b"
 )
-_REFUSED = re.compile(r"\b(NOAUTH|WRONGPASS|NOPERM|WRONGTYPE|invalid password|invalid username|DB index)\b")
+_REFUSED = re.compile(r"\b(NoPermissionError|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DB index is out of range)\b")
 
 
 def _script(name: str) -> bytes:
@@ -160,14 +161,14 @@ class Server:
         from redis.exceptions import TimeoutError as TooLate
 
         words = self._words(error)
-        if _REFUSED.search(words):
+        kind = f"{type(error).__name__} {words}"
+        if _REFUSED.search(kind):
             return Misconfigured(f"{self.name} refuses: {words}. Look at its user, password and key prefix.")
-        if _FULL.search(words):
+        if _FULL.search(kind):
             return Unavailable(
                 f"{self.name} is full: {words}. Give it more memory or disk.", code="storage_full"
             )
-        lost = isinstance(error, LostConnection | TooLate | OSError | TimeoutError)
-        if lost or _AWAY.search(words):
+        if isinstance(error, LostConnection | TooLate | OSError | TimeoutError) or _AWAY.search(kind):
             return Unavailable(f"{self.name} cannot be used just now: {words or type(error).__name__}")
         return Bug(f"{self.name} did not understand: {words}")
 
