@@ -11,10 +11,14 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from quire.assembly.house import open_office
+from quire.assembly.queues import queue_policies
 from quire.cli import queue_desk
 from quire.cli.app import app
+from quire.model.errors import Misconfigured
+from quire.model.queues import KNOWN_QUEUES
 from quire.queues.port import Message
-from quire.settings import Settings
+from quire.settings import Settings, load
+from quire.settings.values import QUEUE_KEYS
 
 QUEUE = "arke-preprocess-jobs"
 EVIL = "\x1b[31mred\x1b[0m\n[bold]x[/bold]\u202e"
@@ -311,3 +315,63 @@ def test_help_has_examples_and_exit_codes(quire, words):
     ran = CliRunner().invoke(app, ["queue", *words, "--help"])
     assert "Examples:" in ran.stdout
     assert "Exit codes:" in ran.stdout
+
+
+def loaded(tmp_path, text):
+    (tmp_path / "quire.toml").write_text(text, "utf-8")
+    return load({}, tmp_path)
+
+
+def test_a_table_changes_what_it_names_and_nothing_else(tmp_path):
+    read = loaded(
+        tmp_path,
+        '[queues."manuscript-analysis-queue"]\nmax_retries = 5\n[queues.own]\ndelays_seconds = [1, 2.5]\n',
+    )
+    policies = queue_policies(read.settings)
+    analysis = policies["manuscript-analysis-queue"]
+    assert (analysis.max_retries, analysis.max_batch_size) == (5, 1)
+    assert analysis.delays_seconds == (60, 300, 900)
+    assert (policies["own"].delays_seconds, policies["own"].name) == ((1, 2.5), "own")
+    assert policies["arke-batch-jobs"] == KNOWN_QUEUES["arke-batch-jobs"]
+    assert ('queues."manuscript-analysis-queue".max_retries', "5", "quire.toml") in read.rows()
+
+
+def test_who_asks_for_backoff_gets_it_in_place_of_exact_waits(tmp_path):
+    read = loaded(tmp_path, '[queues."manuscript-analysis-queue"]\nfirst_delay_seconds = 8\n')
+    policy = queue_policies(read.settings)["manuscript-analysis-queue"]
+    assert policy.delay(2, 1.0) == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("queues = 3", '[queues."name"]'),
+        ("[queues]\nmax_retries = 3", '[queues."name"]'),
+        ("[queues.q]\nmax_retry = 3", "did you mean"),
+        ("[queues.q]\nmax_retries = -1", 'queues."q".max_retries must be a whole number from 0 to 1000'),
+        ("[queues.q]\nmax_retries = true", "a whole number"),
+        ("[queues.q]\ndelays_seconds = []", "a list of numbers"),
+        ("[queues.q]\ndelays_seconds = [1, -2]", "a list of numbers"),
+        ("[queues.q]\ndelays_seconds = [nan]", "a list of numbers"),
+        ("[queues.q]\nlease_seconds = 0", "from 1 to 86400"),
+        ("[queues.q]\nfirst_delay_seconds = 9\nlongest_delay_seconds = 3", "greater than"),
+        ('[queues."\\u001b[31m"]\nmax_retries = "x"', "a whole number"),
+        ("[queue]\nx = 1", "unknown table"),
+        ('queue_store = "redis"', "redis.url is not set"),
+    ],
+)
+def test_what_cannot_be_a_queue_s_setting_is_refused(tmp_path, text, said):
+    with pytest.raises(Misconfigured) as refused:
+        loaded(tmp_path, text)
+    assert said in str(refused.value)
+    assert "\x1b" not in str(refused.value)
+
+
+def test_the_known_queues_stand_in_the_reference():
+    page = (PAGE.parent / "settings.md").read_text("utf-8")
+    for policy in KNOWN_QUEUES.values():
+        timeout = f"{policy.max_batch_timeout_seconds:g}"
+        cells = [policy.name, str(policy.max_batch_size), timeout, str(policy.max_retries)]
+        assert f"| {' | '.join(cells)} | " in page
+        assert f" | {policy.dead_letter} |" in page
+    assert all(f"\n| {name} | " in page for name in QUEUE_KEYS)
