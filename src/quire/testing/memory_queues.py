@@ -299,7 +299,7 @@ class MemoryQueues:
             for name in over:
                 del room.remembered[name]
             forgotten += len(over)
-            room.minutes = {at: one for at, one in room.minutes.items() if at > now - _HOUR_SECONDS}
+            room.minutes = {at: one for at, one in room.minutes.items() if at >= now - _HOUR_SECONDS}
         return forgotten
 
     async def close(self) -> None:
