@@ -238,3 +238,14 @@ class TestProbe:
         monkeypatch.setattr(queues._server, "ask", answer)
         with pytest.raises(Misconfigured, match=r"6\.2"):
             await queues.probe()
+
+
+async def test_a_call_given_up_at_any_point_leaves_its_answer_to_nobody_else(queues):
+    await queues.send("q", some("a"), now=0)
+    for turns in range(40):
+        given_up = asyncio.create_task(queues.counters("q"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        assert (await queues.depth("q", now=0)).waiting == 1

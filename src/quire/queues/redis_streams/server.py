@@ -30,7 +30,10 @@ _AWAY = re.compile(
     r"\b(BusyLoadingError|LOADING|ReadOnlyError|READONLY|MISCONF|MasterDownError|MASTERDOWN|ClusterDownError|"
     r"CLUSTERDOWN|TryAgainError|TRYAGAIN|MaxConnectionsError|NOREPLICAS|BUSY|UNBLOCKED)\b"
 )
-_REFUSED = re.compile(r"\b(NoPermissionError|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DB index is out of range)\b")
+# A server of version 7 hangs up on long commands of somebody who has given no password yet.
+_REFUSED = re.compile(
+    r"\b(NoPermissionError|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DB index is out of range|unauthenticated)\b"
+)
 
 
 def _script(name: str) -> bytes:
