@@ -15,11 +15,12 @@ for place = 4, #ARGV, 2 do
     end
     if what == 'replay' then
       note(id, deliveries, '""', '"at":' .. now .. ',"ending":"replayed"}')
-      local due = now
+      -- A new number: together they come in the order in which they were buried.
+      local no, due = call('INCR', NUMBERS), now
       if how > 0 and dug > 0 then
         due = string.format('%.17g', tonumber(now) + dug / how)
       end
-      put(priority, id, body, sent, due, 0, now, crowded)
+      put(priority, id, body, sent, due, 0, no, now, crowded)
     else
       call('HDEL', TRIALS, id)
       call('ZADD', IDS, ARGV[3], id)

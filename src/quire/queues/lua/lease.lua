@@ -9,7 +9,7 @@ for priority = 1, LEAST do
     for _, entry in ipairs(read and read[1][2] or {}) do
       local fields = entry[2]
       local id, sent, deliveries = fields[2], fields[6], tonumber(fields[10]) + 1
-      if fields[12] then
+      if fields[14] then
         expired = expired + 1
         local loan = call('HGET', LOANS, id)
         if loan then
@@ -18,7 +18,7 @@ for priority = 1, LEAST do
         end
       end
       loans[#loans + 1] = id
-      loans[#loans + 1] = lent(token, entry[1], priority, deliveries, sent, worker)
+      loans[#loans + 1] = lent(token, entry[1], priority, deliveries, sent, worker, tonumber(fields[12]))
       leases[#leases + 1] = ends
       leases[#leases + 1] = id
       local place = #answer

@@ -3,15 +3,15 @@
 local now, limit = ARGV[1], tonumber(ARGV[2])
 local found = {}
 
-local function see(group, priority, due, fetch)
-  found[#found + 1] = {group, priority, tonumber(due), #found, due, fetch}
+local function see(group, priority, due, no, fetch)
+  found[#found + 1] = {group, priority, tonumber(due), tonumber(no), due, fetch}
 end
 
 local function see_delayed(group, from, to)
   local late = call('ZRANGEBYSCORE', DELAYED, from, to, 'WITHSCORES', 'LIMIT', 0, MOST)
   for place = 1, #late, 2 do
-    local _, priority, sent, id = delayed_parts(late[place])
-    see(group, tonumber(priority), late[place + 1], function()
+    local no, priority, sent, id = delayed_parts(late[place])
+    see(group, tonumber(priority), late[place + 1], no, function()
       local tries, body = unpacked(call('HGET', HELD, id))
       return id, body, tries, sent, ''
     end)
@@ -19,11 +19,11 @@ local function see_delayed(group, from, to)
 end
 
 local function see_leases(group, from, to)
-  local leases = in_order(call('ZRANGEBYSCORE', LEASES, from, to, 'WITHSCORES', 'LIMIT', 0, MOST))
+  local leases = call('ZRANGEBYSCORE', LEASES, from, to, 'WITHSCORES', 'LIMIT', 0, MOST)
   for place = 1, #leases, 2 do
     local id = leases[place]
-    local _, entry, priority, deliveries, sent, worker = unpacked(call('HGET', LOANS, id))
-    see(group, priority, leases[place + 1], function()
+    local _, entry, priority, deliveries, sent, worker, no = unpacked(call('HGET', LOANS, id))
+    see(group, priority, leases[place + 1], no, function()
       local one = call('XRANGE', KEYS[priority], entry, entry)[1]
       return id, one and one[2][4] or '', deliveries, sent, group == 3 and worker or ''
     end)
@@ -37,7 +37,7 @@ for priority = 1, LEAST do
     for _, entry in ipairs(call('XRANGE', KEYS[priority], from, '+', 'COUNT', limit)) do
       local fields = entry[2]
       streamed = streamed + 1
-      see(1, priority, fields[8], function()
+      see(1, priority, fields[8], fields[12], function()
         return fields[2], fields[4], tonumber(fields[10]), fields[6], ''
       end)
     end

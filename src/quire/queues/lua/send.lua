@@ -8,19 +8,22 @@ local crowded = bring_due(now, MOST)
 local later = crowded or tonumber(due) > tonumber(now)
 local known, seen = asked(ids, 'ZMSCORE', IDS), {}
 local new, sent = {}, {}
+-- Numbers without a message are no harm.
+local no = call('INCRBY', NUMBERS, #ids) - #ids
 for place, id in ipairs(ids) do
   local forgotten = known[place]
   if not seen[id] and (not forgotten or tonumber(forgotten) <= tonumber(now)) then
     seen[id] = true
+    no = no + 1
     new[#new + 1] = 'inf'
     new[#new + 1] = id
     local body, priority = ARGV[place * 3 + 1], tonumber(ARGV[place * 3 + 2])
     if later then
-      hold(priority, id, body, now, due, 0)
+      hold(priority, id, body, now, due, 0, no)
     else
       sent[#sent + 1] = now
       sent[#sent + 1] = id
-      offer(priority, id, body, now, due, '0')
+      offer(priority, id, body, now, due, '0', no)
     end
   end
 end

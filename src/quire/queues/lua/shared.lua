@@ -1,10 +1,10 @@
 -- In front of every script. Keys are the same for all of them, in this order, all in one slot by the queue's tag:
---   1-5  stream  what may be delivered, by priority; an entry has id, body, sent, due, tries, sometimes expired
---   6    zset    delayed: "number priority sent id", scored by when it becomes due
+--   1-5  stream  what may be delivered, by priority; an entry has id, body, sent, due, tries, no, sometimes expired
+--   6    zset    delayed: "no priority sent id", scored by when it becomes due
 --   7    hash    held: id -> tries and body of what is delayed
 --   8    zset    leases: id, scored by the end of its lease
---   9    hash    loans: id -> token, entry, priority, deliveries, sent, worker; outlives a lease that ran out
---                until the message is given to somebody else, so that late work still counts
+--   9    hash    loans: id -> token, entry, priority, deliveries, sent, worker, no; outlives a lease that ran
+--                out until the message is given to somebody else, so that late work still counts
 --   10   zset    ids: every known id, scored by when it is forgotten; infinite while its message is there
 --   11   zset    sent: id of what waits or is out, scored by when it was sent
 --   12   hash    trials: id -> history, one JSON object a line
@@ -12,7 +12,7 @@
 --   14   hash    dead: id -> priority, deliveries, sent, buried, class, reason, body
 --   15   hash    classes: error class -> how many dead
 --   16   hash    counts: "sent" or "minute sent" -> number, likewise for all that is counted
---   17   string  the last number given
+--   17   string  the last number given: `no` is the order of sending, or of replaying
 --   18   stream  wake: its only entry is newer than anything that came in
 -- Times stay the text they came as: Lua writes numbers with 14 digits, which is a tenth of a millisecond today.
 local DELAYED, HELD, LEASES, LOANS, IDS, SENT = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
@@ -79,14 +79,14 @@ local function note(id, delivery, worker, rest)
 end
 
 -- Longer than 64 bytes: a hash of less and shorter values than 512 is a list, in which each one is searched for.
-local function lent(token, entry, priority, deliveries, sent, worker)
-  return pack(token, entry, priority, deliveries, sent, worker, '                                ')
+local function lent(token, entry, priority, deliveries, sent, worker, no)
+  return pack(token, entry, priority, deliveries, sent, worker, no, '                                ')
 end
 
 local ready = {}
 
 -- To the end of its stream.
-local function offer(priority, id, body, sent, due, tries, expired)
+local function offer(priority, id, body, sent, due, tries, no, expired)
   local stream = KEYS[priority]
   if not ready[priority] then
     if call('EXISTS', stream) == 0 then
@@ -95,15 +95,14 @@ local function offer(priority, id, body, sent, due, tries, expired)
     ready[priority] = true
   end
   if expired then
-    return call('XADD', stream, '*', 'id', id, 'body', body, 'sent', sent, 'due', due, 'tries', tries, 'expired', '1')
+    return call(
+      'XADD', stream, '*', 'id', id, 'body', body, 'sent', sent, 'due', due, 'tries', tries, 'no', no, 'expired', '1')
   end
-  return call('XADD', stream, '*', 'id', id, 'body', body, 'sent', sent, 'due', due, 'tries', tries)
+  return call('XADD', stream, '*', 'id', id, 'body', body, 'sent', sent, 'due', due, 'tries', tries, 'no', no)
 end
 
--- Delayed ones that become due together are numbered, or they would be delivered in the order of their ids.
-local function hold(priority, id, body, sent, due, tries)
-  local number = call('INCR', NUMBERS)
-  call('ZADD', DELAYED, due, string.format('%016d %d %s %s', number, priority, sent, id))
+local function hold(priority, id, body, sent, due, tries, no)
+  call('ZADD', DELAYED, due, string.format('%016d %d %s %s', no, priority, sent, id))
   call('HSET', HELD, id, pack(tonumber(tries), body))
 end
 
@@ -122,29 +121,35 @@ local function last_delivered(priority)
   end
 end
 
--- Something that has become due stands behind what became due before it. Later ones are in the stream already
--- only when their sender's clock was ahead of the caller's; then these step back, a few of them at most.
-local function offer_in_order(priority, id, body, sent, due, tries, expired)
+-- Something that has become due stands behind what became due before it, or at the same moment and was sent
+-- before. Later ones are in the stream already only when their sender's clock was ahead of the caller's; then
+-- these step back, a few of them at most.
+local function offer_in_order(priority, id, body, sent, due, tries, no, expired)
+  local function is_before(fields)
+    local theirs, ours = tonumber(fields[8]), tonumber(due)
+    return theirs < ours or theirs == ours and tonumber(fields[12]) < tonumber(no)
+  end
   local ahead = {}
   local last = call('XREVRANGE', KEYS[priority], '+', '-', 'COUNT', 1)[1]
-  if last and tonumber(last[2][8]) > tonumber(due) then
+  if last and not is_before(last[2]) then
     local from = '(' .. last_delivered(priority)
     for _, entry in ipairs(call('XREVRANGE', KEYS[priority], '+', from, 'COUNT', MOST_AHEAD)) do
-      if tonumber(entry[2][8]) <= tonumber(due) then
+      if is_before(entry[2]) then
         break
       end
       table.insert(ahead, 1, entry)
     end
   end
-  local place = offer(priority, id, body, sent, due, tries, expired)
+  local place = offer(priority, id, body, sent, due, tries, no, expired)
   for _, entry in ipairs(ahead) do
     local fields = entry[2]
     call('XDEL', KEYS[priority], entry[1])
-    local moved = offer(priority, fields[2], fields[4], fields[6], fields[8], fields[10], fields[12])
-    local loan = fields[12] and call('HGET', LOANS, fields[2])
+    local moved = offer(
+      priority, fields[2], fields[4], fields[6], fields[8], fields[10], fields[12], fields[14])
+    local loan = fields[14] and call('HGET', LOANS, fields[2])
     if loan then
-      local token, _, of, deliveries, when, worker = unpacked(loan)
-      call('HSET', LOANS, fields[2], lent(token, moved, of, deliveries, when, worker))
+      local token, _, of, deliveries, when, worker, number = unpacked(loan)
+      call('HSET', LOANS, fields[2], lent(token, moved, of, deliveries, when, worker, number))
     end
   end
   return place
@@ -152,14 +157,14 @@ end
 
 -- A delayed message has become due.
 local function bring(member, due)
-  local _, priority, sent, id = delayed_parts(member)
+  local no, priority, sent, id = delayed_parts(member)
   local held = call('HGET', HELD, id)
   call('ZREM', DELAYED, member)
   if held then
     local tries, body = unpacked(held)
     call('HDEL', HELD, id)
     call('ZADD', SENT, sent, id)
-    offer_in_order(tonumber(priority), id, body, sent, due, tries)
+    offer_in_order(tonumber(priority), id, body, sent, due, tries, tonumber(no))
   end
 end
 
@@ -170,26 +175,26 @@ local function take_back(id, ended)
   if not loan then
     return
   end
-  local token, entry, priority, deliveries, sent, worker = unpacked(loan)
+  local token, entry, priority, deliveries, sent, worker, no = unpacked(loan)
   local found = call('XRANGE', KEYS[priority], entry, entry)[1]
   call('XACK', KEYS[priority], GROUP, entry)
   call('XDEL', KEYS[priority], entry)
   if found then
-    entry = offer_in_order(priority, id, found[2][4], sent, ended, deliveries, true)
-    call('HSET', LOANS, id, lent(token, entry, priority, deliveries, sent, worker))
+    entry = offer_in_order(priority, id, found[2][4], sent, ended, deliveries, no, true)
+    call('HSET', LOANS, id, lent(token, entry, priority, deliveries, sent, worker, no))
   end
 end
 
--- Of leases that end at the same moment, what was delivered first comes first: a zset has them by id.
+-- Of leases that end at the same moment, what was sent first comes first: a zset has them by id.
 local function in_order(leases)
   local list = {}
   for place = 1, #leases, 2 do
     local loan = call('HGET', LOANS, leases[place])
-    local milliseconds, number = string.match(loan and select(2, unpacked(loan)) or '0-0', '^(%d+)-(%d+)$')
-    list[#list + 1] = {tonumber(leases[place + 1]), tonumber(milliseconds), tonumber(number), place}
+    local no = loan and select(7, unpacked(loan)) or 0
+    list[#list + 1] = {tonumber(leases[place + 1]), no, place}
   end
   table.sort(list, function(one, other)
-    for place = 1, 4 do
+    for place = 1, 3 do
       if one[place] ~= other[place] then
         return one[place] < other[place]
       end
@@ -198,8 +203,8 @@ local function in_order(leases)
   end)
   local sorted = {}
   for _, one in ipairs(list) do
-    sorted[#sorted + 1] = leases[one[4]]
-    sorted[#sorted + 1] = leases[one[4] + 1]
+    sorted[#sorted + 1] = leases[one[3]]
+    sorted[#sorted + 1] = leases[one[3] + 1]
   end
   return sorted
 end
@@ -223,24 +228,24 @@ local function bring_due(now, most)
 end
 
 -- Due at once, unless others that are due have not been brought yet: then it stands behind them.
-local function put(priority, id, body, sent, due, tries, now, crowded)
+local function put(priority, id, body, sent, due, tries, no, now, crowded)
   if crowded or tonumber(due) > tonumber(now) then
     call('ZREM', SENT, id)
-    hold(priority, id, body, sent, due, tries)
+    hold(priority, id, body, sent, due, tries, no)
   else
     call('ZADD', SENT, sent, id)
-    offer(priority, id, body, sent, due, tries)
+    offer_in_order(priority, id, body, sent, due, tries, no)
   end
 end
 
--- What the holder of this token has: priority, body, deliveries, sent, worker; it is out of all places then.
+-- What the holder of this token has: priority, body, deliveries, sent, worker, no; it is out of all places then.
 -- Nil when the lease is somebody else's.
 local function end_loan(id, token)
   local loan = call('HGET', LOANS, id)
   if not loan then
     return nil
   end
-  local mine, entry, priority, deliveries, sent, worker = unpacked(loan)
+  local mine, entry, priority, deliveries, sent, worker, no = unpacked(loan)
   if mine ~= token then
     return nil
   end
@@ -249,5 +254,5 @@ local function end_loan(id, token)
   call('XDEL', KEYS[priority], entry)
   call('HDEL', LOANS, id)
   call('ZREM', LEASES, id)
-  return priority, found and found[2][4] or '', deliveries, sent, worker
+  return priority, found and found[2][4] or '', deliveries, sent, worker, no
 end

@@ -34,7 +34,7 @@ local function found_again(priority, entry)
   call('HDEL', LOANS, id)
   call('ZADD', IDS, 'inf', id)
   call('ZADD', SENT, fields[6], id)
-  offer(priority, id, fields[4], fields[6], now, tonumber(fields[10]) + 1)
+  offer(priority, id, fields[4], fields[6], now, tonumber(fields[10]) + 1, fields[12])
   return 1
 end
 
