@@ -11,27 +11,17 @@ Listen = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 class Bell:
-    """One per store; belongs to one event loop."""
+    """One per store; belongs to one event loop. `listen` tells of other processes: it is called once, when
+    somebody waits for the first time.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, listen: Listen) -> None:
+        self._listen = listen
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
         self._fresh: set[str] = set()  # rung for since somebody last looked
         self._known: set[str] = set()  # looked at or waited for here
-        self._connecting: asyncio.Lock | None = None
+        self._connecting = asyncio.Lock()
         self._connected = False
-
-    async def connect(self, listen: Listen) -> None:
-        """Hear of other processes too, from the first time on that somebody waits."""
-        if self._connected:
-            return
-        if self._connecting is None:
-            self._connecting = asyncio.Lock()
-        async with self._connecting:
-            if not self._connected:
-                await listen(self.ring_all)
-                self._connected = True
-                # What others sent before we could hear them has rung for nobody.
-                self.ring_all()
 
     def looking(self, queue: str) -> None:
         """Somebody is about to look: what has rung so far is seen by this look."""
@@ -54,6 +44,8 @@ class Bell:
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
         wanted = frozenset(queues)
         self._known |= wanted
+        if not self._connected:
+            await self._connect()
         if seconds <= 0 or not self._fresh.isdisjoint(wanted):
             return
         event = asyncio.Event()
@@ -65,3 +57,11 @@ class Bell:
             pass
         finally:
             del self._waiting[event]
+
+    async def _connect(self) -> None:
+        async with self._connecting:
+            if not self._connected:
+                await self._listen(self.ring_all)
+                self._connected = True
+                # What others sent before we could hear them has rung for nobody.
+                self.ring_all()

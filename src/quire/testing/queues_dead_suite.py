@@ -146,13 +146,19 @@ class DeadLettersSuite:
         assert await queues.replay("q", chosen=Chosen(text="body"), now=5, limit=0) == 0
         assert await queues.replay("q", chosen=Chosen(text="BODY"), now=5, limit=9) == 1
 
+    async def test_replayed_together_they_come_in_order_of_burial(self, queues: QueueStore) -> None:
+        await queues.send("q", [Message(id=name, body=b"") for name in "abc"], now=0)
+        for leased in reversed(await queues.lease("q", limit=9, seconds=9, now=0)):
+            await queues.bury(leased, now=1, reason="x")
+        await queues.replay("q", now=2, limit=9)
+        assert [one.id for one in await queues.lease("q", limit=9, seconds=9, now=2)] == ["c", "b", "a"]
+
     async def test_replayed_at_a_rate_they_become_due_one_after_the_other(self, queues: QueueStore) -> None:
         await bury(queues, "a", "b", "c")
         assert await queues.replay("q", now=10, per_second=0.5, limit=9) == 3
-        got = []
-        for now in (10, 11.9, 12, 13.9, 14):
-            got.append([one.id for one in await queues.lease("q", limit=9, seconds=99, now=now)])
-        assert got == [["a"], [], ["b"], [], ["c"]]
+        for now, expected in ((10, ["a"]), (11.9, []), (12, ["b"]), (13.9, []), (14, ["c"])):
+            leased = await queues.lease("q", limit=9, seconds=99, now=now)
+            assert [one.id for one in leased] == expected
 
     async def test_what_is_discarded_is_gone_and_its_id_known_for_a_while(self, queues: QueueStore) -> None:
         await bury(queues, "a", "b", "c", error_class="bad")

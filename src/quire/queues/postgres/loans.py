@@ -82,7 +82,6 @@ class PostgresLoans:
         ]
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
-        await self._bell.connect(self._database.listen)
         await self._bell.wait(queues, seconds=seconds)
 
     async def next_due(self, queue: str, *, now: float) -> float | None:

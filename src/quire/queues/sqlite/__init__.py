@@ -19,7 +19,8 @@ class SqliteQueues(SqliteLoans, SqliteDeadLetters, SqliteOverview):
     def __init__(self, database: SqliteDatabase, ids: Ids) -> None:
         self._database = database
         self._ids = ids
-        self._bell = Bell()
+        # Looked up when it is needed: the simulator's database has nobody to listen to.
+        self._bell = Bell(lambda heard: database.listen(heard))  # noqa: PLW0108
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""

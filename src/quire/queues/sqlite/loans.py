@@ -67,7 +67,6 @@ class SqliteLoans:
         return leased
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
-        await self._bell.connect(self._database.listen)
         await self._bell.wait(queues, seconds=seconds)
 
     async def next_due(self, queue: str, *, now: float) -> float | None:
