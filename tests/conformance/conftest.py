@@ -1,4 +1,4 @@
-"""The ledger's suite is in several modules of the package; pytest explains their failures when told to."""
+"""The suites are in several modules of the package; pytest explains their failures when told to."""
 
 import pytest
 
@@ -9,4 +9,8 @@ pytest.register_assert_rewrite(
     "quire.testing.ledger_rounds_suite",
     "quire.testing.ledger_situations",
     "quire.testing.ledger_units_suite",
+    "quire.testing.queue_model",
+    "quire.testing.queues_dead_suite",
+    "quire.testing.queues_overview_suite",
+    "quire.testing.queues_suite",
 )

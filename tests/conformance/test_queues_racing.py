@@ -6,7 +6,7 @@ import pytest
 
 from quire.database.postgres import PostgresDatabase
 from quire.model.errors import Lost
-from quire.queues.port import Message
+from quire.queues.port import Chosen, Happening, Message
 from quire.queues.postgres import PostgresQueues
 from quire.testing.postgres_server import fresh_schema
 from quire.testing.time import CountingIds
@@ -41,7 +41,7 @@ async def consume(queues, both_have_some):
     everything = list(got)
     await both_have_some.wait()
     while got:
-        await asyncio.gather(*(queues.acknowledge(one, now=2) for one in got))
+        await asyncio.gather(*(queues.acknowledge(got[part::2], now=2) for part in range(2)))
         got = await queues.lease("q", limit=7, seconds=60, now=2)
         everything += got
     return everything
@@ -131,9 +131,53 @@ async def test_a_lease_ended_in_two_ways_at_once_ends_in_one(consumers):
     await consumers[0].send("q", MESSAGES[:20], now=0)
     for leased in await consumers[0].lease("q", limit=20, seconds=60, now=1):
         answers = await asyncio.gather(
-            consumers[0].acknowledge(leased, now=2),
+            consumers[0].acknowledge([leased], now=2),
             consumers[1].release(leased, now=2, delay_seconds=0, error="x"),
             consumers[1].bury(leased, now=2, reason="x"),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers if answer is not None] == [Lost, Lost]
+
+
+async def test_two_who_replay_and_discard_share_the_dead(consumers):
+    await consumers[0].send("q", MESSAGES[:60], now=0)
+    leased = await consumers[0].lease("q", limit=60, seconds=60, now=1)
+    await asyncio.gather(*(consumers[0].bury(one, now=1, reason="x") for one in leased))
+    calls = [queues.replay("q", now=2, limit=30) for queues in consumers]
+    calls += [queues.discard("q", chosen=Chosen(text="X"), now=2, limit=30) for queues in consumers]
+    acted = sum(await asyncio.gather(*calls))
+    depth = await consumers[0].depth("q", now=2)
+    counted = await consumers[0].counters("q")
+    assert depth.dead == 60 - acted
+    assert (depth.waiting, counted[Happening.REPLAYED]) == (
+        60 - depth.dead - counted[Happening.DISCARDED],
+    ) * 2
+
+
+async def test_sent_again_while_it_is_acknowledged_it_is_known(consumers):
+    for _ in range(10):
+        await consumers[0].send("q", MESSAGES[:50], now=0)
+        leased = await consumers[0].lease("q", limit=50, seconds=60, now=1)
+        answers = await asyncio.gather(
+            consumers[0].acknowledge(leased, now=2), consumers[1].send("q", MESSAGES[:50][::-1], now=2)
+        )
+        assert answers[1] == 0
+        await consumers[0].sweep(now=10**6)
+
+
+async def test_what_many_do_at_once_is_counted_exactly(consumers):
+    halves = (MESSAGES[:250], MESSAGES[250:])
+    await asyncio.gather(
+        *(
+            queues.send("q", half[part::5], now=0)
+            for queues, half in zip(consumers, halves, strict=True)
+            for part in range(5)
+        )
+    )
+    await asyncio.gather(*(consume(queues, asyncio.Barrier(1)) for queues in consumers))
+    counted = await consumers[0].counters("q", since=0)
+    assert [counted[one] for one in (Happening.SENT, Happening.DELIVERED, Happening.ACKNOWLEDGED)] == [
+        500
+    ] * 3
+    await asyncio.gather(*(queues.sweep(now=10**4) for queues in consumers))
+    assert await consumers[0].counters("q") == counted

@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
+from quire.assembly.queues import open_queues
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import Ledger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.ids import Ids
-from quire.queues.port import Queues
+from quire.queues.port import QueueStore
 from quire.queues.sqlite import SqliteQueues
 from quire.settings import Settings
 
@@ -18,8 +19,9 @@ class Books(Struct, frozen=True):
     """`listen` has a function called whenever another process has changed something."""
 
     ledger: Ledger
-    queues: Queues
+    queues: QueueStore
     listen: Callable[[Callable[[], None]], Awaitable[None]]
+    warnings: tuple[str, ...] = ()
 
 
 @asynccontextmanager
@@ -34,7 +36,8 @@ async def open_books(settings: Settings, ids: Ids) -> AsyncIterator[Books]:
         ledger, queues = SqliteLedger(database), SqliteQueues(database, ids)
         await ledger.prepare()
         await queues.prepare()
-        yield Books(ledger, queues, database.listen)
+        async with open_queues(settings, ids, queues) as opened:
+            yield Books(ledger, opened.queues, database.listen, opened.warnings)
     finally:
         await database.close()
 
@@ -52,6 +55,7 @@ async def _on_postgres(settings: Settings, ids: Ids) -> AsyncIterator[Books]:
         ledger, queues = PostgresLedger(database), PostgresQueues(database, ids)
         await ledger.prepare()
         await queues.prepare()
-        yield Books(ledger, queues, database.listen)
+        async with open_queues(settings, ids, queues) as opened:
+            yield Books(ledger, opened.queues, database.listen, opened.warnings)
     finally:
         await database.close()

@@ -11,6 +11,7 @@ import msgspec
 from quire.assembly.books import Books, open_books
 from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy, shares
 from quire.assembly.presence import Presence, claimed_request, make_home, present
+from quire.assembly.queues import queue_policies
 from quire.assembly.stores import Greeting, S3Access, open_store
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
@@ -47,6 +48,8 @@ async def open_office(
         async with open_books(settings, ids) as books:
             yield Office(
                 ledger=books.ledger,
+                queues=books.queues,
+                warnings=books.warnings,
                 blobs=blobs,
                 clock=SystemClock(),
                 ids=ids,
@@ -79,6 +82,8 @@ async def open_house(
                 known = pipelines if pipelines is not None else build_pipelines(settings)
                 office = Office(
                     ledger=books.ledger,
+                    queues=books.queues,
+                    warnings=books.warnings,
                     blobs=blobs,
                     clock=clock,
                     ids=ids,
@@ -174,7 +179,14 @@ class _Wheels:
         return Conductor(
             ledger=office.ledger,
             blobs=office.blobs,
-            mail=Mail(office.ledger, self._books.queues, office.blobs, office.clock),
+            mail=Mail(
+                office.ledger,
+                office.queues,
+                office.blobs,
+                office.clock,
+                policies=queue_policies(self._settings),
+                fraction=office.ids.fraction,
+            ),
             pipelines=office.pipelines,
             clock=office.clock,
             policy=phase_policy(self._settings),

@@ -5,6 +5,7 @@ import typer
 from quire import __version__
 from quire.cli.batch import batch
 from quire.cli.doctor import doctor
+from quire.cli.queue import queue
 from quire.cli.run import run
 from quire.cli.work import conductor, worker
 
@@ -21,6 +22,7 @@ app.command()(doctor)
 app.command()(conductor)
 app.command()(worker)
 app.add_typer(batch)
+app.add_typer(queue)
 
 
 def _version(value: bool) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 from quire.model.errors import Misconfigured, QuireError, Unavailable
@@ -46,13 +47,14 @@ class SqliteDatabase:
         self._readers: ThreadPoolExecutor | None = None
         self._read_connection: sqlite3.Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._heard: Callable[[], None] | None = None
+        self._listeners: tuple[Callable[[], None], ...] = ()
 
     async def listen(self, heard: Callable[[], None]) -> None:
-        """Call `heard`, on the loop, soon after another process has written to the file. SQLite has no way to
-        wake us: between our own writes the writer looks at a counter in memory a few times a second.
+        """Call `heard`, on the loop, soon after another process has written to the file, until `close`.
+        SQLite has no way to wake us: a few times a second, between our own writes, the writer looks at a
+        counter in memory.
         """
-        self._heard = heard
+        self._listeners += (heard,)
         await self.write(lambda _: None)  # so that the writer, who may wait for work, knows of it
 
     async def open(self) -> None:
@@ -78,6 +80,7 @@ class SqliteDatabase:
         self._inbox.put(None)
         await asyncio.to_thread(self._thread.join)
         self._thread = None
+        self._listeners = ()
         if self._readers is not None:
             self._readers.shutdown(wait=True)
         if self._read_connection is not None:
@@ -108,16 +111,13 @@ class SqliteDatabase:
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         open_for_work = True
-        version = _version(connection)
+        version, looked_at = _version(connection), monotonic()
         while open_for_work:
             try:
-                group = [self._inbox.get(timeout=None if self._heard is None else LISTEN_SECONDS)]
+                group = [self._inbox.get(timeout=LISTEN_SECONDS if self._listeners else None)]
             except queue.Empty:
-                before, version = version, _version(connection)
-                if version != before and self._heard is not None:
-                    self._on_loop(self._heard)
-                continue
-            while len(group) < GROUP:
+                group = []
+            while group and len(group) < GROUP:
                 try:
                     group.append(self._inbox.get_nowait())
                 except queue.Empty:
@@ -127,6 +127,12 @@ class SqliteDatabase:
             if jobs:
                 answers = _run_group(connection, jobs, self.path)
                 self._on_loop(partial(_answer, answers))
+            # Also while there is always something to write: else nobody would be told.
+            if self._listeners and (not group or monotonic() - looked_at >= LISTEN_SECONDS):
+                before, version, looked_at = version, _version(connection), monotonic()
+                if version != before:
+                    for heard in self._listeners:
+                        self._on_loop(heard)
         connection.close()
 
     def _on_loop(self, call: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ by the consumer it is sent once. Starting twice is starting once: the move away 
 compare-and-swap.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -16,12 +17,15 @@ from quire.ledger.port import Act, Ledger
 from quire.model.batch import RESET, Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
+from quire.model.queues import FORMER_NAMES, KNOWN_QUEUES, QueuePolicy, policy_for
 from quire.queues.port import Leased, Message, Queues
 
 LETTERS_AT_ONCE = 100
 # Starting a batch takes milliseconds; a conductor that dies in them delays its successor by this much.
 LEASE_SECONDS = 5.0
+# Of a queue that nobody has said anything about; others as their policy says.
 MAX_DELIVERIES = 3
+PLAIN = QueuePolicy(name="", max_retries=MAX_DELIVERIES - 1, longest_delay_seconds=30.0)
 
 
 class StartMessage(Struct, frozen=True, kw_only=True):
@@ -32,23 +36,50 @@ class StartMessage(Struct, frozen=True, kw_only=True):
 
 
 class Mail:
-    def __init__(self, ledger: Ledger, queues: Queues, blobs: Blobs, clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        queues: Queues,
+        blobs: Blobs,
+        clock: Clock,
+        *,
+        policies: Mapping[str, QueuePolicy] = KNOWN_QUEUES,
+        fraction: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        """`fraction` is the chance in the jitter of delays."""
         self._ledger = ledger
         self._queues = queues
         self._blobs = blobs
         self._clock = clock
+        self._policies = policies
+        self._fraction = fraction
 
     async def deliver(self, queue: str) -> int:
-        """Send what waits in the outbox, then start the batches that `queue` asks for."""
+        """Send what waits in the outbox, then start what `queue` asks for, under any name it had."""
         await self.relay()
+        return sum([await self._receive(name) for name in (queue, *FORMER_NAMES.get(queue, ()))])
+
+    async def _receive(self, queue: str) -> int:
         started = 0
-        for leased in await self._queues.lease(
+        letters = await self._queues.lease(
             queue, limit=LETTERS_AT_ONCE, seconds=LEASE_SECONDS, now=self._clock.now()
-        ):
-            # Not in time: somebody else has the message by now and does what is to be done.
-            with suppress(Lost):
+        )
+        for place, leased in enumerate(letters):
+            try:
                 started += await self._start(leased)
+            except Lost:
+                continue  # not in time: somebody else has the message by now and does what is to be done
+            except Unavailable:
+                await self._give_back(letters[place:])
+                raise
         return started
+
+    async def _give_back(self, letters: Sequence[Leased]) -> None:
+        """The ledger is away, which says nothing about the batches: no delivery of theirs is used up."""
+        with suppress(Unavailable):  # the queues may be away with it; then the leases run out
+            for leased in letters:
+                with suppress(Lost):
+                    await self._queues.release(leased, now=self._clock.now(), counted=False)
 
     async def relay(self) -> None:
         while letters := await self._ledger.outbox(LETTERS_AT_ONCE):
@@ -61,15 +92,16 @@ class Mail:
         try:
             message = msgspec.json.decode(leased.body, type=StartMessage)
         except msgspec.MsgspecError as error:
-            await self._queues.bury(leased, now=self._clock.now(), reason=f"not a start message: {error}")
+            reason = f"not a start message: {error}"
+            await self._queues.bury(leased, now=self._clock.now(), reason=reason, error_class="bad_message")
             return False
         try:
             await self._begin(message, original=leased.id == f"start-{message.batch_id}")
         except Unavailable:
-            raise  # says nothing about the batch: the message comes again when its lease is over
+            raise
         except QuireError as error:
             return await self._put_off(leased, message, error)
-        await self._queues.acknowledge(leased, now=self._clock.now())
+        await self._queues.acknowledge([leased], now=self._clock.now())
         return True
 
     async def _begin(self, message: StartMessage, *, original: bool) -> None:
@@ -96,10 +128,16 @@ class Mail:
         return await self._ledger.reopen(batch.no, act, status=status)
 
     async def _put_off(self, leased: Leased, message: StartMessage, error: QuireError) -> bool:
-        """Three deliveries, then a dead letter and a batch that says why."""
-        if leased.deliveries < MAX_DELIVERIES:
-            delay = 2.0**leased.deliveries
-            await self._queues.release(leased, now=self._clock.now(), delay_seconds=delay, error=str(error))
+        """As many deliveries as the queue's policy grants, then a dead letter and a batch that says why."""
+        policy = self._policy(leased.queue)
+        if leased.deliveries < policy.max_deliveries:
+            await self._queues.release(
+                leased,
+                now=self._clock.now(),
+                delay_seconds=policy.delay(leased.deliveries, self._fraction()),
+                error_class=error.code,
+                error=str(error),
+            )
             return False
         # First the batch, then the letter: after a crash in between it comes again and finds the batch ended.
         try:
@@ -110,5 +148,9 @@ class Mail:
                 )
         except (Missing, Stale):
             pass  # unknown here or already past it: the dead letter is the record
-        await self._queues.bury(leased, now=self._clock.now(), reason=str(error))
+        await self._queues.bury(leased, now=self._clock.now(), reason=str(error), error_class=error.code)
         return False
+
+    def _policy(self, queue: str) -> QueuePolicy:
+        policy = policy_for(queue, self._policies)
+        return policy if policy.name in self._policies else PLAIN

@@ -52,7 +52,13 @@ class Stale(QuireError):
 
 
 class Lost(QuireError):
+    """`ids` name what was lost, where several were at stake."""
+
     code = "lost"
+
+    def __init__(self, message: str, *, code: str | None = None, ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message, code=code)
+        self.ids = ids
 
 
 class Misconfigured(QuireError):

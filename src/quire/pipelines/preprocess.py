@@ -16,7 +16,7 @@ from quire.pipelines import naming
 from quire.steps.registry import STEPS
 
 NAME = "preprocess"
-QUEUE = "preprocess"
+QUEUE = "arke-preprocess-jobs"
 
 SOURCE_TAG = "TiffConverter:source"
 JPEG_TAG = "TiffConverter"

@@ -13,6 +13,7 @@ from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.pipeline import Pipeline
+from quire.queues.port import QueueStore
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
@@ -35,11 +36,13 @@ class Office(Struct, frozen=True, kw_only=True):
     """Enough to look at batches and to intervene: nothing runs here."""
 
     ledger: Ledger
+    queues: QueueStore
     blobs: Blobs
     clock: Clock
     ids: Ids
     pipelines: Mapping[str, Pipeline]
     defaults: Defaults = Defaults()
+    warnings: tuple[str, ...] = ()  # what the backends may lose, for people to know
 
 
 class House(Office, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from quire.model.errors import Misconfigured
@@ -23,10 +24,13 @@ from quire.settings.values import (
     PhaseRetries,
     Postgres,
     Preprocess,
+    QueueTuning,
+    Redis,
     Retries,
     Secret,
     Settings,
     cores,
+    plain,
     shown,
     value_of,
 )
@@ -48,6 +52,8 @@ __all__ = [
     "PhaseRetries",
     "Postgres",
     "Preprocess",
+    "QueueTuning",
+    "Redis",
     "Retries",
     "Secret",
     "Settings",
@@ -68,7 +74,13 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Key, value as people may see it, source."""
-        return [(key.name, shown(value_of(self.settings, key.name)), self.sources[key.name]) for key in KEYS]
+        rows = [(key.name, shown(value_of(self.settings, key.name)), self.sources[key.name]) for key in KEYS]
+        for queue, tuning in self.settings.queues.items():
+            for name, value in msgspec.structs.asdict(tuning).items():
+                full = f'queues."{plain(queue)}".{name}'
+                if full in self.sources:
+                    rows.append((full, shown(value), self.sources[full]))
+        return rows
 
 
 def load_here(config: Path | None = None, overrides: Mapping[str, object] | None = None) -> Loaded:
@@ -106,5 +118,5 @@ def load(
             f"All keys are described in {DOCS}.",
             code="bad_settings",
         )
-    sources = {key.name: reading.sources.get(key.name, DEFAULT) for key in KEYS}
+    sources = dict.fromkeys((key.name for key in KEYS), DEFAULT) | reading.sources
     return Loaded(settings=settings, sources=sources, file=file)

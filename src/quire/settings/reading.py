@@ -9,9 +9,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from quire.settings.rules import contradictions
-from quire.settings.values import BY_NAME, BY_VARIABLE, PREFIX, TABLES, Key, Secret, Settings, plain
+from quire.settings.values import (
+    BY_NAME,
+    BY_VARIABLE,
+    PREFIX,
+    QUEUE_KEYS,
+    TABLES,
+    Key,
+    QueueTuning,
+    Secret,
+    Settings,
+    plain,
+)
 
 FILE_NAME = "quire.toml"
+QUEUES = "queues"  # a table of tables, named as the queues are
 CONFIG_VARIABLE = "QUIRE_CONFIG"  # names the file; itself no key
 DOCS = "docs/reference/settings.md"
 
@@ -28,6 +40,7 @@ class Reading:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.values: dict[str, Any] = {}
+        self.queues: dict[str, dict[str, Any]] = {}
         self.sources: dict[str, str] = {}
         self.problems: list[str] = []
         self.doubtful: set[str] = set()  # keys with a problem of their own: no further conclusions from them
@@ -48,15 +61,43 @@ class Reading:
         return path
 
     def _entry(self, name: str, value: object, source: str, base: Path) -> None:
-        if name in TABLES and isinstance(value, dict):
+        if name == QUEUES:
+            self._queues(value, source)
+        elif name in TABLES and isinstance(value, dict):
             for inner, one in value.items():
                 self.take(f"{name}.{inner}", one, source, base)
         elif name in TABLES:
             self.problems.append(f"`{name}` in {source} must be a table: write [{name}] on a line of its own")
         elif isinstance(value, dict) and name not in BY_NAME:
-            self._unknown("table", f"[{name}]", source, [f"[{table}]" for table in TABLES])
+            self._unknown("table", f"[{name}]", source, [f"[{table}]" for table in (*TABLES, QUEUES)])
         else:
             self.take(name, value, source, base)
+
+    def _queues(self, value: object, source: str) -> None:
+        tables = value if isinstance(value, dict) else {"": value}
+        for queue, table in tables.items():
+            if not isinstance(table, dict):
+                problem = f"`{QUEUES}` in {source} holds a table for each queue"
+                self.problems.append(f'{problem}: write [{QUEUES}."name"] on a line of its own')
+                continue
+            for name, one in table.items():
+                self._tune(queue, name, one, source)
+
+    def _tune(self, queue: str, name: str, value: object, source: str) -> None:
+        full = f'{QUEUES}."{plain(queue[:80])}".{plain(name[:80])}'
+        key = QUEUE_KEYS.get(name)
+        if key is None:
+            self._unknown(
+                "key", full, source, [f'{QUEUES}."{plain(queue[:80])}".{one}' for one in QUEUE_KEYS]
+            )
+            return
+        try:
+            tuned = _checked(key, _read(key, value, self.folder, words=False))
+        except _WrongError as wrong:
+            self.problems.append(f"{full} must be {wrong}, got {_quoted(value)} from {source}")
+            return
+        self.queues.setdefault(queue, {})[name] = tuned
+        self.sources[full] = source
 
     def variables(self, environment: Mapping[str, str]) -> None:
         for variable, text in sorted(environment.items()):
@@ -93,7 +134,9 @@ class Reading:
         for name, value in self.values.items():
             table, _, part = name.rpartition(".")
             tables.get(table, top)[part] = value
-        settings = Settings(**top, **{table: TABLES[table](**given) for table, given in tables.items()})
+        queues = {queue: QueueTuning(**given) for queue, given in self.queues.items()}
+        made = {table: TABLES[table](**given) for table, given in tables.items()}
+        settings = Settings(**top, **made, queues=queues)
         for involved, problem in contradictions(settings):
             if self.doubtful.isdisjoint(involved):
                 self.problems.append(problem)
@@ -119,12 +162,21 @@ def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
         return _path(meant, base)
     if kind is Secret and isinstance(meant, str):
         return Secret(meant)
+    if get_origin(kind) is tuple and isinstance(meant, list):
+        return _numbers(meant, key)
     if kind is float and type(meant) is int and abs(meant) < 1 << 53:
         return float(meant)
     # The exact type: true is an int to Python, but not to the person who wrote it.
     if type(meant) is not kind or (isinstance(meant, float) and not math.isfinite(meant)):
         raise _WrongError(key.wanted)
     return meant
+
+
+def _numbers(values: list[Any], key: Key) -> tuple[float, ...]:
+    most = key.limits.le or math.inf
+    if not values or not all(type(one) in {int, float} and 0 <= one <= most for one in values):
+        raise _WrongError(f"a list of numbers from 0 to {most}")
+    return tuple(map(float, values))
 
 
 def _meaning(kind: Any, text: str) -> object:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from quire.blobs import keys
 from quire.model.errors import Reject
 from quire.model.tiers import tier_number
-from quire.settings.values import Settings, value_of
+from quire.settings.values import Settings, plain, value_of
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -44,6 +44,14 @@ def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.ledger == "postgres" and not settings.postgres.dsn:
         problem = 'ledger is "postgres" but postgres.dsn is not set; set it or QUIRE_POSTGRES_DSN'
         yield ("ledger", "postgres.dsn"), problem
+    if settings.queue_store == "redis" and not settings.redis.url:
+        problem = 'queue_store is "redis" but redis.url is not set; set it or QUIRE_REDIS_URL'
+        yield ("queue_store", "redis.url"), problem
+    for queue, tuning in settings.queues.items():
+        first, longest = tuning.first_delay_seconds, tuning.longest_delay_seconds
+        if first is not None and longest is not None and first > longest:
+            problem = f'queues."{plain(queue)}": first_delay_seconds is greater than longest_delay_seconds'
+            yield (), f"{problem}; lower the one or raise the other"
     if settings.crew.stale_seconds < 2 * settings.crew.beat_seconds:
         problem = (
             "crew.stale_seconds must be at least twice crew.beat_seconds, or the living are taken for dead"

@@ -1,8 +1,9 @@
 """The values: every key with its default, its limits and one line of explanation."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import platformdirs
@@ -95,6 +96,41 @@ class Postgres(Struct, frozen=True, kw_only=True):
     connections: Annotated[int, _about("connections of one process", ge=1, le=100)] = 4
 
 
+class Redis(Struct, frozen=True, kw_only=True):
+    url: Annotated[Secret, _about("redis://user:password@host:port/0, rediss:// for TLS; never shown")] = (
+        Secret()
+    )
+    prefix: Annotated[str, _about("how the names of all keys begin", min_length=1)] = "quire"
+
+
+class QueueTuning(Struct, frozen=True, kw_only=True):
+    """What `[queues."name"]` says of one queue; what it does not say stays as it is for that queue."""
+
+    max_batch_size: Annotated[
+        int | None, _about("messages that a consumer leases together", ge=1, le=1000)
+    ] = None
+    max_batch_timeout_seconds: Annotated[
+        float | None, _about("longest wait for a batch to become whole", ge=0, le=3600)
+    ] = None
+    max_retries: Annotated[int | None, _about("deliveries after the first one", ge=0, le=1000)] = None
+    delays_seconds: Annotated[
+        tuple[float, ...] | None, _about("exact waits before the retries; the last one stays", le=10**7)
+    ] = None
+    first_delay_seconds: Annotated[
+        float | None, _about("wait before the first retry, where none is exact", ge=0, le=86_400)
+    ] = None
+    longest_delay_seconds: Annotated[float | None, _about("the wait doubles up to this", ge=0, le=10**7)] = (
+        None
+    )
+    dead_letter: Annotated[str | None, _about("what people call its dead letters", min_length=1)] = None
+    lease_seconds: Annotated[
+        float | None, _about("silent this long, a consumer loses its messages", ge=1, le=86_400)
+    ] = None
+    concurrency: Annotated[int | None, _about("messages that a consumer works on at once", ge=1, le=1000)] = (
+        None
+    )
+
+
 class Crew(Struct, frozen=True, kw_only=True):
     beat_seconds: Annotated[float, _about("how often a process says that it lives", gt=0, le=3600)] = 5.0
     stale_seconds: Annotated[float, _about("silent this long is taken for dead", gt=0, le=86_400)] = 30.0
@@ -120,16 +156,21 @@ class Settings(Struct, frozen=True, kw_only=True):
     workers: Annotated[int, _about("worker processes; 0 is one per usable core", ge=0, le=1024)] = 0
     store: Annotated[Literal["local", "s3"], _about("where the bytes live")] = "local"
     ledger: Annotated[Literal["sqlite", "postgres"], _about("where state and queues live")] = "sqlite"
+    queue_store: Annotated[
+        Literal["ledger", "redis"], _about("queues in the ledger's database or on Redis")
+    ] = "ledger"
     priority: Annotated[str, _about("tier of new batches, 1_critical to 5_background")] = "3_normal"
     tenant: Annotated[str, _about("whose share of the workers new batches count on")] = ""
     s3: S3 = S3()
     postgres: Postgres = Postgres()
+    redis: Redis = Redis()
     preprocess: Preprocess = Preprocess()
     retry: Retries = Retries()
     phase_retry: PhaseRetries = PhaseRetries()
     crew: Crew = Crew()
     sharing: Sharing = Sharing()
     budget: Budgets = Budgets()
+    queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property
     def worker_count(self) -> int:
@@ -154,11 +195,18 @@ class Key(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        choices = " or ".join(f'"{choice}"' for choice in get_args(self.kind))
-        return choices or _WANTED.get(self.kind, "text")
+        if get_origin(self.kind) is Literal:
+            return " or ".join(f'"{choice}"' for choice in get_args(self.kind))
+        return _WANTED.get(self.kind, "text")
 
 
-_WANTED = {int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}  # others: text
+_WANTED: dict[Any, str] = {  # others: text
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Path: "a path",
+    tuple[float, ...]: "a list of numbers",
+}
 
 
 def shown(value: object) -> str:
@@ -184,12 +232,20 @@ def _keys(table: type[Struct], prefix: str = "") -> Iterator[Key]:
         if get_origin(one.type) is Annotated:
             kind, limits = get_args(one.type)
             default = HOME_DEFAULT if one.default is NODEFAULT else shown(one.default)
-            yield Key(prefix + one.name, kind, limits, default)
-        else:
+            yield Key(prefix + one.name, _given(kind), limits, default)
+        elif isinstance(one.type, type):
             yield from _keys(one.type, f"{one.name}.")
+
+
+def _given(kind: Any) -> Any:
+    """What is asked for when it is given at all."""
+    return (
+        next(part for part in get_args(kind) if part is not NoneType) if NoneType in get_args(kind) else kind
+    )
 
 
 KEYS = tuple(_keys(Settings))
 BY_NAME = {key.name: key for key in KEYS}
 BY_VARIABLE = {key.variable: key.name for key in KEYS}
+QUEUE_KEYS = {key.name: key for key in _keys(QueueTuning)}
 TABLES: dict[str, Any] = {one.name: one.type for one in fields(Settings) if isinstance(one.type, type)}

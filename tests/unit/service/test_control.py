@@ -13,6 +13,7 @@ from quire.service import control
 from quire.service.control import FailedGroup, Limits
 from quire.service.house import Office
 from quire.testing.batches import TWO_PHASES, opened, settlement, walked
+from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
 NAMES = ["a", "b", "c", "d"]
@@ -29,6 +30,7 @@ async def office(tmp_path):
     await ledger.prepare()
     yield Office(
         ledger=ledger,
+        queues=MemoryQueues(),
         blobs=LocalBlobs(tmp_path / "blobs"),
         clock=FakeClock(),
         ids=CountingIds(),

@@ -19,6 +19,7 @@ from quire.service.wording import state_of
 from quire.testing.batches import TWO_PHASES, opened, settlement, walked
 from quire.testing.factories import batch as a_batch
 from quire.testing.factories import draft
+from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
 NAMES = ["a", "b", "c"]
@@ -33,6 +34,7 @@ async def office(tmp_path):
     await ledger.prepare()
     yield Office(
         ledger=ledger,
+        queues=MemoryQueues(),
         blobs=LocalBlobs(tmp_path / "blobs"),
         clock=FakeClock(),
         ids=CountingIds(),

@@ -1,0 +1,90 @@
+"""How each queue is to be consumed: values, with those of the known queues.
+
+`max_retries` counts what comes after the first delivery: a message is delivered `max_retries` + 1 times at
+most, then it is a dead letter. Dead letters stay with their queue; `dead_letter` is only the name that people
+know.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+_LARGEST_EXPONENT = 32  # 2**32 seconds is beyond any cap; larger powers only overflow
+
+
+class QueuePolicy(Struct, frozen=True, kw_only=True):
+    """`delays_seconds` are exact, one for each retry, the last of them for all that follow; without them the
+    wait doubles from the first delay up to the longest, the upper half of it by chance.
+
+    A consumer begins when `max_batch_size` messages have come together, or with fewer after
+    `max_batch_timeout_seconds`; it holds no more than that beside the `concurrency` it works on.
+    """
+
+    name: str
+    max_batch_size: int = 10
+    max_batch_timeout_seconds: float = 0.0
+    max_retries: int = 3
+    delays_seconds: tuple[float, ...] = ()
+    first_delay_seconds: float = 2.0
+    longest_delay_seconds: float = 300.0
+    dead_letter: str = ""
+    lease_seconds: float = 60.0
+    concurrency: int = 1
+
+    @property
+    def max_deliveries(self) -> int:
+        return self.max_retries + 1
+
+    def delay(self, deliveries: int, fraction: float) -> float:
+        """How long to wait after this many deliveries, all in vain."""
+        if self.delays_seconds:
+            return self.delays_seconds[min(deliveries, len(self.delays_seconds)) - 1]
+        exponent = min(deliveries - 1, _LARGEST_EXPONENT)
+        delay = min(self.longest_delay_seconds, self.first_delay_seconds * 2.0**exponent)
+        return delay * (0.5 + fraction / 2)
+
+
+# About 1, 5 and 15 minutes: what the model services of these queues need to recover from a rate limit.
+_PATIENT = (60.0, 300.0, 900.0)
+
+_KNOWN = (
+    QueuePolicy(name="arke-preprocess-jobs", max_batch_size=1, dead_letter="preprocess-dlq"),
+    QueuePolicy(
+        name="arke-batch-jobs",
+        max_batch_size=10,
+        max_batch_timeout_seconds=30.0,
+        dead_letter="arke-batch-jobs-dlq",
+    ),
+    QueuePolicy(
+        name="manuscript-analysis-queue",
+        max_batch_size=1,
+        max_batch_timeout_seconds=60.0,
+        delays_seconds=_PATIENT,
+        dead_letter="manuscript-analysis-dlq",
+    ),
+    QueuePolicy(
+        name="asset-generation-queue",
+        max_batch_size=1,
+        max_batch_timeout_seconds=60.0,
+        max_retries=2,
+        delays_seconds=_PATIENT[:2],
+        dead_letter="asset-generation-dlq",
+    ),
+    QueuePolicy(name="jarvis.ocr.jobs", max_batch_size=1, max_retries=2, dead_letter="jarvis.ocr.dead"),
+    QueuePolicy(
+        name="jarvis.recipes.jobs", max_batch_size=1, max_retries=1, dead_letter="jarvis.recipes.dead"
+    ),
+)
+KNOWN_QUEUES: Mapping[str, QueuePolicy] = MappingProxyType({policy.name: policy for policy in _KNOWN})
+
+# Queues that had another name: what still lies under the old one is read too.
+FORMER_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({"arke-preprocess-jobs": ("preprocess",)})
+
+
+def policy_for(name: str, policies: Mapping[str, QueuePolicy] = KNOWN_QUEUES) -> QueuePolicy:
+    """That of the queue; of the queue that had this name; or the plain one."""
+    if name in policies:
+        return policies[name]
+    heir = next((now for now, former in FORMER_NAMES.items() if name in former and now in policies), None)
+    return QueuePolicy(name=name, dead_letter=f"{name}-dlq") if heir is None else policies[heir]

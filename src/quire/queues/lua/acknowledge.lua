@@ -1,0 +1,31 @@
+-- now, when the ids are forgotten, then id and token of each. The ids whose lease is somebody else's.
+local now, forgotten = ARGV[1], ARGV[2]
+local ids = every_second(3)
+local loans = asked(ids, 'HMGET', LOANS)
+local done, remembered, entries, lost = {}, {}, {}, {}
+for place, id in ipairs(ids) do
+  local token, entry, priority
+  if loans[place] then
+    token, entry, priority = unpacked(loans[place])
+  end
+  if token == ARGV[place * 2 + 2] then
+    entries[priority] = entries[priority] or {}
+    table.insert(entries[priority], entry)
+    done[#done + 1] = id
+    remembered[#remembered + 1] = forgotten
+    remembered[#remembered + 1] = id
+  else
+    lost[#lost + 1] = id
+  end
+end
+for priority, list in pairs(entries) do
+  with_all(list, 'XACK', KEYS[priority], GROUP)
+  with_all(list, 'XDEL', KEYS[priority])
+end
+with_all(done, 'HDEL', LOANS)
+with_all(done, 'ZREM', LEASES)
+with_all(done, 'ZREM', SENT)
+with_all(done, 'HDEL', TRIALS)
+with_all(remembered, 'ZADD', IDS)
+count('acknowledged', #done, now)
+return lost

@@ -1,0 +1,39 @@
+-- 'replay' or 'discard', now, dead per second (0: all at once) or when the ids are forgotten, then id and number
+-- of each: one that was dug out and buried again meanwhile has another number. How many.
+local what, now, how = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local crowded = what == 'replay' and bring_due(now, MOST)
+local dug = 0
+for place = 4, #ARGV, 2 do
+  local id = ARGV[place]
+  local number = call('ZSCORE', GRAVES, id)
+  if number and tonumber(number) == tonumber(ARGV[place + 1]) then
+    local priority, deliveries, sent, _, class, _, body = unpacked(call('HGET', DEAD, id))
+    call('ZREM', GRAVES, id)
+    call('HDEL', DEAD, id)
+    if call('HINCRBY', CLASSES, class, -1) <= 0 then
+      call('HDEL', CLASSES, class)
+    end
+    if what == 'replay' then
+      note(id, deliveries, '""', '"at":' .. now .. ',"ending":"replayed"}')
+      -- A new number: together they come in the order in which they were buried.
+      local no, due = call('INCR', NUMBERS), now
+      if how > 0 and dug > 0 then
+        due = string.format('%.17g', tonumber(now) + dug / how)
+      end
+      put(priority, id, body, sent, due, 0, no, now, crowded)
+    else
+      call('HDEL', TRIALS, id)
+      call('ZADD', IDS, ARGV[3], id)
+    end
+    dug = dug + 1
+  end
+end
+if what == 'replay' then
+  count('replayed', dug, now)
+  if dug > 0 then
+    wake()
+  end
+else
+  count('discarded', dug, now)
+end
+return dug

@@ -1,0 +1,19 @@
+-- now, until, then id and token of each. The ids whose lease has run out or is somebody else's.
+local now, ends = ARGV[1], ARGV[2]
+local ids = every_second(3)
+local loans, leases = asked(ids, 'HMGET', LOANS), asked(ids, 'ZMSCORE', LEASES)
+local ids_kept, kept, lost = {}, {}, {}
+for place, id in ipairs(ids) do
+  local token = loans[place] and unpacked(loans[place])
+  if token == ARGV[place * 2 + 2] and leases[place] and tonumber(leases[place]) > tonumber(now) then
+    ids_kept[#ids_kept + 1] = id
+    kept[#kept + 1] = ends
+    kept[#kept + 1] = id
+  else
+    lost[#lost + 1] = id
+  end
+end
+-- A full server lets a script write that has begun with taking away: leases are kept there too.
+with_all(ids_kept, 'ZREM', LEASES)
+with_all(kept, 'ZADD', LEASES)
+return lost

@@ -1,0 +1,30 @@
+"""Queues on PostgreSQL, beside the ledger or in a database of their own; every answer is durable.
+
+Any number of consumers on any number of machines may lease at once: none waits for another, and no message
+is out twice. Whatever comes into a queue is told on the channel `quire`, so that who waits may listen
+instead of asking. One door per module, as in the port; the SQL is in `queues/sql/postgres`.
+"""
+
+from quire.database.postgres import PostgresDatabase
+from quire.database.sql import migrations
+from quire.model.ids import Ids
+from quire.queues.bell import Bell
+from quire.queues.postgres.dead import PostgresDeadLetters
+from quire.queues.postgres.loans import PostgresLoans
+from quire.queues.postgres.overview import PostgresOverview
+
+
+class PostgresQueues(PostgresLoans, PostgresDeadLetters, PostgresOverview):
+    """All doors on one open database."""
+
+    def __init__(self, database: PostgresDatabase, ids: Ids) -> None:
+        self._database = database
+        self._ids = ids
+        self._bell = Bell(database.listen)
+
+    async def prepare(self) -> None:
+        """Create or upgrade the tables. May be repeated."""
+        await self._database.migrate("queues", migrations("quire.queues.sql", "postgres"))
+
+
+__all__ = ["PostgresQueues"]

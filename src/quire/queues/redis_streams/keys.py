@@ -1,0 +1,65 @@
+"""What the keys of a queue are called, and how values are written into them.
+
+The scripts take all keys of a queue, in the order that `lua/shared.lua` lists.
+"""
+
+import json
+import re
+
+from quire.model.errors import Misconfigured
+
+PRIORITIES = 5
+_REST = (
+    *("delayed", "held", "leases", "loans", "ids", "sent", "trials", "graves", "dead"),
+    *("classes", "counts", "numbers", "wake"),
+)
+_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+class Keys:
+    def __init__(self, prefix: str) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            # A brace would move the hash tag, and with it the queue's keys to several machines.
+            raise Misconfigured(
+                f"{prefix!r} is no prefix for keys: use up to 64 letters, digits and _ . : - characters"
+            )
+        self._prefix = prefix
+        self.registry = f"{prefix}:queues".encode()  # of all queues, scored by when something was last sent
+        self._known: dict[str, tuple[bytes, ...]] = {}
+
+    def of(self, queue: str) -> tuple[bytes, ...]:
+        known = self._known.get(queue)
+        if known is None:
+            names = (*(f"waiting:{priority}" for priority in range(1, PRIORITIES + 1)), *_REST)
+            known = tuple(f"{{{self._prefix}:{queue}}}:{name}".encode() for name in names)
+            self._known[queue] = known
+        return known
+
+    def classes(self, queue: str) -> bytes:
+        return self.of(queue)[PRIORITIES + _REST.index("classes")]
+
+    def counts(self, queue: str) -> bytes:
+        return self.of(queue)[PRIORITIES + _REST.index("counts")]
+
+    def wake(self, queue: str) -> bytes:
+        return self.of(queue)[-1]
+
+
+def moment(seconds: float) -> str:
+    """All digits, so that it comes back as the same number."""
+    return repr(float(seconds))
+
+
+def written(text: str) -> bytes:
+    """Error texts may hold what no encoding has: pieces of file names."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def read(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def trial_end(*, at: float, ending: str, error_class: str, error: str) -> str:
+    """The end of a JSON object to which the script adds delivery and worker."""
+    values = {"at": float(at), "ending": ending, "error_class": error_class, "error": error}
+    return json.dumps(values)[1:]

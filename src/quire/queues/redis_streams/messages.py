@@ -1,0 +1,125 @@
+"""Messages in and out: send, wait, lease, and the four ways in which a lease ends."""
+
+import asyncio
+import json
+import math
+from collections.abc import Collection, Sequence
+
+from quire.model.errors import Lost, Unavailable
+from quire.model.ids import Ids
+from quire.queues.checks import checked
+from quire.queues.port import DEDUPE_SECONDS, Leased, Message
+from quire.queues.redis_streams.keys import Keys, moment, trial_end, written
+from quire.queues.redis_streams.server import Argument, Server
+
+# Who waits longer is woken for nothing now and then: a line that died silently is noticed.
+LONGEST_WAIT_SECONDS = 300.0
+GRACE_SECONDS = 5.0
+
+
+class RedisMessages:
+    _server: Server
+    _keys: Keys
+    _ids: Ids
+
+    async def send(
+        self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
+    ) -> int:
+        arguments: list[Argument] = [moment(now), moment(now + max(0.0, delay_seconds))]
+        for message in checked(messages):
+            arguments += (message.id, message.body, message.priority)
+        if not messages:
+            return 0
+        # Before the messages: a name without messages harms nobody, messages without a name are not seen.
+        name = ("ZADD", self._keys.registry, "GT", moment(now), written(queue))
+        new: int = await self._server.run_after(name, "send", self._keys.of(queue), *arguments)
+        return new
+
+    async def lease(
+        self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
+    ) -> list[Leased]:
+        if limit <= 0:
+            return []
+        # One for all of them: a lease is proven by queue, id and token together.
+        token = self._ids.ulid()
+        values = (moment(now), moment(now + seconds), token, json.dumps(worker), limit)
+        flat = await self._server.run("lease", self._keys.of(queue), *values)
+        parts = (flat[place::5] for place in range(5))
+        return [
+            Leased(
+                queue=queue,
+                id=name.decode(),
+                body=body,
+                deliveries=deliveries,
+                token=token,
+                priority=priority,
+                sent_at=float(sent),
+            )
+            for name, body, deliveries, priority, sent in zip(*parts, strict=True)
+        ]
+
+    async def wait(self, queues: Collection[str], *, seconds: float) -> None:
+        seconds = min(seconds, LONGEST_WAIT_SECONDS)
+        if seconds <= 0:
+            return
+        if not queues:
+            await asyncio.sleep(seconds)
+            return
+        names = sorted(set(queues))
+        places = [self._keys.wake(name) for name in names]
+        keys = [self._keys.of(name) for name in names]
+        try:
+            async with asyncio.timeout(seconds + GRACE_SECONDS):
+                # Rounded up: 0 would be for ever.
+                await self._server.hear("news", keys, places, milliseconds=math.ceil(seconds * 1000))
+        except TimeoutError as error:
+            raise Unavailable(f"{self._server.name} does not answer") from error
+
+    async def next_due(self, queue: str, *, now: float) -> float | None:
+        due = await self._server.run("next_due", self._keys.of(queue), moment(now))
+        return float(due) if due else None
+
+    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
+        await self._on_leases("extend", leased, moment(now), moment(now + seconds))
+
+    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
+        await self._on_leases("acknowledge", leased, moment(now), moment(now + DEDUPE_SECONDS))
+
+    async def release(
+        self,
+        leased: Leased,
+        *,
+        now: float,
+        delay_seconds: float = 0,
+        error_class: str = "",
+        error: str = "",
+        counted: bool = True,
+    ) -> None:
+        trial = trial_end(at=now, ending="released", error_class=error_class, error=error)
+        due = moment(now + max(0.0, delay_seconds))
+        values = (moment(now), due, leased.id, leased.token, int(counted), trial)
+        if not await self._server.run("release", self._keys.of(leased.queue), *values):
+            raise _lost([leased.id])
+
+    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
+        trial = trial_end(at=now, ending="buried", error_class=error_class, error=reason)
+        values = (moment(now), leased.id, leased.token, written(error_class), written(reason), trial)
+        if not await self._server.run("bury", self._keys.of(leased.queue), *values):
+            raise _lost([leased.id])
+
+    async def _on_leases(self, script: str, leased: Sequence[Leased], *values: Argument) -> None:
+        by_queue: dict[str, dict[tuple[str, str], None]] = {}
+        for one in leased:
+            by_queue.setdefault(one.queue, {})[one.id, one.token] = None
+        lost: list[str] = []
+        for queue, proofs in by_queue.items():
+            flat = (part for proof in proofs for part in proof)
+            answer = await self._server.run(script, self._keys.of(queue), *values, *flat)
+            lost += [name.decode() for name in answer]
+        if lost:
+            raise _lost(lost)
+
+
+def _lost(ids: Sequence[str]) -> Lost:
+    named = ", ".join(ids[:3]) + (" …" if len(ids) > 3 else "")
+    return Lost(f"the lease is gone, stop working on: {named}", code="lease_lost", ids=tuple(ids))

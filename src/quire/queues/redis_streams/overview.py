@@ -1,0 +1,86 @@
+"""Looking on: depths, counters, what comes next; and the two brooms."""
+
+import json
+import math
+
+from quire.queues.port import DEDUPE_SECONDS, Depth, Happening, Waiting
+from quire.queues.redis_streams.keys import Keys, moment, read, written
+from quire.queues.redis_streams.server import Server
+
+_FIELDS = 7
+# A script holds up everybody else: a broom takes this many at a stroke, some 20 ms.
+_STROKE = 5000
+_MINUTE_SECONDS = 60
+
+
+class RedisOverview:
+    _server: Server
+    _keys: Keys
+
+    async def names(self) -> list[str]:
+        found: list[bytes] = await self._server.ask("ZRANGE", self._keys.registry, 0, -1)
+        return sorted(read(name) for name in found)
+
+    async def depth(self, queue: str, *, now: float) -> Depth:
+        answer = await self._server.run("depth", self._keys.of(queue), moment(now))
+        waiting, delayed, leased, dead, oldest = answer
+        return Depth(
+            waiting=waiting,
+            delayed=delayed,
+            leased=leased,
+            dead=dead,
+            oldest_at=float(oldest) if oldest else None,
+        )
+
+    async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
+        if limit <= 0:
+            return []
+        flat = await self._server.run("peek", self._keys.of(queue), moment(now), limit)
+        parts = (flat[place::_FIELDS] for place in range(_FIELDS))
+        return [
+            Waiting(
+                queue=queue,
+                id=name.decode(),
+                body=body,
+                priority=priority,
+                deliveries=deliveries,
+                sent_at=float(sent),
+                due_at=float(due),
+                leased_to=json.loads(worker) if worker else None,
+            )
+            for name, body, priority, deliveries, sent, due, worker in zip(*parts, strict=True)
+        ]
+
+    async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
+        found = await self._server.table(self._keys.counts(queue))
+        first = -math.inf if since is None else since // _MINUTE_SECONDS
+        counted = dict.fromkeys(Happening, 0)
+        for field, number in found.items():
+            minute, _, word = field.decode().rpartition(" ")
+            if (since is None and not minute) or (since is not None and minute and int(minute) >= first):
+                counted[Happening(word)] += int(number)
+        return counted
+
+    async def purge(self, queue: str, *, now: float) -> int:
+        """In strokes of some thousands; what is sent meanwhile may go with the rest."""
+        gone = 0
+        while True:
+            stroke: int = await self._server.run("purge", self._keys.of(queue), moment(now), _STROKE)
+            gone += stroke
+            if stroke < _STROKE:
+                return gone
+
+    async def sweep(self, *, now: float) -> int:
+        """Also brings back what is out on loan to nobody: a server that lost a part of its data has such."""
+        forgotten = 0
+        for name in await self.names():
+            empty = False
+            stroke = _STROKE
+            while stroke == _STROKE:
+                answer = await self._server.run("sweep", self._keys.of(name), moment(now), _STROKE)
+                stroke, _, empty = answer
+                forgotten += stroke
+            if empty:
+                long_ago = moment(now - DEDUPE_SECONDS)
+                await self._server.run("forget", [self._keys.registry], written(name), long_ago)
+        return forgotten

@@ -1,0 +1,41 @@
+"""All doors of one Redis server."""
+
+from quire.model.ids import Ids
+from quire.queues.redis_streams import probe
+from quire.queues.redis_streams.graves import RedisGraves
+from quire.queues.redis_streams.keys import Keys
+from quire.queues.redis_streams.messages import RedisMessages
+from quire.queues.redis_streams.overview import RedisOverview
+from quire.queues.redis_streams.server import CONNECTIONS, TIMEOUT_SECONDS, Server
+
+
+class RedisStreamQueues(RedisMessages, RedisGraves, RedisOverview):
+    """Connects when it is first used; end with `await close()`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        ids: Ids,
+        prefix: str = "quire",
+        connections: int = CONNECTIONS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        """All keys begin with `prefix`, so that several houses may share a server.
+
+        Raises Misconfigured for a missing extra, a malformed URL or prefix.
+        """
+        self._server = Server(url, connections=connections, timeout_seconds=timeout_seconds)
+        self._keys = Keys(prefix)
+        self._ids = ids
+
+    def __repr__(self) -> str:
+        return f"RedisStreamQueues({self._server.name})"
+
+    async def probe(self) -> list[str]:
+        """What this server may lose, one text each. Raises Misconfigured for one that cannot be trusted."""
+        return await probe.probe(self._server)
+
+    async def close(self) -> None:
+        """May be repeated."""
+        await self._server.close()

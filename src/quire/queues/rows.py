@@ -1,0 +1,126 @@
+"""Between the port's values and what the databases keep: tokens, histories, dead letters, choices.
+
+Shared by the adapters on SQL databases; knows no statement and no connection.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from quire.model.errors import Lost
+from quire.queues.checks import fit_id
+from quire.queues.port import Chosen, DeadLetter, Leased, Trial, Waiting
+
+Row = tuple[Any, ...]
+
+HOUR_SECONDS = 3600.0
+PRIORITIES = range(1, 6)
+# Where the counters of minutes that are over an hour old are added up.
+EARLIER = -1
+# How many dead letters are looked through, or ids forgotten, in one go.
+PAGE = 1000
+
+
+def minute(moment: float) -> int:
+    return int(moment // 60)
+
+
+def token_of(no: int, lease: str) -> str:
+    """Row and lease in one: who gives it back is found by number, without a search for queue and id."""
+    return f"{no}.{lease}"
+
+
+def proof(leased: Leased) -> tuple[int, str]:
+    """Row and lease of a token. A token that is none of ours gives a row that is never there."""
+    no, _, lease = leased.token.partition(".")
+    # Longer ones are no row's number and would not fit into the databases' own.
+    return (int(no), lease) if no.isdecimal() and no.isascii() and len(no) <= 18 else (-1, lease)
+
+
+def by_lease(leased: Sequence[Leased]) -> dict[str, list[int]]:
+    """Numbers of rows under the lease they were given out in; mostly there is one."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for one in leased:
+        no, lease = proof(one)
+        found[lease].append(no)
+    return found
+
+
+def raise_lost(leased: Sequence[Leased], *, kept: Collection[tuple[int, str]]) -> None:
+    """Raises Lost with the ids of those that were not kept, if there are any."""
+    gone = [one for one in leased if proof(one) not in kept]
+    if not gone:
+        return
+    first = gone[0]
+    more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+    raise Lost(
+        f"the lease on {first.id}{more} in {first.queue} is gone: stop working on it",
+        code="lease_lost",
+        ids=tuple(one.id for one in gone),
+    )
+
+
+def readable(text: str) -> str:
+    """Text that every database takes: names and classes may come from anywhere."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def entry(leased: Leased, *, at: float, ending: str, error_class: str, error: str) -> str:
+    """One entry of the history, still without its worker: the row knows that. Escaped to plain ASCII, so that
+    any text comes back as it was.
+    """
+    trial = {"delivery": leased.deliveries, "at": at, "ending": ending}
+    return json.dumps({**trial, "error_class": error_class, "error": error})
+
+
+def trials_of(entries: Iterable[dict[str, Any]]) -> tuple[Trial, ...]:
+    return tuple(Trial(**one) for one in entries)
+
+
+def dead_letter_of(queue: str, row: Row) -> DeadLetter:
+    """From (buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, entries)."""
+    no, message_id, body, priority, deliveries, sent_at, buried_at, error_class, entries = row
+    trials = trials_of(entries)
+    return DeadLetter(
+        no=no,
+        queue=queue,
+        id=message_id,
+        body=body,
+        priority=priority,
+        deliveries=deliveries,
+        sent_at=sent_at,
+        buried_at=buried_at,
+        error_class=error_class,
+        reason=trials[-1].error if trials else "",
+        trials=trials,
+    )
+
+
+def waiting_of(queue: str, row: Row, *, now: float) -> Waiting:
+    """From (id, body, priority, deliveries, sent_at, due_at, token, worker)."""
+    message_id, body, priority, deliveries, sent_at, due_at, token, worker = row
+    return Waiting(
+        queue=queue,
+        id=message_id,
+        body=body,
+        priority=priority,
+        deliveries=deliveries,
+        sent_at=sent_at,
+        due_at=due_at,
+        leased_to=worker if token is not None and due_at > now else None,
+    )
+
+
+def ids_of(chosen: Chosen) -> list[str] | None:
+    """Those that can be somebody's; None: any."""
+    return None if chosen.ids is None else sorted({one for one in chosen.ids if fit_id(one)})
+
+
+def mentions(letter: DeadLetter, text: str) -> bool:
+    """Looked up here and not in the database: each has its own idea of case, and refuses bodies that are not
+    text.
+    """
+    folded = text.casefold()
+    body = letter.body.decode("utf-8", "replace")
+    return any(folded in place.casefold() for place in (letter.reason, letter.id, body))

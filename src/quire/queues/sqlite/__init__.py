@@ -1,0 +1,30 @@
+"""Queues on SQLite, in the ledger's file or their own; every answer is durable (group commit).
+
+One door per module, as in the port; the SQL is in `queues/sql/sqlite`. All who work with the queues in one
+process share one object: it is what wakes those that wait.
+"""
+
+from quire.database.sql import migrations
+from quire.database.sqlite import SqliteDatabase
+from quire.model.ids import Ids
+from quire.queues.bell import Bell
+from quire.queues.sqlite.dead import SqliteDeadLetters
+from quire.queues.sqlite.loans import SqliteLoans
+from quire.queues.sqlite.overview import SqliteOverview
+
+
+class SqliteQueues(SqliteLoans, SqliteDeadLetters, SqliteOverview):
+    """All doors on one open database."""
+
+    def __init__(self, database: SqliteDatabase, ids: Ids) -> None:
+        self._database = database
+        self._ids = ids
+        # Looked up when it is needed: the simulator's database has nobody to listen to.
+        self._bell = Bell(lambda heard: database.listen(heard))  # noqa: PLW0108
+
+    async def prepare(self) -> None:
+        """Create or upgrade the tables. May be repeated."""
+        await self._database.migrate("queues", migrations("quire.queues.sql", "sqlite"))
+
+
+__all__ = ["SqliteQueues"]

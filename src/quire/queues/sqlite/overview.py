@@ -1,0 +1,67 @@
+"""Looking on, and cleaning up."""
+
+import sqlite3
+
+from quire.database.sqlite import SqliteDatabase
+from quire.queues.port import DEDUPE_SECONDS, Depth, Happening, Waiting
+from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, PRIORITIES, Row, minute, waiting_of
+from quire.queues.sqlite.rows import SQL, count
+
+
+class SqliteOverview:
+    _database: SqliteDatabase
+
+    async def names(self) -> list[str]:
+        rows = await self._database.read(lambda connection: connection.execute(SQL["names"]).fetchall())
+        return [row[0] for row in rows]
+
+    async def depth(self, queue: str, *, now: float) -> Depth:
+        waiting, leased, delayed, oldest_at, dead = await self._database.read(
+            lambda connection: connection.execute(SQL["depth"], (now, queue)).fetchone()
+        )
+        return Depth(waiting=waiting, leased=leased, delayed=delayed, dead=dead, oldest_at=oldest_at)
+
+    async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
+        def work(connection: sqlite3.Connection) -> list[Row]:
+            found: list[Row] = []
+            for query in ("peek_due", "peek_delayed", "peek_leased"):
+                for priority in PRIORITIES:
+                    if len(found) < limit:
+                        values = (queue, priority, now, limit - len(found))
+                        found += connection.execute(SQL[query], values).fetchall()
+            return found
+
+        return [waiting_of(queue, row, now=now) for row in await self._database.read(work)]
+
+    async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
+        first = EARLIER if since is None else max(0, minute(since))
+        found = dict(
+            await self._database.read(
+                lambda connection: connection.execute(SQL["counters"], (queue, first)).fetchall()
+            )
+        )
+        return {happening: found.get(happening.value, 0) for happening in Happening}
+
+    async def purge(self, queue: str, *, now: float) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            purged = connection.execute(SQL["purge"], (queue, now)).rowcount
+            count(connection, queue, Happening.DISCARDED, purged, now=now)
+            return purged
+
+        return await self._database.write(work)
+
+    async def sweep(self, *, now: float) -> int:
+        def forget(connection: sqlite3.Connection) -> int:
+            return connection.execute(SQL["forget"], (now - DEDUPE_SECONDS, PAGE)).rowcount
+
+        def add_up(connection: sqlite3.Connection) -> None:
+            first = minute(now - HOUR_SECONDS)
+            connection.execute(SQL["add_up"], (EARLIER, first))
+            connection.execute(SQL["forget_minutes"], (first,))
+
+        await self._database.write(add_up)
+        forgotten = 0
+        # In small pieces: whoever else wants to write gets in between.
+        while found := await self._database.write(forget):
+            forgotten += found
+        return forgotten

@@ -1,0 +1,361 @@
+"""Takes messages of one queue and hands each to a handler.
+
+Promises: at most `concurrency` handlers at once, a bounded number of messages leased ahead; the leases of all
+that it has are extended, from outside the handlers; a handler whose lease is lost is cancelled; a message
+that cannot be worked on is buried with the reason and the consumer lives; a backend that is away is waited
+for. When it stops, what runs is finished within the grace and the rest is given back uncounted.
+
+Handlers must not block the event loop: whoever computes does so in a process or thread of its own.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from quire.model.clock import Clock
+from quire.model.errors import Reject, Retry, Unavailable
+from quire.model.ids import Ids
+from quire.model.queues import QueuePolicy
+from quire.model.signal import Signal
+from quire.queues.port import Leased, Queues
+from quire.service.consumer_jobs import TOLD, Job, Note, Told, lost_of
+from quire.service.consumer_rulings import DONE, GIVEN_BACK, Fate, Ruling, overdue, ruled
+
+# What wakes us is the backend; this is the net under it, also for messages that are sent with a delay.
+LONGEST_WAIT_SECONDS = 2.0
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+GRACE_SECONDS = 10.0
+# How long a cancelled handler may take to let go; then its lease runs out by itself.
+CANCEL_SECONDS = 5.0
+
+T = TypeVar("T")
+Handler = Callable[[T, Leased], Awaitable[None]]
+Trouble = Callable[[str | None], None]  # told once when the backend is away, and with None when it is back
+
+
+class Consumer(Generic[T]):
+    def __init__(
+        self,
+        queues: Queues,
+        policy: QueuePolicy,
+        handler: Handler[T],
+        *,
+        decode: Callable[[bytes], T],
+        clock: Clock,
+        ids: Ids,
+        signal: Signal,
+        worker: str = "",
+        note: Callable[[Note], None] | None = None,
+        trouble: Trouble = lambda _: None,
+    ) -> None:
+        self._queues = queues
+        self._policy = policy
+        self._handler = handler
+        self._decode = decode
+        self._clock = clock
+        self._ids = ids
+        self._signal = signal
+        self._worker = worker
+        self._note = note
+        self._trouble = trouble
+        self._ready: deque[Job] = deque()
+        self._running: set[Job] = set()
+        self._ended: list[Job] = []
+        self._opened = 0  # how many of the ready ones may be begun: their batch has come together
+        self._gather_until = 0.0
+        self._extend_at = 0.0
+        self._look = True  # there may be something to lease
+        self._alarm: float | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._away = False
+        self._nudged = False
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Lease nothing more; `run` returns when what is running has ended or its grace is over."""
+        self._stopping = True
+        self._signal.set()
+
+    def _nudge(self) -> None:
+        # Once is enough until we have looked: a signal crosses threads, which is dear for each message.
+        if not self._nudged:
+            self._nudged = True
+            self._signal.set()
+
+    async def _nudged_within(self, seconds: float) -> bool:
+        nudged = await self._signal.wait(max(0.0, seconds))
+        self._nudged = False
+        return nudged
+
+    async def run(self, *, grace_seconds: float = GRACE_SECONDS, until_empty: bool = False) -> None:
+        """Until `stop` is called; with `until_empty` also when nothing is left, not even delayed."""
+        self._extend_at = self._clock.monotonic() + self._policy.lease_seconds / 3
+        try:
+            while not self._stopping:
+                await self._until_answered(self._turn)
+                if self._pressing:
+                    continue
+                if until_empty and self._empty:
+                    break
+                await self._rest()
+            await self._wind_down(grace_seconds)
+        finally:
+            await self._abandon()
+
+    async def _turn(self) -> None:
+        await self._settle()
+        await self._keep()
+        await self._fetch()
+        self._hand_out()
+
+    @property
+    def _room(self) -> int:
+        # Nothing is leased ahead of work that comes one by one: it may be long, and others may be free.
+        most = self._policy.concurrency + self._policy.max_batch_size - 1
+        return most - len(self._ready) - len(self._running) - len(self._ended)
+
+    @property
+    def _pressing(self) -> bool:
+        return not self._stopping and (bool(self._ended) or (self._look and self._wants_more))
+
+    @property
+    def _wants_more(self) -> bool:
+        """Not for each single place that becomes free: one lease for many is far cheaper."""
+        room = self._room
+        return room > 0 and (not self._ready or 2 * room >= self._policy.max_batch_size)
+
+    @property
+    def _empty(self) -> bool:
+        return not (self._ready or self._running or self._ended or self._look) and self._alarm is None
+
+    async def _fetch(self) -> None:
+        if self._watch is not None and self._watch.done():
+            watch, self._watch = self._watch, None
+            self._look = True
+            with suppress(Unavailable):  # whoever asks next is told
+                watch.result()
+        if self._alarm is not None and self._clock.now() >= self._alarm:
+            self._alarm, self._look = None, True
+        if not (self._look and self._wants_more):
+            return
+        room, now = self._room, self._clock.now()
+        leased = await self._queues.lease(
+            self._policy.name, limit=room, seconds=self._policy.lease_seconds, now=now, worker=self._worker
+        )
+        for one in leased:
+            self._receive(one, now)
+        if len(leased) < room:
+            await self._watch_or_sleep()
+
+    async def _watch_or_sleep(self) -> None:
+        """Nothing more just now. What came before we watched would wake nobody: watch, then look again."""
+        if self._watch is None:
+            waiting = self._queues.wait([self._policy.name], seconds=LONGEST_WAIT_SECONDS)
+            self._watch = asyncio.ensure_future(waiting)
+            self._watch.add_done_callback(lambda _: self._nudge())
+            await asyncio.sleep(0)  # let it begin
+            return
+        self._look = False
+        self._alarm = await self._queues.next_due(self._policy.name, now=self._clock.now())
+
+    def _receive(self, leased: Leased, now: float) -> None:
+        job = Job(leased)
+        self._tell(Told.RECEIVED, job, seconds=max(0.0, now - leased.sent_at))
+        job.ruling = overdue(leased.deliveries, self._policy)
+        if job.ruling is not None:
+            self._ended.append(job)
+            return
+        if not self._ready:
+            self._opened = 0
+            self._gather_until = self._clock.monotonic() + self._policy.max_batch_timeout_seconds
+        self._ready.append(job)
+
+    def _hand_out(self) -> None:
+        while self._ready and len(self._running) < self._policy.concurrency:
+            if not self._opened:
+                whole = len(self._ready) >= self._policy.max_batch_size
+                if not whole and self._clock.monotonic() < self._gather_until:
+                    return
+                self._opened = min(len(self._ready), self._policy.max_batch_size)
+            self._opened -= 1
+            job = self._ready.popleft()
+            job.began = self._clock.monotonic()
+            job.task = asyncio.ensure_future(self._work(job))
+            self._running.add(job)
+
+    async def _work(self, job: Job) -> None:
+        ruling: Ruling | None = None
+        try:
+            await self._handler(self._decoded(job.leased.body), job.leased)
+            ruling = DONE
+        except asyncio.CancelledError:
+            # Where it is not ours, something inside the handler was cancelled.
+            cancelled = Retry("the handler was cancelled", code="cancelled")
+            ruling = GIVEN_BACK if job.recalled else self._ruled(cancelled, job)
+        except Exception as error:  # noqa: BLE001 a handler may raise anything, and the consumer lives
+            ruling = self._ruled(error, job)
+        finally:
+            job.ruling = ruling
+            job.seconds = self._clock.monotonic() - job.began
+            self._finished(job)
+
+    def _finished(self, job: Job) -> None:
+        self._running.discard(job)
+        if not job.lost:
+            self._ended.append(job)
+            if not self._stopping:
+                self._hand_out()  # while the loop is busy storing what has ended
+        self._nudge()
+
+    def _ruled(self, error: Exception, job: Job) -> Ruling:
+        return ruled(error, job.leased.deliveries, self._policy, self._ids.fraction())
+
+    def _decoded(self, body: bytes) -> T:
+        try:
+            return self._decode(body)
+        except Reject:
+            raise
+        except Exception as error:
+            raise Reject(f"the message cannot be read: {error}", code="bad_message") from error
+
+    async def _settle(self) -> None:
+        """Store how things ended. What is not answered stays and is stored again."""
+        done = [job for job in self._ended if job.ruling is DONE]
+        if done:
+            acknowledging = self._queues.acknowledge([job.leased for job in done], now=self._clock.now())
+            lost = await lost_of(done, acknowledging)
+            for job in done:
+                self._over(job, lost=job in lost)
+        for job in [job for job in self._ended if job.ruling is not DONE]:
+            self._over(job, lost=bool(await lost_of([job], self._store(job, job.ruling or GIVEN_BACK))))
+
+    async def _store(self, job: Job, ruling: Ruling) -> None:
+        now = self._clock.now()
+        if ruling.fate is Fate.BURIED:
+            await self._queues.bury(job.leased, now=now, reason=ruling.error, error_class=ruling.error_class)
+            return
+        self._look = True  # it may be due at once, or before anything else
+        await self._queues.release(
+            job.leased,
+            now=now,
+            delay_seconds=ruling.delay_seconds,
+            error_class=ruling.error_class,
+            error=ruling.error,
+            counted=ruling.fate is not Fate.GIVEN_BACK,
+        )
+
+    def _over(self, job: Job, *, lost: bool) -> None:
+        self._ended.remove(job)
+        ruling = job.ruling or GIVEN_BACK
+        self._tell(Told.LOST if lost else TOLD[ruling.fate], job, seconds=job.seconds, ruling=ruling)
+
+    async def _keep(self) -> None:
+        """Every third of a lease: two extensions may fail before one is lost."""
+        if self._clock.monotonic() < self._extend_at:
+            return
+        jobs = [*self._ready, *self._running, *self._ended]
+        if jobs:
+            extending = self._queues.extend(
+                [job.leased for job in jobs], seconds=self._policy.lease_seconds, now=self._clock.now()
+            )
+            for job in await lost_of(jobs, extending):
+                self._drop(job)
+        self._extend_at = self._clock.monotonic() + self._policy.lease_seconds / 3
+
+    def _drop(self, job: Job) -> None:
+        """Somebody else has it, or will."""
+        if job in self._ended:
+            return  # storing its end tells whether that still counts
+        job.lost = True
+        if job in self._ready:
+            self._ready.remove(job)
+        if job.task is not None:
+            job.task.cancel()
+        self._tell(Told.LOST, job, seconds=self._clock.monotonic() - job.began if job.began else 0.0)
+
+    async def _rest(self) -> None:
+        now = self._clock.monotonic()
+        until = [LONGEST_WAIT_SECONDS, self._extend_at - now]
+        if self._ready and not self._opened:
+            until.append(self._gather_until - now)
+        if self._alarm is not None:
+            until.append(self._alarm - self._clock.now())
+        if not await self._nudged_within(min(until)):
+            self._look = True  # the net: something may have been sent with a delay
+
+    async def _until_answered(self, work: Callable[[], Awaitable[None]]) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await work()
+            except Unavailable as error:
+                self._say(str(error))
+                if self._stopping:
+                    return
+                await self._pause(pause * (0.5 + self._ids.fraction() / 2))
+                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+                continue
+            self._say(None)
+            return
+
+    async def _pause(self, seconds: float) -> None:
+        """The whole of it, whatever ends meanwhile, or until we stop."""
+        until = self._clock.monotonic() + seconds
+        while not self._stopping and (left := until - self._clock.monotonic()) > 0:
+            await self._nudged_within(left)
+
+    def _say(self, trouble: str | None) -> None:
+        if (trouble is not None) != self._away:
+            self._away = trouble is not None
+            self._trouble(trouble)
+
+    async def _wind_down(self, grace_seconds: float) -> None:
+        for job in self._ready:
+            job.ruling = GIVEN_BACK
+        self._ended.extend(self._ready)
+        self._ready.clear()
+        until, recalled = self._clock.monotonic() + grace_seconds, False
+        while self._running or self._ended:
+            away = not await self._stored()
+            left = until - self._clock.monotonic()
+            if left <= 0 and (recalled or not self._running):
+                return
+            if left <= 0:
+                recalled, until = True, self._clock.monotonic() + CANCEL_SECONDS
+                self._recall()
+            elif self._running or away:
+                beat = FIRST_PAUSE_SECONDS if away else self._extend_at - self._clock.monotonic()
+                await self._nudged_within(min(left, beat))
+
+    async def _stored(self) -> bool:
+        try:
+            await self._settle()
+            await self._keep()
+        except Unavailable as error:
+            self._say(str(error))
+            return False
+        return True
+
+    def _recall(self) -> None:
+        for job in self._running:
+            job.recalled = True
+            if job.task is not None:
+                job.task.cancel()
+
+    async def _abandon(self) -> None:
+        """At the very end nothing of ours goes on; leases that are still out run out by themselves."""
+        self._stopping = True
+        tasks = [job.task for job in self._running if job.task is not None]
+        tasks += [] if self._watch is None else [self._watch]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
+        self._watch = None
+
+    def _tell(self, event: Told, job: Job, *, seconds: float, ruling: Ruling = DONE) -> None:
+        if self._note is not None:
+            self._note(job.note(event, worker=self._worker, seconds=seconds, ruling=ruling))

@@ -1,0 +1,242 @@
+"""The queues' tables: migrations make what `schema.sql` shows, old messages go on, leasing stays short."""
+
+import json
+import re
+from importlib import resources
+
+import pytest
+
+from quire.database.postgres import PostgresDatabase
+from quire.database.sql import migrations, queries
+from quire.database.sqlite import SqliteDatabase, statements
+from quire.queues.port import Message, Trial
+from quire.queues.postgres import PostgresQueues
+from quire.queues.sqlite import SqliteQueues
+from quire.testing.postgres_server import fresh_schema
+from quire.testing.time import CountingIds
+
+DELAYED = 100_000
+
+
+def schema(folder):
+    return resources.files("quire.queues.sql").joinpath(folder, "schema.sql").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+async def sqlite(tmp_path):
+    database = SqliteDatabase(tmp_path / "quire.db")
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def postgres(postgres_server):
+    database = PostgresDatabase(fresh_schema(postgres_server))
+    await database.open()
+    yield database
+    await database.close()
+
+
+async def test_migrations_make_what_the_schema_shows_on_sqlite(sqlite, tmp_path):
+    await SqliteQueues(sqlite, CountingIds()).prepare()
+    shown = SqliteDatabase(tmp_path / "shown.db")
+    await shown.open()
+    await shown.write(lambda connection: [connection.execute(one) for one in statements(schema("sqlite"))])
+    expected, made = await shown.read(sqlite_tables), await sqlite.read(sqlite_tables)
+    await shown.close()
+    assert expected
+    assert made == expected
+
+
+def sqlite_tables(connection):
+    """Everything about tables and indexes that a statement could see."""
+    found = {"burials now": connection.execute("SELECT * FROM burials").fetchall()}
+    for kind, name, text in connection.execute(
+        "SELECT type, name, sql FROM sqlite_master "
+        "WHERE name NOT LIKE 'sqlite%' AND name <> 'migrations' AND tbl_name <> 'migrations'"
+    ).fetchall():
+        if kind == "table":
+            found[name] = (
+                connection.execute(f"PRAGMA table_info({name})").fetchall(),
+                sorted(row[1:] for row in connection.execute(f"PRAGMA index_list({name})")),
+                connection.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (name,)).fetchall(),
+            )
+        else:
+            found[name] = re.sub(r"\s+", " ", text)
+    return found
+
+
+@pytest.mark.service
+async def test_migrations_make_what_the_schema_shows_on_postgres(postgres, postgres_server):
+    await PostgresQueues(postgres, CountingIds()).prepare()
+    shown = PostgresDatabase(fresh_schema(postgres_server))
+    await shown.open()
+    await shown.write(lambda connection: connection.execute(schema("postgres").encode()))
+    expected, made = await shown.read(postgres_tables), await postgres.read(postgres_tables)
+    await shown.close()
+    assert expected["columns"]
+    assert made == expected
+
+
+async def postgres_tables(connection):
+    """Everything about tables, indexes and sequences that a statement could see; schema names left out."""
+
+    async def rows(query):
+        return sorted(await (await connection.execute(query)).fetchall())
+
+    return {
+        "columns": await rows(
+            "SELECT table_name::text, ordinal_position::int, column_name::text, data_type::text, "
+            "is_nullable::text, coalesce(column_default, ''), is_identity::text, "
+            "coalesce(identity_generation, '') FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND table_name <> 'migrations'"
+        ),
+        "indexes": await rows(
+            "SELECT replace(indexdef, current_schema() || '.', '') FROM pg_indexes "
+            "WHERE schemaname = current_schema() AND tablename <> 'migrations'"
+        ),
+        "constraints": await rows(
+            "SELECT r.relname::text, c.conname::text, pg_get_constraintdef(c.oid) "
+            "FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid "
+            # What may be NULL is told by the columns; newer servers give it a name too, after an old column.
+            "WHERE c.connamespace = current_schema()::regnamespace AND r.relname <> 'migrations' "
+            "AND c.contype <> 'n'"
+        ),
+        "sequences": await rows(
+            "SELECT sequencename::text, data_type::text, coalesce(last_value, 0) FROM pg_sequences "
+            "WHERE schemaname = current_schema()"
+        ),
+    }
+
+
+COLUMNS = "queue, id, body, state, due_at, token, deliveries, sent_at, ended_at, errors"
+
+
+def old_rows():
+    """Messages of the first schema, as the first queues left them."""
+    released = {"delivery": 1, "at": 2.0, "error": "not\0yet"}
+    yield "q", "waits", b"1", "waiting", 1.0, None, 0, 1.0, None, []
+    yield "q", "out", b"2", "waiting", 50.0, "T", 2, 1.0, None, [released]
+    yield "q", "known", b"", "acknowledged", 1.0, None, 1, 1.0, 5.0, [released]
+    buried = {"delivery": 2, "at": 9.0, "error": "poison"}
+    yield "q", "dead late", b"3", "dead", 1.0, None, 2, 1.0, 9.0, [released, buried]
+    yield "q", "dead soon", b"4", "dead", 1.0, None, 1, 1.0, 8.0, [{"delivery": 1, "at": 8.0, "error": "x"}]
+
+
+class OldMessages:
+    async def test_what_waited_or_was_out_is_delivered(self, queues):
+        (first,) = await queues.lease("q", limit=9, seconds=9, now=10)
+        assert (first.id, first.body, first.deliveries, first.priority) == ("waits", b"1", 1, 3)
+        await queues.acknowledge([first], now=11)
+        (second,) = await queues.lease("q", limit=9, seconds=9, now=50)
+        assert (second.id, second.body, second.deliveries) == ("out", b"2", 3)
+        await queues.bury(second, now=51, reason="no")
+        assert (await queues.dead_letter("q", "out")).trials == (
+            Trial(delivery=1, at=2.0, ending="released", error="not\0yet"),
+            Trial(delivery=2, at=50, ending="expired"),
+            Trial(delivery=3, at=51, ending="buried", error="no"),
+        )
+
+    async def test_the_dead_are_in_order_of_burial_with_their_history(self, queues):
+        soon, late = await queues.dead("q", limit=9)
+        assert (soon.id, soon.reason, soon.buried_at) == ("dead soon", "x", 8.0)
+        assert (late.id, late.reason, late.deliveries, late.body) == ("dead late", "poison", 2, b"3")
+        assert late.trials == (
+            Trial(delivery=1, at=2.0, ending="released", error="not\0yet"),
+            Trial(delivery=2, at=9.0, ending="buried", error="poison"),
+        )
+        (leased,) = await queues.lease("q", limit=1, seconds=9, now=10)
+        await queues.bury(leased, now=11, reason="new")
+        assert [one.id for one in await queues.dead("q", after=late.no, limit=9)] == ["waits"]
+
+    async def test_what_was_known_is_known(self, queues):
+        messages = [Message(id=name, body=b"") for name in ("waits", "out", "known", "dead late", "new")]
+        assert await queues.send("q", messages, now=10) == 1
+        assert await queues.sweep(now=10**6) == 1
+
+
+class TestOldSqliteMessages(OldMessages):
+    @pytest.fixture
+    async def queues(self, sqlite):
+        first, *_ = migrations("quire.queues.sql", "sqlite")
+        await sqlite.migrate("queues", [first])
+        insert = f"INSERT INTO messages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+        rows = [(*row[:-1], json.dumps(row[-1])) for row in old_rows()]
+        await sqlite.write(lambda connection: connection.executemany(insert, rows))
+        queues = SqliteQueues(sqlite, CountingIds())
+        await queues.prepare()
+        return queues
+
+
+@pytest.mark.service
+class TestOldPostgresMessages(OldMessages):
+    @pytest.fixture
+    async def queues(self, postgres):
+        first, *_ = migrations("quire.queues.sql", "postgres")
+        await postgres.migrate("queues", [first])
+        insert = f"INSERT INTO messages ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
+
+        async def work(connection):
+            for row in old_rows():
+                errors = [json.dumps(one) for one in row[-1]]
+                await connection.execute(insert.encode(), (*row[:-1], errors))
+
+        await postgres.write(work)
+        queues = PostgresQueues(postgres, CountingIds())
+        await queues.prepare()
+        return queues
+
+
+async def fill(queues):
+    """Many that are delayed, of each priority, and a few that are due behind them."""
+    for first in range(0, DELAYED, 10_000):
+        numbers = range(first, first + 10_000)
+        messages = [Message(id=f"{number}", body=b"", priority=1 + number % 5) for number in numbers]
+        await queues.send("q", messages, now=0, delay_seconds=10**6)
+    await queues.send("q", [Message(id=f"due {number}", body=b"") for number in range(20)], now=1)
+
+
+@pytest.mark.slow
+async def test_on_sqlite_leasing_passes_nothing_over_that_is_delayed(sqlite):
+    queues = SqliteQueues(sqlite, CountingIds())
+    await queues.prepare()
+    await fill(queues)
+    steps = []
+
+    def watch(connection):
+        # A statement that walks over the delayed ones takes millions of steps.
+        connection.set_progress_handler(lambda: steps.append(1), 1000)
+
+    await sqlite.write(watch)
+    assert len(await queues.lease("q", limit=10, seconds=10, now=1)) == 10
+    await sqlite.write(lambda connection: connection.set_progress_handler(None, 0))
+    assert len(steps) < 10
+
+
+@pytest.mark.slow
+@pytest.mark.service
+async def test_on_postgres_leasing_passes_nothing_over_that_is_delayed(postgres):
+    queues = PostgresQueues(postgres, CountingIds())
+    await queues.prepare()
+    await fill(queues)
+    values = {"queue": "q", "limit": 10, "token": "t", "worker": "", "until": 11.0, "now": 1.0, "minute": 0}
+    lease = queries("quire.queues.sql", "postgres/queries.sql")["lease"]
+
+    async def pages(connection):
+        cursor = await connection.execute(
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {lease}".encode(), values, prepare=False
+        )
+        ((plan,),) = await cursor.fetchall()
+        return plan[0]["Plan"]
+
+    async def analyze(connection):
+        await connection.execute("ANALYZE messages")
+
+    # With what the server knows by itself of a table that has just grown, and with statistics.
+    for prepare in (None, analyze):
+        if prepare is not None:
+            await postgres.write(prepare)
+        plan = await postgres.read(pages)
+        assert plan["Actual Rows"] == 10
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000
