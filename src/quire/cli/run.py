@@ -85,6 +85,7 @@ async def _run(request: Request, settings: Settings, talk: Talk) -> Ended:
     stop = stop_on_signals(talk.say)
     with progress_for(talk) as watcher:
         async with open_house(settings, trouble=talk.trouble) as house:
+            talk.warn(house.warnings)
             return await run_folder(request, house, watcher, stop)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 
 import typer
 from rich.console import Console
@@ -26,6 +27,11 @@ class Talk:
             typer.echo(json.dumps({"event": event, "message": words}))
         else:
             self.say(words)
+
+    def warn(self, warnings: Sequence[str]) -> None:
+        """What a backend may lose, said once at the start."""
+        for words in warnings:
+            self.happened("warning", f"Warning: {shown(words)}")
 
     def trouble(self, words: str | None) -> None:
         """The ledger is away (said once), or with None: it is back."""

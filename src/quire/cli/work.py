@@ -81,6 +81,7 @@ async def _serve(kind: str, shift: Shift, settings: Settings, talk: Talk) -> Non
     stop = stop_on_signals(talk.say)
     async with open_house(settings, kind=kind, trouble=talk.trouble) as house:
         place = "PostgreSQL" if settings.ledger == "postgres" else str(settings.home)
+        talk.warn(house.warnings)
         talk.happened("started", f"A {kind} is at work on {shown(place)}; Ctrl-C ends it.")
         await work(shift, house, stop)
     talk.happened("stopped", f"The {kind} has stopped; nothing of its work is lost.")

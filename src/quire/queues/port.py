@@ -124,8 +124,8 @@ class Queues(Protocol):
     ) -> int:
         """How many were new. Durable when it returns; all of them or none. Ids known in the window are
         ignored. Raises Reject (`message_too_large`) for a message over 128 KiB: store the content and send a
-        reference; Reject (`bad_message`) for a priority outside 1 to 5 or an id that is empty, longer than 200
-        characters or has control characters.
+        reference; Reject (`bad_message`) for a priority outside 1 to 5 or an id that is empty, longer than
+        200 characters or has control characters.
         """
         ...
 
@@ -148,13 +148,13 @@ class Queues(Protocol):
         ...
 
     async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
-        """Keep them longer, counted from `now`. Raises Lost, whose `ids` name those whose lease has run out or
-        is somebody else's by now; the others are extended.
+        """Keep them longer, counted from `now`. Raises Lost, whose `ids` name those whose lease has run out
+        or is somebody else's by now; the others are extended.
         """
         ...
 
     async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
-        """Done with them for good. Raises Lost naming those whose lease is somebody else's by now (a lease that
+        """Done with them for good. Raises Lost naming those whose lease is somebody else's by now (one that
         ran out but was given to nobody still counts); the others are acknowledged.
         """
         ...
@@ -175,7 +175,9 @@ class Queues(Protocol):
         ...
 
     async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
-        """Give it up: it becomes a dead letter with payload and history. Raises Lost when the lease is gone."""
+        """Give it up: it becomes a dead letter with payload and history. Raises Lost when the lease is
+        gone.
+        """
         ...
 
 
@@ -199,8 +201,8 @@ class DeadLetters(Protocol):
     async def replay(
         self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
     ) -> int:
-        """Put at most `limit` of them back into their queue, oldest first; how many. History is kept and grows
-        by an entry, deliveries start again from 0. With a rate they become due one after the other.
+        """Put at most `limit` of them back into their queue, oldest first; how many. History is kept and
+        grows by an entry, deliveries start again from 0. With a rate they become due one after the other.
         """
         ...
 
