@@ -11,9 +11,12 @@ from quire.cli.shown import shown
 
 
 class Talk:
-    def __init__(self, *, json_output: bool) -> None:
+    """`events`: with --json what happens goes out as lines of data; without, --json is silent until the end."""
+
+    def __init__(self, *, json_output: bool, events: bool = False) -> None:
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         self.quiet = json_output
+        self._events = json_output and events
         self.live = not json_output and sys.stderr.isatty()
         self._waiting = False
 
@@ -22,8 +25,8 @@ class Talk:
             self.console.print(text, markup=False)
 
     def happened(self, event: str, words: str) -> None:
-        """For people a line of talk; with --json a line of data."""
-        if self.quiet:
+        """For people a line of talk; for programs a line of data, where the command has such."""
+        if self._events:
             typer.echo(json.dumps({"event": event, "message": words}))
         else:
             self.say(words)

@@ -74,7 +74,7 @@ def _work(kind: str, shift: Shift, *, json_output: bool, home: Path | None, conf
     overrides = {} if home is None else {"home": str(home)}
     with told_to_people(json_output=json_output):
         settings = load_here(config=config, overrides=overrides).settings
-        asyncio.run(_serve(kind, shift, settings, Talk(json_output=json_output)))
+        asyncio.run(_serve(kind, shift, settings, Talk(json_output=json_output, events=True)))
 
 
 async def _serve(kind: str, shift: Shift, settings: Settings, talk: Talk) -> None:
