@@ -188,21 +188,41 @@ SELECT count(*) FILTER (WHERE due_at <= %(now)s),
        (SELECT count(*) FROM messages WHERE queue = %(queue)s AND state = 'dead')
 FROM messages WHERE queue = %(queue)s AND state = 'waiting'
 
--- name: peek
--- First what is due, then what is delayed, then what is on loan; each by priority and time.
+-- name: peek_due
 SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
   found.worker
-FROM generate_series(0, 2) AS kind (place)
-CROSS JOIN generate_series(1, 5) AS asked (priority)
+FROM generate_series(1, 5) AS asked (priority)
 CROSS JOIN LATERAL (
   SELECT * FROM messages
   WHERE queue = %(queue)s AND messages.priority = asked.priority::smallint AND state = 'waiting'
-    AND due_at > CASE WHEN kind.place = 0 THEN '-infinity' ELSE %(now)s::double precision END
-    AND due_at <= CASE WHEN kind.place = 0 THEN %(now)s::double precision ELSE 'infinity' END
-    AND (kind.place = 0 OR (token IS NOT NULL) = (kind.place = 2))
+    AND due_at <= %(now)s
   ORDER BY due_at, no LIMIT %(limit)s
 ) AS found
-ORDER BY kind.place, found.priority, found.due_at, found.no LIMIT %(limit)s
+ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
+
+-- name: peek_delayed
+SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
+  found.worker
+FROM generate_series(1, 5) AS asked (priority)
+CROSS JOIN LATERAL (
+  SELECT * FROM messages
+  WHERE queue = %(queue)s AND messages.priority = asked.priority::smallint AND state = 'waiting'
+    AND due_at > %(now)s AND token IS NULL
+  ORDER BY due_at, no LIMIT %(limit)s
+) AS found
+ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
+
+-- name: peek_leased
+SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
+  found.worker
+FROM generate_series(1, 5) AS asked (priority)
+CROSS JOIN LATERAL (
+  SELECT * FROM messages
+  WHERE queue = %(queue)s AND messages.priority = asked.priority::smallint AND state = 'waiting'
+    AND due_at > %(now)s AND token IS NOT NULL
+  ORDER BY due_at, no LIMIT %(limit)s
+) AS found
+ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
 
 -- name: count
 INSERT INTO happenings (queue, minute, what, backend, number)
