@@ -27,6 +27,8 @@ class OverviewSuite:
         (dead,) = await queues.lease("q", limit=1, seconds=10, now=1)
         await queues.bury(dead, now=1, reason="x")
         assert (await queues.depth("q", now=2)).oldest_at is None
+        await send(queues, "later", now=2, delay_seconds=100)
+        assert (await queues.depth("q", now=2)).oldest_at is None
         await send(queues, "out", now=3)
         (out,) = await queues.lease("q", limit=1, seconds=10, now=4)
         await send(queues, "waits", now=5)

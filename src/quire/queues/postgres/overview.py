@@ -3,7 +3,7 @@
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.queues.port import DEDUPE_SECONDS, Depth, Happening, Waiting
 from quire.queues.postgres.rows import all_rows, change
-from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, minute, waiting_of
+from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, Row, minute, waiting_of
 
 
 class PostgresOverview:
@@ -21,9 +21,16 @@ class PostgresOverview:
         return Depth(waiting=waiting, leased=leased, delayed=delayed, dead=dead, oldest_at=oldest_at)
 
     async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
-        values = {"queue": queue, "limit": max(0, limit), "now": now}
-        rows = await self._database.read(lambda connection: all_rows(connection, "peek", values))
-        return [waiting_of(queue, row, now=now) for row in rows]
+        async def work(connection: Connection) -> list[Row]:
+            found: list[Row] = []
+            # One after the other: where there are many delayed ones, those on loan are far behind them.
+            for query in ("peek_due", "peek_delayed", "peek_leased"):
+                if len(found) < limit:
+                    values = {"queue": queue, "limit": limit - len(found), "now": now}
+                    found += await all_rows(connection, query, values)
+            return found
+
+        return [waiting_of(queue, row, now=now) for row in await self._database.read(work)]
 
     async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
         values = {"queue": queue, "first": EARLIER if since is None else max(0, minute(since))}

@@ -69,9 +69,11 @@ CROSS JOIN LATERAL (
 ) AS found
 
 -- name: extend
+-- Here and where a lease ends: only what waits has a token. To ask for the state as well would lead the planner,
+-- who knows little of a table that has just grown, to the index of all that waits.
 UPDATE messages SET due_at = %(until)s
 FROM unnest(%(nos)b::bigint[], %(tokens)b::text[]) AS given (no, token)
-WHERE messages.no = given.no AND messages.token = given.token AND state = 'waiting' AND due_at > %(now)s
+WHERE messages.no = given.no AND messages.token = given.token AND due_at > %(now)s
 RETURNING messages.no, messages.token
 
 -- name: acknowledge
@@ -80,7 +82,7 @@ WITH done AS (
   UPDATE messages
   SET state = 'acknowledged', body = '', trials = '{}', token = NULL, worker = '', ended_at = %(now)s
   FROM unnest(%(nos)b::bigint[], %(tokens)b::text[]) AS given (no, token)
-  WHERE messages.no = given.no AND messages.token = given.token AND state = 'waiting'
+  WHERE messages.no = given.no AND messages.token = given.token
   RETURNING messages.no, given.token, messages.queue
 ), counted AS (
   INSERT INTO happenings (queue, minute, what, backend, number)
@@ -97,7 +99,7 @@ WITH released AS (
       deliveries = deliveries - CASE WHEN %(entry)s::text IS NULL THEN 1 ELSE 0 END,
       trials = CASE WHEN %(entry)s::text IS NULL THEN trials
         ELSE trials || (left(%(entry)s, -1) || ', "worker": ' || to_json(worker)::text || '}') END
-  WHERE no = %(no)s AND token = %(token)s AND state = 'waiting'
+  WHERE no = %(no)s AND token = %(token)s
   RETURNING queue
 ), counted AS (
   INSERT INTO happenings (queue, minute, what, backend, number)
@@ -112,7 +114,7 @@ WITH buried AS (
   SET state = 'dead', token = NULL, worker = '', ended_at = %(now)s, error_class = %(error_class)s,
       buried_no = nextval('messages_buried_no'),
       trials = trials || (left(%(entry)s, -1) || ', "worker": ' || to_json(worker)::text || '}')
-  WHERE no = %(no)s AND token = %(token)s AND state = 'waiting'
+  WHERE no = %(no)s AND token = %(token)s
   RETURNING queue
 ), counted AS (
   INSERT INTO happenings (queue, minute, what, backend, number)
@@ -186,21 +188,41 @@ SELECT count(*) FILTER (WHERE due_at <= %(now)s),
        (SELECT count(*) FROM messages WHERE queue = %(queue)s AND state = 'dead')
 FROM messages WHERE queue = %(queue)s AND state = 'waiting'
 
--- name: peek
--- First what is due, then what is delayed, then what is on loan; each by priority and time.
+-- name: peek_due
 SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
   found.worker
-FROM generate_series(0, 2) AS kind (place)
-CROSS JOIN generate_series(1, 5) AS asked (priority)
+FROM generate_series(1, 5) AS asked (priority)
 CROSS JOIN LATERAL (
   SELECT * FROM messages
   WHERE queue = %(queue)s AND messages.priority = asked.priority::smallint AND state = 'waiting'
-    AND due_at > CASE WHEN kind.place = 0 THEN '-infinity' ELSE %(now)s::double precision END
-    AND due_at <= CASE WHEN kind.place = 0 THEN %(now)s::double precision ELSE 'infinity' END
-    AND (kind.place = 0 OR (token IS NOT NULL) = (kind.place = 2))
+    AND due_at <= %(now)s
   ORDER BY due_at, no LIMIT %(limit)s
 ) AS found
-ORDER BY kind.place, found.priority, found.due_at, found.no LIMIT %(limit)s
+ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
+
+-- name: peek_delayed
+SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
+  found.worker
+FROM generate_series(1, 5) AS asked (priority)
+CROSS JOIN LATERAL (
+  SELECT * FROM messages
+  WHERE queue = %(queue)s AND messages.priority = asked.priority::smallint AND state = 'waiting'
+    AND due_at > %(now)s AND token IS NULL
+  ORDER BY due_at, no LIMIT %(limit)s
+) AS found
+ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
+
+-- name: peek_leased
+SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
+  found.worker
+FROM generate_series(1, 5) AS asked (priority)
+CROSS JOIN LATERAL (
+  SELECT * FROM messages
+  WHERE queue = %(queue)s AND messages.priority = asked.priority::smallint AND state = 'waiting'
+    AND due_at > %(now)s AND token IS NOT NULL
+  ORDER BY due_at, no LIMIT %(limit)s
+) AS found
+ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
 
 -- name: count
 INSERT INTO happenings (queue, minute, what, backend, number)
