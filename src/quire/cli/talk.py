@@ -11,7 +11,7 @@ from quire.cli.shown import shown
 
 
 class Talk:
-    """`events`: with --json what happens goes out as lines of data; otherwise --json is silent till the end."""
+    """`events`: with --json what happens goes out as lines of data; otherwise --json is silent."""
 
     def __init__(self, *, json_output: bool, events: bool = False) -> None:
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -150,7 +150,13 @@ class PostgresDatabase:
         from psycopg import AsyncConnection
 
         with self._translated():
-            return await AsyncConnection.connect(**self._known)
+            connection = await AsyncConnection.connect(**self._known)
+            # Accepted means durable, whatever the server's default; a stronger one than ours stays.
+            row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
+            if row == ("off",):
+                await connection.execute("SET synchronous_commit = on")
+            await connection.commit()
+            return connection
 
     async def _listening(self) -> Connection:
         connection = await self._connect()

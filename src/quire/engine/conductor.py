@@ -25,6 +25,7 @@ ROWS_AT_ONCE = 2000
 PRODUCTS_AT_ONCE = 4000
 BATCHES_AT_ONCE = 16
 TAKE_SECONDS = 1.0
+SWEEP_SECONDS = 600.0
 MOVABLE = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING})
 
 
@@ -47,6 +48,7 @@ class Conductor:
         self._policy = policy
         self._mine: dict[int, Batch] = {}
         self._take_at = 0.0
+        self._sweep_at = clock.monotonic() + SWEEP_SECONDS
         self._fills: dict[int, tuple[int, Iterator[File]]] = {}  # how far a manifest was read, and the rest
 
     @property
@@ -75,6 +77,10 @@ class Conductor:
 
     async def receive(self) -> int:
         """Start the batches whose messages have come in; how many were started."""
+        moment = self._clock.monotonic()
+        if moment >= self._sweep_at:
+            self._sweep_at = moment + SWEEP_SECONDS
+            await self._mail.sweep()
         started = 0
         for queue in sorted({pipeline.queue for pipeline in self._pipelines.values()}):
             started += await self._mail.deliver(queue)

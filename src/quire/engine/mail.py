@@ -18,7 +18,7 @@ from quire.model.batch import RESET, Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
 from quire.model.queues import FORMER_NAMES, KNOWN_QUEUES, QueuePolicy, policy_for
-from quire.queues.port import Leased, Message, Queues
+from quire.queues.port import Leased, Message, QueueStore
 
 LETTERS_AT_ONCE = 100
 # Starting a batch takes milliseconds; a conductor that dies in them delays its successor by this much.
@@ -39,7 +39,7 @@ class Mail:
     def __init__(
         self,
         ledger: Ledger,
-        queues: Queues,
+        queues: QueueStore,
         blobs: Blobs,
         clock: Clock,
         *,
@@ -80,6 +80,10 @@ class Mail:
             for leased in letters:
                 with suppress(Lost):
                     await self._queues.release(leased, now=self._clock.now(), counted=False)
+
+    async def sweep(self) -> None:
+        """Let the queues forget what they need not remember any more."""
+        await self._queues.sweep(now=self._clock.now())
 
     async def relay(self) -> None:
         while letters := await self._ledger.outbox(LETTERS_AT_ONCE):
