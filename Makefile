@@ -4,12 +4,13 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 SECTION ?= all
+SEEDS   ?= 20000
 # The peers of the benchmark have an environment of their own; the images need none of it.
 PEERS       := .venv-bench
 PEERS_STAMP := $(PEERS)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check serve bench lock format clean
+.PHONY: help install demo test check serve bench soak lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -50,6 +51,9 @@ bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## m
 $(PEERS_STAMP): requirements-bench.lock
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock && touch $@
+
+soak: $(STAMP) ## many seeds of the simulation: make soak [SEEDS=20000]
+	$(BIN)/python -m quire.testing.simulation --seeds $(SEEDS)
 
 lock: $(STAMP) ## resolve the dependencies anew into requirements.lock and requirements-bench.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --group dev --generate-hashes --no-header pyproject.toml -o requirements.lock
