@@ -431,3 +431,37 @@ async def test_an_urgent_batch_does_not_wait_for_the_end_of_a_large_one(small, m
     assert (await small.ledger.batch("1" * 26)).status == "DONE"
     # Thirty moves of filling and as many of discovering: the large one is not through its first phase.
     assert (await small.ledger.batch(ID)).position.phase <= 1
+
+
+async def served_in_turn(small, turns):
+    """Which batch each order was of, in the order they were handed out, one at a time."""
+    wheel = small.wheel(TWO, making(), room=1)
+    await wheel._begin()
+    for _ in range(turns):
+        await wheel._turn_or_rest(None)
+    return [order.batch_no for order in small.compute.seen]
+
+
+async def test_urgent_batches_are_served_before_others(small):
+    for number, tier in enumerate((5, 3, 1)):
+        await small.submitted(TWO, NAMES, batch_id=f"{number:026}", tier=tier, now=small.clock.now())
+    served = await served_in_turn(small, 60)
+    assert served[:5] == [3] * 5
+    assert served.index(2) < served.index(1)
+
+
+async def test_a_tenant_with_many_batches_does_not_crowd_out_one_with_a_single_one(small):
+    now = small.clock.now()
+    for number in range(12):
+        await small.submitted(TWO, NAMES, batch_id=f"{number:026}", tenant="many", now=now)
+    lone = await small.submitted(TWO, NAMES, batch_id="1" * 26, tenant="lone", now=now)
+    served = await served_in_turn(small, 90)
+    # Turn and turn about: its five tasks are out while the other tenant's sixty have hardly begun.
+    fifth = [place for place, number in enumerate(served) if number == lone.no][4]
+    assert fifth <= 10
+
+
+async def test_a_low_batch_that_has_waited_long_is_served_before_urgent_ones(small):
+    low = await small.submitted(TWO, NAMES, batch_id="1" * 26, tier=5, now=small.clock.now() - 4 * 300.0)
+    await small.submitted(TWO, NAMES, tier=2, now=small.clock.now())
+    assert (await served_in_turn(small, 20))[0] == low.no

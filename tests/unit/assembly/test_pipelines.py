@@ -1,0 +1,31 @@
+"""Settings reach the phases and rules they are about."""
+
+from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy
+from quire.model.batch import Budget
+from quire.model.pipeline import Pace
+from quire.settings import Budgets, PhaseRetries, Preprocess, Retries, Settings
+
+
+def test_every_phase_has_its_own_pace():
+    chosen = Preprocess(
+        tiff_first_seconds=1.0, tiff_between_seconds=10.0, tiff_at_once=100, image_between_seconds=7.0
+    )
+    tiff, image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases
+    assert tiff.pace == Pace(first_seconds=1.0, between_seconds=10.0, at_once=100)
+    assert image.pace == Pace(between_seconds=7.0)
+
+
+def test_nothing_waits_by_default():
+    assert {phase.pace for phase in build_pipelines(Settings())["preprocess"].phases} == {Pace()}
+
+
+def test_retries_and_budgets_are_as_set():
+    settings = Settings(
+        retry=Retries(first_delay_seconds=3.0, longest_delay_seconds=9.0, max_interruptions=7),
+        phase_retry=PhaseRetries(max_retries=2, first_delay_seconds=1.0, longest_delay_seconds=4.0),
+        budget=Budgets(seconds=5.0, money=1.25),
+    )
+    task, phase = retry_policy(settings), phase_policy(settings)
+    assert (task.first_delay_seconds, task.longest_delay_seconds, task.max_interruptions) == (3.0, 9.0, 7)
+    assert (phase.max_retries, phase.first_delay_seconds, phase.longest_delay_seconds) == (2, 1.0, 4.0)
+    assert budget(settings) == Budget(seconds=5.0, money_micros=1_250_000)
