@@ -1,8 +1,6 @@
 """The ledger's tables: migrations make what `schema.sql` shows, and old homes go on."""
 
 import asyncio
-import re
-from importlib import resources
 
 import pytest
 
@@ -18,12 +16,11 @@ from quire.model.errors import Stale
 from quire.testing.factories import draft, phase, pipeline
 from quire.testing.ledger_situations import ME, act, done, walked
 from quire.testing.postgres_server import fresh_schema
+from quire.testing.schemas import postgres_tables, shown_schema, sqlite_tables
 
+SCHEMA_SQLITE = shown_schema("quire.ledger.sql", "sqlite")
+SCHEMA_POSTGRES = shown_schema("quire.ledger.sql", "postgres")
 PLAN = pipeline(phase("ONE"), phase("TWO"))
-
-
-def schema(folder):
-    return resources.files("quire.ledger.sql").joinpath(folder, "schema.sql").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -47,32 +44,11 @@ class TestSqliteSchema:
         await SqliteLedger(sqlite).prepare()
         shown = SqliteDatabase(tmp_path / "shown.db")
         await shown.open()
-        await shown.write(
-            lambda connection: [connection.execute(one) for one in statements(schema("sqlite"))]
-        )
+        await shown.write(lambda connection: [connection.execute(one) for one in statements(SCHEMA_SQLITE)])
         expected, made = await shown.read(sqlite_tables), await sqlite.read(sqlite_tables)
         await shown.close()
         assert expected
         assert made == expected
-
-
-def sqlite_tables(connection):
-    """Everything about tables, indexes and views that a statement could see."""
-    found = {}
-    for kind, name, text in connection.execute(
-        "SELECT type, name, sql FROM sqlite_master "
-        "WHERE name NOT LIKE 'sqlite%' AND name <> 'migrations' AND tbl_name <> 'migrations'"
-    ).fetchall():
-        if kind == "table":
-            found[name] = (
-                connection.execute(f"PRAGMA table_info({name})").fetchall(),
-                sorted(row[1:] for row in connection.execute(f"PRAGMA index_list({name})")),
-                connection.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (name,)).fetchall(),
-                "AUTOINCREMENT" in text,
-            )
-        else:
-            found[name] = re.sub(r"\s+", " ", text)
-    return found
 
 
 @pytest.mark.service
@@ -81,7 +57,7 @@ class TestPostgresSchema:
         await PostgresLedger(postgres).prepare()
         shown = PostgresDatabase(fresh_schema(postgres_server))
         await shown.open()
-        await shown.write(lambda connection: connection.execute(schema("postgres").encode()))
+        await shown.write(lambda connection: connection.execute(SCHEMA_POSTGRES.encode()))
         expected, made = await shown.read(postgres_tables), await postgres.read(postgres_tables)
         await shown.close()
         assert expected["columns"]
@@ -123,35 +99,6 @@ class TestPostgresSchema:
         assert await postgres.read(work) == {
             *(("uploads", "path"), ("files", "path"), ("files", "folded"), ("step_cache", "key")),
         }
-
-
-async def postgres_tables(connection):
-    """Everything about tables, indexes and views that a statement could see; schema names left out."""
-
-    async def rows(query):
-        return sorted(await (await connection.execute(query)).fetchall())
-
-    return {
-        "columns": await rows(
-            "SELECT table_name::text, ordinal_position::int, column_name::text, data_type::text, "
-            "is_nullable::text, coalesce(column_default, ''), is_identity::text, "
-            "coalesce(identity_generation, ''), coalesce(collation_name, '')::text "
-            "FROM information_schema.columns "
-            "WHERE table_schema = current_schema() AND table_name <> 'migrations'"
-        ),
-        "indexes": await rows(
-            "SELECT replace(indexdef, current_schema() || '.', '') FROM pg_indexes "
-            "WHERE schemaname = current_schema() AND tablename <> 'migrations'"
-        ),
-        "constraints": await rows(
-            "SELECT r.relname::text, c.conname::text, pg_get_constraintdef(c.oid) "
-            "FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid "
-            "WHERE c.connamespace = current_schema()::regnamespace AND r.relname <> 'migrations'"
-        ),
-        "views": await rows(
-            "SELECT viewname::text, definition FROM pg_views WHERE schemaname = current_schema()"
-        ),
-    }
 
 
 BATCH = (

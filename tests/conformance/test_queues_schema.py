@@ -1,8 +1,6 @@
 """The queues' tables: migrations make what `schema.sql` shows, old messages go on, leasing stays short."""
 
 import json
-import re
-from importlib import resources
 
 import pytest
 
@@ -13,13 +11,12 @@ from quire.queues.port import Message, Trial
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
 from quire.testing.postgres_server import fresh_schema
+from quire.testing.schemas import postgres_tables, shown_schema, sqlite_tables
 from quire.testing.time import CountingIds
 
+SCHEMA_SQLITE = shown_schema("quire.queues.sql", "sqlite")
+SCHEMA_POSTGRES = shown_schema("quire.queues.sql", "postgres")
 DELAYED = 100_000
-
-
-def schema(folder):
-    return resources.files("quire.queues.sql").joinpath(folder, "schema.sql").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -42,29 +39,19 @@ async def test_migrations_make_what_the_schema_shows_on_sqlite(sqlite, tmp_path)
     await SqliteQueues(sqlite, CountingIds()).prepare()
     shown = SqliteDatabase(tmp_path / "shown.db")
     await shown.open()
-    await shown.write(lambda connection: [connection.execute(one) for one in statements(schema("sqlite"))])
-    expected, made = await shown.read(sqlite_tables), await sqlite.read(sqlite_tables)
+    await shown.write(lambda connection: [connection.execute(one) for one in statements(SCHEMA_SQLITE)])
+    expected, made = await shown.read(tables_and_burials), await sqlite.read(tables_and_burials)
     await shown.close()
     assert expected
     assert made == expected
 
 
-def sqlite_tables(connection):
-    """Everything about tables and indexes that a statement could see."""
-    found = {"burials now": connection.execute("SELECT * FROM burials").fetchall()}
-    for kind, name, text in connection.execute(
-        "SELECT type, name, sql FROM sqlite_master "
-        "WHERE name NOT LIKE 'sqlite%' AND name <> 'migrations' AND tbl_name <> 'migrations'"
-    ).fetchall():
-        if kind == "table":
-            found[name] = (
-                connection.execute(f"PRAGMA table_info({name})").fetchall(),
-                sorted(row[1:] for row in connection.execute(f"PRAGMA index_list({name})")),
-                connection.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (name,)).fetchall(),
-            )
-        else:
-            found[name] = re.sub(r"\s+", " ", text)
-    return found
+def tables_and_burials(connection):
+    """The numbering of burials begins with a row."""
+    return {
+        **sqlite_tables(connection),
+        "burials now": connection.execute("SELECT * FROM burials").fetchall(),
+    }
 
 
 @pytest.mark.service
@@ -72,42 +59,11 @@ async def test_migrations_make_what_the_schema_shows_on_postgres(postgres, postg
     await PostgresQueues(postgres, CountingIds()).prepare()
     shown = PostgresDatabase(fresh_schema(postgres_server))
     await shown.open()
-    await shown.write(lambda connection: connection.execute(schema("postgres").encode()))
+    await shown.write(lambda connection: connection.execute(SCHEMA_POSTGRES.encode()))
     expected, made = await shown.read(postgres_tables), await postgres.read(postgres_tables)
     await shown.close()
     assert expected["columns"]
     assert made == expected
-
-
-async def postgres_tables(connection):
-    """Everything about tables, indexes and sequences that a statement could see; schema names left out."""
-
-    async def rows(query):
-        return sorted(await (await connection.execute(query)).fetchall())
-
-    return {
-        "columns": await rows(
-            "SELECT table_name::text, ordinal_position::int, column_name::text, data_type::text, "
-            "is_nullable::text, coalesce(column_default, ''), is_identity::text, "
-            "coalesce(identity_generation, '') FROM information_schema.columns "
-            "WHERE table_schema = current_schema() AND table_name <> 'migrations'"
-        ),
-        "indexes": await rows(
-            "SELECT replace(indexdef, current_schema() || '.', '') FROM pg_indexes "
-            "WHERE schemaname = current_schema() AND tablename <> 'migrations'"
-        ),
-        "constraints": await rows(
-            "SELECT r.relname::text, c.conname::text, pg_get_constraintdef(c.oid) "
-            "FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid "
-            # What may be NULL is told by the columns; newer servers give it a name too, after an old column.
-            "WHERE c.connamespace = current_schema()::regnamespace AND r.relname <> 'migrations' "
-            "AND c.contype <> 'n'"
-        ),
-        "sequences": await rows(
-            "SELECT sequencename::text, data_type::text, coalesce(last_value, 0) FROM pg_sequences "
-            "WHERE schemaname = current_schema()"
-        ),
-    }
 
 
 COLUMNS = "queue, id, body, state, due_at, token, deliveries, sent_at, ended_at, errors"
