@@ -9,7 +9,7 @@ import time
 
 from quire.testing.simulation.seeds import Violation, run
 
-TELL_EVERY = 1000
+TELL_EVERY = 100
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
             if not wanted.go_on:
                 return 1
         done = seed + 1 - wanted.first
-        if done % TELL_EVERY == 0:
+        if done % TELL_EVERY == 0 or done == wanted.seeds:
             seconds = time.monotonic() - began
             print(f"{done} seeds, {seconds:.0f} s, failed: {failed}", flush=True)  # noqa: T201
     return 1 if failed else 0
