@@ -1,0 +1,1 @@
+"""HTTP in, HTTP out: translation only. Use cases are in `service`."""

@@ -1,0 +1,71 @@
+"""Where bytes of strangers land: URLs that allow one upload each, in one piece or in parts.
+
+One Protocol; `s3_landing` lets the store sign and receive, `local_landing` signs for Quire's own routes. Both
+keep the same promises, shown by one suite:
+- a URL allows one method on one key (and one part) until it runs out; an altered one is refused;
+- PUT answers exactly 200 with an ETag, whatever the size of a part and whatever the Content-Type;
+- a blob is visible whole or not at all; parts are seen by nobody before they are joined.
+URLs are secrets while they live: never log them.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from quire.blobs.port import Stored
+
+
+class Part(Struct, frozen=True):
+    """ETags with or without the quotes."""
+
+    number: int
+    etag: str
+
+
+class Landing(Protocol):
+    async def put_url(self, key: str, *, seconds: int, base_url: str) -> str:
+        """A URL for one PUT of the whole blob. `base_url` is where the asker reached Quire; stores with an
+        address of their own do not look at it.
+        """
+        ...
+
+    async def get_url(self, key: str, *, seconds: int, base_url: str, name: str) -> str:
+        """A URL for GET; browsers save what it gives as a file of this name."""
+        ...
+
+    async def begin(self, key: str, *, content_type: str) -> str:
+        """Open an upload in parts; its id is an opaque text."""
+        ...
+
+    async def part_urls(
+        self, key: str, upload_id: str, *, parts: int, seconds: int, base_url: str
+    ) -> list[str]:
+        """One URL for each part, numbered from 1."""
+        ...
+
+    async def join(self, key: str, upload_id: str, parts: Sequence[Part]) -> Stored:
+        """Make one blob of the parts, in order of their numbers. Raises Missing when there is no such upload
+        (joined already, given up, never begun), Reject `bad_parts` when a part is missing or has another ETag.
+        """
+        ...
+
+    async def give_up(self, key: str, upload_id: str) -> None:
+        """Drop an upload and its parts; one that is not there is no error."""
+        ...
+
+
+@runtime_checkable
+class Receives(Protocol):
+    """A landing whose URLs lead to Quire's own routes."""
+
+    async def receive(self, token: str, body: AsyncIterator[bytes], *, length: int | None) -> str:
+        """Take the body of a PUT on a URL of ours; `token` is its part after the route. The ETag. Raises
+        Reject: `bad_signature`, `url_expired` (403), `too_large` (413), `incomplete_body` (400: fewer bytes
+        than `length`), Missing for a part of an upload that is over.
+        """
+        ...
+
+    def opened(self, token: str) -> tuple[str, str]:
+        """Key and file name that a GET URL of ours allows. Raises Reject as `receive` does."""
+        ...
