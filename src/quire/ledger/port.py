@@ -8,6 +8,9 @@ The ledger keeps and fences; which task is tried again and what becomes of a fil
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from quire.ledger.access import Access
+from quire.ledger.hooks import Hooks
+from quire.ledger.reception import Reception
 from quire.ledger.values import (
     Act,
     AttemptRecord,

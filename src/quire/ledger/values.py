@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -21,10 +22,13 @@ class BatchDraft(Struct, frozen=True, kw_only=True):
     tier: int = 3
     tenant: str = ""
     budget: Budget = Budget()
+    hands_over_to: str = ""
 
 
 class Upload(Struct, frozen=True, kw_only=True):
-    """A file that was offered: taken, failed or skipped. `stamp` tells whether its source has changed."""
+    """A file that was offered: awaited, taken, failed or skipped. `stamp` tells whether its source has changed;
+    of one that is uploaded it names the announcement.
+    """
 
     path: str
     state: str
@@ -35,6 +39,13 @@ class Upload(Struct, frozen=True, kw_only=True):
     content_type: str = ""
     error_class: str = ""
     reason: str = ""
+    # Of those that arrive over HTTP, as their sender described them.
+    cid: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    upload_id: str = ""  # of an upload in parts; empty: in one piece
+    taken_at: float | None = None
+    source_file: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class Letter(Struct, frozen=True, kw_only=True):

@@ -94,6 +94,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     refused: int = 0  # offered files that failed at the door
     passed_over: int = 0  # offered files that were skipped at the door
+    hands_over_to: str = ""  # the queue that is told when it is done; empty: none
 
     @property
     def ended(self) -> bool:
