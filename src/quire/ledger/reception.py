@@ -90,9 +90,10 @@ class Reception(Protocol):
         """Raises Missing."""
         ...
 
-    async def taken(self, batch_no: int, upload: Upload, *, now: float) -> None:
+    async def received(self, batch_no: int, upload: Upload, *, now: float) -> None:
         """It lies in the store: the note becomes `upload` (state `taken`). No effect when it is noted so
-        already. Raises Stale when the file was announced anew since `upload.stamp`, or the batch is not open.
+        already. Raises Stale when the file was announced anew since `upload.stamp` or withdrawn, or the batch
+        is not open.
         """
         ...
 
