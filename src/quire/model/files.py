@@ -35,6 +35,11 @@ class Product(Struct, frozen=True, kw_only=True, omit_defaults=True):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+def folder_of(path: str) -> str:
+    """The folder a logical path lies in, `/` at the top; with or without a slash before the path."""
+    return "/" + path.rpartition("/")[0].removeprefix("/")
+
+
 def sibling(path: str, name: str) -> str:
     """The path of another name in the same folder."""
     folder, slash, _ = path.rpartition("/")

@@ -12,16 +12,18 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Raw, Struct, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from quire.model.errors import Reject
-from quire.model.files import File
+from quire.model.files import File, folder_of
 
 # What databases keep as an integer.
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class ManifestFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`processing_config` is there when it differs from the directory's; an empty one differs too."""
+
     r2_key: str
     logical_path: str
     file_name: str
@@ -30,7 +32,7 @@ class ManifestFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cid: str | None = None
     source_file: str | None = None
     preprocessor_tags: tuple[str, ...] = ()
-    processing_config: dict[str, Any] = field(default_factory=dict)
+    processing_config: dict[str, Any] | UnsetType = UNSET
     sha256: str = ""
 
 
@@ -56,8 +58,6 @@ class Manifest(Struct, frozen=True, kw_only=True):
 _files_decoder = msgspec.json.Decoder(list[ManifestFile])
 _manifest_decoder = msgspec.json.Decoder(Manifest)
 _encoder = msgspec.json.Encoder()
-# A folder with more files than this is written as several entries, so that memory stays bounded.
-_FILES_PER_ENTRY = 5000
 # So much of a directory's files is decoded at once.
 _PIECE_BYTES = 256 * 1024
 # So many places are tried to cut a piece before a larger piece is taken.
@@ -139,7 +139,11 @@ def files(manifest: Manifest) -> Iterator[File]:
                 cid=entry.cid,
                 source_file=entry.source_file,
                 tags=entry.preprocessor_tags,
-                processing_config=entry.processing_config or directory.processing_config,
+                processing_config=(
+                    directory.processing_config
+                    if entry.processing_config is UNSET
+                    else entry.processing_config
+                ),
             )
         if (count, size) != (directory.file_count, directory.total_bytes):
             raise _bad(
@@ -261,71 +265,83 @@ def _bad(fault: str) -> Reject:
     return Reject(f"the manifest {fault}", code="bad_manifest")
 
 
-def entry(file: File) -> bytes:
-    """One file as the manifest holds it."""
-    return _encoder.encode(
-        ManifestFile(
-            r2_key=file.key,
-            logical_path=file.path,
-            file_name=file.name,
-            file_size=file.size,
-            content_type=file.content_type,
-            cid=file.cid,
-            source_file=file.source_file,
-            preprocessor_tags=file.tags,
-            processing_config=file.processing_config,
-            sha256=file.digest,
-        )
-    )
-
-
 class ManifestWriter:
-    """Writes a manifest in pieces, whatever its length. Files come in any order; neighbours that share a
-    folder share a directory entry.
+    """Writes a manifest in pieces, whatever its length: nothing is held back, so a directory's counts come
+    after its files. A directory is one entry when its files come one after the other, as they do in order of
+    (folder, path); in another order it is listed as often as they come back to it, which `files` reads as
+    well, but published consumers may not.
     """
 
     def __init__(self, batch_id: str) -> None:
         self._batch_id = batch_id
         self._folder: str | None = None
-        self._members: list[File] = []
-        self._written = 0
+        self._config: dict[str, Any] = {}
+        self._count = self._size = 0  # of the present directory
         self.total_files = 0
         self.total_bytes = 0
 
     def begin(self) -> bytes:
-        return b'{"batch_id": ' + _encoder.encode(self._batch_id) + b',\n "directories": ['
+        return b'{\n  "batch_id": ' + _encoder.encode(self._batch_id) + b',\n  "directories": ['
 
     def add(self, listed: Iterable[File]) -> bytes:
-        """The bytes of every directory that these files complete."""
+        """The next bytes of the manifest: these files."""
         out = bytearray()
         for file in listed:
-            folder = "/" + file.path.rpartition("/")[0]
-            if folder != self._folder or len(self._members) >= _FILES_PER_ENTRY:
-                out += self._directory()
-                self._folder = folder
-            self._members.append(file)
+            folder = folder_of(file.path)
+            if folder != self._folder:
+                out += self._close() + self._open(folder, file.processing_config)
+            out += b",\n        " if self._count else b"\n        "
+            out += self._entry(file)
+            self._count += 1
+            self._size += file.size
+            self.total_files += 1
+            self.total_bytes += file.size
         return bytes(out)
 
     def end(self) -> bytes:
-        rest = self._directory()
         return (
-            rest + f'],\n "total_files": {self.total_files}, "total_bytes": {self.total_bytes}}}\n'.encode()
+            self._close()
+            + (
+                f'\n  ],\n  "total_files": {self.total_files},\n  "total_bytes": {self.total_bytes}\n}}\n'
+            ).encode()
         )
 
-    def _directory(self) -> bytes:
-        members, self._members = self._members, []
-        if not members:
+    def _open(self, folder: str, config: dict[str, Any]) -> bytes:
+        head = b"\n    {" if self._folder is None else b",\n    {"
+        self._folder, self._config = folder, config
+        self._count = self._size = 0
+        return (
+            head
+            + b'\n      "directory_path": '
+            + _encoder.encode(folder)
+            + b',\n      "processing_config": '
+            + _line(config)
+            + b',\n      "files": ['
+        )
+
+    def _close(self) -> bytes:
+        if self._folder is None:
             return b""
-        size = sum(file.size for file in members)
-        self.total_files += len(members)
-        self.total_bytes += size
-        head: dict[str, Any] = {
-            "directory_path": self._folder,
-            "processing_config": {},
-            "file_count": len(members),
-            "total_bytes": size,
-        }
-        separator = b",\n  " if self._written else b"\n  "
-        self._written += 1
-        entries = b",\n    ".join(entry(file) for file in members)
-        return separator + _encoder.encode(head)[:-1] + b',\n   "files": [\n    ' + entries + b"]}"
+        counts = f'      "file_count": {self._count},\n      "total_bytes": {self._size}\n'
+        return b"\n      ],\n" + counts.encode() + b"    }"
+
+    def _entry(self, file: File) -> bytes:
+        return _line(
+            ManifestFile(
+                r2_key=file.key,
+                logical_path=file.path,
+                file_name=file.name,
+                file_size=file.size,
+                content_type=file.content_type,
+                cid=file.cid,
+                source_file=file.source_file,
+                preprocessor_tags=file.tags,
+                processing_config=UNSET if file.processing_config == self._config else file.processing_config,
+                sha256=file.digest,
+            )
+        )
+
+
+def _line(value: object) -> bytes:
+    """On one line, with blanks for the eye."""
+    return msgspec.json.format(_encoder.encode(value), indent=0)

@@ -231,9 +231,10 @@ def _already_there(target: Path, file: File) -> bool:
 
 def fitting(path: str) -> str:
     """A logical path as it lies in the folder: names too long for file systems are cut, with a hash of the
-    whole name so that they stay different. The endings people look at are kept.
+    whole name so that they stay different. The endings people look at are kept. Uploaded paths begin with a
+    slash: the folder is their top.
     """
-    segments = path.split("/")
+    segments = path.removeprefix("/").split("/")
     if any(segment in {"", ".", ".."} for segment in segments):
         raise Bug(f"not a logical path: {path!r}")
     return "/".join(_fitting_name(segment) for segment in segments)

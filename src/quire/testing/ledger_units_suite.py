@@ -94,6 +94,25 @@ class UnitsSuite:
         }
         assert told["a"][0].result == StepResult(facts={"of": "a/b"})
 
+    async def test_directories_of_uploaded_paths_are_told_as_well(self, ledger: Ledger) -> None:
+        """Those begin with a slash."""
+        paths = ["/x.tif", "/a/x.tif", "/a/b/x.tif", "/a/b/c/x.tif", "/d/x.tif"]
+        plan = pipeline(DIRECTORIES.phases[1])
+        batch = await entered(ledger, await filled(ledger, paths, plan), plan)
+        told: dict[str, list[str]] = {}
+        while claims := await ledger.claim(batch.no, member=ME, limit=9, now=10.0):
+            below = await ledger.earlier(batch.no, [claim.order.task_no for claim in claims])
+            for claim in claims:
+                told[claim.order.file.path] = [one.path for one in below[claim.order.task_no]]
+                await ledger.settle(batch.no, [done(claim)], now=11.0)
+        assert told == {
+            "/a/b/c": [],
+            "/a/b": ["/a/b/c"],
+            "/a": ["/a/b"],
+            "/d": [],
+            "": ["/a", "/d"],
+        }
+
     async def test_a_later_round_makes_changed_directories_anew(self, ledger: Ledger) -> None:
         batch = await filled(ledger, PATHS, DIRECTORIES)
         batch = await walked(ledger, batch, DIRECTORIES, {("ONE", "d/f0.tif"): "busy"})

@@ -341,14 +341,14 @@ ON CONFLICT (batch_no) DO UPDATE SET due_at = least(alarms.due_at, excluded.due_
 
 -- name: earlier
 -- By path, not without case: folders that differ in case are two. Units of earlier rounds that nothing has taken
--- the place of still stand.
+-- the place of still stand. Uploaded paths begin with a slash.
 SELECT own.task_no, c.path, t.result
 FROM tasks own JOIN files f ON f.batch_no = own.batch_no AND f.file_no = own.file_no
 JOIN files c ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.born = own.phase
      AND c.folded > f.folded
      AND (f.folded = '' OR (c.folded >= f.folded || '/' AND c.folded < f.folded || '0'))
      AND (f.path = '' OR left(c.path, length(f.path) + 1) = f.path || '/')
-     AND strpos(substr(c.path, CASE f.path WHEN '' THEN 1 ELSE length(f.path) + 2 END), '/') = 0
+     AND strpos(substr(c.path, CASE WHEN f.path <> '' THEN length(f.path) + 2 WHEN left(c.path, 1) = '/' THEN 2 ELSE 1 END), '/') = 0
 JOIN tasks t ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
 WHERE own.batch_no = %s AND own.task_no = ANY(%s::bigint[]) ORDER BY c.path
 

@@ -290,14 +290,14 @@ ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 -- name: earlier
 -- By path, not without case: folders that differ in case are two. Units of earlier rounds that nothing has taken
 -- the place of still stand. Bounds on both sides ('0' follows '/'; bytes follow all text), so that a directory
--- costs what is below it.
+-- costs what is below it. Uploaded paths begin with a slash.
 SELECT f.path, c.path, t.result
 FROM tasks own CROSS JOIN files f ON f.batch_no = own.batch_no AND f.file_no = own.file_no
 CROSS JOIN files c INDEXED BY files_unit_paths ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL AND c.born = own.phase
      AND c.folded > CASE f.folded WHEN '' THEN '' ELSE f.folded || '/' END
      AND c.folded < CASE f.folded WHEN '' THEN x'' ELSE f.folded || '0' END
      AND (f.path = '' OR substr(c.path, 1, length(f.path) + 1) = f.path || '/')
-     AND instr(substr(c.path, CASE f.path WHEN '' THEN 1 ELSE length(f.path) + 2 END), '/') = 0
+     AND instr(substr(c.path, CASE WHEN f.path <> '' THEN length(f.path) + 2 WHEN substr(c.path, 1, 1) = '/' THEN 2 ELSE 1 END), '/') = 0
 CROSS JOIN tasks t INDEXED BY tasks_of_file
      ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
 WHERE own.batch_no = ? AND own.task_no = ? ORDER BY c.path
