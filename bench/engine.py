@@ -22,7 +22,7 @@ from quire.assembly.house import open_house, open_office
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.pipeline import Change, Kept, Phase, Pipeline
 from quire.service.inspect import show
-from quire.service.run_folder import plan_of
+from quire.service.plans import plan_of
 from quire.service.submit import submit
 from quire.settings import Postgres, Secret, Settings
 

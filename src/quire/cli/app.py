@@ -7,6 +7,8 @@ from quire.cli.batch import batch
 from quire.cli.doctor import doctor
 from quire.cli.queue import queue
 from quire.cli.run import run
+from quire.cli.upload import upload
+from quire.cli.serve import serve
 from quire.cli.work import conductor, worker
 
 app = typer.Typer(
@@ -18,6 +20,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(serve)
+app.command()(upload)
 app.command()(doctor)
 app.command()(conductor)
 app.command()(worker)

@@ -23,6 +23,7 @@ from quire.service import export
 from quire.service.export import Summary
 from quire.service.house import House
 from quire.service.intake import same_as_noted, take_in
+from quire.service.plans import plan_of
 from quire.service.scan import Found, scan
 from quire.service.submit import submit
 
@@ -158,24 +159,6 @@ async def _open(request: Request, pipeline: Pipeline, house: House) -> Batch:
 def _unfinished(batch: Batch) -> bool:
     """Also one whose work is done but whose results were not all laid out."""
     return not batch.ended or (batch.position.stage is Stage.DONE and batch.delivered_at is None)
-
-
-def plan_of(pipeline: Pipeline) -> str:
-    """The pipeline as data: what was asked for, frozen into the batch."""
-    phases = [
-        {
-            "name": phase.name,
-            "step": phase.step,
-            "version": phase.step_version,
-            "options": phase.options,
-            "timeout_seconds": phase.timeout_seconds,
-            "memory_mb": phase.memory_mb,
-            "max_attempts": phase.max_attempts,
-        }
-        for phase in pipeline.phases
-    ]
-    value = {"name": pipeline.name, "version": pipeline.version, "phases": phases}
-    return msgspec.json.Encoder(order="deterministic").encode(value).decode()
 
 
 def _run_key(request: Request) -> str:

@@ -18,6 +18,7 @@ from quire.settings.values import (
     KEYS,
     PREFIX,
     S3,
+    UPLOAD_FALLBACKS,
     Budgets,
     Crew,
     Key,
@@ -29,6 +30,7 @@ from quire.settings.values import (
     Retries,
     Secret,
     Settings,
+    Upload,
     cores,
     plain,
     shown,
@@ -45,6 +47,7 @@ __all__ = [
     "KEYS",
     "PREFIX",
     "S3",
+    "UPLOAD_FALLBACKS",
     "Budgets",
     "Crew",
     "Key",
@@ -57,6 +60,7 @@ __all__ = [
     "Retries",
     "Secret",
     "Settings",
+    "Upload",
     "cores",
     "load",
     "load_here",
@@ -83,9 +87,13 @@ class Loaded(Struct, frozen=True, kw_only=True):
         return rows
 
 
-def load_here(config: Path | None = None, overrides: Mapping[str, object] | None = None) -> Loaded:
+def load_here(
+    config: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+    fallbacks: Mapping[str, str] | None = None,
+) -> Loaded:
     """`load` with this process's environment and current folder."""
-    return load(os.environ, Path.cwd(), config, overrides)
+    return load(os.environ, Path.cwd(), config, overrides, fallbacks)
 
 
 def worker_environment() -> dict[str, str]:
@@ -98,11 +106,13 @@ def load(
     folder: Path,
     config: Path | None = None,
     overrides: Mapping[str, object] | None = None,
+    fallbacks: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Raises one Misconfigured that lists every problem.
 
     `overrides` has keys like `preprocess.tiff_quality`; None means that the option was not given. An empty
     variable counts as not set. Relative paths start at `folder`, those in the file at the file's folder.
+    `fallbacks` are variables of other programs, by key, for what is said nowhere else.
     """
     reading = Reading(folder)
     file = reading.file(environment, config)
@@ -110,6 +120,7 @@ def load(
     for name, value in (overrides or {}).items():
         if value is not None:
             reading.take(name, value, COMMAND_LINE, folder, words=isinstance(value, str))
+    reading.fallbacks(environment, fallbacks or {})
     settings = reading.settings()
     if reading.problems:
         listed = "".join(f"\n  - {problem}" for problem in reading.problems)

@@ -106,6 +106,12 @@ class Reading:
             elif variable.startswith(PREFIX) and variable not in {*BY_VARIABLE, CONFIG_VARIABLE}:
                 self._unknown("variable", variable, "the environment", [*BY_VARIABLE, CONFIG_VARIABLE])
 
+    def fallbacks(self, environment: Mapping[str, str], variables: Mapping[str, str]) -> None:
+        """Other programs' variables, by key: only for what nobody has said anything about."""
+        for name, variable in variables.items():
+            if name not in self.values and name not in self.doubtful and environment.get(variable):
+                self.take(name, environment[variable], variable, self.folder, words=True)
+
     def take(self, name: str, value: object, source: str, base: Path, *, words: bool = False) -> None:
         """`words`: the value is text whatever it means, as variables and options are."""
         key = BY_NAME.get(name)

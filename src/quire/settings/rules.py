@@ -14,6 +14,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """Values that are of the right kind but cannot work, each with the keys it was concluded from."""
     yield from _of_the_store(settings)
     yield from _of_the_engine(settings)
+    yield from _of_uploads(settings)
 
 
 def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -27,7 +28,7 @@ def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if bool(s3.access_key_id) != bool(s3.secret_access_key):
         there, absent = pair if s3.access_key_id else reversed(pair)
         yield pair, f"{there} is set but {absent} is not; set both, or neither"
-    for name in ("s3.endpoint", "preprocess.public_url"):
+    for name in ("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"):
         if not _is_address(value_of(settings, name)):  # not quoted: people write passwords into addresses
             problem = f"{name} must be an http or https address without user name and password"
             yield (name,), f"{problem}, such as https://files.example.org"
@@ -65,6 +66,21 @@ def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         names = (f"{table}.first_delay_seconds", f"{table}.longest_delay_seconds")
         if delays.first_delay_seconds > delays.longest_delay_seconds:
             yield names, f"{names[0]} is greater than {names[1]}; lower the one or raise the other"
+
+
+def _of_uploads(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    upload = settings.upload
+    if not _is_address(upload.url) or not {"?", "#"}.isdisjoint(upload.url):
+        problem = "upload.url must be an http or https address without user name, password and query"
+        yield ("upload.url",), f"{problem}, such as https://ingest.example.org"
+        return
+    host = urlsplit(upload.url).hostname or ""
+    near = host == "localhost" or host.startswith("127.") or host == "::1"
+    if upload.key and upload.url.lower().startswith("http:") and not near and not upload.allow_http:
+        problem = (
+            "upload.url has no TLS, so others could read upload.key; use https, or set upload.allow_http"
+        )
+        yield ("upload.url", "upload.key", "upload.allow_http"), problem
 
 
 def _is_address(text: str) -> bool:

@@ -52,6 +52,7 @@ def _about(description: str, **limits: Any) -> Meta:
 class S3(Struct, frozen=True, kw_only=True):
     bucket: Annotated[str, _about("bucket that holds the blobs; needed when store is s3")] = ""
     endpoint: Annotated[str, _about("URL of the S3 server; empty for AWS")] = ""
+    public_endpoint: Annotated[str, _about("URL of the S3 server for uploaders; empty is as endpoint")] = ""
     region: Annotated[str, _about("region of the bucket", min_length=1)] = "us-east-1"
     access_key_id: Annotated[Secret, _about("name of the access key; goes with secret_access_key")] = Secret()
     secret_access_key: Annotated[Secret, _about("secret half of the access key; never shown")] = Secret()
@@ -141,10 +142,70 @@ class Sharing(Struct, frozen=True, kw_only=True):
     half_life_seconds: Annotated[float, _about("how fast served work is forgotten", gt=0, le=10**6)] = 60.0
 
 
+class Upload(Struct, frozen=True, kw_only=True):
+    """For `quire upload`. `metadata` and `processing` are JSON, as their options are."""
+
+    url: Annotated[str, _about("address of the server that `quire upload` sends to")] = ""
+    key: Annotated[Secret, _about("API key for that server; never shown")] = Secret()
+    allow_http: Annotated[bool, _about("permit sending the key without TLS to another machine")] = False
+    uploader: Annotated[str, _about("who uploads; empty is the name of the user")] = ""
+    root_path: Annotated[str, _about("path on the server that files are put below", min_length=1)] = "/"
+    parent: Annotated[str, _about("identifier that the batch is put below; empty is the origin")] = ""
+    metadata: Annotated[str, _about("JSON object that goes with the batch")] = ""
+    processing: Annotated[str, _about("JSON object: what to do with files; empty is everything")] = ""
+    parallel: Annotated[int, _about("files that are sent at once", ge=1, le=100)] = 5
+    parallel_parts: Annotated[int, _about("parts of one file that are sent at once", ge=1, le=100)] = 3
+
+
 class Budgets(Struct, frozen=True, kw_only=True):
     seconds: Annotated[float, _about("compute time a batch may use; 0 is no limit", ge=0)] = 0.0
     tokens: Annotated[int, _about("model tokens a batch may use; 0 is no limit", ge=0)] = 0
     money: Annotated[float, _about("money a batch may cost; 0 is no limit", ge=0)] = 0.0
+
+
+class Serve(Struct, frozen=True, kw_only=True):
+    host: Annotated[str, _about("address that `quire serve` listens on", min_length=1)] = "127.0.0.1"
+    port: Annotated[int, _about("port that `quire serve` listens on; 0 takes a free one", ge=0, le=65535)] = (
+        8787
+    )
+    public_url: Annotated[str, _about("where people reach the server; empty is as the asker did")] = ""
+    anonymous: Annotated[
+        Literal["loopback", "always", "never"],
+        _about("when no API key is needed: on loopback addresses, always, never"),
+    ] = "loopback"
+    secret: Annotated[Secret, _about("signs URLs and callbacks; empty makes one in the home folder")] = (
+        Secret()
+    )
+
+
+class Ingest(Struct, frozen=True, kw_only=True):
+    max_batch_bytes: Annotated[int, _about("largest batch", ge=1)] = 107_374_182_400
+    max_file_bytes: Annotated[int, _about("largest file", ge=1)] = 5_368_709_120
+    max_files: Annotated[int, _about("most files of a batch", ge=1, le=10_000_000)] = 1_000_000
+    prompt_characters: Annotated[int, _about("longest custom prompt", ge=0, le=10**6)] = 60_000
+    prompts_characters: Annotated[int, _about("all custom prompts together", ge=0, le=10**6)] = 80_000
+    allowed_extensions: Annotated[
+        str, _about("endings of file names that are taken, such as `.tif .jpg`; empty is all")
+    ] = ""
+    url_seconds: Annotated[int, _about("how long a signed URL is valid", ge=60, le=604_800)] = 86_400
+    verify_cid_bytes: Annotated[
+        int, _about("files up to this size are read to verify their CID; 0 is none", ge=0)
+    ] = 67_108_864
+    hand_over_to: Annotated[str, _about("queue that is told when preprocessing is done; empty is none")] = (
+        "arke-batch-jobs"
+    )
+
+
+class Cleaning(Struct, frozen=True, kw_only=True):
+    every_seconds: Annotated[float, _about("how often the server cleans up; 0 is never", ge=0, le=10**7)] = (
+        3600.0
+    )
+    idle_upload_days: Annotated[
+        float, _about("uploads silent for so long are given up; 0 is never", ge=0)
+    ] = 7.0
+    staging_days: Annotated[
+        float, _about("staged files are deleted so long after their batch has ended; 0 is never", ge=0)
+    ] = 30.0
 
 
 def _home() -> Path:
@@ -169,7 +230,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     phase_retry: PhaseRetries = PhaseRetries()
     crew: Crew = Crew()
     sharing: Sharing = Sharing()
+    upload: Upload = Upload()
     budget: Budgets = Budgets()
+    serve: Serve = Serve()
+    ingest: Ingest = Ingest()
+    cleaning: Cleaning = Cleaning()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property
@@ -247,5 +312,16 @@ def _given(kind: Any) -> Any:
 KEYS = tuple(_keys(Settings))
 BY_NAME = {key.name: key for key in KEYS}
 BY_VARIABLE = {key.variable: key.name for key in KEYS}
+# Variables of the published upload client, by the key they stand in for.
+UPLOAD_FALLBACKS = {
+    "upload.url": "ARKE_WORKER_URL",
+    "upload.uploader": "ARKE_UPLOADER",
+    "upload.root_path": "ARKE_ROOT_PATH",
+    "upload.parent": "ARKE_PARENT_PI",
+    "upload.metadata": "ARKE_METADATA",
+    "upload.processing": "ARKE_PROCESSING",
+    "upload.parallel": "ARKE_PARALLEL",
+    "upload.parallel_parts": "ARKE_PARALLEL_PARTS",
+}
 QUEUE_KEYS = {key.name: key for key in _keys(QueueTuning)}
 TABLES: dict[str, Any] = {one.name: one.type for one in fields(Settings) if isinstance(one.type, type)}

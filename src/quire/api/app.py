@@ -1,0 +1,81 @@
+"""The application: every route of the tables, with admission before it and translation of errors after it."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from litestar import Litestar, Request, Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp
+
+from quire.api.desk import Desk
+from quire.api.errors import told
+from quire.api.gate import Gate
+from quire.api.routing import Answer, Asked, Route
+
+CORS = {
+    "access-control-allow-origin": "*",
+    "access-control-allow-methods": "GET, POST, PUT, DELETE, OPTIONS",
+    "access-control-allow-headers": "Content-Type, Authorization, X-User-Id, Idempotency-Key",
+    "access-control-expose-headers": "ETag, Retry-After",
+    "access-control-max-age": "86400",
+}
+# Nothing here is to be guessed at, framed or kept by a cache.
+GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store", "referrer-policy": "no-referrer"}
+
+_PLACE = re.compile(r"\{[a-z_]+:[a-z]+\}")
+
+
+def build_app(desk: Desk, gate: Gate, routes: Iterable[Route]) -> ASGIApp:
+    routes = tuple(routes)
+    app = Litestar(
+        route_handlers=[_handler(desk, gate, route) for route in routes],
+        openapi_config=None,
+        exception_handlers={Exception: _unrouted},
+        request_max_body_size=None,  # each route has a limit of its own
+        logging_config=None,
+        debug=False,
+    )
+    return _with_preflights(app, frozenset(route.path for route in routes if route.contract))
+
+
+def _handler(desk: Desk, gate: Gate, route: Route) -> HTTPRouteHandler:
+    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+        try:
+            caller = await gate.admit(route, request)
+            made = await route.serve(desk, request, caller)
+        except Exception as error:  # noqa: BLE001 whatever it is, the asker gets JSON
+            made = told(error, contract=route.contract)
+        return _guarded(made, contract=route.contract)
+
+    made = HTTPRouteHandler(route.path, http_method=route.method, status_code=route.status, name=route.name)
+    return made(handle)
+
+
+def _with_preflights(app: ASGIApp, paths: frozenset[str]) -> ASGIApp:
+    """Browsers ask first. Litestar answers OPTIONS by itself, without what they want to know."""
+    patterns = "|".join(sorted(_PLACE.sub("[^/]+", path) for path in paths))
+    known = re.compile(patterns)
+    headers = [(name.encode(), value.encode()) for name, value in CORS.items()]
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "OPTIONS" and known.fullmatch(scope["path"]):
+            await send({"type": "http.response.start", "status": 204, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await app(scope, receive, send)
+
+    return asked
+
+
+def _guarded(made: Answer, *, contract: bool) -> Answer:
+    for name, value in GUARDS.items():
+        made.headers.setdefault(name, value)
+    if contract:
+        made.headers.update(CORS)
+    return made
+
+
+def _unrouted(request: Asked, error: Exception) -> Answer:  # noqa: ARG001
+    """No such route, or not with this method: in the shape that published clients can read."""
+    return _guarded(told(error, contract=True), contract=True)

@@ -1,0 +1,35 @@
+"""What the routes work with: the use cases' components, and who is asking."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from quire.api.routing import Asked, Route, Scope
+from quire.service.house import Office
+from quire.service.ingest.front import Front
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Who asks. `key_id` is empty for one who needs no key here."""
+
+    name: str
+    scope: Scope
+    key_id: str = ""
+    tenant: str = ""
+    max_batches: int = 0
+    max_bytes: int = 0
+
+
+class Desk(Struct, frozen=True, kw_only=True):
+    front: Front
+    public_url: str = ""  # where people reach this server; empty: as the asker did
+    wake: Callable[[], None] = lambda: None  # something waits in the outbox
+    version: str = ""
+    routes: tuple[Route, ...] = ()
+
+    @property
+    def office(self) -> Office:
+        return self.front.office
+
+    def base_url(self, request: Asked) -> str:
+        return self.public_url.rstrip("/") or str(request.base_url).rstrip("/")

@@ -1,0 +1,107 @@
+"""Errors as answers: one table for status codes, two shapes. On the routes of the published protocol an error
+is `{"error": …}`; on ours it is a problem (RFC 9457).
+"""
+
+import logging
+
+from litestar.exceptions import HTTPException
+
+from quire.api.routing import Answer, answer
+from quire.model.errors import Bug, Lost, Misconfigured, Missing, QuireError, Reject, Retry, Stale
+from quire.service.ingest.closing import Incomplete
+
+_log = logging.getLogger("quire.api")
+
+# By code first, then by kind; the first line that fits counts.
+BY_CODE = {
+    "unauthorized": 401,
+    "forbidden": 403,
+    "bad_signature": 403,
+    "url_expired": 403,
+    "slow_client": 408,
+    "too_large": 413,
+    "idempotency_conflict": 422,
+    "quota": 429,
+    "rate_limited": 429,
+}
+BY_KIND: tuple[tuple[type[QuireError], int], ...] = (
+    (Missing, 404),
+    (Reject, 400),
+    (Stale, 409),
+    (Lost, 409),
+    (Retry, 503),
+    (Misconfigured, 500),
+    (Bug, 500),
+)
+# Reasons for which what was asked does not fit the state of the thing asked for.
+CONFLICTS = frozenset({"still_running", "not_finished", "nothing_to_retry", "budget_spent", "wrong_state"})
+TITLES = {
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    409: "Conflict",
+    413: "Content too large",
+    422: "Unprocessable content",
+    429: "Too many requests",
+    500: "Internal server error",
+    503: "Service unavailable",
+}
+INTERNAL = "Internal server error"
+
+
+def status_for(error: QuireError) -> int:
+    if error.code in BY_CODE:
+        return BY_CODE[error.code]
+    return next((status for kind, status in BY_KIND if isinstance(error, kind)), 500)
+
+
+def told(error: Exception, *, contract: bool) -> Answer:
+    """What the asker is told. The house's own faults are told to the operator alone."""
+    if isinstance(error, HTTPException):
+        words = (
+            "Not found" if error.status_code == 404 else (error.detail or TITLES.get(error.status_code, ""))
+        )
+        return _answer(words, error.status_code, "", contract=contract)
+    if not isinstance(error, QuireError):
+        _log.error("request_failed", exc_info=error)
+        return _answer(INTERNAL, 500, "bug", contract=contract)
+    status = status_for(error)
+    if not contract and error.code in CONFLICTS:
+        status = 409
+    if status == 500:
+        _log.error("request_failed: %s", error)
+        return _answer(INTERNAL, 500, error.code, contract=contract)
+    headers = {}
+    if status == 401:
+        headers["www-authenticate"] = 'Bearer realm="quire"'
+    if status in {429, 503}:
+        delay = getattr(error, "delay_seconds", None)
+        headers["retry-after"] = str(max(1, round(delay if delay is not None else 1)))
+    more = {"incomplete": error.names} if isinstance(error, Incomplete) else {}
+    return _answer(str(error), status, error.code, contract=contract, headers=headers, **more)
+
+
+def _answer(
+    words: str,
+    status: int,
+    code: str,
+    *,
+    contract: bool,
+    headers: dict[str, str] | None = None,
+    **more: object,
+) -> Answer:
+    if contract:
+        return answer({"error": words, **more}, status=status, headers=headers)
+    problem = {
+        "type": f"urn:quire:error:{code}" if code else "about:blank",
+        "title": TITLES.get(status, "Error"),
+        "status": status,
+        "detail": words,
+        **more,
+    }
+    made = answer(problem, status=status, headers=headers)
+    made.media_type = "application/problem+json"
+    return made

@@ -1,0 +1,121 @@
+"""The OpenAPI document, made of the same table of routes as the application."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from quire.api.errors import TITLES
+from quire.api.routing import JSON, Parameter, Route, Scope
+
+_PLACE = re.compile(r"\{([a-z_]+):[a-z]+\}")
+_ERROR = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}},
+    "required": ["error"],
+}
+_PROBLEM = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+    "required": ["type", "title", "status"],
+}
+_ABOUT = """Durable document pipelines over HTTP. Open a batch, send its files straight to the store, close it,
+follow it. The routes of the group Upload are the published batch upload protocol; their errors are
+`{"error": …}`. All others answer errors as problem+json (RFC 9457)."""
+
+
+def openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
+    routes = tuple(routes)
+    types = _types(routes)
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(_PLACE.sub(r"{\1}", route.path), {})[route.method.lower()] = _operation(route, of)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Quire", "version": version, "description": _ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": {**components, "Error": _ERROR, "Problem": _PROBLEM},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"key": []}],
+        "tags": [{"name": group} for group in dict.fromkeys(route.group for route in routes)],
+    }
+
+
+def _types(routes: Iterable[Route]) -> list[Any]:
+    found: dict[str, Any] = {}
+    for route in routes:
+        for kind in (route.body, route.answers, *(one.kind for one in route.parameters)):
+            if kind is not None and kind is not bytes:
+                found[repr(kind)] = kind
+    return list(found.values())
+
+
+def _operation(route: Route, of: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.about,
+        "tags": [route.group],
+        "responses": {str(route.status): _success(route, of), **_failures(route)},
+    }
+    parameters = [_in_path(name) for name in _PLACE.findall(route.path)]
+    parameters += [_parameter(one, of) for one in route.parameters]
+    if parameters:
+        described["parameters"] = parameters
+    if route.body is not None:
+        described["requestBody"] = {"required": route.body_required, "content": _body(route, of)}
+    if route.scope is Scope.OPEN:
+        described["security"] = []
+    return described
+
+
+def _body(route: Route, of: dict[str, Any]) -> dict[str, Any]:
+    if route.body is bytes:
+        return {route.body_type: {}}
+    content: dict[str, Any] = {"schema": of[repr(route.body)]}
+    if route.body_example is not None:
+        content["example"] = route.body_example
+    return {route.body_type: content}
+
+
+def _success(route: Route, of: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {"description": route.about}
+    if route.answers is bytes:
+        made["content"] = {route.answer_type: {}}
+    elif route.answers is not None:
+        content: dict[str, Any] = {"schema": of[repr(route.answers)]}
+        if route.answer_example is not None:
+            content["example"] = route.answer_example
+        made["content"] = {route.answer_type: content}
+    return made
+
+
+def _failures(route: Route) -> dict[str, Any]:
+    statuses = set(route.errors)
+    if route.scope is not Scope.OPEN:
+        statuses |= {401, 403, 429}
+    statuses |= {503}
+    kind, schema = (JSON, "Error") if route.contract else ("application/problem+json", "Problem")
+    content = {kind: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {
+        str(status): {"description": TITLES.get(status, "Error"), "content": content}
+        for status in sorted(statuses)
+    }
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _parameter(one: Parameter, of: dict[str, Any]) -> dict[str, Any]:
+    made = {"name": one.name, "in": one.place, "description": one.about, "schema": of[repr(one.kind)]}
+    return made if one.example is None else made | {"example": one.example}

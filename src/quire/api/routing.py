@@ -1,0 +1,107 @@
+"""Routes as values: what is asked for, who may, how it is described. The application and the OpenAPI document
+are made of the same table, so that neither can say what the other does not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+from litestar import Request, Response
+from msgspec import Struct
+
+from quire.model.errors import Reject
+
+JSON = "application/json"
+BODY_BYTES = 1 << 20
+BODY_SECONDS = 30.0
+
+Asked = Request[Any, Any, Any]
+Answer = Response[Any]
+
+
+class Scope(StrEnum):
+    """What a key must allow. `OPEN` routes carry their own permission in the URL, or need none."""
+
+    OPEN = "open"
+    SUBMIT = "submit"
+    READ = "read"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+class Parameter(Struct, frozen=True, kw_only=True):
+    """In the query, or in a header."""
+
+    name: str
+    about: str
+    kind: type = str
+    place: str = "query"
+    example: Any = None
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """`contract`: of the published protocol, with its shape of errors, and open to pages of any origin."""
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    path: str
+    serve: Callable[..., Awaitable[Answer]]
+    scope: Scope
+    name: str
+    about: str
+    group: str
+    contract: bool = False
+    body: Any = None
+    body_example: Any = None
+    body_type: str = JSON
+    body_required: bool = True
+    answers: Any = None
+    answer_example: Any = None
+    answer_type: str = JSON
+    status: int = 200
+    errors: tuple[int, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def answer(content: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    return Response(
+        content=_encoder.encode(content), status_code=status, media_type=JSON, headers=headers or {}
+    )
+
+
+async def body_of(request: Asked, *, limit: int = BODY_BYTES) -> bytes:
+    """The whole body. Raises Reject `too_large`, and `slow_client` when it does not come within the time."""
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > limit:
+        raise _too_large(limit)
+    read = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                read += piece
+                if len(read) > limit:
+                    raise _too_large(limit)
+    except TimeoutError as error:
+        raise Reject(
+            "The body did not arrive in time; send it faster or in parts", code="slow_client"
+        ) from error
+    return bytes(read)
+
+
+async def json_of(request: Asked, *, limit: int = BODY_BYTES, empty: Any = None) -> Any:
+    """The body as decoded JSON; `empty` when there is none and that is allowed (not None)."""
+    body = await body_of(request, limit=limit)
+    if not body.strip() and empty is not None:
+        return empty
+    try:
+        return msgspec.json.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise Reject("Invalid JSON body", code="bad_json") from error
+
+
+def _too_large(limit: int) -> Reject:
+    return Reject(f"The body is larger than {limit} bytes, which is the limit here", code="too_large")

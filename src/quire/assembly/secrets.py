@@ -1,0 +1,49 @@
+"""The secret that signs URLs and callbacks: as set, or made once in the home folder."""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from quire.model.errors import Misconfigured
+from quire.settings import Settings
+
+BYTES = 32
+FILE = "secret"
+
+
+def signing_secret(settings: Settings) -> bytes:
+    """The same in all processes that share a home. Raises Misconfigured when the one that is set is short."""
+    chosen = settings.serve.secret.reveal().encode()
+    if chosen:
+        if len(chosen) < BYTES:
+            raise Misconfigured(f"serve.secret is too short: it must have at least {BYTES} characters")
+        return chosen
+    return _kept(settings.home / FILE)
+
+
+def _kept(path: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        return _read(path)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        # By a link, so that of two who make one at once both use the first.
+        with suppress(FileExistsError):
+            os.link(fresh, path)
+    finally:
+        fresh.unlink()
+    return _read(path)
+
+
+def _read(path: Path) -> bytes:
+    found = path.read_bytes()
+    if len(found) < BYTES:
+        raise Misconfigured(
+            f"{path.name} in the home folder is damaged; remove it, and signed URLs are made anew"
+        )
+    return found

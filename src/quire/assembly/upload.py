@@ -1,0 +1,44 @@
+"""What an upload works with, made out of the settings."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from quire import __version__
+from quire.assembly.presence import LOCK_ENDING, held, make_home
+from quire.service.upload_folder import Desk
+from quire.service.upload_memory import MemoryFile
+from quire.settings import Settings
+from quire.system import SystemClock, SystemIds
+from quire.tools.ingest_client import IngestClient
+
+_BUSY = "another quire (process {holder}) uploads this folder to the same server; wait for it"
+
+
+@asynccontextmanager
+async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[Desk]:
+    """Raises Misconfigured when the home folder cannot be used."""
+    make_home(settings.home)
+    chosen, clock, ids = settings.upload, SystemClock(), SystemIds()
+    memory = MemoryFile(settings.home, folder, chosen.url)
+    client = IngestClient(
+        chosen.url,
+        key=chosen.key.reveal(),
+        clock=clock,
+        sleep=asyncio.sleep,
+        fraction=ids.fraction,
+        agent=f"quire/{__version__}",
+        # Every file has as many as its parts, and one to speak with the service.
+        connections=chosen.parallel * (chosen.parallel_parts + 1),
+    )
+    async with client:
+        yield Desk(
+            client=client,
+            memory=memory,
+            clock=clock,
+            ids=ids,
+            sleep=asyncio.sleep,
+            claiming=partial(held, settings.home / "requests" / f"upload-{memory.key}{LOCK_ENDING}", _BUSY),
+        )

@@ -1,0 +1,294 @@
+"""A batch is closed: its manifest is written and the message that starts it goes into the outbox.
+
+Promise: closed once, whoever asks and how often; the manifest lists exactly what the ledger had when it was
+closed. Two that close at once write by compare-and-swap, so that the slower one cannot put an older list in
+the place of a newer one.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from quire.blobs.port import Condition, IfAbsent, IfVersion
+from quire.ledger.port import Letter, Upload
+from quire.ledger.reception import TAKEN, Submission
+from quire.model.batch import Stage
+from quire.model.errors import Missing, Reject, Retry, Stale
+from quire.model.files import File
+from quire.model.manifest import ManifestWriter
+from quire.service.ingest.front import (
+    MESSAGE_BYTES,
+    Front,
+    manifest_key,
+    original_key,
+    prefix_of,
+    refused,
+    status_of,
+)
+from quire.service.ingest.messages import start_message
+from quire.service.ingest.rules import content_type, logical_path
+
+PAGE = 2000
+TRIES = 5
+SHOWN_INCOMPLETE = 1000
+# What is larger is written without a condition: some stores hold conditional writes in memory.
+CONDITIONAL_BYTES = 48 << 20
+NO_CONFIG = {"ocr": False, "describe": False, "pinax": False}
+
+
+class Incomplete(Reject):
+    """Files that were announced have not arrived. `names` are theirs."""
+
+    code = "incomplete"
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__("Not all files completed")
+        self.names = names
+
+
+class Closed(Struct, frozen=True, kw_only=True):
+    submission: Submission
+    warnings: list[str]
+
+
+async def finalize(front: Front, batch_id: str, *, skip_incomplete: bool = False) -> Closed:
+    for _ in range(TRIES):
+        submission = await front.submission(batch_id)
+        if submission.batch.position.stage is not Stage.OPEN:
+            return _closed_before(submission)
+        # Before the list is read: whoever writes a manifest after this moment makes our own write fail.
+        condition = await _untouched(front, manifest_key(batch_id))
+        submission = await front.submission(batch_id)
+        if submission.files_taken < submission.files_announced:
+            await _settle_incomplete(front, submission, skip=skip_incomplete)
+            continue
+        if not submission.files_announced:
+            raise refused("No files uploaded in this batch")
+        try:
+            closed = await _close(front, submission, condition)
+        except Stale:
+            continue  # a file came meanwhile, or somebody else has closed it
+        return Closed(submission=closed, warnings=_warnings(closed))
+    raise Retry("the batch's files keep changing; finalize when all uploads have ended", delay_seconds=1)
+
+
+async def _settle_incomplete(front: Front, submission: Submission, *, skip: bool) -> None:
+    ledger, number = front.office.ledger, submission.batch.no
+    awaited = await ledger.awaited(number, limit=SHOWN_INCOMPLETE)
+    if not skip:
+        raise Incomplete([upload.path.rpartition("/")[2] for upload in awaited])
+    while awaited:
+        for upload in awaited:
+            await ledger.withdraw(number, upload.path, now=front.office.clock.now())
+            if upload.upload_id:
+                await front.landing.give_up(upload.key, upload.upload_id)
+        awaited = await ledger.awaited(number, limit=SHOWN_INCOMPLETE)
+
+
+async def _close(front: Front, submission: Submission, condition: Condition) -> Submission:
+    batch, office = submission.batch, front.office
+    writer = ManifestWriter(batch.id)
+    await _write(front, manifest_key(batch.id), _arrivals(front, batch.no, writer), condition)
+    now = office.clock.now()
+    body = start_message(
+        submission,
+        batch_id=batch.id,
+        files=writer.total_files,
+        total=writer.total_bytes,
+        opened_at=batch.created_at,
+        now=now,
+    )
+    letter = Letter(queue=front.pipeline.queue, message_id=f"start-{batch.id}", body=body)
+    return await office.ledger.close_submission(
+        batch.no,
+        revision=submission.revision,
+        manifest_key=manifest_key(batch.id),
+        letter=letter,
+        now=now,
+    )
+
+
+async def _arrivals(front: Front, number: int, writer: ManifestWriter) -> AsyncIterator[bytes]:
+    yield writer.begin()
+    after = None
+    while page := await front.office.ledger.arrivals(number, after=after, limit=PAGE):
+        after = (folder_of(page[-1].path), page[-1].path)
+        if piece := writer.add(file_of(upload) for upload in page):
+            yield piece
+    yield writer.end()
+
+
+async def _untouched(front: Front, key: str) -> Condition:
+    try:
+        return IfVersion((await front.office.blobs.head(key)).version)
+    except Missing:
+        return IfAbsent()
+
+
+async def _write(front: Front, key: str, pieces: AsyncIterator[bytes], condition: Condition) -> None:
+    """By way of a file: a million entries are not held in memory. Raises Stale."""
+    folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="quire-manifest-")
+    try:
+        path = Path(folder.name) / "manifest.json"
+        with path.open("wb") as file:
+            async for piece in pieces:
+                await asyncio.to_thread(file.write, piece)
+            size = file.tell()
+        await front.office.blobs.put(
+            key,
+            path,
+            content_type="application/json",
+            condition=condition if size <= CONDITIONAL_BYTES else None,
+        )
+    finally:
+        await asyncio.to_thread(folder.cleanup)
+
+
+def _closed_before(submission: Submission) -> Closed:
+    if submission.finalized_at is None:
+        raise refused(f"Batch status is {status_of(submission)}, cannot finalize", code="not_uploading")
+    return Closed(submission=submission, warnings=_warnings(submission))
+
+
+def _warnings(submission: Submission) -> list[str]:
+    said = []
+    if submission.files_taken != submission.file_count:
+        said.append(f"{submission.file_count} files were announced at init, {submission.files_taken} arrived")
+    if submission.bytes_taken != submission.total_size:
+        said.append(f"{submission.total_size} bytes were announced at init, {submission.bytes_taken} arrived")
+    return said
+
+
+async def processed_elsewhere(front: Front, batch_id: str, said: Any) -> int:
+    """A foreign orchestrator has preprocessed the batch; how many files it has now."""
+    submission = await front.submission(batch_id)
+    files = said.get("files") if isinstance(said, dict) else None
+    if not isinstance(files, list) or not files:
+        raise refused("Missing or empty files array")
+    status = status_of(submission)
+    if status == "enqueued":
+        return submission.batch.total_files
+    if status != "preprocessing":
+        raise refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
+    uploads = _processed(files, batch_id, front.office.clock.now())
+    await _keep_original(front, batch_id)
+    writer = ManifestWriter(batch_id)
+    await _write(
+        front,
+        manifest_key(batch_id),
+        _listed(uploads, writer),
+        await _untouched(front, manifest_key(batch_id)),
+    )
+    now = front.office.clock.now()
+    message = await front.office.ledger.message(submission.batch.no)
+    body = msgspec.json.decode(message or "{}") | {
+        "total_files": writer.total_files,
+        "total_bytes": writer.total_bytes,
+    }
+    letter = Letter(
+        queue=front.hands_over_to or "arke-batch-jobs",
+        message_id=f"handover-{batch_id}",
+        body=msgspec.json.encode(body),
+    )
+    if len(letter.body) > MESSAGE_BYTES:
+        raise refused(
+            f"the message has {len(letter.body)} bytes, the limit is {MESSAGE_BYTES}", code="too_large"
+        )
+    try:
+        await front.office.ledger.processed_elsewhere(submission.batch.no, uploads, letter=letter, now=now)
+    except Stale:
+        return await _processed_before(front, batch_id)
+    return len(uploads)
+
+
+async def _processed_before(front: Front, batch_id: str) -> int:
+    submission = await front.submission(batch_id)
+    if (status := status_of(submission)) != "enqueued":
+        raise refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
+    return submission.batch.total_files
+
+
+async def _keep_original(front: Front, batch_id: str) -> None:
+    blobs = front.office.blobs
+    try:
+        await blobs.head(original_key(batch_id))
+    except Missing:
+        # Without a condition: until it is there, the manifest is the first one.
+        await blobs.put(
+            original_key(batch_id), blobs.stream(manifest_key(batch_id)), content_type="application/json"
+        )
+
+
+async def _listed(uploads: Iterable[Upload], writer: ManifestWriter) -> AsyncIterator[bytes]:
+    yield writer.begin()
+    yield writer.add(file_of(upload) for upload in uploads)
+    yield writer.end()
+
+
+def _processed(files: list[Any], batch_id: str, now: float) -> list[Upload]:
+    found: dict[str, Upload] = {}
+    for place, said in enumerate(files):
+        try:
+            upload = _one_processed(said, batch_id, now)
+        except Reject as error:
+            raise refused(f"files[{place}]: {error}") from error
+        if upload.path in found:
+            raise refused(f"files[{place}]: {upload.path[:200]!r} is listed twice")
+        found[upload.path] = upload
+    return sorted(found.values(), key=lambda upload: (folder_of(upload.path), upload.path))
+
+
+def _one_processed(said: Any, batch_id: str, now: float) -> Upload:
+    if not isinstance(said, dict):
+        raise refused("is not an object")
+    key, size = said.get("r2_key"), said.get("file_size")
+    if not isinstance(key, str) or not key.startswith(prefix_of(batch_id)):
+        raise refused(f"r2_key must begin with {prefix_of(batch_id)}")
+    logical_path(key[len(prefix_of(batch_id)) - 1 :], batch_id)  # the same rules, so that it is a key
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**53:
+        raise refused("Invalid file_size")
+    path = logical_path(said.get("logical_path"), batch_id)
+    name = said.get("file_name", path.rpartition("/")[2])
+    if name != path.rpartition("/")[2]:
+        raise refused("Invalid logical_path: its last segment must be file_name")
+    config = said.get("processing_config")
+    tags = said.get("preprocessor_tags") or ()
+    texts = [said.get("cid"), said.get("source_file"), *tags] if isinstance(tags, list | tuple) else [0]
+    if any(text is not None and not isinstance(text, str) for text in texts):
+        raise refused("cid and source_file must be text, preprocessor_tags a list of texts")
+    return Upload(
+        path=path,
+        state=TAKEN,
+        size=size,
+        key=key,
+        content_type=content_type(said.get("content_type")),
+        cid=said.get("cid"),
+        config=config if isinstance(config, dict) else dict(NO_CONFIG),
+        taken_at=now,
+        source_file=said.get("source_file"),
+        tags=tuple(tags),
+    )
+
+
+def file_of(upload: Upload) -> File:
+    return File(
+        key=upload.key,
+        path=upload.path,
+        name=upload.path.rpartition("/")[2],
+        size=upload.size,
+        content_type=upload.content_type,
+        digest=upload.digest,
+        cid=upload.cid,
+        source_file=upload.source_file,
+        tags=upload.tags,
+        processing_config=upload.config,
+    )
+
+
+def folder_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

@@ -1,0 +1,100 @@
+"""Opening a batch."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from quire.ledger.port import BatchDraft
+from quire.ledger.reception import NewSubmission, Submission
+from quire.model.errors import Reject, Retry
+from quire.model.ids import BatchId
+from quire.service.ingest.front import MESSAGE_BYTES, Front, refused
+from quire.service.ingest.messages import start_message
+from quire.service.ingest.rules import opening
+from quire.service.plans import plan_of
+
+
+class Asker(Struct, frozen=True, kw_only=True):
+    """Who asks, as far as it matters here. `owner` is the id of a key; 0 is no limit."""
+
+    owner: str = ""
+    tenant: str = ""
+    max_batches: int = 0
+    max_bytes: int = 0
+
+
+async def open_batch(
+    front: Front, said: Any, asker: Asker, *, idempotency_key: str | None = None
+) -> Submission:
+    """With an idempotency key that was used before: the same batch again."""
+    wanted = opening(said, front.limits)
+    office = front.office
+    new = NewSubmission(
+        draft=BatchDraft(
+            id=BatchId(office.ids.ulid()),
+            run_key=None,
+            pipeline=front.pipeline.name,
+            pipeline_version=front.pipeline.version,
+            plan=plan_of(front.pipeline),
+            now=office.clock.now(),
+            tier=office.defaults.tier,
+            tenant=asker.tenant or office.defaults.tenant,
+            budget=office.defaults.budget,
+            hands_over_to=front.hands_over_to,
+        ),
+        session_id=f"sess_{office.ids.ulid()}",
+        uploader=wanted.uploader,
+        root_path=wanted.root_path,
+        parent_pi=wanted.parent_pi,
+        file_count=wanted.file_count,
+        total_size=wanted.total_size,
+        metadata=wanted.metadata,
+        custom_prompts=wanted.custom_prompts,
+        owner=asker.owner,
+        idempotency_key=idempotency_key,
+        fingerprint=_fingerprint(wanted) if idempotency_key else "",
+    )
+    _check_message(new)
+    await _check_quota(front, asker, wanted.total_size)
+    return await office.ledger.open_submission(new)
+
+
+def _fingerprint(wanted: Struct) -> str:
+    return hashlib.sha256(msgspec.json.encode(wanted, order="deterministic")).hexdigest()
+
+
+def _check_message(new: NewSubmission) -> None:
+    """Now, and not when everything has been uploaded."""
+    size = len(start_message(new, batch_id=new.draft.id, files=2**53, total=2**53, opened_at=0, now=0))
+    if size > MESSAGE_BYTES:
+        raise refused(
+            f"metadata and custom_prompts make a message of {size} bytes, the limit is {MESSAGE_BYTES}; "
+            "shorten them, or upload the long part as a file",
+            code="too_large",
+        )
+
+
+async def _check_quota(front: Front, asker: Asker, size: int) -> None:
+    if not asker.max_batches and not asker.max_bytes:
+        return
+    load = await front.office.ledger.load(asker.owner)
+    if asker.max_batches and load.batches >= asker.max_batches:
+        raise _full(
+            f"this key has {load.batches} batches that have not ended, its limit is {asker.max_batches}"
+        )
+    if asker.max_bytes:
+        if size > asker.max_bytes:
+            raise Reject(
+                f"Batch size {size} exceeds the limit of this key, {asker.max_bytes}", code="bad_request"
+            )
+        if load.bytes + size > asker.max_bytes:
+            raise _full(
+                f"this key would have {load.bytes + size} bytes in batches that have not ended, its "
+                f"limit is {asker.max_bytes}"
+            )
+
+
+def _full(words: str) -> Retry:
+    return Retry(f"{words}; come again when one has ended", code="quota", delay_seconds=60)
