@@ -3,8 +3,10 @@
 import pytest
 
 pytest.register_assert_rewrite(
+    "quire.testing.ledger_access_suite",
     "quire.testing.ledger_control_suite",
     "quire.testing.ledger_floor_suite",
+    "quire.testing.ledger_hooks_suite",
     "quire.testing.ledger_records_suite",
     "quire.testing.ledger_rounds_suite",
     "quire.testing.ledger_situations",

@@ -9,11 +9,13 @@ from importlib import resources
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
-def queries(package: str, file: str) -> dict[str, str]:
-    """The named queries of one file, without their comments."""
-    parts = _NAME.split(resources.files(package).joinpath(file).read_text(encoding="utf-8"))
-    named = dict(zip(parts[1::2], parts[2::2], strict=True))
-    return {name: _without_comments(text) for name, text in named.items()}
+def queries(package: str, *files: str) -> dict[str, str]:
+    """The named queries of these files, without their comments."""
+    found: dict[str, str] = {}
+    for file in files:
+        parts = _NAME.split(resources.files(package).joinpath(file).read_text(encoding="utf-8"))
+        found |= dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {name: _without_comments(text) for name, text in found.items()}
 
 
 def migrations(package: str, folder: str) -> list[tuple[int, str, str]]:

@@ -80,11 +80,18 @@ class Hooks(Protocol):
         ...
 
     async def deliveries(
-        self, *, hook_id: str | None = None, batch_id: str | None = None, before: int | None = None, limit: int
+        self,
+        *,
+        hook_id: str | None = None,
+        batch_id: str | None = None,
+        before: int | None = None,
+        limit: int,
     ) -> list[Delivery]:
         """The log, newest first."""
         ...
 
     async def redeliver(self, nos: Sequence[int], *, now: float) -> int:
-        """Send these again as soon as possible, whatever became of them; how many there were."""
+        """Send these again as soon as possible, whatever became of them; how many there were. Not those of
+        hooks that are disabled.
+        """
         ...

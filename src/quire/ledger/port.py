@@ -269,9 +269,7 @@ class Crew(Protocol):
 
 
 class Control(Protocol):
-    """A person intervenes. Each act is kept in the batch's events; Stale when the batch is not in a state in
-    which it makes sense.
-    """
+    """A person intervenes. Each act is kept in the batch's events; Stale when its state forbids it."""
 
     async def pause(self, batch_no: int, act: Act) -> Batch:
         """No further task starts."""
@@ -356,11 +354,12 @@ class Records(Protocol):
         ...
 
 
-class Ledger(Intake, Walk, Floor, Post, Crew, Control, Records, Protocol):
+class Ledger(Intake, Walk, Floor, Post, Crew, Control, Records, Access, Hooks, Protocol):
     """All doors."""
 
 
 __all__ = [
+    "Access",
     "Act",
     "AttemptRecord",
     "BatchDraft",
@@ -372,6 +371,7 @@ __all__ = [
     "FailedTask",
     "FileStory",
     "Floor",
+    "Hooks",
     "InputRecord",
     "Intake",
     "Known",

@@ -13,8 +13,10 @@ from quire.model.errors import Missing, Stale
 from quire.model.pipeline import Added, Change, Kept
 from quire.model.work import StepResult
 from quire.testing.factories import draft, file, letter, phase, pipeline, product
+from quire.testing.ledger_access_suite import AccessSuite
 from quire.testing.ledger_control_suite import ControlSuite
 from quire.testing.ledger_floor_suite import FloorSuite
+from quire.testing.ledger_hooks_suite import HooksSuite
 from quire.testing.ledger_records_suite import RecordsSuite
 from quire.testing.ledger_rounds_suite import RoundsSuite
 from quire.testing.ledger_situations import (
@@ -281,7 +283,17 @@ class CrewSuite:
         assert await ledger.crew() == []
 
 
-class LedgerSuite(WalkSuite, CrewSuite, FloorSuite, UnitsSuite, RoundsSuite, ControlSuite, RecordsSuite):
+class LedgerSuite(
+    WalkSuite,
+    CrewSuite,
+    FloorSuite,
+    UnitsSuite,
+    RoundsSuite,
+    ControlSuite,
+    RecordsSuite,
+    AccessSuite,
+    HooksSuite,
+):
     """All of it."""
 
 

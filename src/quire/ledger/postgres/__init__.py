@@ -7,9 +7,11 @@ One door per module, as in the port; the SQL is in `ledger/sql/postgres`.
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
+from quire.ledger.postgres.access import PostgresAccess
 from quire.ledger.postgres.control import PostgresControl
 from quire.ledger.postgres.crew import PostgresCrew
 from quire.ledger.postgres.floor import PostgresFloor
+from quire.ledger.postgres.hooks import PostgresHooks
 from quire.ledger.postgres.intake import PostgresIntake
 from quire.ledger.postgres.post import PostgresPost
 from quire.ledger.postgres.records import PostgresRecords
@@ -17,7 +19,15 @@ from quire.ledger.postgres.walk import PostgresWalk
 
 
 class PostgresLedger(
-    PostgresIntake, PostgresWalk, PostgresFloor, PostgresPost, PostgresCrew, PostgresControl, PostgresRecords
+    PostgresIntake,
+    PostgresWalk,
+    PostgresFloor,
+    PostgresPost,
+    PostgresCrew,
+    PostgresControl,
+    PostgresRecords,
+    PostgresAccess,
+    PostgresHooks,
 ):
     """All doors on one open database."""
 

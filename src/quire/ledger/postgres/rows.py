@@ -10,8 +10,9 @@ from quire.ledger.port import Known, Letter, Only
 from quire.ledger.rows import OVER_BUDGET, Row, batch_of
 from quire.model.batch import Batch
 
+FILES = tuple(f"postgres/{name}.sql" for name in ("queries", "access", "hooks"))
 # As bytes: psycopg takes text only where it is written out in the code.
-SQL = {name: text.encode() for name, text in queries("quire.ledger.sql", "postgres/queries.sql").items()}
+SQL = {name: text.encode() for name, text in queries("quire.ledger.sql", *FILES).items()}
 
 Values = tuple[Any, ...] | dict[str, Any]
 
@@ -66,6 +67,7 @@ def plain(row: Row) -> Row:
 
 
 async def note(connection: Connection, batch_no: int, at: float, kind: str, data: dict[str, object]) -> None:
+    """An event, with the deliveries to those who want to be told of it."""
     await connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
 
 

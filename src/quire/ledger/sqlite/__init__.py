@@ -5,9 +5,11 @@ One door per module, as in the port; the SQL is in `ledger/sql/sqlite`.
 
 from quire.database.sql import migrations
 from quire.database.sqlite import SqliteDatabase
+from quire.ledger.sqlite.access import SqliteAccess
 from quire.ledger.sqlite.control import SqliteControl
 from quire.ledger.sqlite.crew import SqliteCrew
 from quire.ledger.sqlite.floor import SqliteFloor
+from quire.ledger.sqlite.hooks import SqliteHooks
 from quire.ledger.sqlite.intake import SqliteIntake
 from quire.ledger.sqlite.post import SqlitePost
 from quire.ledger.sqlite.records import SqliteRecords
@@ -15,7 +17,15 @@ from quire.ledger.sqlite.walk import SqliteWalk
 
 
 class SqliteLedger(
-    SqliteIntake, SqliteWalk, SqliteFloor, SqlitePost, SqliteCrew, SqliteControl, SqliteRecords
+    SqliteIntake,
+    SqliteWalk,
+    SqliteFloor,
+    SqlitePost,
+    SqliteCrew,
+    SqliteControl,
+    SqliteRecords,
+    SqliteAccess,
+    SqliteHooks,
 ):
     """All doors on one open database."""
 

@@ -9,7 +9,8 @@ from quire.ledger.port import Known, Only
 from quire.ledger.rows import OVER_BUDGET, batch_of
 from quire.model.batch import Batch
 
-SQL = queries("quire.ledger.sql", "sqlite/queries.sql")
+FILES = ("queries", "access", "hooks")
+SQL = queries("quire.ledger.sql", *(f"sqlite/{name}.sql" for name in FILES))
 
 
 def load_batch(connection: sqlite3.Connection, no: int) -> Batch:
@@ -24,7 +25,9 @@ def numbers(connection: sqlite3.Connection, query: str, values: tuple[Any, ...] 
 def note(
     connection: sqlite3.Connection, batch_no: int, at: float, kind: str, data: dict[str, object]
 ) -> None:
-    connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
+    """An event, with the deliveries to those who want to be told of it."""
+    event_no = connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data))).lastrowid
+    connection.execute(SQL["insert_deliveries"], (event_no, batch_no, at, kind))
 
 
 def hold_over_budget(connection: sqlite3.Connection, batch_no: int, now: float) -> None:

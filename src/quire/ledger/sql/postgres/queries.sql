@@ -48,9 +48,6 @@ WHERE no = %s AND stage = 'open'
 -- name: insert_letter
 INSERT INTO outbox (queue, message_id, body, created_at) VALUES (%s, %s, %s, %s)
 
--- name: insert_event
-INSERT INTO events (batch_no, at, type, data) VALUES (%s, %s, %s, %s)
-
 -- name: wake
 -- Whoever listens looks for work when this is committed; equal ones of a transaction are sent once.
 NOTIFY quire
@@ -424,8 +421,17 @@ WITH held AS (
                                       sum(money) AS money FROM rounds r WHERE r.batch_no = batches.no) s
                 WHERE s.seconds >= budget_seconds OR s.tokens >= budget_tokens OR s.money >= budget_money)
   RETURNING no
+), noted AS (
+  INSERT INTO events (batch_no, at, type, data) SELECT no, %(now)s, 'batch_held', %(data)s FROM held
+  RETURNING no, batch_no, at, type
+), told AS (
+  INSERT INTO deliveries (id, hook_no, batch_no, event_no, next_at, created_at)
+  SELECT 'msg_' || e.no || '_' || h.id, h.no, e.batch_no, e.no, e.at, e.at
+  FROM noted e JOIN hooks h ON h.disabled_at IS NULL AND (h.batch_no = e.batch_no OR h.batch_no IS NULL)
+                           AND (h.kinds = '{}' OR e.type = ANY (h.kinds))
+  RETURNING no
 )
-INSERT INTO events (batch_no, at, type, data) SELECT no, %(now)s, 'batch_held', %(data)s FROM held
+SELECT pg_notify('quire', '') FROM (SELECT no FROM told LIMIT 1) one
 
 -- name: first_rank
 UPDATE batches SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round

@@ -1,0 +1,78 @@
+-- name: insert_hook
+INSERT INTO hooks (id, batch_no, url, secret, kinds, created_at, disabled_at, disabled_reason)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+
+-- name: batch_no_by_id
+SELECT no FROM batches WHERE id = %s
+
+-- name: hook_by_id
+SELECT * FROM hook_rows WHERE id = %s
+
+-- name: all_hooks
+SELECT * FROM hook_rows ORDER BY no
+
+-- name: hooks_of_no_batch
+SELECT * FROM hook_rows WHERE batch_no IS NULL ORDER BY no
+
+-- name: hooks_of_batch
+SELECT * FROM hook_rows WHERE batch_no = (SELECT no FROM batches WHERE id = %s) ORDER BY no
+
+-- name: disable_hook
+UPDATE hooks SET disabled_at = %s, disabled_reason = %s WHERE id = %s AND disabled_at IS NULL
+
+-- name: fail_deliveries
+-- Those of a hook that was disabled.
+UPDATE deliveries SET state = 'failed', next_at = NULL, last_error = %s
+WHERE hook_no = (SELECT no FROM hooks WHERE id = %s) AND state = 'waiting'
+
+-- name: insert_event
+-- With its deliveries; where there are no hooks it looks once into an empty index. Who sends is woken.
+WITH noted AS (
+  INSERT INTO events (batch_no, at, type, data) VALUES (%s, %s, %s, %s) RETURNING no, batch_no, at, type
+), told AS (
+  INSERT INTO deliveries (id, hook_no, batch_no, event_no, next_at, created_at)
+  SELECT 'msg_' || e.no || '_' || h.id, h.no, e.batch_no, e.no, e.at, e.at
+  FROM noted e JOIN hooks h ON h.disabled_at IS NULL AND (h.batch_no = e.batch_no OR h.batch_no IS NULL)
+                           AND (h.kinds = '{}' OR e.type = ANY (h.kinds))
+  RETURNING no
+)
+SELECT pg_notify('quire', '') FROM (SELECT no FROM told LIMIT 1) one
+
+-- name: due_deliveries
+UPDATE deliveries SET tries = tries + 1, next_at = %(now)s::float8 + %(lease)s, last_tried_at = %(now)s
+WHERE no IN (SELECT no FROM deliveries WHERE state = 'waiting' AND next_at <= %(now)s
+             ORDER BY next_at, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+RETURNING no
+
+-- name: deliveries_by_no
+SELECT * FROM delivery_rows WHERE no = ANY (%s) ORDER BY no
+
+-- name: next_delivery
+SELECT min(next_at) FROM deliveries WHERE state = 'waiting'
+
+-- name: told
+-- That it was delivered is true whatever became of its hook meanwhile.
+UPDATE deliveries SET state = CASE WHEN %(error)s = '' THEN 'delivered'
+                                   WHEN %(next_at)s::float8 IS NULL THEN 'failed' ELSE 'waiting' END,
+                      last_error = %(error)s, next_at = CASE WHEN %(error)s = '' THEN NULL ELSE %(next_at)s::float8 END,
+                      last_status = %(status)s, last_tried_at = %(now)s
+WHERE no = %(no)s AND tries = %(tries)s AND (state = 'waiting' OR %(error)s = '')
+
+-- name: all_deliveries
+SELECT * FROM delivery_rows WHERE %(before)s::bigint IS NULL OR no < %(before)s ORDER BY no DESC LIMIT %(limit)s
+
+-- name: deliveries_of_hook
+SELECT * FROM delivery_rows
+WHERE hook_no = (SELECT no FROM hooks WHERE id = %(hook_id)s) AND (%(before)s::bigint IS NULL OR no < %(before)s)
+ORDER BY no DESC LIMIT %(limit)s
+
+-- name: deliveries_of_batch
+SELECT * FROM delivery_rows
+WHERE batch_no = (SELECT no FROM batches WHERE id = %(batch_id)s)
+  AND (%(hook_id)s::text IS NULL OR hook_id = %(hook_id)s) AND (%(before)s::bigint IS NULL OR no < %(before)s)
+ORDER BY no DESC LIMIT %(limit)s
+
+-- name: redeliver
+UPDATE deliveries SET state = 'waiting', next_at = %(now)s
+WHERE no = ANY (%(nos)s) AND hook_no IN (SELECT no FROM hooks WHERE disabled_at IS NULL)

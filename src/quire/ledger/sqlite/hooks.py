@@ -1,0 +1,100 @@
+"""Who wants to be told, and what is on its way to them. Deliveries are made where events are: in `note`."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.access_rows import delivery_of, hook_of, no_batch
+from quire.ledger.hooks import Delivery, Hook
+from quire.ledger.rows import Row
+from quire.ledger.sqlite.rows import SQL
+from quire.model.errors import Stale
+
+
+class SqliteHooks:
+    _database: SqliteDatabase
+
+    async def add_hook(self, hook: Hook) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            batch_no = None
+            if hook.batch_id:
+                found = connection.execute(SQL["batch_no_by_id"], (hook.batch_id,)).fetchone()
+                if found is None:
+                    raise no_batch(hook.batch_id)
+                batch_no = found[0]
+            kinds = json.dumps(hook.kinds)
+            values = (hook.id, batch_no, hook.url, hook.secret, kinds, hook.created_at, hook.disabled_at)
+            if not connection.execute(SQL["insert_hook"], (*values, hook.disabled_reason)).rowcount:
+                raise Stale(f"there is a webhook {hook.id} already")
+
+        await self._database.write(work)
+
+    async def hook(self, hook_id: str) -> Hook:
+        return await self._database.read(lambda connection: _hook(connection, hook_id))
+
+    async def hooks(self, *, batch_id: str | None = None) -> list[Hook]:
+        query: str = "all_hooks"
+        values: Row = ()
+        if batch_id is not None:
+            query, values = ("hooks_of_batch", (batch_id,)) if batch_id else ("hooks_of_no_batch", ())
+        rows = await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
+        return [_hook_of(row, "") for row in rows]
+
+    async def disable_hook(self, hook_id: str, *, reason: str, now: float) -> Hook:
+        def work(connection: sqlite3.Connection) -> Hook:
+            if connection.execute(SQL["disable_hook"], (now, reason, hook_id)).rowcount:
+                connection.execute(SQL["fail_deliveries"], (f"the webhook was disabled: {reason}", hook_id))
+            return _hook(connection, hook_id)
+
+        return await self._database.write(work)
+
+    async def due_deliveries(self, *, limit: int, now: float, lease_seconds: float) -> list[Delivery]:
+        def work(connection: sqlite3.Connection) -> list[Row]:
+            due = connection.execute(SQL["due_deliveries"], (now, lease_seconds, limit)).fetchall()
+            return [connection.execute(SQL["delivery_by_no"], one).fetchone() for one in sorted(due)]
+
+        return [delivery_of(row) for row in await self._database.write(work)]
+
+    async def next_delivery(self) -> float | None:
+        row = await self._database.read(
+            lambda connection: connection.execute(SQL["next_delivery"]).fetchone()
+        )
+        return None if row[0] is None else float(row[0])
+
+    async def told(
+        self, no: int, *, tries: int, status: int | None, error: str, next_at: float | None, now: float
+    ) -> None:
+        values = (error, next_at, status, now, no, tries)
+        await self._database.write(lambda connection: connection.execute(SQL["told"], values))
+
+    async def deliveries(
+        self,
+        *,
+        hook_id: str | None = None,
+        batch_id: str | None = None,
+        before: int | None = None,
+        limit: int,
+    ) -> list[Delivery]:
+        query: str = "all_deliveries"
+        values: Row = (before, limit)
+        if batch_id is not None:
+            query, values = "deliveries_of_batch", (before, limit, hook_id, batch_id)
+        elif hook_id is not None:
+            query, values = "deliveries_of_hook", (before, limit, hook_id)
+        rows = await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
+        return [delivery_of(row) for row in rows]
+
+    async def redeliver(self, nos: Sequence[int], *, now: float) -> int:
+        values = (now, json.dumps(list(nos)))
+        return await self._database.write(
+            lambda connection: connection.execute(SQL["redeliver"], values).rowcount
+        )
+
+
+def _hook(connection: sqlite3.Connection, hook_id: str) -> Hook:
+    return _hook_of(connection.execute(SQL["hook_by_id"], (hook_id,)).fetchone(), hook_id)
+
+
+def _hook_of(row: Row | None, name: str) -> Hook:
+    return hook_of(row, name, () if row is None else json.loads(row[4]))
