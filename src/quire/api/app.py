@@ -36,7 +36,7 @@ def build_app(desk: Desk, gate: Gate, routes: Iterable[Route]) -> ASGIApp:
         logging_config=None,
         debug=False,
     )
-    return _with_preflights(app, frozenset(route.path for route in routes if route.contract))
+    return _with_preflights(app, frozenset(route.path for route in routes if route.pages))
 
 
 def _handler(desk: Desk, gate: Gate, route: Route) -> HTTPRouteHandler:
@@ -46,7 +46,7 @@ def _handler(desk: Desk, gate: Gate, route: Route) -> HTTPRouteHandler:
             made = await route.serve(desk, request, caller)
         except Exception as error:  # noqa: BLE001 whatever it is, the asker gets JSON
             made = told(error, contract=route.contract)
-        return _guarded(made, contract=route.contract)
+        return _guarded(made, pages=route.pages)
 
     made = HTTPRouteHandler(route.path, http_method=route.method, status_code=route.status, name=route.name)
     return made(handle)
@@ -68,14 +68,14 @@ def _with_preflights(app: ASGIApp, paths: frozenset[str]) -> ASGIApp:
     return asked
 
 
-def _guarded(made: Answer, *, contract: bool) -> Answer:
+def _guarded(made: Answer, *, pages: bool) -> Answer:
     for name, value in GUARDS.items():
         made.headers.setdefault(name, value)
-    if contract:
+    if pages:
         made.headers.update(CORS)
     return made
 
 
 def _unrouted(request: Asked, error: Exception) -> Answer:  # noqa: ARG001
     """No such route, or not with this method: in the shape that published clients can read."""
-    return _guarded(told(error, contract=True), contract=True)
+    return _guarded(told(error, contract=True), pages=True)

@@ -1,4 +1,4 @@
-"""The batch upload protocol: open, announce, confirm, close, look. Published clients speak it as it is here."""
+"""The batch upload protocol: open, announce, confirm, close, look. Published clients speak it as it is."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -230,6 +230,7 @@ ROUTES = (
         about="Open a batch that takes uploads.",
         group=_GROUP,
         contract=True,
+        pages=True,
         body=InitBody,
         body_example={
             "uploader": "ana@example.org",
@@ -261,6 +262,7 @@ ROUTES = (
         about="Announce a file and get the URL, or the URLs of its parts, to send its bytes to.",
         group=_GROUP,
         contract=True,
+        pages=True,
         body=StartBody,
         body_example={
             "file_name": "page 001.tif",
@@ -291,6 +293,7 @@ ROUTES = (
         about="Confirm that the bytes of a file have been sent. May be repeated.",
         group=_GROUP,
         contract=True,
+        pages=True,
         body=CompleteBody,
         body_example={
             "r2_key": _KEY,
@@ -310,6 +313,7 @@ ROUTES = (
         about="Give a file up, so that the batch can be closed without it.",
         group=_GROUP,
         contract=True,
+        pages=True,
         answers=Success,
         answer_example={"success": True},
         errors=(400, 404),
@@ -324,6 +328,7 @@ ROUTES = (
         about="Close the batch: its manifest is written and its work begins. May be repeated.",
         group=_GROUP,
         contract=True,
+        pages=True,
         body=FinalizeBody,
         body_example={},
         body_required=False,
@@ -343,9 +348,10 @@ ROUTES = (
         serve=processed,
         scope=Scope.OPERATE,
         name="enqueueProcessed",
-        about="A foreign orchestrator has preprocessed the batch: its files take the place of those uploaded.",
+        about="A foreign orchestrator has preprocessed the batch: these are its files now.",
         group=_GROUP,
         contract=True,
+        pages=True,
         body=ProcessedBody,
         body_example={
             "files": [
@@ -374,6 +380,7 @@ ROUTES = (
         about="All that was said of the batch, and every file of it.",
         group=_GROUP,
         contract=True,
+        pages=True,
         answers=StatusAnswer,
         errors=(404,),
         parameters=(Parameter(name="files", about="`false` leaves the files out.", example="false"),),

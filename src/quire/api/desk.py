@@ -1,10 +1,12 @@
 """What the routes work with: the use cases' components, and who is asking."""
 
+import asyncio
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from quire.api.routing import Asked, Route, Scope
+from quire.service import queue_desk
 from quire.service.house import Office
 from quire.service.ingest.front import Front
 
@@ -22,10 +24,13 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 class Desk(Struct, frozen=True, kw_only=True):
     front: Front
+    queue_desk: queue_desk.Desk
+    stopping: asyncio.Event
     public_url: str = ""  # where people reach this server; empty: as the asker did
     wake: Callable[[], None] = lambda: None  # something waits in the outbox
     version: str = ""
     routes: tuple[Route, ...] = ()
+    streams: set[int] = field(default_factory=set)  # who follows a batch just now
 
     @property
     def office(self) -> Office:

@@ -52,7 +52,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #8884; }
 article { margin: 1.2rem 0; } code, pre { font: 14px/1.4 ui-monospace, monospace; }
 pre { background: #8881; padding: .7rem; border-radius: .4rem; overflow-x: auto; margin: .3rem 0; }
-.method { display: inline-block; min-width: 4.2rem; font-weight: 700; } .scope { color: #888; font-size: .85rem; }
+.method { display: inline-block; min-width: 4.2rem; font-weight: 700; }
+.scope { color: #888; font-size: .85rem; }
 p { margin: .2rem 0; } dt { font-weight: 600; }
 """
 
@@ -78,7 +79,7 @@ def _page(desk: Desk) -> Answer:
     policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
     return Response(
         content=page.encode(),
-        media_type="text/html; charset=utf-8",
+        media_type="text/html",
         headers={"content-security-policy": policy},
     )
 
@@ -113,6 +114,7 @@ ROUTES = (
         about="Is it alive? For browsers: the page that describes the API.",
         group=_GROUP,
         contract=True,
+        pages=True,
         answers=Health,
         answer_example={"service": SERVICE, "version": "0.1.0", "status": "healthy"},
     ),
@@ -125,6 +127,7 @@ ROUTES = (
         about="Is it alive? In the shape of the preprocessing service.",
         group=_GROUP,
         contract=True,
+        pages=True,
         answers=Alive,
     ),
     Route(

@@ -1,8 +1,8 @@
 """Who may ask: a key in the Authorization header, or nobody in particular where that is allowed.
 
-Promises: unknown, expired and revoked keys look the same; a key that may not see a batch is told that there is
-none. A page of another origin cannot act for a person at this machine: without a key, the routes that are not
-of the upload protocol take requests of this server's own pages and of programs only.
+Promises: unknown, expired and revoked keys look the same; a key that may not see a batch is told that there
+is none. A page of another origin cannot act for a person at this machine: without a key, the routes that are
+not of the upload protocol take requests of this server's own pages and of programs only.
 """
 
 import ipaddress
@@ -44,7 +44,7 @@ class Gate:
             return NOBODY
         caller = await self._caller(request)
         if caller is None:
-            if not route.contract:
+            if not route.pages:
                 self._check_origin(request)
             return ANYBODY
         looks_at_own = route.scope is Scope.READ and "batch_id" in request.path_params
@@ -54,9 +54,10 @@ class Gate:
             raise Reject(
                 f"This key may not do that; it needs the scope {route.scope.value}", code="forbidden"
             )
-        if caller.scope is Scope.SUBMIT and (batch_id := request.path_params.get("batch_id")):
-            if await self._owner(str(batch_id)) != caller.key_id:
-                raise Missing("Batch not found", code="unknown_batch")
+        batch_id = request.path_params.get("batch_id")
+        own = caller.scope is not Scope.SUBMIT or batch_id is None
+        if not own and await self._owner(str(batch_id)) != caller.key_id:
+            raise Missing("Batch not found", code="unknown_batch")
         return caller
 
     async def _caller(self, request: Asked) -> Caller | None:

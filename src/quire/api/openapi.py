@@ -25,8 +25,8 @@ _PROBLEM = {
     },
     "required": ["type", "title", "status"],
 }
-_ABOUT = """Durable document pipelines over HTTP. Open a batch, send its files straight to the store, close it,
-follow it. The routes of the group Upload are the published batch upload protocol; their errors are
+_ABOUT = """Durable document pipelines over HTTP. Open a batch, send its files straight to the store, close
+it, follow it. The routes of the group Upload are the published batch upload protocol; their errors are
 `{"error": …}`. All others answer errors as problem+json (RFC 9457)."""
 
 

@@ -42,7 +42,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """`contract`: of the published protocol, with its shape of errors, and open to pages of any origin."""
+    """`contract`: of a published protocol, with its shape of errors. `pages`: pages of any origin may ask."""
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
@@ -52,6 +52,7 @@ class Route(Struct, frozen=True, kw_only=True):
     about: str
     group: str
     contract: bool = False
+    pages: bool = False
     body: Any = None
     body_example: Any = None
     body_type: str = JSON

@@ -1,7 +1,7 @@
 """The HTTP server: uvicorn on a socket of ours, in the loop of the process that also conducts.
 
-Promise: a client that connects and says nothing, or says its headers one letter at a time, is hung up on; when
-it stops, what is being answered is answered.
+Promise: a client that connects and says nothing, or says its headers one letter at a time, is hung up on;
+when it stops, what is being answered is answered.
 """
 
 import asyncio
@@ -56,8 +56,8 @@ def listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         raise Misconfigured(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; is another quire serve running? "
-            "Choose another --port",
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another --port, or end "
+            "the program that has this one",
             code="cannot_listen",
         ) from error
     made.setblocking(False)

@@ -1,4 +1,4 @@
-"""`quire serve` put together: the API, and in the same process a conductor and workers unless told otherwise."""
+"""`quire serve` put together: the API, and in the same process a conductor and workers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -15,11 +15,13 @@ from quire.api.routing import Scope
 from quire.api.server import listening, serve
 from quire.api.tables import ROUTES
 from quire.assembly.house import open_house, open_office
+from quire.assembly.queues import queue_policies
 from quire.assembly.secrets import signing_secret
 from quire.blobs.landing import Landing
 from quire.blobs.local import LocalBlobs
 from quire.engine.wheel import Wheel
 from quire.model.errors import Misconfigured
+from quire.service import queue_desk
 from quire.service.house import House, Office
 from quire.service.ingest.front import PART_SIZE, Front, Limits
 from quire.settings import Settings
@@ -65,6 +67,10 @@ async def run_server(
             )
             desk = Desk(
                 front=front,
+                queue_desk=queue_desk.Desk(
+                    queues=office.queues, policies=queue_policies(settings), clock=office.clock
+                ),
+                stopping=stop,
                 public_url=settings.serve.public_url,
                 wake=wheel.wake if wheel is not None else lambda: None,
                 version=__version__,

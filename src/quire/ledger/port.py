@@ -41,6 +41,8 @@ from quire.ledger.values import (
 from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts, Position
 from quire.model.work import Earlier, Order, StepResult
 
+HOUSE = 0  # the number under which events stand that concern no single batch
+
 Only = Collection[int] | None  # these batch numbers, or all
 Known = Collection[tuple[str, int]] | None  # batches of these pipelines (name, version), or of all
 
@@ -303,6 +305,10 @@ class Control(Protocol):
         """A cancelled batch, or one in error, goes on where it stood; failed tasks of its phase run again."""
         ...
 
+    async def acted(self, act: Act, kind: str, data: dict[str, object]) -> None:
+        """Something was done that concerns no single batch: kept among the events of `HOUSE`."""
+        ...
+
 
 class Records(Protocol):
     """Reading for people. Never inside a decision."""
@@ -354,11 +360,12 @@ class Records(Protocol):
         ...
 
 
-class Ledger(Intake, Walk, Floor, Post, Crew, Control, Records, Access, Hooks, Protocol):
+class Ledger(Intake, Walk, Floor, Post, Crew, Control, Records, Reception, Access, Hooks, Protocol):
     """All doors."""
 
 
 __all__ = [
+    "HOUSE",
     "Access",
     "Act",
     "AttemptRecord",
@@ -384,6 +391,7 @@ __all__ = [
     "NewTask",
     "Only",
     "Post",
+    "Reception",
     "Records",
     "Selection",
     "Settled",

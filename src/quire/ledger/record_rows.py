@@ -5,6 +5,7 @@ As in `rows`: the same columns in the same order in all adapters. Must not know:
 
 import json
 
+from quire.ledger.reception import AWAITED, TAKEN
 from quire.ledger.rows import Row, file_of
 from quire.ledger.values import (
     AttemptRecord,
@@ -51,7 +52,9 @@ def input_of(
 ) -> InputRecord:
     """The end of one input: its upload, the file it became, what was made of that, how its batch ended."""
     path, state, size, error_class, reason = upload[0], upload[1], upload[2], upload[7], upload[8]
-    if state != "taken":
+    if state == AWAITED:
+        return InputRecord(path=path, outcome=FileOutcome.PENDING, size=size, reason="not uploaded yet")
+    if state != TAKEN:
         return InputRecord(
             path=path, outcome=FileOutcome(state), size=size, error_class=error_class, reason=reason
         )
@@ -71,6 +74,8 @@ def input_of(
         reason=known_reason,
         attempts=0 if end is None else end[5],
         made=[] if end is None else made.get(end[0], []),
+        key=upload[4],
+        digest=upload[5],
     )
 
 

@@ -26,8 +26,8 @@ class BatchDraft(Struct, frozen=True, kw_only=True):
 
 
 class Upload(Struct, frozen=True, kw_only=True):
-    """A file that was offered: awaited, taken, failed or skipped. `stamp` tells whether its source has changed;
-    of one that is uploaded it names the announcement.
+    """A file that was offered: awaited, taken, failed or skipped. `stamp` tells whether its source has
+    changed; of one that is uploaded it names the announcement.
     """
 
     path: str
@@ -243,6 +243,8 @@ class InputRecord(Struct, frozen=True, kw_only=True):
     reason: str = ""
     attempts: int = 0
     made: list[tuple[str, File]] = field(default_factory=list)  # (role, file), the order they were made in
+    key: str = ""  # where it lies; empty: it was not taken
+    digest: str = ""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):

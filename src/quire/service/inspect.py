@@ -96,7 +96,7 @@ async def files(
     ):
         after = page[-1].path
         for record in page:
-            yield _file_line(record)
+            yield file_line(record)
 
 
 async def story(office: Office, batch_id: str, path: str) -> Story:
@@ -105,12 +105,12 @@ async def story(office: Office, batch_id: str, path: str) -> Story:
     made, attempts = await office.ledger.story(batch.no, path)
     # A file that was refused at the door has no story, but it has an end.
     root = made[0].path if made else path
-    found = await office.ledger.inputs(batch.no, after=_just_before(root), limit=1) if root else []
+    found = await office.ledger.inputs(batch.no, after=just_before(root), limit=1) if root else []
     if not found or found[0].path != root:
         raise Missing(f"batch {batch.id} has no file {path}; list its files to see their paths")
     names = {one.phase: one.name for one in await office.ledger.counts(batch.no)}
     return Story(
-        file=_file_line(found[0]),
+        file=file_line(found[0]),
         files=[_made_line(one, names) for one in made],
         attempts=[_attempt_line(one) for one in attempts],
     )
@@ -213,7 +213,7 @@ def _decoded(message: str | None) -> Any:
         return message
 
 
-def _file_line(record: InputRecord) -> FileLine:
+def file_line(record: InputRecord) -> FileLine:
     return FileLine(
         path=record.path,
         status=record.outcome,
@@ -256,7 +256,7 @@ def _attempt_line(attempt: AttemptRecord) -> AttemptLine:
     )
 
 
-def _just_before(path: str) -> str:
+def just_before(path: str) -> str:
     """The greatest text that can matter before `path`, so that a page after it begins with `path` itself."""
     last = ord(path[-1]) - 1
     # No character has the numbers between: they cannot be written as UTF-8.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import Ledger, Selection, Settled
+from quire.ledger.port import HOUSE, Ledger, Selection, Settled
 from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.errors import Stale
 from quire.model.work import Outcome
@@ -35,6 +35,12 @@ async def last_event(ledger: Ledger, batch: Batch) -> tuple[str, dict[str, objec
 
 
 class ControlSuite:
+    async def test_an_act_that_concerns_no_batch_is_kept_with_who_and_why(self, ledger: Ledger) -> None:
+        await ledger.acted(act(), "dead_letters_replayed", {"queue": "a", "messages": 3})
+        [(_, _, kind, data)] = await ledger.events(HOUSE, limit=9)
+        assert kind == "dead_letters_replayed"
+        assert data == {"actor": "ann", "reason": "because", "queue": "a", "messages": 3}
+
     async def test_a_batch_that_has_spent_its_budget_is_held_when_it_is_taken_up_again(
         self, ledger: Ledger
     ) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import Act, Chosen, Move, Selection
+from quire.ledger.port import HOUSE, Act, Chosen, Move, Selection
 from quire.ledger.postgres.moving import make_move
 from quire.ledger.postgres.rows import (
     Values,
@@ -69,6 +69,9 @@ class PostgresControl:
 
     async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
         return await self._database.write(lambda connection: _again(connection, move, selection, act))
+
+    async def acted(self, act: Act, kind: str, data: dict[str, object]) -> None:
+        await self._database.write(lambda connection: _note_act(connection, HOUSE, kind, act, data))
 
     async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))

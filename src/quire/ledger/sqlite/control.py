@@ -4,7 +4,7 @@ import sqlite3
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Act, Chosen, Move, Selection
+from quire.ledger.port import HOUSE, Act, Chosen, Move, Selection
 from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, note, numbers
 from quire.ledger.sqlite.walk import first_task, make_move
 from quire.ledger.sqlite.withdrawing import judge_anew, supersede, withdraw
@@ -47,6 +47,9 @@ class SqliteControl:
 
     async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
         return await self._database.write(lambda connection: _again(connection, move, selection, act))
+
+    async def acted(self, act: Act, kind: str, data: dict[str, object]) -> None:
+        await self._database.write(lambda connection: _note_act(connection, HOUSE, kind, act, data))
 
     async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))

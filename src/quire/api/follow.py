@@ -1,0 +1,337 @@
+"""Following batches: where one stands, which there are, what became of each file, what happens now."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+from litestar import Response
+from litestar.response import Stream
+from msgspec import Struct
+
+from quire.api.desk import Caller, Desk
+from quire.api.routing import Answer, Asked, Parameter, Route, Scope, answer
+from quire.ledger.port import Wanted
+from quire.model.batch import FileOutcome
+from quire.model.clock import timestamp
+from quire.model.errors import Reject, Retry
+from quire.service import inspect
+from quire.service.lines import BatchLine, Event, Story
+from quire.service.overview import (
+    Files,
+    Logs,
+    Whereabouts,
+    files_page,
+    happenings,
+    key_of,
+    logs,
+    whereabouts,
+)
+from quire.service.package import package
+
+MAX_PAGE = 1000
+LOOK_EVERY_SECONDS = 0.5
+BEAT_EVERY_SECONDS = 15.0
+MAX_STREAMS = 500
+URL_SECONDS = 3600
+_encoder = msgspec.json.Encoder()
+
+
+class Batches(Struct, frozen=True, kw_only=True):
+    """A page, newest first; `next` is where the following one begins, None after the last."""
+
+    batches: list[BatchLine]
+    next: int | None
+
+
+class Download(Struct, frozen=True, kw_only=True):
+    url: str
+    expires_at: str
+
+
+async def unified(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    found = await whereabouts(desk.office, _batch(request))
+    if request.query_params.get("include_raw") != "true":
+        return answer(found)
+    raw = msgspec.json.decode(_encoder.encode(found))
+    return answer(raw | {"raw": {name: raw[name] for name in ("status", "progress", "phases")}})
+
+
+async def log(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    return answer(await logs(desk.office, _batch(request)))
+
+
+async def batches(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    limit = _number(request, "limit", 100, most=MAX_PAGE)
+    ended = request.query_params.get("ended")
+    wanted = Wanted(
+        ended=None if ended is None else _switch("ended", ended),
+        status=request.query_params.get("status"),
+        tenant=request.query_params.get("tenant"),
+        before=_number(request, "before", 0, most=2**62) or None,
+        limit=limit,
+    )
+    page = await inspect.list_batches(desk.office, wanted)
+    return answer(Batches(batches=page, next=page[-1].no if len(page) == limit else None))
+
+
+async def files(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = request.query_params
+    outcome = said.get("state")
+    if outcome is not None and outcome not in {one.value for one in FileOutcome}:
+        known = ", ".join(one.value for one in FileOutcome)
+        raise Reject(f"There is no state {outcome[:80]!r}; known are {known}")
+    page = await files_page(
+        desk.office,
+        _batch(request),
+        after=_text("after", said.get("after", "")),
+        limit=_number(request, "limit", 100, most=MAX_PAGE),
+        outcome=None if outcome is None else FileOutcome(outcome),
+        error_class=said.get("error_class"),
+    )
+    return answer(page)
+
+
+async def history(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    return answer(await inspect.story(desk.office, _batch(request), _path(request)))
+
+
+async def download(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    path = _path(request)
+    key = await key_of(desk.office, _batch(request), path)
+    url = await desk.front.landing.get_url(
+        key, seconds=URL_SECONDS, base_url=desk.base_url(request), name=path.rpartition("/")[2]
+    )
+    if request.query_params.get("redirect") == "true":
+        return Response(content=None, status_code=307, headers={"location": url})
+    until = timestamp(desk.office.clock.now() + URL_SECONDS)
+    return answer(Download(url=url, expires_at=until))
+
+
+async def archive(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = request.query_params
+    form = said.get("format", "zip")
+    if form not in {"zip", "bagit"}:
+        raise Reject(f"There is no format {form[:80]!r}; known are zip and bagit")
+    inputs = _switch("inputs", said.get("inputs", "false"))
+    pieces = package(desk.office, _batch(request), bag=form == "bagit", inputs=inputs)
+    await anext(pieces)
+    name = f"{_batch(request)}{'-bag' if form == 'bagit' else ''}.zip"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Stream(_whole(pieces), media_type="application/zip", headers=headers)
+
+
+async def _whole(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        if piece:
+            yield piece
+
+
+async def events(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+    after = int(said) if said.isdecimal() and len(said) < 19 else 0
+    await whereabouts(desk.office, _batch(request))
+    streams = desk.streams
+    if len(streams) >= MAX_STREAMS:
+        raise Retry("too many follow batches just now; poll /status instead", delay_seconds=10)
+    return Stream(_events(desk, _batch(request), after), media_type="text/event-stream")
+
+
+async def _events(desk: Desk, batch_id: str, after: int) -> AsyncIterator[bytes]:
+    clock, me = desk.office.clock, object()
+    beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
+    desk.streams.add(id(me))
+    try:
+        yield b"retry: 2000\n\n"
+        told = happenings(desk.office, batch_id, after=after, pause=_pause(desk))
+        async for one in told:
+            if one is None and clock.monotonic() < beat_at:
+                continue
+            beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
+            if one is None:
+                yield b": still here\n\n"  # so that nothing between us takes the line for dead
+            elif isinstance(one, Event):
+                yield _event(one.kind, _encoder.encode(one), one.no)
+            else:
+                yield _event("progress", _encoder.encode(one))
+        if not desk.stopping.is_set():
+            yield _event("end", b"{}")
+    finally:
+        desk.streams.discard(id(me))
+
+
+def _pause(desk: Desk) -> Callable[[], Awaitable[bool]]:
+    async def pause() -> bool:
+        try:
+            async with asyncio.timeout(LOOK_EVERY_SECONDS):
+                await desk.stopping.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    return pause
+
+
+def _event(kind: str, data: bytes, no: int | None = None) -> bytes:
+    number = b"" if no is None else b"id: %d\n" % no
+    return number + b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+
+
+def _batch(request: Asked) -> str:
+    return str(request.path_params["batch_id"])
+
+
+def _path(request: Asked) -> str:
+    path = request.query_params.get("path", "")
+    if not path:
+        raise Reject("Say which file: ?path=…, as the list of files names it")
+    return _text("path", path)
+
+
+def _text(name: str, said: str) -> str:
+    if "\x00" in said or any("\ud800" <= one <= "\udfff" for one in said):
+        raise Reject(f"{name} is not text")
+    return said
+
+
+def _switch(name: str, said: str) -> bool:
+    if said not in {"true", "false"}:
+        raise Reject(f"{name} is true or false, not {said[:80]!r}")
+    return said == "true"
+
+
+def _number(request: Asked, name: str, default: int, *, most: int) -> int:
+    said = request.query_params.get(name)
+    if said is None:
+        return default
+    if not said.isascii() or not said.isdecimal() or len(said) > 19 or not 1 <= int(said) <= most:
+        raise Reject(f"{name} is a whole number from 1 to {most}, not {said[:80]!r}")
+    return int(said)
+
+
+_GROUP = "Follow"
+_AT = "/api/batches/{batch_id:str}"
+_PATH = Parameter(
+    name="path", about="The file's path, as the list of files names it.", example="/box-7/p1.jpg"
+)
+ROUTES = (
+    Route(
+        method="GET",
+        path="/status/{batch_id:str}",
+        serve=unified,
+        scope=Scope.READ,
+        name="unifiedStatus",
+        about="Where a batch is on its way through all stages, with the counters of its phases.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        answers=Whereabouts,
+        errors=(404,),
+        parameters=(
+            Parameter(name="include_raw", about="`true` adds the stage's own answer.", example="true"),
+        ),
+    ),
+    Route(
+        method="GET",
+        path="/logs/{batch_id:str}",
+        serve=log,
+        scope=Scope.READ,
+        name="batchLogs",
+        about="What happened to a batch, in the shape of the unified status service.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        answers=Logs,
+        errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path="/api/batches",
+        serve=batches,
+        scope=Scope.READ,
+        name="listBatches",
+        about="Batches, newest first.",
+        group=_GROUP,
+        answers=Batches,
+        errors=(400,),
+        parameters=(
+            Parameter(name="status", about="Only with this status, such as DONE or IMAGE_PROCESSING."),
+            Parameter(name="tenant", about="Only of this tenant."),
+            Parameter(name="ended", about="`true`: only those that have ended; `false`: only the others."),
+            Parameter(name="before", about="`next` of the page before.", kind=int),
+            Parameter(name="limit", about=f"At most so many, up to {MAX_PAGE}.", kind=int, example=100),
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/files",
+        serve=files,
+        scope=Scope.READ,
+        name="listFiles",
+        about="The files of a batch in order of path, each with its state and, if it failed, why.",
+        group=_GROUP,
+        answers=Files,
+        errors=(400, 404),
+        parameters=(
+            Parameter(name="state", about="done, failed, skipped, cancelled or pending.", example="failed"),
+            Parameter(name="error_class", about="Only with this error class."),
+            Parameter(name="after", about="`next` of the page before."),
+            Parameter(name="limit", about=f"At most so many, up to {MAX_PAGE}.", kind=int, example=100),
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/files/history",
+        serve=history,
+        scope=Scope.READ,
+        name="fileHistory",
+        about="All that happened to one file: what was made of it, and every attempt.",
+        group=_GROUP,
+        answers=Story,
+        errors=(400, 404),
+        parameters=(_PATH,),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/files/download",
+        serve=download,
+        scope=Scope.READ,
+        name="downloadFile",
+        about="A signed URL for one file, of what was put in or of what was made.",
+        group=_GROUP,
+        answers=Download,
+        errors=(400, 404),
+        parameters=(_PATH, Parameter(name="redirect", about="`true`: go there at once (307).")),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/archive",
+        serve=archive,
+        scope=Scope.READ,
+        name="downloadArchive",
+        about="All results of an ended batch as one ZIP, plain or as a bag (BagIt).",
+        group=_GROUP,
+        answers=bytes,
+        answer_type="application/zip",
+        errors=(400, 404, 409),
+        parameters=(
+            Parameter(name="format", about="zip or bagit.", example="bagit"),
+            Parameter(name="inputs", about="`true`: with what was put in.", example="true"),
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/events",
+        serve=events,
+        scope=Scope.READ,
+        name="batchEvents",
+        about="What happens, as server-sent events; goes on after Last-Event-ID, ends with the batch.",
+        group=_GROUP,
+        answers=bytes,
+        answer_type="text/event-stream",
+        errors=(404,),
+        parameters=(
+            Parameter(name="Last-Event-ID", about="The last event that was seen.", place="header"),
+            Parameter(name="after", about="The same, where headers cannot be set.", kind=int),
+        ),
+    ),
+)
