@@ -16,13 +16,15 @@ from quire.ledger.port import Move, Settlement, Verdict
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.sqlite.rows import SQL
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
+from quire.model.errors import Reject
 from quire.model.work import Outcome
-from quire.testing.factories import report
+from quire.testing.factories import letter, report
+from quire.testing.reception_situations import awaited
 
 SMALL, LARGE = 600, 60_000
 ME, OTHER = 1, 2
 NOW = 10.0
-PLAIN, RANKED = 1, 2  # numbers of the batches
+PLAIN, RANKED, ARRIVING = 1, 2, 6  # numbers of the batches
 
 BIG_TABLES = {"files", "tasks", "attempts", "uploads", "members"}
 
@@ -35,6 +37,10 @@ WALKS = {
     "reopen_failures": "a person reopens: the phase's failed tasks, along their own index",
     "reopen_tasks": "a person reopens: whatever of the phase failed or was running",
     "recount_ranks": "a person reopens: what of each rank of the phase is left",
+    "drop_uploads": "once in a batch's life: it was processed elsewhere",
+    "drop_files": "once in a batch's life: it was processed elsewhere",
+    "drop_members": "once in a batch's life: it was processed elsewhere",
+    "drop_unsettled": "once in a batch's life: it was processed elsewhere",
 }
 
 _NO_ALIAS = "INDEXED|WHERE|SET|ON|JOIN|CROSS|LEFT|ORDER|GROUP|UNION|LIMIT|VALUES"
@@ -183,6 +189,44 @@ class Calls:
         verdicts.append(Verdict(1, FileOutcome.DONE, 1, unit_no=unit_no(size, 3)))
         await ledger.apply(Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts))
 
+    async def announce(self, ledger, size):
+        assert await ledger.announce(ARRIVING, awaited("/d3/new/file.tif"), now=NOW) is None
+        assert await ledger.announce(ARRIVING, awaited(f"/{path_of(size, 7)}"), now=NOW) is not None
+
+    async def announce_what_collides(self, ledger, size):
+        for path in ("/d3", f"/{path_of(size, 7)}/below/it"):
+            with pytest.raises(Reject):
+                await ledger.announce(ARRIVING, awaited(path), now=NOW)
+
+    async def received(self, ledger, size):
+        await ledger.received(ARRIVING, awaited(f"/{path_of(size, 7)}", ""), now=NOW)
+        await ledger.withdraw(ARRIVING, f"/{path_of(size, 10)}", now=NOW)
+
+    async def awaited(self, ledger, _size):
+        assert len(await ledger.awaited(ARRIVING, limit=3)) == 3
+
+    async def arrivals(self, ledger, _size):
+        assert len(await ledger.arrivals(ARRIVING, after=("/d3", "/d3/f"), limit=50)) == 50
+
+    async def submission(self, ledger, size):
+        assert (await ledger.submission("arriving")).files_announced == size
+
+    async def close_submission(self, ledger, size):
+        closed = await ledger.close_submission(
+            ARRIVING, revision=0, manifest_key="m", letter=letter(), now=NOW
+        )
+        assert closed.batch.total_files == size
+
+    async def load(self, ledger, _size):
+        assert (await ledger.load("me")).batches == 1
+
+    async def idle_submissions(self, ledger, _size):
+        assert [one.batch.no for one in await ledger.idle_submissions(before=5.0, limit=9)] == [ARRIVING]
+
+    async def sweepable(self, ledger, _size):
+        found = await ledger.sweepable(before=1e9, limit=3)
+        assert [one.batch.completed_at for one in found] == [1.0, 2.0, 3.0]
+
 
 CALLS = [name for name in vars(Calls) if not name.startswith("_")]
 
@@ -305,6 +349,8 @@ def filled(path, size):
         values = {"no": no, "id": name, "stage": stage, "size": files, "rank": rank, "member": member}
         for statement in statements(FILL):
             connection.execute(statement, values)
+    for statement in statements(FILL_ARRIVING):
+        connection.execute(statement, {"no": ARRIVING, "size": size})
     connection.execute("COMMIT")
     connection.close()
     return path
@@ -366,4 +412,31 @@ SELECT :no, :size + i, 2, i,
 FROM n;
 INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, started_at, outcome)
 SELECT :no, file_no, 2, file_no, 'done', 1, 1, 'done' FROM files WHERE batch_no = :no AND file_no > 2 * :size;
+"""
+
+# One batch that is open, of every tenth file nothing has come yet; and as many that have ended, of which the
+# last three were not swept.
+FILL_ARRIVING = """
+DELETE FROM n;
+INSERT INTO n
+WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < :size) SELECT i FROM c;
+INSERT INTO batches (no, id, pipeline, pipeline_version, plan, stage, status, created_at, updated_at, owner,
+                     staged)
+VALUES (:no, 'arriving', 'p', 1, '{}', 'open', 'OPEN', 1, 1, 'me', 1);
+INSERT INTO batches (no, id, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
+                     completed_at, owner, staged)
+SELECT :no + i, 'ended' || i, 'p', 1, '{}', 'done', 'DONE', 1, 1, :size - i + 1, 'me', i > :size - 3 FROM n;
+INSERT INTO submissions (batch_no, session_id, uploader, root_path, parent_pi, file_count, total_size,
+                         metadata, custom_prompts, owner, fingerprint, files_announced, files_taken,
+                         active_at, finalized_at, swept_at)
+VALUES (:no, '', '', '', '', 0, 0, '{}', '{}', 'me', '', :size, :size, 1, NULL, NULL);
+INSERT INTO submissions (batch_no, session_id, uploader, root_path, parent_pi, file_count, total_size,
+                         metadata, custom_prompts, owner, fingerprint, active_at, finalized_at, swept_at)
+SELECT :no + i, '', '', '', '', 0, 0, '{}', '{}', 'me', '', 1, iif(i % 2, 1, NULL),
+       iif(i > :size - 3, NULL, 1)
+FROM n;
+INSERT INTO uploads (batch_no, path, folder, state)
+SELECT :no, '/d' || (i % (:size / 60)) || '/f' || i || '.tif', '/d' || (i % (:size / 60)),
+       iif(i % 10 = 0, 'awaited', 'taken')
+FROM n;
 """

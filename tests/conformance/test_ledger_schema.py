@@ -97,7 +97,13 @@ class TestPostgresSchema:
             return set(await found.fetchall())
 
         assert await postgres.read(work) == {
-            *(("uploads", "path"), ("files", "path"), ("files", "folded"), ("step_cache", "key")),
+            *(
+                ("uploads", "path"),
+                ("uploads", "folder"),
+                ("files", "path"),
+                ("files", "folded"),
+                ("step_cache", "key"),
+            ),
         }
 
 

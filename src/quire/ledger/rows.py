@@ -80,6 +80,7 @@ def batch_of(row: Row | None, name: object) -> Batch:
         budget=Budget(seconds=row[26], tokens=row[27], money_micros=row[28]),
         refused=row[34],
         passed_over=row[35],
+        hands_over_to=row[36],
     )
 
 
@@ -92,6 +93,7 @@ def draft_columns(draft: BatchDraft) -> Row:
     return (
         *(draft.id, draft.run_key, draft.pipeline, draft.pipeline_version, draft.plan, draft.now),
         *(draft.tier, draft.tenant, budget.seconds, budget.tokens, budget.money_micros),
+        draft.hands_over_to,
     )
 
 
@@ -113,6 +115,12 @@ def upload_of(row: Row) -> Upload:
         content_type=row[6],
         error_class=row[7],
         reason=row[8],
+        cid=row[9],
+        config=config_of(row[10]),
+        upload_id=row[11],
+        taken_at=row[12],
+        source_file=row[13],
+        tags=tags_of(row[14]),
     )
 
 
@@ -120,7 +128,6 @@ def file_of(row: Row, at: int) -> File:
     """A file from ten columns beginning at `at`: key, path, name, size, content_type, digest, cid,
     source_file, tags, config.
     """
-    tags, config = row[at + 8], row[at + 9]
     return File(
         key=row[at],
         path=row[at + 1],
@@ -130,9 +137,8 @@ def file_of(row: Row, at: int) -> File:
         digest=row[at + 5],
         cid=row[at + 6],
         source_file=row[at + 7],
-        # Most files have neither; decoding only what is there is worth it at thousands per second.
-        tags=() if tags == "[]" else tuple(json.loads(tags)),
-        processing_config={} if config == "{}" else json.loads(config),
+        tags=tags_of(row[at + 8]),
+        processing_config=config_of(row[at + 9]),
     )
 
 
@@ -149,12 +155,25 @@ def file_columns(file: File) -> Row:
         file.cid,
         file.source_file,
         tags_column(file.tags),
-        json.dumps(file.processing_config) if file.processing_config else "{}",
+        config_column(file.processing_config),
     )
+
+
+# Most files have neither tags nor settings; decoding only what is there is worth it at thousands per second.
+def tags_of(column: str) -> tuple[str, ...]:
+    return () if column == "[]" else tuple(json.loads(column))
+
+
+def config_of(column: str) -> dict[str, Any]:
+    return {} if column == "{}" else json.loads(column)
 
 
 def tags_column(tags: tuple[str, ...]) -> str:
     return json.dumps(tags) if tags else "[]"
+
+
+def config_column(config: dict[str, Any]) -> str:
+    return json.dumps(config) if config else "{}"
 
 
 def claim_of(batch_no: int, row: Row) -> Claim:

@@ -17,6 +17,7 @@ from quire.testing.ledger_access_suite import AccessSuite
 from quire.testing.ledger_control_suite import ControlSuite
 from quire.testing.ledger_floor_suite import FloorSuite
 from quire.testing.ledger_hooks_suite import HooksSuite
+from quire.testing.ledger_reception_suite import ReceptionSuite
 from quire.testing.ledger_records_suite import RecordsSuite
 from quire.testing.ledger_rounds_suite import RoundsSuite
 from quire.testing.ledger_situations import (
@@ -291,6 +292,7 @@ class LedgerSuite(
     RoundsSuite,
     ControlSuite,
     RecordsSuite,
+    ReceptionSuite,
     AccessSuite,
     HooksSuite,
 ):

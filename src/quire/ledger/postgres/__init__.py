@@ -14,6 +14,7 @@ from quire.ledger.postgres.floor import PostgresFloor
 from quire.ledger.postgres.hooks import PostgresHooks
 from quire.ledger.postgres.intake import PostgresIntake
 from quire.ledger.postgres.post import PostgresPost
+from quire.ledger.postgres.reception import PostgresReception
 from quire.ledger.postgres.records import PostgresRecords
 from quire.ledger.postgres.walk import PostgresWalk
 
@@ -26,6 +27,7 @@ class PostgresLedger(
     PostgresCrew,
     PostgresControl,
     PostgresRecords,
+    PostgresReception,
     PostgresAccess,
     PostgresHooks,
 ):

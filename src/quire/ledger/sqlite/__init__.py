@@ -12,6 +12,7 @@ from quire.ledger.sqlite.floor import SqliteFloor
 from quire.ledger.sqlite.hooks import SqliteHooks
 from quire.ledger.sqlite.intake import SqliteIntake
 from quire.ledger.sqlite.post import SqlitePost
+from quire.ledger.sqlite.reception import SqliteReception
 from quire.ledger.sqlite.records import SqliteRecords
 from quire.ledger.sqlite.walk import SqliteWalk
 
@@ -24,6 +25,7 @@ class SqliteLedger(
     SqliteCrew,
     SqliteControl,
     SqliteRecords,
+    SqliteReception,
     SqliteAccess,
     SqliteHooks,
 ):

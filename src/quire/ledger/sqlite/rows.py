@@ -9,7 +9,7 @@ from quire.ledger.port import Known, Only
 from quire.ledger.rows import OVER_BUDGET, batch_of
 from quire.model.batch import Batch
 
-FILES = ("queries", "access", "hooks")
+FILES = ("queries", "reception", "access", "hooks")
 SQL = queries("quire.ledger.sql", *(f"sqlite/{name}.sql" for name in FILES))
 
 

@@ -1,10 +1,12 @@
 -- name: insert_batch
 INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
-                     served_at, tier, tenant, budget_seconds, budget_tokens, budget_money)
-SELECT id, run_key, pipeline, version, plan, 'open', 'OPEN', now, now, now, tier, tenant, seconds, tokens, money
+                     served_at, tier, tenant, budget_seconds, budget_tokens, budget_money,
+                     hands_over_to)
+SELECT id, run_key, pipeline, version, plan, 'open', 'OPEN', now, now, now, tier, tenant, seconds, tokens, money,
+       hands_over_to
 FROM (VALUES (%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::double precision, %s::bigint, %s::text,
-              %s::double precision, %s::bigint, %s::bigint))
-     AS given (id, run_key, pipeline, version, plan, now, tier, tenant, seconds, tokens, money)
+              %s::double precision, %s::bigint, %s::bigint, %s::text))
+     AS given (id, run_key, pipeline, version, plan, now, tier, tenant, seconds, tokens, money, hands_over_to)
 RETURNING no
 
 -- name: batch_by_id
@@ -36,7 +38,8 @@ SET state = excluded.state, size = excluded.size, stamp = excluded.stamp, key = 
 DELETE FROM uploads WHERE batch_no = %s AND path = ANY(%s::text[])
 
 -- name: uploads_after
-SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
+SELECT path, state, size, stamp, key, digest, content_type, error_class, reason, cid, config, upload_id, taken_at,
+       source_file, tags
 FROM uploads WHERE batch_no = %s AND path > %s ORDER BY path LIMIT %s
 
 -- name: finalize
@@ -766,7 +769,8 @@ SELECT path FROM (
 ) failed ORDER BY path LIMIT %(limit)s
 
 -- name: uploads_at
-SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
+SELECT path, state, size, stamp, key, digest, content_type, error_class, reason, cid, config, upload_id, taken_at,
+       source_file, tags
 FROM uploads WHERE batch_no = %s AND path = ANY(%s::text[]) ORDER BY path
 
 -- name: inputs_by_folded

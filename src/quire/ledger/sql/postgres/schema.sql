@@ -42,35 +42,74 @@ CREATE TABLE batches (
   budget_tokens    bigint,
   budget_money     bigint,                     -- millionths
   refused          bigint NOT NULL DEFAULT 0,  -- offered files that failed at the door
-  passed_over      bigint NOT NULL DEFAULT 0   -- offered files that were skipped at the door
+  passed_over      bigint NOT NULL DEFAULT 0,  -- offered files that were skipped at the door
+  hands_over_to    text NOT NULL DEFAULT '',   -- the queue that is told when it is done
+  owner            text,                       -- of one that came over HTTP: whose key opened it
+  staged           boolean NOT NULL DEFAULT false -- it has a staging that must be swept
 );
 CREATE INDEX batches_run_key ON batches (run_key, no);
 CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
 CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working' AND hold IS NULL;
+CREATE INDEX batches_owned ON batches (owner) WHERE owner IS NOT NULL AND stage NOT IN ('done', 'error', 'cancelled');
+CREATE INDEX batches_staged ON batches (completed_at, no) WHERE staged AND completed_at IS NOT NULL;
 
 -- A batch as every query gives it.
 CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
-       served_at, mover, next_task, rank, dispatch_at, refused, passed_over
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to
 FROM batches;
 
 -- What arrived, by path: taken into the store, or refused or skipped with a reason.
 CREATE TABLE uploads (
   batch_no     bigint NOT NULL,
   path         text COLLATE "C" NOT NULL,
-  state        text NOT NULL,                  -- taken, failed, skipped
+  state        text NOT NULL,                  -- awaited, taken, failed, skipped
   size         bigint NOT NULL DEFAULT 0,
-  stamp        text NOT NULL DEFAULT '',       -- the source's fingerprint (size and time), to see changes
+  stamp        text NOT NULL DEFAULT '',       -- the source's fingerprint (size and time), or the announcement's name, to see changes
   key          text NOT NULL DEFAULT '',
   digest       text NOT NULL DEFAULT '',
   content_type text NOT NULL DEFAULT '',
   error_class  text NOT NULL DEFAULT '',
   reason       text NOT NULL DEFAULT '',
+  cid          text,
+  config       text NOT NULL DEFAULT '{}',
+  upload_id    text NOT NULL DEFAULT '',       -- of an upload in parts
+  taken_at     double precision,
+  source_file  text,
+  tags         text NOT NULL DEFAULT '[]',
+  folder       text COLLATE "C" NOT NULL DEFAULT '', -- of those over HTTP; never empty there
   PRIMARY KEY (batch_no, path)
 );
 CREATE INDEX uploads_failed ON uploads (batch_no, path) WHERE state = 'failed';
+CREATE INDEX uploads_folders ON uploads (batch_no, folder, path) WHERE folder <> '';
+CREATE INDEX uploads_awaited ON uploads (batch_no, path) WHERE state = 'awaited';
+
+-- What a sender said of its batch, and how much of it has arrived: counted by each statement that changes a file.
+CREATE TABLE submissions (
+  batch_no        bigint PRIMARY KEY,
+  session_id      text NOT NULL,
+  uploader        text NOT NULL,
+  root_path       text NOT NULL,
+  parent_pi       text NOT NULL,
+  file_count      bigint NOT NULL,           -- as announced at the opening
+  total_size      bigint NOT NULL,
+  metadata        text NOT NULL,             -- JSON
+  custom_prompts  text NOT NULL,             -- JSON
+  owner           text NOT NULL,
+  idempotency_key text,
+  fingerprint     text NOT NULL,
+  files_announced bigint NOT NULL DEFAULT 0,
+  files_taken     bigint NOT NULL DEFAULT 0,
+  bytes_taken     bigint NOT NULL DEFAULT 0,
+  revision        bigint NOT NULL DEFAULT 0, -- grows with every change of a file
+  active_at       double precision NOT NULL,
+  finalized_at    double precision,
+  swept_at        double precision
+);
+CREATE UNIQUE INDEX submissions_key ON submissions (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX submissions_idle ON submissions (active_at, batch_no) WHERE finalized_at IS NULL AND swept_at IS NULL;
 
 -- The evolving file list with its history: a file is in the list from phase `born` until phase `gone`.
 CREATE TABLE files (

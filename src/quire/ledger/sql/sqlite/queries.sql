@@ -4,8 +4,9 @@
 
 -- name: insert_batch
 INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
-                     served_at, tier, tenant, budget_seconds, budget_tokens, budget_money)
-VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?6, ?6, ?6, ?, ?, ?, ?, ?)
+                     served_at, tier, tenant, budget_seconds, budget_tokens, budget_money,
+                     hands_over_to)
+VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?6, ?6, ?6, ?, ?, ?, ?, ?, ?)
 
 -- name: batch_by_id
 SELECT * FROM batch_rows WHERE id = ?
@@ -24,7 +25,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 DELETE FROM uploads WHERE batch_no = ? AND path = ?
 
 -- name: uploads_after
-SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
+SELECT path, state, size, stamp, key, digest, content_type, error_class, reason, cid, config, upload_id, taken_at,
+       source_file, tags
 FROM uploads WHERE batch_no = ? AND path > ? ORDER BY path LIMIT ?
 
 -- name: finalize
@@ -700,7 +702,8 @@ WHERE batch_no = ?1 AND state = 'failed' AND path > ?2 AND (?3 IS NULL OR error_
 ORDER BY path LIMIT ?4
 
 -- name: uploads_at
-SELECT path, state, size, stamp, key, digest, content_type, error_class, reason
+SELECT path, state, size, stamp, key, digest, content_type, error_class, reason, cid, config, upload_id, taken_at,
+       source_file, tags
 FROM uploads WHERE batch_no = ? AND path IN (SELECT value FROM json_each(?)) ORDER BY path
 
 -- name: inputs_by_folded
