@@ -4,9 +4,11 @@ import pytest
 
 pytest.register_assert_rewrite(
     "quire.testing.ledger_access_suite",
+    "quire.testing.ledger_closing_suite",
     "quire.testing.ledger_control_suite",
     "quire.testing.ledger_floor_suite",
     "quire.testing.ledger_hooks_suite",
+    "quire.testing.ledger_reception_suite",
     "quire.testing.ledger_records_suite",
     "quire.testing.ledger_rounds_suite",
     "quire.testing.ledger_situations",
