@@ -13,7 +13,7 @@ MAX_KEY_BYTES = 1024
 MAX_SEGMENT_BYTES = 255  # what file systems allow as one name
 
 # The local store keeps its own files there; the other stores refuse them too, so that keys can move.
-RESERVED = frozenset({".tmp", ".meta", ".locks"})
+RESERVED = frozenset({".tmp", ".meta", ".locks", ".parts"})
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -46,7 +46,8 @@ class Landing(Protocol):
 
     async def join(self, key: str, upload_id: str, parts: Sequence[Part]) -> Stored:
         """Make one blob of the parts, in order of their numbers. Raises Missing when there is no such upload
-        (joined already, given up, never begun), Reject `bad_parts` when a part is missing or has another ETag.
+        (joined already, given up, never begun), Reject `bad_parts` when a part is missing or has another
+        ETag.
         """
         ...
 

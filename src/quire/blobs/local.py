@@ -14,6 +14,7 @@ from pathlib import Path
 
 from quire.blobs import keys
 from quire.blobs.labels import Labels, labels
+from quire.blobs.local_parts import PartFiles
 from quire.blobs.local_spool import PIECE_BYTES
 from quire.blobs.local_tree import LABELS, LOCKS, TEMPORARY, translated
 from quire.blobs.local_vault import Vault
@@ -21,6 +22,7 @@ from quire.blobs.local_walk import walk
 from quire.blobs.port import Condition, Metadata, Stored
 
 _LISTED_PER_HOP = 500
+_UPLOADS_AFTER_SECONDS = 8 * 24 * 3600.0  # no URL for a part lives as long
 
 
 class LocalBlobs:
@@ -111,11 +113,20 @@ class LocalBlobs:
     async def close(self) -> None:
         """Nothing is held open between calls."""
 
-    async def sweep(self, older_than_seconds: float, now: float) -> int:
-        """Remove what killed writers left behind; returns how many files. Choose an age that no upload
-        reaches without sending a byte. May run beside everything else and be repeated.
+    async def sweep(
+        self,
+        older_than_seconds: float,
+        now: float,
+        *,
+        uploads_older_than_seconds: float = _UPLOADS_AFTER_SECONDS,
+    ) -> int:
+        """Remove what killed writers left behind, and uploads in parts that got none for so long; returns how
+        many. Choose an age that no upload reaches without sending a byte. May run beside everything else and
+        be repeated.
         """
-        return await asyncio.to_thread(self._vault.sweep, now - older_than_seconds)
+        swept = await asyncio.to_thread(self._vault.sweep, now - older_than_seconds)
+        uploads = PartFiles(self._vault)
+        return swept + await asyncio.to_thread(uploads.sweep, now - uploads_older_than_seconds)
 
 
 def _make(root: Path) -> None:

@@ -67,9 +67,13 @@ class Spool:
         except FileNotFoundError as error:
             raise Missing(f"The file {source.name!r} that was to be stored is not there.") from error
         try:
-            _copy(reading, self.descriptor)
+            self.append(reading)
         finally:
             os.close(reading)
+
+    def append(self, reading: int) -> None:
+        """What is left of an open file, at the end of what there is."""
+        _copy(reading, self.descriptor)
 
     def digest(self) -> tuple[str, int]:
         """SHA-256 and size of what has been gathered: of these bytes, whatever their source is by now."""

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from quire.model.errors import Misconfigured, QuireError, Reject, Retry
 
-TEMPORARY, LABELS, LOCKS = ".tmp", ".meta", ".locks"
+TEMPORARY, LABELS, LOCKS, PARTS = ".tmp", ".meta", ".locks", ".parts"
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STRIPES = 64

@@ -1,8 +1,8 @@
 """Where bytes live. One Protocol; `local` and `s3` keep the same promises, shown by one suite.
 
 Keys are validated by `quire.blobs.keys`: relative, `/`-separated, no empty, `.` or `..` segment, no
-control characters or backslash, at most 1024 bytes and 255 to a segment, the first one not `.tmp`, `.meta` or
-`.locks`. A key never is also the folder of another key
+control characters or backslash, at most 1024 bytes and 255 to a segment, the first one not `.tmp`, `.meta`,
+`.locks` or `.parts`. A key never is also the folder of another key
 (`X` beside `X/Y`): file systems cannot hold that and some servers list it wrongly.
 """
 
