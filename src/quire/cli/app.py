@@ -5,6 +5,7 @@ import typer
 from quire import __version__
 from quire.cli.batch import batch
 from quire.cli.doctor import doctor
+from quire.cli.key import key
 from quire.cli.queue import queue
 from quire.cli.run import run
 from quire.cli.upload import upload
@@ -27,6 +28,7 @@ app.command()(conductor)
 app.command()(worker)
 app.add_typer(batch)
 app.add_typer(queue)
+app.add_typer(key)
 
 
 def _version(value: bool) -> None:

@@ -38,11 +38,12 @@ def answered(
     home: Path | None,
     config: Path | None,
     json_output: bool,
+    makes_home: bool = False,
 ) -> T:
     """Ask the office; an expected error ends the command with its message and its exit code."""
     with told_to_people(json_output=json_output):
         settings = load_here(config=config, overrides={"home": None if home is None else str(home)}).settings
-        if settings.ledger == "sqlite" and not settings.home.is_dir():
+        if settings.ledger == "sqlite" and not makes_home and not settings.home.is_dir():
             # Looking must leave no trace: opening would make the folder, and then say that it is empty.
             raise Misconfigured(
                 f"there is no home folder {settings.home}; nothing was run there, or check --home"
