@@ -74,7 +74,7 @@ async def _serve(settings: Settings, plan: Plan, talk: Talk) -> None:
     def started(at: Started) -> None:
         talk.warn(at.warnings)
         doors = "no key is needed" if at.anonymous else "callers need an API key"
-        talk.happened("started", f"Quire answers on {shown(at.url)} ({doors}); Ctrl-C ends it.")
+        talk.happened("started", f"Quire answers on {shown(at.url)} ({doors}); Ctrl-C ends it.", url=at.url)
 
     await run_server(settings, plan, stop, started=started, trouble=talk.trouble)
     talk.happened("stopped", "The server has stopped; nothing that was accepted is lost.")

@@ -24,10 +24,10 @@ class Talk:
         if not self.quiet:
             self.console.print(text, markup=False)
 
-    def happened(self, event: str, words: str) -> None:
+    def happened(self, event: str, words: str, **more: str) -> None:
         """For people a line of talk; for programs a line of data, where the command has such."""
         if self._events:
-            typer.echo(json.dumps({"event": event, "message": words}))
+            typer.echo(json.dumps({"event": event, "message": words, **more}))
         else:
             self.say(words)
 
