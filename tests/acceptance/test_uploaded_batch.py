@@ -91,12 +91,45 @@ async def ignore(_batch):
     return None
 
 
+async def handed_over(house, batch):
+    manifest = json.loads(await house.blobs.get(batch.manifest_key))
+    assert [one["directory_path"] for one in manifest["directories"]] == ["/", "/fonds", "/fonds/box 7"]
+    listed = {file["logical_path"]: file for one in manifest["directories"] for file in one["files"]}
+    assert set(listed) == {
+        "/top.tif",
+        "/top.jpg.ref.json",
+        "/fonds/broken.tif",  # what failed passes unchanged
+        "/fonds/box 7/p1.tif",
+        "/fonds/box 7/p1.jpg.ref.json",
+        "/fonds/box 7/p1-p002.jpg.ref.json",
+        "/fonds/box 7/x.tif",
+        "/fonds/box 7/x.tif.jpg.ref.json",
+        "/fonds/box 7/x.jpg.ref.json",
+        "/fonds/box 7/letter é.txt",
+    }
+    assert listed["/top.tif"]["preprocessor_tags"] == ["TiffConverter:source"]
+    assert "preprocessor_tags" not in listed["/fonds/broken.tif"]
+    reference = listed["/fonds/box 7/x.jpg.ref.json"]
+    assert (reference["source_file"], reference["preprocessor_tags"]) == ("x.jpg", ["ImageProcessor"])
+    assert all(one["processing_config"] == CONFIG for one in manifest["directories"])
+    original = json.loads(await house.blobs.get(f"{PREFIX}/_manifest.original.json"))
+    assert original["total_files"] == len(BODIES)
+
+    async with house.conducting(workers=0) as wheel:
+        await wheel._conductor.receive()  # what waits in the outbox goes out
+    (message,) = await house.queues.lease("arke-batch-jobs", limit=9, seconds=60.0, now=house.clock.now())
+    first = json.loads(await house.ledger.message(batch.no))
+    totals = {"total_files": manifest["total_files"], "total_bytes": manifest["total_bytes"]}
+    assert json.loads(message.body) == first | totals
+    assert message.id == f"handover-{ID}"
+
+
 async def test_paths_with_a_slash_before_them_go_through_the_whole_house(tmp_path):
     pipeline = preprocess(max_attempts=1)
     async with open_house(
         Settings(home=tmp_path / "home", workers=2), pipelines={"preprocess": pipeline}
     ) as house:
-        await submitted(house)
+        await submitted(house, hands_over_to="arke-batch-jobs")
         async with house.conducting() as wheel:
             batch = await wheel.conduct(ID, ignore)
         assert batch.position.stage is Stage.DONE, batch.error
@@ -119,6 +152,7 @@ async def test_paths_with_a_slash_before_them_go_through_the_whole_house(tmp_pat
         files, attempts = await house.ledger.story(batch.no, "/fonds/box 7/p1.tif")
         assert files[0].path == "/fonds/box 7/p1.tif"
         assert [one.outcome for one in attempts] == ["done"] * 3
+        await handed_over(house, batch)
         out = tmp_path / "out"
         _, summary = await lay_out_again(
             ID, out, house, own_folders=[], progress=lambda _: None, stop=asyncio.Event()

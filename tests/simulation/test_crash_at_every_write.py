@@ -16,10 +16,14 @@ from quire.testing.simulation.chaos import Rates
 from quire.testing.simulation.crashes import CrashAt
 from quire.testing.simulation.scene import Simulation
 from quire.testing.simulation.seeds import small_portions, undisturbed
-from quire.testing.simulation.worlds import made_world
+from quire.testing.simulation.worlds import NEXT, made_world
 
 # One batch each: files with a whole batch between them, directories with ranks, a little of everything.
-WORLDS = [made_world(seed) for seed in (27, 41, 42)]
+# All of them are handed over at their end.
+WORLDS = [
+    structs.replace(one, batches=tuple(structs.replace(batch, hands_over_to=NEXT) for batch in one.batches))
+    for one in map(made_world, (27, 41, 42))
+]
 MANY = 10**9
 
 

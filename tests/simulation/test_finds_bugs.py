@@ -2,8 +2,11 @@
 
 import pytest
 
+from quire.engine import handover, moves
+from quire.engine.conductor import Conductor
 from quire.engine.foreman import Foreman
 from quire.engine.wheel import Wheel
+from quire.ledger.port import Letter
 from quire.ledger.sqlite import floor, walk
 from quire.ledger.sqlite.rows import SQL
 from quire.testing.simulation import Violation, run
@@ -74,3 +77,35 @@ def test_work_of_those_taken_for_dead_is_missed(monkeypatch):
     for module in (floor, walk):
         monkeypatch.setattr(module, "was_dismissed", lambda *_: False)
     assert finds(400)
+
+
+def test_a_list_handed_over_before_it_stands_in_the_ledger_is_missed(monkeypatch):
+    async def at_once(self, batch, pipeline, _rows, *, complete):
+        if not (complete and batch.hands_over_to and moves.is_last(batch, pipeline)):
+            return complete, None
+        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline)
+
+    monkeypatch.setattr(Conductor, "_end", at_once)
+    assert finds(100)
+
+
+def test_a_message_for_each_round_is_missed(monkeypatch):
+    async def always(ledger, blobs, batch, pipeline):
+        letter = await hand_over(ledger, blobs, batch, pipeline)
+        return letter or Letter(
+            queue=batch.hands_over_to,
+            message_id=f"handover-{batch.id}-{batch.position.round}",
+            body=(await ledger.message(batch.no)).encode(),
+        )
+
+    hand_over = handover.hand_over
+    monkeypatch.setattr(handover, "hand_over", always)
+    assert finds()
+
+
+def test_a_first_manifest_that_is_not_kept_is_missed(monkeypatch):
+    async def overwritten(blobs, key):
+        await blobs.put(handover.original_key(key), await blobs.get(key))
+
+    monkeypatch.setattr(handover, "_keep_original", overwritten)
+    assert finds()

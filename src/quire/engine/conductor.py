@@ -6,15 +6,15 @@ matters: killed at any moment, its successor reads the ledger and goes on. Sever
 the batches it moves for itself, and if two should meet on one, the compare-and-swap lets one of them through.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
 from quire.blobs.port import Blobs
-from quire.engine import manifest, moves, units
+from quire.engine import handover, manifest, moves, units
 from quire.engine.mail import Mail
 from quire.engine.retry import PhasePolicy, phase_delay
-from quire.ledger.port import Known, Ledger, Move, Only
+from quire.ledger.port import Known, Ledger, Letter, Move, Only
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
@@ -166,10 +166,10 @@ class Conductor:
             for _ in islice(entries, cursor):
                 pass  # written before a restart
         chunk = list(islice(entries, ROWS_AT_ONCE))
-        complete = len(chunk) < ROWS_AT_ONCE
+        complete, letter = await self._end(batch, pipeline, chunk, complete=len(chunk) < ROWS_AT_ONCE)
         if not complete:
             self._fills[batch.no] = (cursor + len(chunk), entries)
-        return moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now())
+        return moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now(), letter=letter)
 
     async def _gathering(self, batch: Batch, pipeline: Pipeline) -> Move:
         phase = moves.current_phase(batch, pipeline)
@@ -200,11 +200,26 @@ class Conductor:
         phase = moves.current_phase(batch, pipeline)
         chunk = moves.within(tasks, PRODUCTS_AT_ONCE)
         complete = len(tasks) < ROWS_AT_ONCE and len(chunk) == len(tasks)
+        complete, letter = await self._end(batch, pipeline, chunk, complete=complete)
         with _rules_of(phase):
             rivals = moves.rivals(phase, chunk)
         taken = await self._ledger.taken(batch.no, rivals)
+        now = self._clock.now()
         with _rules_of(phase):
-            return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=self._clock.now())
+            return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=now, letter=letter)
+
+    async def _end(
+        self, batch: Batch, pipeline: Pipeline, rows: Sequence[object], *, complete: bool
+    ) -> tuple[bool, Letter | None]:
+        """Whether these rows complete their stage after all, and what goes out with the batch's end. One that
+        is handed over has its last rows written in a move of their own: the list that is told to others must
+        stand in the ledger before.
+        """
+        if not (complete and batch.hands_over_to and moves.is_last(batch, pipeline)):
+            return complete, None
+        if rows:
+            return False, None
+        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline)
 
 
 def known_pipelines(pipelines: Mapping[str, Pipeline], only: Only) -> Known:

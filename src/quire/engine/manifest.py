@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from quire.blobs.port import Blobs
+from quire.engine.handover import original_key
 from quire.model.batch import Batch
-from quire.model.errors import Reject
+from quire.model.errors import Missing, Reject
 from quire.model.files import File
 from quire.model.manifest import checked, files
 
@@ -12,16 +13,27 @@ MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
 
 
 async def entries(blobs: Blobs, batch: Batch) -> Iterator[File]:
-    """The files of the batch's manifest, in its order. Raises Reject when it is not one, before the first of
+    """The files of the batch's first manifest, in its order. Raises Reject when it is not one, before any of
     them is given out: rows are written while they come, and a batch is not to be refused half-written.
     """
     if batch.manifest_key is None:
         raise Reject("the batch has no manifest", code="bad_manifest")
-    size = (await blobs.head(batch.manifest_key)).size
+    key = await _first(blobs, batch, batch.manifest_key)
+    size = (await blobs.head(key)).size
     if size > MAX_MANIFEST_BYTES:
         raise Reject(f"the manifest has {size} bytes, the limit is {MAX_MANIFEST_BYTES}", code="bad_manifest")
-    data = await blobs.get(batch.manifest_key)
-    return files(checked(data, batch.id, prefix=staging_prefix(batch.manifest_key, batch.id)))
+    data = await blobs.get(key)
+    return files(checked(data, batch.id, prefix=staging_prefix(key, batch.id)))
+
+
+async def _first(blobs: Blobs, batch: Batch, key: str) -> str:
+    """Of a batch that is handed over the manifest is written anew at its end: then the first one is kept."""
+    if not batch.hands_over_to:
+        return key
+    try:
+        return (await blobs.head(original_key(key))).key
+    except Missing:
+        return key
 
 
 def staging_prefix(manifest_key: str, batch_id: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.engine.states import check_move
-from quire.ledger.port import ListedFile, Move, NewFile, NewTask, SettledTask, UnitContent, Verdict
+from quire.ledger.port import Letter, ListedFile, Move, NewFile, NewTask, SettledTask, UnitContent, Verdict
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import Added, Phase, Pipeline, Unit
@@ -36,8 +36,18 @@ def begin(batch: Batch, *, now: float) -> Move:
     return _move(batch, to, status=first_status(batch), now=now, event=("batch_started", {}))
 
 
-def fill(batch: Batch, pipeline: Pipeline, files: Sequence[File], *, complete: bool, now: float) -> Move:
-    """Manifest entries become file rows, numbered from 1 in the manifest's order."""
+def fill(
+    batch: Batch,
+    pipeline: Pipeline,
+    files: Sequence[File],
+    *,
+    complete: bool,
+    now: float,
+    letter: Letter | None = None,
+) -> Move:
+    """Manifest entries become file rows, numbered from 1 in the manifest's order. `letter` goes out when this
+    is the end of the batch.
+    """
     first = batch.position.cursor + 1
     new_files = [
         NewFile(number, number, Added(file, role="input")) for number, file in enumerate(files, start=first)
@@ -52,7 +62,7 @@ def fill(batch: Batch, pipeline: Pipeline, files: Sequence[File], *, complete: b
             new_files=new_files,
             last_file=last,
         )
-    return _enter(batch, pipeline, 1, now=now, new_files=new_files, last_file=last)
+    return _enter(batch, pipeline, 1, now=now, new_files=new_files, last_file=last, letter=letter)
 
 
 def gather(
@@ -159,8 +169,11 @@ def transform(
     *,
     complete: bool,
     now: float,
+    letter: Letter | None = None,
 ) -> Move:
-    """Fold results into the file list. A failed task's file passes unchanged and is listed as failed."""
+    """Fold results into the file list. A failed task's file passes unchanged and is listed as failed.
+    `letter` goes out when this is the end of the batch.
+    """
     phase = current_phase(batch, pipeline)
     occupied = dict(taken)
     new_files: list[NewFile] = []
@@ -198,7 +211,7 @@ def transform(
     if not complete:
         to = Position(Stage.TRANSFORMING, at.phase, tasks[-1].task_no, at.round)
         return _move(batch, to, status=batch.status, now=now, **changes)
-    return _enter(batch, pipeline, at.phase + 1, now=now, **changes)
+    return _enter(batch, pipeline, at.phase + 1, now=now, letter=letter, **changes)
 
 
 def fail(batch: Batch, reason: str, *, now: float) -> Move:
@@ -224,6 +237,11 @@ def status_of(batch: Batch, pipeline: Pipeline) -> str:
     return current_phase(batch, pipeline).name if batch.position.phase else first_status(batch)
 
 
+def is_last(batch: Batch, pipeline: Pipeline) -> bool:
+    """No phase comes after the one it is in."""
+    return batch.position.phase >= len(pipeline.phases)
+
+
 def current_phase(batch: Batch, pipeline: Pipeline) -> Phase:
     return pipeline.phases[batch.position.phase - 1]
 
@@ -246,6 +264,7 @@ def _enter(
     *,
     now: float,
     round_no: int | None = None,
+    letter: Letter | None = None,
     **changes: object,
 ) -> Move:
     """Into phase `number`, or to the end when there is none."""
@@ -269,7 +288,8 @@ def _enter(
         status="DONE",
         now=now,
         skips=("not_handled", UNTOUCHED.format(pipeline=pipeline.name)),
-        event=("batch_done", {"round": round_no}),
+        letter=letter,
+        event=("batch_done", {"round": round_no, **({"handed_over_to": letter.queue} if letter else {})}),
         **changes,
     )
 

@@ -18,7 +18,7 @@ READS = frozenset(
     {
         *("batch", "files", "to_gather", "units", "unit_numbers", "unit_members", "taken", "settled_tasks"),
         *("workable", "earlier", "running", "standing", "cached", "outbox", "next_alarm", "crew", "chosen"),
-        *("uploads", "find_run", "get", "head"),
+        *("uploads", "find_run", "get", "head", "message"),
     }
 )
 
@@ -109,7 +109,8 @@ class Chaos:
             self.blob_faults += 1
             raise Missing(f"simulated: {arguments[0]} is not there")
 
-    def behind(self, kind: str, name: str) -> None:
+    def behind(self, kind: str, name: str, arguments: tuple[Any, ...]) -> None:
+        _ = arguments
         if kind == "blobs" or name in READS:
             return
         if self.happens(self.rates.lost):
@@ -152,7 +153,7 @@ class Door:
                 self._kernel.note(self._who, name)
             self._watch(name, arguments, answer)
             await checkpoint()
-            self._chaos.behind(self._kind, name)
+            self._chaos.behind(self._kind, name, arguments)
             return answer
 
         self.__dict__[name] = call

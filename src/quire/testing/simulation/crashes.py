@@ -18,19 +18,21 @@ class CrashAt(Chaos):
         self.crashes = 0
 
     def before(self, kind: str, name: str, arguments: tuple[object, ...]) -> None:
-        _ = arguments
-        if kind != "blobs" and name not in READS and not self._by_a_client(name):
+        if self._counts(kind, name, arguments):
             self.writes += 1
             if not self._after:
                 self._crash()
 
-    def behind(self, kind: str, name: str) -> None:
-        if kind != "blobs" and name not in READS and not self._by_a_client(name) and self._after:
+    def behind(self, kind: str, name: str, arguments: tuple[object, ...]) -> None:
+        if self._counts(kind, name, arguments) and self._after:
             self._crash()
 
     @staticmethod
-    def _by_a_client(name: str) -> bool:
-        return name in {"open_batch", "record_uploads", "finalize"}
+    def _counts(kind: str, name: str, arguments: tuple[object, ...]) -> bool:
+        """Of what goes to the store, manifests; not what a client does to the ledger."""
+        if kind == "blobs":
+            return name == "put" and "manifest" in str(arguments[0])
+        return name not in READS and name not in {"open_batch", "record_uploads", "finalize"}
 
     def _crash(self) -> None:
         if self.writes % self._number == 0 if self._every else self.writes == self._number:

@@ -135,6 +135,7 @@ async def client(spec: BatchSpec, outside: Outside, kernel: Kernel) -> None:
                         tier=spec.tier,
                         tenant=spec.tenant,
                         budget=spec.budget,
+                        hands_over_to=spec.hands_over_to,
                     )
                 )
             if batch.position.stage is not Stage.OPEN:

@@ -15,6 +15,7 @@ from quire.testing.simulation import checks
 from quire.testing.simulation.chaos import Chaos, Door, Rates
 from quire.testing.simulation.compute import SimCompute, Steps
 from quire.testing.simulation.database import SimDatabase
+from quire.testing.simulation.following import Follower
 from quire.testing.simulation.kernel import Kernel, SimClock, SimIds, SimProcess, SimSignal, run_alone
 from quire.testing.simulation.people import House, Outside, client, intervene, operator
 from quire.testing.simulation.worlds import World
@@ -62,6 +63,8 @@ class Simulation:
             self._found(*roles)
         for spec in world.batches:
             self.kernel.spawn(f"client {spec.id[-2:]}", client(spec, self._outside("client"), self.kernel))
+        self.follower = Follower(world, self._plain(), self.database, self.blobs)
+        self._follow()
         if chosen.acts:
             self._hire_operator()
         if chosen.letters:
@@ -137,6 +140,7 @@ class Simulation:
 
     def check(self) -> None:
         found = self._broken + checks.problems(self.database, self.world)
+        found += self.follower.problems(self.batches())
         if found:
             raise Violation("\n".join(found[:10]))
 
@@ -232,10 +236,16 @@ class Simulation:
                 self.kernel.spawn(process.name, client(spec, self._outside("client"), self.kernel))
         if process.name == "operator":
             self._hire_operator()
+        if process.name == "follower":
+            self._follow()
 
     def _succeed(self, house: House) -> None:
         seconds = self.kernel.chance.random() * 6
         self.kernel.after(seconds, lambda: self._found(conducts=house.conducts, works=house.works))
+
+    def _follow(self) -> None:
+        if any(spec.hands_over_to for spec in self.world.batches):
+            self.kernel.spawn("follower", self.follower.life(self.kernel))
 
     def _hire_operator(self) -> None:
         act = operator(
@@ -267,9 +277,11 @@ class Simulation:
         if living:
             self.kernel.chance.choice(living).compute.deliver(report)
 
-    def _watch(self, who: str, name: str, _arguments: tuple[Any, ...], answer: Any) -> None:
+    def _watch(self, who: str, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
         if name == "cached":
             self._known[who] = (self.chaos.blob_faults, set(answer))
+        if name == "put" and "manifest" in arguments[0]:
+            self.follower.stored(arguments[0])
 
     def _handed(self, who: str, call: StepCall, order: Order) -> None:
         """Nothing that is finished runs again, and nothing whose result is known."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from quire.engine import conductor, foreman, mail, units
+from quire.engine import conductor, foreman, handover, mail, units
 from quire.model.batch import Stage
 from quire.testing.simulation import checks
 from quire.testing.simulation.chaos import Rates, rates
@@ -111,6 +111,8 @@ def small_portions(chance: Random) -> Iterator[None]:
         (units, "UNITS_AT_ONCE", chance.choice((1, 3))),
         (mail, "LETTERS_AT_ONCE", chance.choice((1, 2))),
         (foreman, "FREE_AT_ONCE", chance.choice((2, 10))),
+        (handover, "ROWS_AT_ONCE", 3),
+        (handover, "FILES_HELD", 6),
     ]
     before = [(module, name, getattr(module, name)) for module, name, _ in sizes]
     for module, name, size in sizes:

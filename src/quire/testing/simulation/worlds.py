@@ -22,6 +22,7 @@ from quire.model.work import Earlier, StepResult
 
 PLACES = ("", "a", "a/b", "a/b/c", "d", "d/e")
 TYPES = {".tif": "image/tiff", ".txt": "text/plain", ".raw": "application/octet-stream"}
+NEXT = "next"  # where batches are handed over
 BODIES = 12  # few different contents, so that equal files meet in the step cache
 
 
@@ -44,6 +45,7 @@ class BatchSpec(Struct, frozen=True, kw_only=True):
     tenant: str
     at: float  # when its files are handed in
     budget: Budget
+    hands_over_to: str = ""
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -75,7 +77,8 @@ def made_world(seed: int) -> World:
     return World(
         seed=seed,
         batches=tuple(
-            _batch(chance, number, pipelines) for number in range(chance.choice((1, 1, 1, 2, 2, 3)))
+            _batch(chance, number, pipelines, NEXT if _fraction(f"{seed}/next/{number}") < 0.4 else "")
+            for number in range(chance.choice((1, 1, 1, 2, 2, 3)))
         ),
         trouble=chance.choice((0.0, 0.05, 0.15, 0.4)),
     )
@@ -93,7 +96,7 @@ def result_of(phase: Phase, file: File, earlier: tuple[Earlier, ...] = ()) -> tu
     return StepResult(products=tuple(map(_product, bodies)), facts={"about": about}), bodies
 
 
-def _batch(chance: Random, number: int, pipelines: list[Pipeline]) -> BatchSpec:
+def _batch(chance: Random, number: int, pipelines: list[Pipeline], hands_over_to: str) -> BatchSpec:
     paths = set()
     for _ in range(chance.randint(3, chance.choice((6, 10, 16)))):
         place, name = chance.choice(PLACES), f"f{chance.randint(0, 9)}{chance.choice(list(TYPES))}"
@@ -106,6 +109,7 @@ def _batch(chance: Random, number: int, pipelines: list[Pipeline]) -> BatchSpec:
         tenant=chance.choice(("", "one", "other")),
         at=chance.uniform(0, 4),
         budget=Budget(seconds=chance.uniform(0.1, 5)) if chance.random() < 0.1 else Budget(),
+        hands_over_to=hands_over_to,
     )
 
 

@@ -1,0 +1,192 @@
+"""The end of a batch that another pipeline goes on with: its manifest is written anew with the final list of
+files, and the next queue is sent the message that started the batch, with the totals of that list.
+
+Promises: it may be repeated after a crash at any point and comes to the same; the first manifest is kept
+beside the new one; who was taken for dead meanwhile writes over nothing that came later. The message goes out
+with the move that ends the batch, so there is one for each batch. Must not know: who reads it.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from heapq import heapify, heappop, heappush
+
+import msgspec
+from msgspec import Raw
+
+from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
+from quire.ledger.port import Ledger, Letter
+from quire.model.batch import Batch, Position
+from quire.model.errors import Missing, Reject, Stale
+from quire.model.files import File, folder_of, sibling
+from quire.model.manifest import ManifestWriter
+from quire.model.pipeline import Pipeline
+from quire.queues.port import MAX_MESSAGE_BYTES
+
+ORIGINAL_NAME = "_manifest.original.json"
+ROWS_AT_ONCE = 2000
+# So many file records are held while they are brought into the order of their folders.
+FILES_HELD = 20_000
+# Larger manifests are written without a condition: stores send conditional writes in one piece, from memory.
+HELD_BYTES = 16 * 1024 * 1024
+_JSON = "application/json"
+
+
+def original_key(manifest_key: str) -> str:
+    """Where a batch's first manifest is kept when it is written anew."""
+    return sibling(manifest_key, ORIGINAL_NAME)
+
+
+async def hand_over(ledger: Ledger, blobs: Blobs, batch: Batch, pipeline: Pipeline) -> Letter | None:
+    """Write the manifest anew and give back the letter that goes out with the last move: only in the first
+    round, later ones bring the manifest up to date. To be called when the list is final. Raises Stale when
+    the batch has moved meanwhile, Reject when the message is too large for a queue.
+    """
+    if batch.manifest_key is None:
+        raise Reject("the batch has no manifest", code="bad_manifest")
+    await _keep_original(blobs, batch.manifest_key)
+    writer = ManifestWriter(batch.id)
+    stored = await _version(blobs, batch.manifest_key)
+    condition = IfAbsent() if stored is None else IfVersion(stored)
+    pieces = _written(ledger, batch, len(pipeline.phases), writer)
+    await _put(blobs, batch.manifest_key, pieces, condition)
+    if batch.position.round > 1:
+        return None
+    return Letter(
+        queue=batch.hands_over_to,
+        message_id=f"handover-{batch.id}",
+        body=_message(batch, await ledger.message(batch.no), writer),
+    )
+
+
+def _message(batch: Batch, original: str | None, writer: ManifestWriter) -> bytes:
+    """The message that started the batch, untouched but for its totals."""
+    said = msgspec.json.decode(original or "{}", type=dict[str, Raw])
+    said["total_files"] = Raw(str(writer.total_files).encode())
+    said["total_bytes"] = Raw(str(writer.total_bytes).encode())
+    body = msgspec.json.encode(said)
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise Reject(
+            f"the message that hands the batch over to {batch.hands_over_to} has {len(body)} bytes, the "
+            f"limit is {MAX_MESSAGE_BYTES}: submit the batch anew with shorter prompts or less metadata",
+            code="message_too_large",
+        )
+    return body
+
+
+async def _keep_original(blobs: Blobs, key: str) -> None:
+    kept = original_key(key)
+    if await _version(blobs, kept) is None:
+        # Stale: somebody else has just kept it. Missing: there is none to keep.
+        with suppress(Stale, Missing):
+            await _put(blobs, kept, _copied(blobs, key, kept), IfAbsent())
+
+
+async def _copied(blobs: Blobs, key: str, kept: str) -> AsyncIterator[bytes]:
+    async for piece in blobs.stream(key):
+        yield piece
+    if await _version(blobs, kept) is not None:
+        raise Stale(f"{kept} is there already")
+
+
+async def _written(ledger: Ledger, batch: Batch, phases: int, writer: ManifestWriter) -> AsyncIterator[bytes]:
+    yield writer.begin()
+    async for files in _by_folder(ledger, _after_all(batch, phases)):
+        yield writer.add(files)
+    # Asked behind everything that was read, and behind the version that the condition names: whoever writes
+    # a later list does so after this moment, and then the condition does not hold any more.
+    if (await ledger.standing([batch.no])).get(batch.no) != batch.position:
+        raise Stale(f"batch {batch.id} has moved on while its manifest was written")
+    yield writer.end()
+
+
+async def _put(blobs: Blobs, key: str, pieces: AsyncIterator[bytes], condition: Condition) -> None:
+    held = bytearray()
+    async for piece in pieces:
+        held += piece
+        if len(held) > HELD_BYTES:
+            await blobs.put(key, _chained(bytes(held), pieces), content_type=_JSON)
+            return
+    await blobs.put(key, bytes(held), content_type=_JSON, condition=condition)
+
+
+async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+async def _version(blobs: Blobs, key: str) -> str | None:
+    try:
+        return (await blobs.head(key)).version
+    except Missing:
+        return None
+
+
+def _after_all(batch: Batch, phases: int) -> Batch:
+    """The batch as a phase behind the last one would see it: with the final list."""
+    at = batch.position
+    return msgspec.structs.replace(batch, position=Position(at.stage, phases + 1, 0, at.round))
+
+
+class _Run:
+    """A stretch of the list in which the folders are in order, read a portion at a time."""
+
+    def __init__(self, after: int) -> None:
+        self._after = after
+        self._left = 0
+        self._held: deque[File] = deque()
+
+    def grow(self) -> None:
+        self._left += 1
+
+    async def folder(self, ledger: Ledger, final: Batch, portion: int) -> str | None:
+        """That of the next file; None at the end."""
+        if not self._held and self._left:
+            limit = min(portion, self._left)
+            listed = await ledger.to_gather(final, whole=True, after=self._after, limit=limit)
+            self._held.extend(one.file for one in listed)
+            self._left -= limit
+            self._after = listed[-1].no if listed else self._after
+        return folder_of(self._held[0].path) if self._held else None
+
+    def take(self, folder: str) -> list[File]:
+        """What it holds of that folder."""
+        taken = []
+        while self._held and folder_of(self._held[0].path) == folder:
+            taken.append(self._held.popleft())
+        return taken
+
+
+async def _by_folder(ledger: Ledger, final: Batch) -> AsyncIterator[list[File]]:
+    """The whole list in order of (folder, number). No index has that order, but it is nearly there: what was
+    uploaded, and what each phase made of it, come one after the other, each in the order of the manifest. So
+    few sorted stretches are merged, and memory stays bounded however many files there are.
+    """
+    runs = await _runs(ledger, final)
+    portion = max(1, min(ROWS_AT_ONCE, FILES_HELD // max(1, len(runs))))
+    heap = []
+    for place, run in enumerate(runs):
+        folder = await run.folder(ledger, final, portion)
+        if folder is not None:
+            heap.append((folder, place))
+    heapify(heap)
+    while heap:
+        folder, place = heappop(heap)
+        yield runs[place].take(folder)
+        following = await runs[place].folder(ledger, final, portion)
+        if following is not None:
+            heappush(heap, (following, place))
+
+
+async def _runs(ledger: Ledger, final: Batch) -> list[_Run]:
+    runs: list[_Run] = []
+    before, after = "", 0
+    while page := await ledger.to_gather(final, whole=True, after=after, limit=ROWS_AT_ONCE):
+        for listed in page:
+            folder = folder_of(listed.file.path)
+            if not runs or folder < before:
+                runs.append(_Run(after))
+            runs[-1].grow()
+            before, after = folder, listed.no
+    return runs

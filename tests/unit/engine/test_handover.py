@@ -1,0 +1,249 @@
+"""A batch that another pipeline goes on with: its manifest and its message at the end."""
+
+import json
+
+import pytest
+
+from quire.engine import conductor, handover, manifest, moves
+from quire.ledger.port import Selection
+from quire.model.batch import Stage
+from quire.model.errors import Retry, Stale
+from quire.model.files import folder_of
+from quire.model.manifest import checked, files
+from quire.model.pipeline import Added, Change, Kept, Pipeline, from_product
+from quire.model.work import Outcome, StepResult
+from quire.testing.factories import batch as some_batch
+from quire.testing.factories import phase, pipeline, product
+
+ID = "0" * 26
+NEXT = "arke-batch-jobs"
+NAMES = ["b/y.tif", "a/x.tif", "a/bad.tif", "top.txt", "a/c/z.tif"]
+
+
+async def ignore(_batch):
+    return None
+
+
+def beside(file, result, _taken):
+    added = (
+        Added(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
+        for one in result.products
+    )
+    return Change(Kept((*file.tags, "source")), tuple(added))
+
+
+def instead(file, result, _taken):
+    added = tuple(
+        Added(from_product(one, path=f"{file.path}.ref", source=file, tags=("ref",)), one.role)
+        for one in result.products
+    )
+    return Change(None, added)
+
+
+TWO = pipeline(
+    phase("ONE", becomes=beside, cached=False, finds=lambda file: file.name.endswith(".tif")),
+    phase("TWO", becomes=instead, cached=False, finds=lambda file: "made" in file.tags),
+)
+
+
+def making(*bad):
+    def judge(order):
+        if order.file.path in bad:
+            return Outcome.REJECTED, None
+        return Outcome.DONE, StepResult(products=(product("jpeg", key=f"cas/{order.task_no}"),))
+
+    return judge
+
+
+async def told(small):
+    """The bodies of the messages to the next pipeline."""
+    leased = await small.queues.lease(NEXT, limit=9, seconds=1.0, now=small.clock.now())
+    assert all(one.id == f"handover-{ID}" for one in leased)
+    return [json.loads(one.body) for one in leased]
+
+
+async def listed(small, batch, key=None):
+    return list(files(checked(await small.blobs.get(key or batch.manifest_key), batch.id)))
+
+
+@pytest.fixture(autouse=True)
+def small_portions(monkeypatch):
+    monkeypatch.setattr(conductor, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(handover, "ROWS_AT_ONCE", 2)
+
+
+async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_its_totals(small):
+    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    first = await small.blobs.get(batch.manifest_key)
+    batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE, batch.error
+    await small.wheel(TWO)._conductor._mail.relay()
+
+    found = await listed(small, batch)
+    assert [(one.path, one.tags, one.source_file) for one in found] == [
+        ("top.txt", (), None),
+        ("a/bad.tif", (), None),  # what failed passes unchanged
+        ("a/x.tif", ("source",), None),
+        ("a/x.tif.jpg.ref", ("ref",), "x.tif.jpg"),
+        ("a/c/z.tif", ("source",), None),
+        ("a/c/z.tif.jpg.ref", ("ref",), "z.tif.jpg"),
+        ("b/y.tif", ("source",), None),
+        ("b/y.tif.jpg.ref", ("ref",), "y.tif.jpg"),
+    ]
+    plain = json.loads(await small.blobs.get(batch.manifest_key))
+    assert [one["directory_path"] for one in plain["directories"]] == ["/", "/a", "/a/c", "/b"]
+    assert await small.blobs.get(handover.original_key(batch.manifest_key)) == first
+
+    original = json.loads(await small.ledger.message(batch.no))
+    (message,) = await told(small)
+    assert message == original | {
+        "total_files": len(found),
+        "total_bytes": sum(file.size for file in found),
+    }
+    assert list(message) == list(original)
+    events = [
+        data for _, _, kind, data in await small.ledger.events(batch.no, limit=99) if kind == "batch_done"
+    ]
+    assert events == [{"round": 1, "handed_over_to": NEXT}]
+
+
+async def test_a_later_round_brings_the_manifest_up_to_date_and_sends_nothing(small):
+    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    first = await small.blobs.get(batch.manifest_key)
+    batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
+    again = moves.again(batch, TWO, 1, now=small.clock.now())
+    await small.ledger.again(again, Selection(), small.act())
+    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    assert (batch.position.stage, batch.position.round) == (Stage.DONE, 2)
+    found = {one.path for one in await listed(small, batch)}
+    assert {"a/bad.tif", "a/bad.tif.jpg.ref", "a/x.tif.jpg.ref"} <= found
+    await small.wheel(TWO)._conductor._mail.relay()
+    assert len(await told(small)) == 1
+    assert await small.blobs.get(handover.original_key(batch.manifest_key)) == first
+
+
+async def test_a_pipeline_without_phases_hands_over_what_it_was_given(small):
+    nothing = Pipeline(name="plain", version=1, queue="plain", phases=())
+    batch = await small.submitted(nothing, NAMES, hands_over_to=NEXT)
+    batch = await small.wheel(nothing).conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE, batch.error
+    assert sorted(one.path for one in await listed(small, batch)) == sorted(NAMES)
+
+
+async def test_a_batch_that_is_not_handed_over_keeps_its_manifest(small):
+    batch = await small.submitted(TWO, NAMES)
+    first = await small.blobs.get(batch.manifest_key)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert await small.blobs.get(batch.manifest_key) == first
+    assert [one.key async for one in small.blobs.list(f"batches/{ID}")] == [batch.manifest_key]
+
+
+async def test_a_message_too_large_ends_the_batch_with_the_advice_and_sends_nothing(small, monkeypatch):
+    monkeypatch.setattr(handover, "MAX_MESSAGE_BYTES", 100)
+    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert batch.position.stage is Stage.ERROR
+    assert "the limit is 100: submit the batch anew with shorter prompts" in batch.error
+    await small.wheel(TWO)._conductor._mail.relay()
+    assert await told(small) == []
+    # With room for it, it goes on where it stood.
+    monkeypatch.undo()
+    await small.ledger.reopen(batch.no, small.act(), status="TWO")
+    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE
+    await small.wheel(TWO)._conductor._mail.relay()
+    assert len(await told(small)) == 1
+
+
+async def test_what_is_in_the_message_beside_the_totals_is_not_touched():
+    original = '{"total_files":1,"x":1.50,"y":"\\u00e9","z":{"b":1,"a":[]},"total_bytes":9}'
+    writer = handover.ManifestWriter(ID)
+    writer.total_files, writer.total_bytes = 12, 345
+    said = handover._message(some_batch(hands_over_to=NEXT), original, writer)
+    assert said.decode() == '{"total_files":12,"x":1.50,"y":"\\u00e9","z":{"b":1,"a":[]},"total_bytes":345}'
+
+
+@pytest.mark.parametrize("held", [10, 10**9])
+async def test_large_manifests_are_written_all_the_same(small, monkeypatch, held):
+    monkeypatch.setattr(handover, "HELD_BYTES", held)
+    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE
+    found = [folder_of(one.path) for one in await listed(small, batch)]
+    assert found == sorted(found)
+    kept = await listed(small, batch, handover.original_key(batch.manifest_key))
+    assert sorted(one.path for one in kept) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("held", [10, 10**9])
+async def test_who_was_overtaken_writes_over_nothing(small, monkeypatch, held):
+    """It goes on after others have ended the round, and even another round."""
+    monkeypatch.setattr(handover, "HELD_BYTES", held)
+    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    stands = []
+
+    async def overtaken(ledger, blobs, batch, known):
+        stands.append(batch)
+        return await hand_over(ledger, blobs, batch, known)
+
+    hand_over = handover.hand_over
+    monkeypatch.setattr(handover, "hand_over", overtaken)
+    batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
+    before = await small.blobs.get(batch.manifest_key)
+    with pytest.raises(Stale):
+        await hand_over(small.ledger, small.blobs, stands[0], TWO)
+    assert await small.blobs.get(batch.manifest_key) == before
+
+
+async def test_a_manifest_written_by_somebody_else_meanwhile_is_not_overwritten(small, monkeypatch):
+    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    standing = small.ledger.standing
+    seen = []
+
+    async def meanwhile(numbers):
+        if not seen:
+            seen.append(True)
+            await small.blobs.put(batch.manifest_key, b"another list")
+        return await standing(numbers)
+
+    small.ledger.standing = meanwhile
+    written = []
+
+    async def refused(*arguments):
+        try:
+            return await hand_over(*arguments)
+        except Stale:
+            written.append(await small.blobs.get(batch.manifest_key))
+            raise
+
+    hand_over = handover.hand_over
+    monkeypatch.setattr(handover, "hand_over", refused)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE
+    assert written == [b"another list"]
+    assert len(await listed(small, batch)) == 9
+
+
+async def test_a_store_that_is_away_puts_the_end_off(small, monkeypatch):
+    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    put = small.blobs.put
+    faults = []
+
+    async def torn(key, *arguments, **named):
+        if len(faults) < 2:
+            faults.append(key)
+            raise Retry("the store is away")
+        return await put(key, *arguments, **named)
+
+    monkeypatch.setattr(small.blobs, "put", torn)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE
+    assert faults == [handover.original_key(batch.manifest_key)] * 2
+
+
+async def test_filling_reads_the_first_manifest_wherever_the_batch_stood(small):
+    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    first = await small.blobs.get(batch.manifest_key)
+    await small.blobs.put(handover.original_key(batch.manifest_key), first)
+    await small.blobs.put(batch.manifest_key, b'{"half')
+    assert len(list(await manifest.entries(small.blobs, batch))) == len(NAMES)
