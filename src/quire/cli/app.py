@@ -8,8 +8,8 @@ from quire.cli.doctor import doctor
 from quire.cli.key import key
 from quire.cli.queue import queue
 from quire.cli.run import run
-from quire.cli.upload import upload
 from quire.cli.serve import serve
+from quire.cli.upload import upload
 from quire.cli.work import conductor, worker
 
 app = typer.Typer(

@@ -1,0 +1,70 @@
+"""What an upload remembers between two runs of the same command: which batch is its own.
+
+Promise: what is written is there after a power cut, whole, and for nobody else's eyes. A memory that cannot
+be read is none.
+"""
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """`asked` is a digest of what the batch is to be, `body` of the request that opens it. Without `batch_id`
+    that request may or may not have arrived. `told`: the end of the batch has been told, nothing is left.
+    """
+
+    schema: Literal[1] = 1
+    url: str
+    folder: str
+    asked: str
+    body: str
+    idempotency_key: str
+    opened_at: float
+    batch_id: str | None = None
+    told: bool = False
+
+
+class MemoryFile:
+    """One for each folder and server."""
+
+    def __init__(self, home: Path, folder: Path, url: str) -> None:
+        self.key = upload_key(folder, url)
+        self.path = home / "uploads" / f"{self.key}.json"
+
+    def read(self) -> Memory | None:
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=Memory)
+        except (FileNotFoundError, msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
+            return None
+
+    def write(self, memory: Memory) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")
+        with suppress(FileNotFoundError):
+            part.unlink()
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(msgspec.json.encode(memory))
+            file.flush()
+            os.fsync(descriptor)
+        part.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def upload_key(folder: Path, url: str) -> str:
+    asked = f"{folder.resolve()}\0{url.rstrip('/')}"
+    return hashlib.sha256(asked.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def digest_of(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

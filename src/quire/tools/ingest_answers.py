@@ -1,0 +1,156 @@
+"""What an ingest service says: its answers as values, its refusals as errors of the house.
+
+Words of a server are repeated to people, so they are freed of everything that could steer a terminal, and
+cut. Must not know: how requests are sent.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
+
+LONGEST_WORDS = 300
+LONGEST_WAIT_SECONDS = 300.0
+_AGAIN = {408, 425, 429}
+_STORE_WORDS = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    batch_id: str
+    session_id: str = ""
+
+
+class PartAddress(Struct, frozen=True, kw_only=True):
+    part_number: int
+    url: str
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    """Where the bytes of a file go: to one address, or part by part to several."""
+
+    r2_key: str
+    upload_type: Literal["simple", "multipart"]
+    presigned_url: str | None = None
+    upload_id: str | None = None
+    part_size: int | None = None
+    presigned_urls: tuple[PartAddress, ...] = ()
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part that the store has."""
+
+    part_number: int
+    etag: str
+
+
+class StoredFile(Struct, frozen=True, kw_only=True):
+    logical_path: str
+    file_size: int
+    status: str
+    cid: str | None = None
+
+
+class BatchStatus(Struct, frozen=True, kw_only=True):
+    batch_id: str
+    status: str
+    files: tuple[StoredFile, ...] = ()
+
+
+class Finalized(Struct, frozen=True, kw_only=True):
+    batch_id: str
+    status: str = ""
+    files_uploaded: int = 0
+    total_bytes: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class Incomplete(Reject):
+    """The batch cannot be closed: files were announced whose bytes did not come."""
+
+    code = "not_all_uploaded"
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
+    """The error for an answer that is none of success."""
+    said = _document(body)
+    words = f"{status}: {_words(said, body)}"
+    if status in _AGAIN or status >= 500:
+        delay = _delay(headers.get("retry-after", ""), now)
+        message = f"the server cannot answer now ({words})"
+        return Retry(message, code="server_unavailable", delay_seconds=delay)
+    if status in {401, 403}:
+        advice = "check upload.key (QUIRE_UPLOAD_KEY or --key-file)"
+        return Misconfigured(f"the server does not let us in ({words}); {advice}", code="not_authorised")
+    if said is None or status < 400:
+        advice = "its answer is not that of an ingest service; check the address given with --to"
+        return Misconfigured(f"the server refused ({words}); {advice}", code="wrong_server")
+    if status == 404:
+        return Missing(f"the server does not know it ({words})")
+    if isinstance(said.get("incomplete"), list):
+        names = ", ".join(clean(str(name)) for name in said["incomplete"][:5])
+        return Incomplete(f"the server misses files ({words}): {names}")
+    return Reject(f"the server refused ({words})", code="server_refused")
+
+
+def store_refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
+    """The same for the address that bytes go to. Whatever is final concerns this one file: links expire."""
+    error = refusal(status, headers, body, now=now)
+    if isinstance(error, Retry):
+        return error
+    return Reject(
+        f"the store refused the bytes ({status}: {_words(_document(body), body)})", code="server_refused"
+    )
+
+
+def wrong_answer(what: str) -> Misconfigured:
+    return Misconfigured(
+        f"the server's answer to {what} is not that of an ingest service; check the address given with --to",
+        code="wrong_server",
+    )
+
+
+def clean(text: str, longest: int = LONGEST_WORDS) -> str:
+    """One line without control, format and stray characters, cut when long."""
+    kept = "".join(
+        " " if unicodedata.category(one) in {"Cc", "Cf", "Cs", "Zl", "Zp"} else one for one in text
+    )
+    line = " ".join(kept.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def _document(body: bytes) -> dict[str, Any] | None:
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _words(said: dict[str, Any] | None, body: bytes) -> str:
+    if said is None:
+        found = _STORE_WORDS.search(body[:65_536].decode("utf-8", "replace"))
+        return clean(found[1]) if found else "without a reason"
+    problem = [said.get(name) for name in ("title", "detail")]
+    error = said.get("error")
+    if isinstance(error, dict):
+        error = error.get("message")
+    parts = [error, *problem, said.get("details")]
+    spoken = dict.fromkeys(clean(part) for part in parts if isinstance(part, str))
+    return clean("; ".join(filter(None, spoken))) or "without a reason"
+
+
+def _delay(after: str, now: float) -> float | None:
+    """What `Retry-After` asks for: seconds, or a moment."""
+    if re.fullmatch(r"[0-9]{1,9}", after):
+        return min(float(after), LONGEST_WAIT_SECONDS)
+    try:
+        moment = parsedate_to_datetime(after).timestamp()
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return min(max(moment - now, 0.0), LONGEST_WAIT_SECONDS)
