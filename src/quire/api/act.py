@@ -5,11 +5,12 @@ from typing import Any
 from msgspec import Struct
 
 from quire.api.desk import Caller, Desk
-from quire.api.routing import Answer, Asked, Parameter, Route, Scope, answer, json_of
+from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
 from quire.ledger.port import Act, Selection
 from quire.model.errors import Missing, Reject
 from quire.queues.port import Chosen
 from quire.service import control, queue_desk
+from quire.service.access import Scope
 from quire.service.queue_desk_lines import DeadLine, QueueLine
 
 MAX_REASON = 500
@@ -239,6 +240,7 @@ ROUTES = (
         name="listQueues",
         about="Queues with their depth, age and rates.",
         group="Queues",
+        whole=True,
         answers=Queues,
     ),
     Route(
@@ -249,6 +251,7 @@ ROUTES = (
         name="listDeadLetters",
         about="Dead letters of a queue, a hundred at a time, and how many there are of each error class.",
         group="Queues",
+        whole=True,
         answers=Dead,
         errors=(400, 404),
         parameters=(
@@ -265,6 +268,7 @@ ROUTES = (
         name="replayDeadLetters",
         about="Dead letters go back into their queue, with their history.",
         group="Queues",
+        whole=True,
         body=ReplayBody,
         body_example={"error_class": "missing", "reason": "the manifest is there now"},
         answers=Count,
@@ -278,6 +282,7 @@ ROUTES = (
         name="discardDeadLetters",
         about="Dead letters are thrown away for good.",
         group="Queues",
+        whole=True,
         body=ReplayBody,
         body_example={"ids": ["m-1"], "reason": "a test"},
         answers=Count,

@@ -7,8 +7,9 @@ from litestar.response import Stream
 from msgspec import UNSET, Struct, UnsetType
 
 from quire.api.desk import Caller, Desk
-from quire.api.routing import JSON, Answer, Asked, Parameter, Route, Scope, answer, json_of
+from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, json_of
 from quire.model.errors import Reject
+from quire.service.access import Scope
 from quire.service.ingest.closing import Closed, finalize, processed_elsewhere
 from quire.service.ingest.front import PART_SIZE, prefix_of, status_of
 from quire.service.ingest.opening import Asker, open_batch
@@ -130,7 +131,7 @@ class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
 
 async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:
     asker = Asker(
-        owner=caller.key_id,
+        owner=caller.owner,
         tenant=caller.tenant,
         max_batches=caller.max_batches,
         max_bytes=caller.max_bytes,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from litestar.response import Stream
 
 from quire.api.desk import Caller, Desk
-from quire.api.routing import Answer, Asked, Route, Scope, answer
+from quire.api.routing import Answer, Asked, Route, answer
 from quire.blobs.landing import Receives
 from quire.model.errors import Missing, Reject
 
@@ -65,7 +65,7 @@ ROUTES = (
         method="PUT",
         path="/blobs/{token:str}",
         serve=put,
-        scope=Scope.OPEN,
+        scope=None,
         name="putBytes",
         about="Send the bytes of a file, or of a part of it, to a URL that files/start gave.",
         group=_GROUP,
@@ -80,7 +80,7 @@ ROUTES = (
         method="GET",
         path="/blobs/{token:str}",
         serve=get,
-        scope=Scope.OPEN,
+        scope=None,
         name="getBytes",
         about="Fetch a file by a URL that a download gave.",
         group=_GROUP,

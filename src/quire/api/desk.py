@@ -5,18 +5,18 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from quire.api.routing import Asked, Route, Scope
+from quire.api.routing import Asked, Route
 from quire.service import queue_desk
 from quire.service.house import Office
+from quire.service.ingest.cleaning import Terms
 from quire.service.ingest.front import Front
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who asks. `key_id` is empty for one who needs no key here."""
+    """Who asks. `owner` names the key, and those it was rotated to; empty: no key is needed here."""
 
     name: str
-    scope: Scope
-    key_id: str = ""
+    owner: str = ""
     tenant: str = ""
     max_batches: int = 0
     max_bytes: int = 0
@@ -30,6 +30,8 @@ class Desk(Struct, frozen=True, kw_only=True):
     wake: Callable[[], None] = lambda: None  # something waits in the outbox
     version: str = ""
     routes: tuple[Route, ...] = ()
+    cleaning: Terms = Terms()
+    cleaning_seconds: float = 0.0  # how often it is done here; 0: never
     streams: set[int] = field(default_factory=set)  # who follows a batch just now
 
     @property

@@ -9,12 +9,13 @@ from litestar.response import Stream
 from msgspec import Struct
 
 from quire.api.desk import Caller, Desk
-from quire.api.routing import Answer, Asked, Parameter, Route, Scope, answer
+from quire.api.routing import Answer, Asked, Parameter, Route, answer
 from quire.ledger.port import Wanted
 from quire.model.batch import FileOutcome
 from quire.model.clock import timestamp
 from quire.model.errors import Reject, Retry
 from quire.service import inspect
+from quire.service.access import Scope
 from quire.service.lines import BatchLine, Event, Story
 from quire.service.overview import (
     Files,
@@ -60,13 +61,13 @@ async def log(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: AR
     return answer(await logs(desk.office, _batch(request)))
 
 
-async def batches(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def batches(desk: Desk, request: Asked, caller: Caller) -> Answer:
     limit = _number(request, "limit", 100, most=MAX_PAGE)
     ended = request.query_params.get("ended")
     wanted = Wanted(
         ended=None if ended is None else _switch("ended", ended),
         status=request.query_params.get("status"),
-        tenant=request.query_params.get("tenant"),
+        tenant=caller.tenant or request.query_params.get("tenant"),
         before=_number(request, "before", 0, most=2**62) or None,
         limit=limit,
     )

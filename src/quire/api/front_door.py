@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from quire.api.desk import Caller, Desk
 from quire.api.openapi import openapi
-from quire.api.routing import Answer, Asked, Route, Scope, answer
+from quire.api.routing import Answer, Asked, Route, answer
 from quire.model.clock import timestamp
 
 SERVICE = "arke-ingest-worker"
@@ -86,7 +86,7 @@ def _page(desk: Desk) -> Answer:
 
 def _article(route: Route) -> str:
     path = route.path.replace(":str", "").replace(":int", "").replace(":path", "")
-    scope = "" if route.scope is Scope.OPEN else f" <span class=scope>scope {route.scope.value}</span>"
+    scope = "" if route.scope is None else f" <span class=scope>scope {route.scope.value}</span>"
     parts = [
         f"<article><p><code><span class=method>{route.method}</span> {escape(path)}</code>{scope}</p>",
         f"<p>{escape(route.about)}</p>",
@@ -109,7 +109,7 @@ ROUTES = (
         method="GET",
         path="/",
         serve=root,
-        scope=Scope.OPEN,
+        scope=None,
         name="health",
         about="Is it alive? For browsers: the page that describes the API.",
         group=_GROUP,
@@ -122,7 +122,7 @@ ROUTES = (
         method="GET",
         path="/health",
         serve=health,
-        scope=Scope.OPEN,
+        scope=None,
         name="alive",
         about="Is it alive? In the shape of the preprocessing service.",
         group=_GROUP,
@@ -134,7 +134,7 @@ ROUTES = (
         method="GET",
         path="/openapi.json",
         serve=document,
-        scope=Scope.OPEN,
+        scope=None,
         name="openapi",
         about="This API as an OpenAPI 3.1 document.",
         group=_GROUP,
@@ -144,7 +144,7 @@ ROUTES = (
         method="GET",
         path="/docs",
         serve=docs,
-        scope=Scope.OPEN,
+        scope=None,
         name="docs",
         about="This API for people.",
         group=_GROUP,

@@ -7,80 +7,77 @@ not of the upload protocol take requests of this server's own pages and of progr
 
 import ipaddress
 from collections.abc import Awaitable, Callable
-from typing import Literal
 from urllib.parse import urlsplit
 
 from quire.api.desk import Caller
-from quire.api.routing import Asked, Route, Scope
+from quire.api.routing import Asked, Route
+from quire.ledger.access import Key
 from quire.model.errors import Missing, Reject, Retry
+from quire.service.access import PREFIX, Scope, allows, owner_of, sees
 
-Anonymous = Literal["loopback", "always", "never"]
-# Key text → who that is, and after how many seconds to come again (0: now). None: not a key of ours.
-Identify = Callable[[str], Awaitable[tuple[Caller, float] | None]]
-# Batch id → id of the key that opened it. Raises Missing.
-Owner = Callable[[str], Awaitable[str]]
+# Key text → whose key that is, and after how many seconds to come again (0: now). None: not a key of ours.
+Identify = Callable[[str], Awaitable[tuple[Key, float] | None]]
+# Batch id → who opened it, and for which tenant. Raises Missing.
+Origin = Callable[[str], Awaitable[tuple[str, str]]]
 
-_MAY = {
-    Scope.SUBMIT: frozenset({Scope.SUBMIT, Scope.OPERATE, Scope.ADMIN}),
-    Scope.READ: frozenset({Scope.READ, Scope.OPERATE, Scope.ADMIN}),
-    Scope.OPERATE: frozenset({Scope.OPERATE, Scope.ADMIN}),
-    Scope.ADMIN: frozenset({Scope.ADMIN}),
-}
-ANYBODY = Caller(name="anonymous", scope=Scope.ADMIN)
-NOBODY = Caller(name="", scope=Scope.OPEN)
+ANYBODY = Caller(name="anonymous")
 
 
 class Gate:
-    def __init__(self, identify: Identify, owner: Owner, *, anonymous: bool, hosts: frozenset[str]) -> None:
+    def __init__(self, identify: Identify, origin: Origin, *, anonymous: bool, hosts: frozenset[str]) -> None:
         """`hosts`: names by which pages of our own are reached; loopback addresses always are."""
         self._identify = identify
-        self._owner = owner
+        self._origin = origin
         self._anonymous = anonymous
         self._hosts = hosts
 
     async def admit(self, route: Route, request: Asked) -> Caller:
         """Raises Reject `unauthorized` or `forbidden`, Missing, or Retry `rate_limited`."""
-        if route.scope is Scope.OPEN:
-            return NOBODY
-        caller = await self._caller(request)
-        if caller is None:
+        if route.scope is None:
+            return ANYBODY
+        key = await self._key(request)
+        if key is None:
             if not route.pages:
                 self._check_origin(request)
             return ANYBODY
-        looks_at_own = route.scope is Scope.READ and "batch_id" in request.path_params
-        allowed = caller.scope in _MAY[route.scope] or (looks_at_own and caller.scope is Scope.SUBMIT)
-        reads_status = route.scope is Scope.SUBMIT and route.method == "GET" and caller.scope is Scope.READ
-        if not allowed and not reads_status:
+        batch_id = request.path_params.get("batch_id")
+        if not _permits(key, route, of_batch=batch_id is not None):
             raise Reject(
                 f"This key may not do that; it needs the scope {route.scope.value}", code="forbidden"
             )
-        batch_id = request.path_params.get("batch_id")
-        own = caller.scope is not Scope.SUBMIT or batch_id is None
-        if not own and await self._owner(str(batch_id)) != caller.key_id:
-            raise Missing("Batch not found", code="unknown_batch")
-        return caller
+        if batch_id is not None:
+            owner, tenant = await self._origin(str(batch_id))
+            if not sees(key, owner=owner, tenant=tenant):
+                raise Missing("Batch not found", code="unknown_batch")
+        return Caller(
+            name=key.label or key.id,
+            owner=owner_of(key),
+            tenant=key.tenant,
+            max_batches=key.max_batches,
+            max_bytes=key.max_bytes,
+        )
 
-    async def _caller(self, request: Asked) -> Caller | None:
+    async def _key(self, request: Asked) -> Key | None:
         said = request.headers.get("authorization")
         if said is None:
             if self._anonymous:
                 return None
             raise Reject("An API key is needed: send it as Authorization: Bearer …", code="unauthorized")
-        kind, _, key = said.partition(" ")
-        found = await self._identify(key.strip()) if kind.lower() == "bearer" else None
+        kind, _, text = said.partition(" ")
+        found = await self._identify(text.strip()) if kind.lower() == "bearer" else None
         if found is None:
             # Published clients may send a token of their own to a server that asks for none.
-            if self._anonymous and not key.startswith("qk_"):
+            if self._anonymous and not text.strip().startswith(PREFIX):
                 return None
             raise Reject("This API key is not valid", code="unauthorized")
-        caller, wait_seconds = found
+        key, wait_seconds = found
         if wait_seconds > 0:
             raise Retry(
                 "This key has asked too often; wait as long as Retry-After says",
                 code="rate_limited",
                 delay_seconds=wait_seconds,
             )
-        return caller
+        return key
 
     def _check_origin(self, request: Asked) -> None:
         host = _name(f"//{request.headers.get('host', '')}")
@@ -95,6 +92,20 @@ class Gate:
 
     def _own(self, host: str) -> bool:
         return host in self._hosts or is_loopback(host)
+
+
+def _permits(key: Key, route: Route, *, of_batch: bool) -> bool:
+    if route.whole and key.tenant:
+        return False
+    if route.scope is None or allows(key, route.scope):
+        return True
+    # Who may submit may look at its own, who may look may look at what was submitted.
+    looks = route.method == "GET" and of_batch
+    return (
+        looks
+        and route.scope in {Scope.SUBMIT, Scope.READ}
+        and (allows(key, Scope.SUBMIT) or allows(key, Scope.READ))
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from quire.api.errors import TITLES
-from quire.api.routing import JSON, Parameter, Route, Scope
+from quire.api.routing import JSON, Parameter, Route
 
 _PLACE = re.compile(r"\{([a-z_]+):[a-z]+\}")
 _ERROR = {
@@ -73,7 +73,7 @@ def _operation(route: Route, of: dict[str, Any]) -> dict[str, Any]:
         described["parameters"] = parameters
     if route.body is not None:
         described["requestBody"] = {"required": route.body_required, "content": _body(route, of)}
-    if route.scope is Scope.OPEN:
+    if route.scope is None:
         described["security"] = []
     return described
 
@@ -101,7 +101,7 @@ def _success(route: Route, of: dict[str, Any]) -> dict[str, Any]:
 
 def _failures(route: Route) -> dict[str, Any]:
     statuses = set(route.errors)
-    if route.scope is not Scope.OPEN:
+    if route.scope is not None:
         statuses |= {401, 403, 429}
     statuses |= {503}
     kind, schema = (JSON, "Error") if route.contract else ("application/problem+json", "Problem")

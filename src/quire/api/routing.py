@@ -4,7 +4,6 @@ are made of the same table, so that neither can say what the other does not.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +11,7 @@ from litestar import Request, Response
 from msgspec import Struct
 
 from quire.model.errors import Reject
+from quire.service.access import Scope
 
 JSON = "application/json"
 BODY_BYTES = 1 << 20
@@ -19,16 +19,6 @@ BODY_SECONDS = 30.0
 
 Asked = Request[Any, Any, Any]
 Answer = Response[Any]
-
-
-class Scope(StrEnum):
-    """What a key must allow. `OPEN` routes carry their own permission in the URL, or need none."""
-
-    OPEN = "open"
-    SUBMIT = "submit"
-    READ = "read"
-    OPERATE = "operate"
-    ADMIN = "admin"
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -42,17 +32,20 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """`contract`: of a published protocol, with its shape of errors. `pages`: pages of any origin may ask."""
+    """`contract`: of a published protocol, with its shape of errors. `pages`: pages of any origin may ask.
+    `whole`: it is about the whole house, and not for keys that are bound to a tenant.
+    """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
     serve: Callable[..., Awaitable[Answer]]
-    scope: Scope
+    scope: Scope | None  # what a key must allow; None: the URL itself permits it, or nothing is asked for
     name: str
     about: str
     group: str
     contract: bool = False
     pages: bool = False
+    whole: bool = False
     body: Any = None
     body_example: Any = None
     body_type: str = JSON

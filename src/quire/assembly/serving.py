@@ -1,33 +1,32 @@
 """`quire serve` put together: the API, and in the same process a conductor and workers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from msgspec import Struct
 
-from quire import __version__
 from quire.api.app import build_app
-from quire.api.desk import Caller, Desk
-from quire.api.gate import Gate, is_loopback
-from quire.api.routing import Scope
+from quire.api.gate import Gate
 from quire.api.server import listening, serve
 from quire.api.tables import ROUTES
+from quire.assembly.front_desk import anonymous_allowed, build_desk, cleaning_terms, open_landing, own_hosts
 from quire.assembly.house import open_house, open_office
 from quire.assembly.queues import queue_policies
-from quire.assembly.secrets import signing_secret
 from quire.blobs.landing import Landing
-from quire.blobs.local import LocalBlobs
+from quire.engine.mail import Mail
 from quire.engine.wheel import Wheel
-from quire.model.errors import Misconfigured
-from quire.service import queue_desk
-from quire.service.house import House, Office
-from quire.service.ingest.front import PART_SIZE, Front, Limits
+from quire.model.errors import Retry, Stale
+from quire.service.access import Doorkeeper
+from quire.service.house import Office
+from quire.service.ingest.cleaning import clean
 from quire.settings import Settings
+from quire.system import LoopSignal
 
-PIPELINE = "preprocess"
 GRACE_SECONDS = 10.0
+RELAY_SECONDS = 2.0  # the net: whoever puts something into the outbox wakes us
+
+Trouble = Callable[[str | None], None]
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -49,61 +48,62 @@ async def run_server(
     stop: asyncio.Event,
     *,
     started: Callable[[Started], None],
-    trouble: Callable[[str | None], None],
+    trouble: Trouble,
 ) -> None:
     """Until `stop`. Raises Misconfigured when it cannot or must not start."""
     host = settings.serve.host
     sock = listening(host, settings.serve.port)
     try:
         async with _opened(settings, plan, trouble) as (office, wheel):
-            anonymous = await _anonymous(settings, office)
+            anonymous = await anonymous_allowed(settings, office)
             landing = open_landing(settings, office)
-            front = Front(
-                office,
-                landing,
-                limits(settings),
-                pipeline=PIPELINE,
-                hands_over_to=settings.ingest.hand_over_to,
+            signal = LoopSignal()
+            wake = wheel.wake if wheel is not None else signal.set
+            desk = build_desk(settings, office, landing, stopping=stop, wake=wake)
+            doorkeeper = Doorkeeper(office.ledger, office.clock)
+            gate = Gate(
+                doorkeeper.identify, desk.front.origin, anonymous=anonymous, hosts=own_hosts(settings)
             )
-            desk = Desk(
-                front=front,
-                queue_desk=queue_desk.Desk(
-                    queues=office.queues, policies=queue_policies(settings), clock=office.clock
-                ),
-                stopping=stop,
-                public_url=settings.serve.public_url,
-                wake=wheel.wake if wheel is not None else lambda: None,
-                version=__version__,
-                routes=ROUTES,
-            )
-            gate = Gate(_identify(office), front.owner, anonymous=anonymous, hosts=_hosts(settings))
-            app = build_app(desk, gate, ROUTES)
-            port = sock.getsockname()[1]
             shown = f"[{host}]" if ":" in host else host
-            told = Started(url=f"http://{shown}:{port}", anonymous=anonymous, warnings=office.warnings)
-            await _run(app, sock, stop, wheel, lambda: started(told))
+            told = Started(
+                url=f"http://{shown}:{sock.getsockname()[1]}", anonymous=anonymous, warnings=office.warnings
+            )
+            answering = asyncio.Event()
+            beside = [
+                serve(build_app(desk, gate, ROUTES), sock, stop, answering),
+                _once(answering, stop, lambda: started(told)),
+                _conduct(wheel, stop)
+                if wheel is not None
+                else _relay(settings, office, signal, stop, trouble),
+                _clean(settings, office, landing, stop),
+            ]
+            try:
+                await _together(beside, stop)
+            finally:
+                await doorkeeper.note_used()
     finally:
         sock.close()
 
 
-async def _run(
-    app: Any, sock: Any, stop: asyncio.Event, wheel: Wheel | None, started: Callable[[], None]
-) -> None:
-    answering = asyncio.Event()
-    tasks = [asyncio.ensure_future(serve(app, sock, stop, answering))]
-    if wheel is not None:
-        tasks.append(asyncio.ensure_future(_conduct(wheel, stop)))
-    waiting = asyncio.ensure_future(answering.wait())
-    await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if answering.is_set():
-        started()
+async def _together(parts: Sequence[Awaitable[None]], stop: asyncio.Event) -> None:
+    """All of them until `stop`; when one fails, all stop and its error is raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         stop.set()
+        await asyncio.wait(tasks)
     for task in tasks:
-        await task
+        task.result()
+
+
+async def _once(answering: asyncio.Event, stop: asyncio.Event, told: Callable[[], None]) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in (answering, stop)]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for one in waiting:
+        one.cancel()
+    if answering.is_set():
+        told()
 
 
 async def _conduct(wheel: Wheel, stop: asyncio.Event) -> None:
@@ -120,87 +120,39 @@ async def _stop_when(stop: asyncio.Event, wheel: Wheel) -> None:
     wheel.stop()
 
 
+async def _relay(
+    settings: Settings, office: Office, signal: LoopSignal, stop: asyncio.Event, trouble: Trouble
+) -> None:
+    """Without a conductor here, messages still go out by themselves: whoever takes them may be no quire."""
+    mail = Mail(office.ledger, office.queues, office.blobs, office.clock, policies=queue_policies(settings))
+    while not stop.is_set():
+        try:
+            await mail.relay()
+            trouble(None)
+        except Retry as error:
+            trouble(str(error))
+        await signal.wait(RELAY_SECONDS)
+
+
+async def _clean(settings: Settings, office: Office, landing: Landing, stop: asyncio.Event) -> None:
+    if not settings.cleaning.every_seconds:
+        return
+    while not stop.is_set():
+        with suppress(Retry, Stale):  # the next time
+            await clean(office, landing, cleaning_terms(settings))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(settings.cleaning.every_seconds):
+                await stop.wait()
+
+
 @asynccontextmanager
 async def _opened(
-    settings: Settings, plan: Plan, trouble: Callable[[str | None], None]
+    settings: Settings, plan: Plan, trouble: Trouble
 ) -> AsyncIterator[tuple[Office, Wheel | None]]:
     async with AsyncExitStack() as stack:
         if plan.api_only:
             yield await stack.enter_async_context(open_office(settings)), None
             return
-        house: House = await stack.enter_async_context(open_house(settings, kind="serve", trouble=trouble))
+        house = await stack.enter_async_context(open_house(settings, kind="serve", trouble=trouble))
         wheel = await stack.enter_async_context(house.conducting(conducts=True, workers=plan.workers))
         yield house, wheel
-
-
-def open_landing(settings: Settings, office: Office) -> Landing:
-    if isinstance(office.blobs, LocalBlobs):
-        from quire.blobs.local_landing import LocalLanding
-
-        return LocalLanding(
-            settings.home / "blobs",
-            secret=signing_secret(settings),
-            clock=office.clock,
-            max_blob_bytes=settings.ingest.max_file_bytes,
-            # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.
-            max_part_bytes=2 * PART_SIZE,
-        )
-    from quire.blobs.s3_landing import S3Landing
-
-    s3 = settings.s3
-    return S3Landing(
-        clock=office.clock,
-        bucket=s3.bucket,
-        endpoint=s3.endpoint or None,
-        public_endpoint=s3.public_endpoint or None,
-        region=s3.region,
-        access_key_id=s3.access_key_id.reveal(),
-        secret_access_key=s3.secret_access_key.reveal(),
-        prefix=s3.prefix,
-        allow_http=s3.allow_http,
-    )
-
-
-def limits(settings: Settings) -> Limits:
-    chosen = settings.ingest
-    return Limits(
-        max_batch_bytes=chosen.max_batch_bytes,
-        max_file_bytes=chosen.max_file_bytes,
-        max_files=chosen.max_files,
-        prompt_characters=chosen.prompt_characters,
-        prompts_characters=chosen.prompts_characters,
-        allowed_extensions=tuple(chosen.allowed_extensions.lower().split()),
-        url_seconds=chosen.url_seconds,
-        verify_cid_bytes=chosen.verify_cid_bytes,
-    )
-
-
-async def _anonymous(settings: Settings, office: Office) -> bool:
-    """Off loopback nothing is open by default."""
-    wanted = settings.serve.anonymous
-    loopback = is_loopback(settings.serve.host)
-    anonymous = wanted == "always" or (wanted == "loopback" and loopback)
-    if not anonymous and not await office.ledger.keys():
-        raise Misconfigured(
-            f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none; "
-            "make one with `quire key create --scope admin`, or listen on 127.0.0.1",
-            code="no_keys",
-        )
-    return anonymous
-
-
-def _hosts(settings: Settings) -> frozenset[str]:
-    from urllib.parse import urlsplit
-
-    public = urlsplit(settings.serve.public_url).hostname if settings.serve.public_url else None
-    return frozenset({name.lower() for name in (public, settings.serve.host) if name})
-
-
-def _identify(office: Office) -> Any:
-    async def identify(key: str) -> tuple[Caller, float] | None:
-        return None
-
-    return identify
-
-
-__all__ = ["Plan", "Scope", "Started", "run_server"]

@@ -28,7 +28,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Front:
-    """One per process. Remembers what never changes of a batch: its number and its owner."""
+    """One per process. Remembers what never changes of a batch: its number and whose it is."""
 
     def __init__(
         self, office: Office, landing: Landing, limits: Limits, *, pipeline: str, hands_over_to: str
@@ -38,21 +38,24 @@ class Front:
         self.limits = limits
         self.pipeline = office.pipelines[pipeline]
         self.hands_over_to = hands_over_to
-        self._known: dict[str, tuple[int, str]] = {}
+        self._known: dict[str, tuple[int, str, str]] = {}
 
     async def number(self, batch_id: str) -> int:
         """Raises Missing."""
         return (await self._looked_up(batch_id))[0]
 
-    async def owner(self, batch_id: str) -> str:
-        """The id of the key that opened it. Raises Missing."""
-        return (await self._looked_up(batch_id))[1]
+    async def origin(self, batch_id: str) -> tuple[str, str]:
+        """Who opened it and for which tenant, also of batches that came in another way. Raises Missing."""
+        try:
+            _, owner, tenant = await self._looked_up(batch_id)
+        except Missing:
+            owner, tenant = "", (await self.office.ledger.batch(batch_id)).tenant
+        return owner, tenant
 
-    async def _looked_up(self, batch_id: str) -> tuple[int, str]:
-        if (known := self._known.get(batch_id)) is None:
-            submission = await self.submission(batch_id)
-            known = (submission.batch.no, submission.owner)
-        return known
+    async def _looked_up(self, batch_id: str) -> tuple[int, str, str]:
+        if batch_id not in self._known:
+            await self.submission(batch_id)
+        return self._known[batch_id]
 
     async def submission(self, batch_id: str) -> Submission:
         """Raises Missing."""
@@ -62,7 +65,7 @@ class Front:
             raise Missing("Batch not found", code="unknown_batch") from error
         if len(self._known) >= _KNOWN_BATCHES:
             self._known.clear()
-        self._known[batch_id] = (found.batch.no, found.owner)
+        self._known[batch_id] = (found.batch.no, found.owner, found.batch.tenant)
         return found
 
 

@@ -57,7 +57,9 @@ def opening(said: Any, limits: Limits) -> Opening:
     root_path = _root(said.get("root_path"))
     file_count = _whole(said.get("file_count"), "Invalid file_count")
     total_size = _whole(said.get("total_size"), "Invalid total_size")
-    parent_pi = said.get("parent_pi") or ORIGIN
+    parent_pi = said.get("parent_pi")
+    if parent_pi is None or parent_pi == "":
+        parent_pi = ORIGIN
     if not isinstance(parent_pi, str) or not _PI.fullmatch(parent_pi):
         raise refused("Invalid parent_pi format (must be 26-character ULID)")
     if total_size > limits.max_batch_bytes:
@@ -67,8 +69,10 @@ def opening(said: Any, limits: Limits) -> Opening:
     metadata = said.get("metadata")
     if metadata is None:
         metadata = {}
-    if not isinstance(metadata, dict) or _too_deep(metadata):
+    if not isinstance(metadata, dict):
         raise refused("Invalid metadata (must be an object)")
+    if _length(metadata) is None:
+        raise refused("Invalid metadata: nested too deep, or not text")
     return Opening(
         uploader=uploader,
         root_path=root_path,
@@ -135,7 +139,8 @@ def processing_config(said: Any) -> dict[str, Any]:
         # Absent has a meaning of its own, so it is not filled in.
         if name in said and not isinstance(said[name], bool):
             raise refused(f"Invalid processing_config: {name} must be true or false")
-    if _too_deep(said) or len(msgspec.json.encode(said)) > _MAX_CONFIG_BYTES:
+    length = _length(said)
+    if length is None or length > _MAX_CONFIG_BYTES:
         raise refused(f"Invalid processing_config: more than {_MAX_CONFIG_BYTES} bytes, or nested too deep")
     return said
 
@@ -223,6 +228,16 @@ def _check_extension(name: str, limits: Limits) -> None:
     if ending not in limits.allowed_extensions:
         allowed = " ".join(limits.allowed_extensions)
         raise refused(f"File extension {ending or '(none)'} is not allowed; allowed are {allowed}")
+
+
+def _length(said: dict[str, Any]) -> int | None:
+    """In bytes of JSON; None when it cannot be kept."""
+    if _too_deep(said):
+        return None
+    try:
+        return len(msgspec.json.encode(said))
+    except UnicodeEncodeError:  # half a character
+        return None
 
 
 def _too_deep(said: dict[str, Any]) -> bool:

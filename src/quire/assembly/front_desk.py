@@ -1,0 +1,109 @@
+"""The API's components from settings: where uploads land, who may ask, what the routes work with."""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from quire import __version__
+from quire.api.desk import Desk
+from quire.api.gate import is_loopback
+from quire.api.tables import ROUTES
+from quire.assembly.queues import queue_policies
+from quire.assembly.secrets import signing_secret
+from quire.blobs.landing import Landing
+from quire.blobs.local import LocalBlobs
+from quire.model.errors import Misconfigured
+from quire.service import queue_desk
+from quire.service.house import Office
+from quire.service.ingest.cleaning import Terms
+from quire.service.ingest.front import PART_SIZE, Front, Limits
+from quire.settings import Settings
+
+PIPELINE = "preprocess"
+
+
+def build_desk(
+    settings: Settings, office: Office, landing: Landing, *, stopping: asyncio.Event, wake: Callable[[], None]
+) -> Desk:
+    front = Front(
+        office, landing, limits(settings), pipeline=PIPELINE, hands_over_to=settings.ingest.hand_over_to
+    )
+    return Desk(
+        front=front,
+        queue_desk=queue_desk.Desk(
+            queues=office.queues, policies=queue_policies(settings), clock=office.clock
+        ),
+        stopping=stopping,
+        public_url=settings.serve.public_url,
+        wake=wake,
+        version=__version__,
+        routes=ROUTES,
+        cleaning=cleaning_terms(settings),
+        cleaning_seconds=settings.cleaning.every_seconds,
+    )
+
+
+def cleaning_terms(settings: Settings) -> Terms:
+    chosen = settings.cleaning
+    return Terms(idle_upload_days=chosen.idle_upload_days, staging_days=chosen.staging_days)
+
+
+def open_landing(settings: Settings, office: Office) -> Landing:
+    if isinstance(office.blobs, LocalBlobs):
+        from quire.blobs.local_landing import LocalLanding
+
+        return LocalLanding(
+            settings.home / "blobs",
+            secret=signing_secret(settings),
+            clock=office.clock,
+            max_blob_bytes=settings.ingest.max_file_bytes,
+            # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.
+            max_part_bytes=2 * PART_SIZE,
+        )
+    from quire.blobs.s3_landing import S3Landing
+
+    s3 = settings.s3
+    return S3Landing(
+        clock=office.clock,
+        bucket=s3.bucket,
+        endpoint=s3.endpoint or None,
+        public_endpoint=s3.public_endpoint or None,
+        region=s3.region,
+        access_key_id=s3.access_key_id.reveal(),
+        secret_access_key=s3.secret_access_key.reveal(),
+        prefix=s3.prefix,
+        allow_http=s3.allow_http,
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    chosen = settings.ingest
+    return Limits(
+        max_batch_bytes=chosen.max_batch_bytes,
+        max_file_bytes=chosen.max_file_bytes,
+        max_files=chosen.max_files,
+        prompt_characters=chosen.prompt_characters,
+        prompts_characters=chosen.prompts_characters,
+        allowed_extensions=tuple(chosen.allowed_extensions.lower().split()),
+        url_seconds=chosen.url_seconds,
+        verify_cid_bytes=chosen.verify_cid_bytes,
+    )
+
+
+async def anonymous_allowed(settings: Settings, office: Office) -> bool:
+    """Off loopback nothing is open by default."""
+    wanted = settings.serve.anonymous
+    loopback = is_loopback(settings.serve.host)
+    anonymous = wanted == "always" or (wanted == "loopback" and loopback)
+    if not anonymous and not await office.ledger.keys():
+        raise Misconfigured(
+            f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none; "
+            "make one with `quire key create --scope admin`, or listen on 127.0.0.1",
+            code="no_keys",
+        )
+    return anonymous
+
+
+def own_hosts(settings: Settings) -> frozenset[str]:
+    public = urlsplit(settings.serve.public_url).hostname if settings.serve.public_url else None
+    return frozenset({name.lower() for name in (public, settings.serve.host) if name})
