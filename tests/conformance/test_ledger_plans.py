@@ -142,6 +142,9 @@ class Calls:
     async def next_alarm(self, ledger, _size):
         assert await ledger.next_alarm(now=1.0) == 5.0
 
+    async def task(self, ledger, size):
+        assert (await ledger.task(PLAIN, size)).phase == 1
+
     async def running(self, ledger, _size):
         assert len(await ledger.running(ME)) == 100
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from quire.blobs.port import Blobs
 from quire.engine import cache, moves
 from quire.engine.conductor import known_pipelines, pipeline_of
+from quire.engine.judging import judged, policy_of
 from quire.engine.outstanding import Out, Outstanding, cache_key
-from quire.engine.retry import RetryPolicy, rule
+from quire.engine.retry import RetryPolicy
 from quire.engine.sharing import Candidate, Shares
 from quire.ledger.port import Claim, Ledger, Only, Settlement
 from quire.model.batch import Batch, Stage, TaskState
@@ -108,7 +109,7 @@ class Foreman:
         """What becomes of it; kept until the ledger has it."""
         now = self._clock.now()
         out, behind = self._out.back(report)
-        policy = _DEFAULT_POLICY if out is None else _policy_of(out.phase, self._policy)
+        policy = _DEFAULT_POLICY if out is None else policy_of(out.phase, self._policy)
         settlements = self._unfolded.setdefault(report.batch_no, [])
         if report.outcome is Outcome.DONE:
             settlements.append(
@@ -118,21 +119,9 @@ class Foreman:
                 hit = _hit(equal.claim, report.result or StepResult(), now=now)
                 self._unfolded.setdefault(hit.report.batch_no, []).append(hit)
             return
-        settlements.append(self._ruled(report, out.claim if out else None, policy, now))
+        claim = out.claim if out else None
+        settlements.append(judged(report, claim, policy, now=now, fraction=self._ids.fraction()))
         self._again += behind
-
-    def _ruled(self, report: Report, claim: Claim | None, policy: RetryPolicy, now: float) -> Settlement:
-        failures, interruptions = (claim.failures, claim.interruptions) if claim else (0, 0)
-        ruling = rule(
-            report.outcome,
-            failures,
-            interruptions,
-            policy,
-            now=now,
-            fraction=self._ids.fraction(),
-            delay_seconds=report.delay_seconds,
-        )
-        return Settlement(report=report, state=ruling.state, due_at=ruling.due_at, blame=ruling.blame)
 
     async def _fold(self) -> int:
         folded = 0
@@ -290,15 +279,6 @@ class Foreman:
 
 def _name(order: Order) -> tuple[int, int, int]:
     return order.batch_no, order.task_no, order.attempt
-
-
-def _policy_of(phase: Phase, policy: RetryPolicy) -> RetryPolicy:
-    return RetryPolicy(
-        max_failures=phase.max_attempts,
-        max_interruptions=policy.max_interruptions,
-        first_delay_seconds=policy.first_delay_seconds,
-        longest_delay_seconds=policy.longest_delay_seconds,
-    )
 
 
 def _hit(claim: Claim, result: StepResult, *, now: float) -> Settlement:

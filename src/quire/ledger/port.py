@@ -11,6 +11,7 @@ from typing import Protocol
 from quire.ledger.access import Access
 from quire.ledger.hooks import Hooks
 from quire.ledger.reception import Reception
+from quire.ledger.records import Records
 from quire.ledger.values import (
     Act,
     AttemptRecord,
@@ -33,12 +34,13 @@ from quire.ledger.values import (
     Settlement,
     Stray,
     StrayKind,
+    TaskStanding,
     UnitContent,
     Upload,
     Verdict,
     Wanted,
 )
-from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts, Position
+from quire.model.batch import Batch, Budget, Position
 from quire.model.work import Earlier, Order, StepResult
 
 HOUSE = 0  # the number under which events stand that concern no single batch
@@ -211,6 +213,10 @@ class Floor(Protocol):
         """Orders that never started: as if they had not been claimed."""
         ...
 
+    async def task(self, batch_no: int, task_no: int) -> TaskStanding:
+        """One task as it stands, of whatever phase and round. Raises Missing."""
+        ...
+
     async def running(self, member: int) -> list[Claim]:
         """Attempts that are out with this member, of whatever batch still works."""
         ...
@@ -310,56 +316,6 @@ class Control(Protocol):
         ...
 
 
-class Records(Protocol):
-    """Reading for people. Never inside a decision."""
-
-    async def batches(self, wanted: Wanted) -> list[Batch]:
-        """A page of the list, newest first."""
-        ...
-
-    async def message(self, batch_no: int) -> str | None:
-        """The queue message that started it, untouched."""
-        ...
-
-    async def counts(self, batch_no: int) -> list[PhaseCounts]:
-        """From counters, in order of phases; costs the same for any size of batch."""
-        ...
-
-    async def failures(self, batch_no: int) -> dict[str, int]:
-        """Failed tasks by error class, from counters."""
-        ...
-
-    async def failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
-        """By number."""
-        ...
-
-    async def inputs(
-        self,
-        batch_no: int,
-        *,
-        after: str = "",
-        limit: int,
-        outcome: FileOutcome | None = None,
-        error_class: str | None = None,
-    ) -> list[InputRecord]:
-        """Offered files with their ends, in order of path."""
-        ...
-
-    async def story(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
-        """All that happened to one input: the files made of it, and every attempt on any of them."""
-        ...
-
-    async def strays(self, batch_no: int, *, limit: int) -> list[Stray]:
-        """Reports that changed nothing, oldest first."""
-        ...
-
-    async def events(
-        self, batch_no: int, *, after: int = 0, limit: int
-    ) -> list[tuple[int, float, str, dict[str, object]]]:
-        """What happened (number, time, kind, data), oldest first."""
-        ...
-
-
 class Ledger(Intake, Walk, Floor, Post, Crew, Control, Records, Reception, Access, Hooks, Protocol):
     """All doors."""
 
@@ -399,6 +355,7 @@ __all__ = [
     "Settlement",
     "Stray",
     "StrayKind",
+    "TaskStanding",
     "UnitContent",
     "Upload",
     "Verdict",

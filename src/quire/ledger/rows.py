@@ -19,6 +19,7 @@ from quire.ledger.values import (
     SettledTask,
     Settlement,
     StrayKind,
+    TaskStanding,
     Upload,
 )
 from quire.model.batch import Batch, Budget, Hold, Position, Spent, Stage, TaskState
@@ -179,6 +180,13 @@ def config_column(config: dict[str, Any]) -> str:
 def claim_of(batch_no: int, row: Row) -> Claim:
     """From task_no, attempt, failures, interruptions, started_at and the file's columns."""
     return Claim(Order(batch_no, row[0], row[1], file_of(row, 5)), row[2], row[3], row[4])
+
+
+def standing_of(batch_no: int, row: Row | None, task_no: int) -> TaskStanding:
+    """From the columns of a claim, then phase, round and state."""
+    if row is None:
+        raise Missing(f"there is no task {task_no} in that batch", code="unknown_task")
+    return TaskStanding(claim=claim_of(batch_no, row), phase=row[15], round=row[16], state=_STATES[row[17]])
 
 
 def listed_of(row: Row) -> ListedFile:

@@ -158,6 +158,15 @@ class Claim(Struct, frozen=True):
     started_at: float
 
 
+class TaskStanding(Struct, frozen=True, kw_only=True):
+    """A task with its last attempt, for a report that comes from outside."""
+
+    claim: Claim
+    phase: int
+    round: int
+    state: TaskState
+
+
 class Settlement(Struct, frozen=True, kw_only=True):
     """A report and what the engine made of it. `blame` adds to failures, otherwise to interruptions."""
 

@@ -5,9 +5,10 @@ from msgspec import structs
 
 from quire.engine import moves, sharing
 from quire.engine.sharing import effective_tier
-from quire.ledger.port import Ledger, Settled, Settlement, StrayKind
+from quire.ledger.port import Ledger, Settled, Settlement, StrayKind, TaskStanding
 from quire.model.batch import Budget, Hold, Position, Spent, Stage, TaskState
 from quire.model.cost import Cost
+from quire.model.errors import Missing
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import file, phase, pipeline
 from quire.testing.ledger_situations import (
@@ -47,6 +48,22 @@ class FloorSuite:
         (counts,) = await ledger.counts(batch.no)
         assert (counts.total, counts.done, counts.failed) == (3, 2, 0)
         assert (await ledger.settle(batch.no, [done(three)], now=12.0)).phase_ended
+
+    async def test_a_task_can_be_looked_at(self, ledger: Ledger) -> None:
+        batch = await started(ledger, files=2)
+        ready = await ledger.task(batch.no, 2)
+        assert (ready.state, ready.claim.order.attempt) == (TaskState.READY, 0)
+        (claim, _) = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
+        assert await ledger.task(batch.no, 1) == TaskStanding(
+            claim=claim, phase=1, round=1, state=TaskState.RUNNING
+        )
+        await ledger.settle(batch.no, [erred(claim, due_at=20.0)], now=11.0)
+        found = await ledger.task(batch.no, 1)
+        assert (found.state, found.claim.failures) == (TaskState.WAITING, 1)
+        for place in ((batch.no, 3), (batch.no + 1, 1)):
+            with pytest.raises(Missing) as caught:
+                await ledger.task(*place)
+            assert caught.value.code == "unknown_task"
 
     async def test_a_phase_ends_exactly_once(self, ledger: Ledger) -> None:
         batch = await started(ledger, files=1)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement
+from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement, TaskStanding
 from quire.ledger.postgres.rows import (
     SQL,
     all_rows,
@@ -21,7 +21,7 @@ from quire.ledger.postgres.rows import (
     was_dismissed,
 )
 from quire.ledger.postgres.settling import fold_reports
-from quire.ledger.rows import Row, candidate_of, claim_of, decode_result
+from quire.ledger.rows import Row, candidate_of, claim_of, decode_result, standing_of
 from quire.model.batch import Position, Stage
 from quire.model.work import Earlier, Order, StepResult
 
@@ -86,6 +86,11 @@ class PostgresFloor:
                 await wake(connection)
 
         await self._database.write(work)
+
+    async def task(self, batch_no: int, task_no: int) -> TaskStanding:
+        values = (batch_no, task_no)
+        row = await self._database.read(lambda connection: one_row(connection, "task_standing", values))
+        return standing_of(batch_no, row, task_no)
 
     async def running(self, member: int) -> list[Claim]:
         rows = await self._database.read(lambda connection: all_rows(connection, "running_tasks", (member,)))

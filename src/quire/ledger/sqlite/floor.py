@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement
+from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement, TaskStanding
 from quire.ledger.rows import (
     candidate_of,
     claim_of,
@@ -19,6 +19,7 @@ from quire.ledger.rows import (
     is_plain_success,
     late_columns,
     settle_columns,
+    standing_of,
     stray_columns,
     stray_kind,
     success_columns,
@@ -90,6 +91,12 @@ class SqliteFloor:
             connection.executemany(SQL["set_alarm"], due)
 
         await self._database.write(work)
+
+    async def task(self, batch_no: int, task_no: int) -> TaskStanding:
+        row = await self._database.read(
+            lambda connection: connection.execute(SQL["task_standing"], (batch_no, task_no)).fetchone()
+        )
+        return standing_of(batch_no, row, task_no)
 
     async def running(self, member: int) -> list[Claim]:
         rows = await self._database.read(

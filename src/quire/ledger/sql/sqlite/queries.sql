@@ -304,6 +304,13 @@ CROSS JOIN tasks t INDEXED BY tasks_of_file
      ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
 WHERE own.batch_no = ? AND own.task_no = ? ORDER BY c.path
 
+-- name: task_standing
+SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
+       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
+       t.phase, t.round, t.state
+FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE t.batch_no = ? AND t.task_no = ?
+
 -- name: running_tasks
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
