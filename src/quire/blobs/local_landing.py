@@ -1,13 +1,12 @@
 """Uploads into the local store by way of Quire's own routes: URLs signed by us, bodies received by us.
 
 Promise: everything in `landing`, and the SHA-256 of what landed stands in its metadata (`sha256`), so that
-nobody must read it again. Nothing is kept in memory between calls: uploads and URLs outlive the process. The
+nobody must read it again. Nothing is known in memory alone: uploads and URLs outlive the process. The
 blocking work is in `local_vault` and `local_parts`. Must not know: HTTP, settings.
 """
 
 import asyncio
 import hashlib
-import weakref
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -26,6 +25,8 @@ from quire.model.errors import Reject
 
 ROUTE = "blobs"
 
+_Asked = tuple[str, str, tuple[Part, ...]]
+
 
 class LocalLanding:
     def __init__(
@@ -41,8 +42,7 @@ class LocalLanding:
         with translated("open", str(root)):
             self._vault = Vault(root.resolve(strict=True))
         self._parts = PartFiles(self._vault)
-        # Who joins a large upload twice at once in this process waits instead of copying it twice.
-        self._joining: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._joining: dict[_Asked, asyncio.Task[Stored]] = {}
 
     def __repr__(self) -> str:
         return f"LocalLanding({str(self._vault.tree.root)!r})"
@@ -66,12 +66,21 @@ class LocalLanding:
         return [self._url(base_url, Grant("PUT", key, until, upload_id, number)) for number in numbers]
 
     async def join(self, key: str, upload_id: str, parts: Sequence[Part]) -> Stored:
-        keys.check(key)
-        alone = self._joining.setdefault(upload_id, asyncio.Lock())
-        async with alone:
-            return await asyncio.to_thread(
-                self._parts.join, key, upload_id, parts, max_bytes=self._max_blob_bytes
-            )
+        """Who asks for the same while it is being done gets the same answer. Goes on when the asker is gone:
+        a large upload takes longer than some wait, and they come again.
+        """
+        asked = (keys.check(key), upload_id, tuple(parts))
+        task = self._joining.get(asked)
+        if task is None:
+            joining = asyncio.to_thread(self._parts.join, *asked, max_bytes=self._max_blob_bytes)
+            task = self._joining[asked] = asyncio.create_task(joining)
+            task.add_done_callback(lambda done: self._joined(asked, done))
+        return await asyncio.shield(task)
+
+    def _joined(self, asked: _Asked, done: asyncio.Task[Stored]) -> None:
+        del self._joining[asked]
+        if not done.cancelled():
+            done.exception()  # seen, so that asyncio does not complain when nobody waits any more
 
     async def give_up(self, key: str, upload_id: str) -> None:
         await asyncio.to_thread(self._parts.drop, keys.check(key), upload_id)
@@ -98,7 +107,8 @@ class LocalLanding:
         return grant.key, grant.name
 
     async def close(self) -> None:
-        """Nothing is held open between calls."""
+        """Wait for what is being joined. May be repeated."""
+        await asyncio.gather(*self._joining.values(), return_exceptions=True)
 
     async def _gather(
         self, spool: Spool, key: str, body: AsyncIterator[bytes], *, length: int | None, max_bytes: int

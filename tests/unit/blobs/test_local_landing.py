@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -229,6 +230,36 @@ async def test_a_part_replaced_while_parts_are_joined_joins_nothing(landing, blo
     monkeypatch.undo()
     await landing.join(KEY, upload_id, [Part(1, "2" * 32)])
     assert await blobs.get(KEY) == b"second"
+
+
+async def test_joining_goes_on_when_nobody_waits_and_is_not_done_twice(landing, blobs, monkeypatch):
+    upload_id = await landing.begin(KEY, content_type="a/b")
+    parts = await put_parts(landing, KEY, upload_id, b"1", b"2")
+    loop = asyncio.get_running_loop()
+    begun, going_on, copies = asyncio.Event(), threading.Event(), []
+    copied = local_parts._joined
+
+    def slow(*asked):
+        copies.append(asked)
+        loop.call_soon_threadsafe(begun.set)
+        assert going_on.wait(60)
+        return copied(*asked)
+
+    monkeypatch.setattr(local_parts, "_joined", slow)
+    impatient = asyncio.create_task(landing.join(KEY, upload_id, parts))
+    await begun.wait()
+    impatient.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+    again = [asyncio.create_task(landing.join(KEY, upload_id, parts)) for _ in range(2)]
+    closing = asyncio.create_task(landing.close())
+    going_on.set()
+    first, second = await asyncio.gather(*again)
+    await closing
+    assert first == second == await blobs.head(KEY)
+    assert len(copies) == 1
+    with pytest.raises(Missing):
+        await landing.join(KEY, upload_id, parts)
 
 
 async def test_parts_are_joined_where_the_kernel_does_not_copy(landing, blobs, monkeypatch):
