@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from quire.blobs import keys
@@ -74,13 +75,19 @@ def _of_uploads(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         problem = "upload.url must be an http or https address without user name, password and query"
         yield ("upload.url",), f"{problem}, such as https://ingest.example.org"
         return
-    host = urlsplit(upload.url).hostname or ""
-    near = host == "localhost" or host.startswith("127.") or host == "::1"
+    near = _is_this_machine(urlsplit(upload.url).hostname or "")
     if upload.key and upload.url.lower().startswith("http:") and not near and not upload.allow_http:
         problem = (
             "upload.url has no TLS, so others could read upload.key; use https, or set upload.allow_http"
         )
         yield ("upload.url", "upload.key", "upload.allow_http"), problem
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name: only one is certain
+        return host == "localhost"
 
 
 def _is_address(text: str) -> bool:
