@@ -59,13 +59,18 @@ def _with_preflights(app: ASGIApp, paths: frozenset[str]) -> ASGIApp:
     headers = [(name.encode(), value.encode()) for name, value in CORS.items()]
 
     async def asked(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["method"] == "OPTIONS" and known.fullmatch(scope["path"]):
+        if scope["type"] == "http" and scope["method"] == "OPTIONS" and known.fullmatch(_bare(scope["path"])):
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
         await app(scope, receive, send)
 
     return asked
+
+
+def _bare(path: str) -> str:
+    """Routes are found with a slash at their end, too."""
+    return path.rstrip("/") or "/"
 
 
 def _guarded(made: Answer, *, pages: bool) -> Answer:

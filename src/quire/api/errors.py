@@ -64,7 +64,7 @@ def told(error: Exception, *, contract: bool) -> Answer:
         words = (
             "Not found" if error.status_code == 404 else (error.detail or TITLES.get(error.status_code, ""))
         )
-        return _answer(words, error.status_code, "", contract=contract)
+        return _answer(words, error.status_code, "", contract=contract, headers=dict(error.headers or {}))
     if not isinstance(error, QuireError):
         _log.error("request_failed", exc_info=error)
         return _answer(INTERNAL, 500, "bug", contract=contract)

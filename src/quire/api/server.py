@@ -1,49 +1,109 @@
 """The HTTP server: uvicorn on a socket of ours, in the loop of the process that also conducts.
 
-Promise: a client that connects and says nothing, or says its headers one letter at a time, is hung up on;
-when it stops, what is being answered is answered.
+Promise: a client that connects and says nothing, or says its headers one letter at a time, or without end,
+is hung up on; what cannot be understood at all is answered as JSON too; when it stops, what is being answered
+is answered.
 """
 
 import asyncio
 import socket
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
+import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from quire.model.errors import Misconfigured
 
 HEADER_SECONDS = 15.0
+HEADER_BYTES = 64 << 10
 KEEP_ALIVE_SECONDS = 30
 GRACE_SECONDS = 10
 BACKLOG = 1024
 MAX_CONNECTIONS = 2000
 
+_encoder = msgspec.json.Encoder()
+
 
 class _Impatient(HttpToolsProtocol):
-    """Hangs up when a request's headers do not come; after the first one keep-alive counts the time."""
+    """Hangs up when a request's headers do not come; between requests keep-alive counts the time."""
+
+    _patience: asyncio.TimerHandle | None = None
+    _heading = True  # headers have not come to their end
+    _unfinished = 0  # and they have so many bytes so far
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._patience = self.loop.call_later(HEADER_SECONDS, self._hang_up)
+        self._be_patient()
 
-    def on_headers_complete(self) -> None:
-        self._patience.cancel()
-        super().on_headers_complete()
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._heading:
+            self._unfinished += len(data)
+        if self._unfinished > HEADER_BYTES:
+            self._refuse(431, "The headers are too large")
+        answered = self.cycle is None or self.cycle.response_complete
+        if answered and self._patience is None:
+            # Empty lines, or the rest of a body that nobody wants: keep-alive has stopped counting.
+            self._be_patient()
 
     def on_message_begin(self) -> None:
-        self._patience.cancel()
-        self._patience = self.loop.call_later(HEADER_SECONDS, self._hang_up)
+        self._be_patient()
+        self._heading, self._unfinished = True, 0
         super().on_message_begin()
 
+    def on_headers_complete(self) -> None:
+        self._lose_patience()
+        self._heading, self._unfinished = False, 0
+        if len(self.connections) > MAX_CONNECTIONS:
+            self.app = _full
+        super().on_headers_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._patience.cancel()
+        self._lose_patience()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, msg.rstrip("."))
+
+    def _refuse(self, status: int, words: str) -> None:
+        if self.transport.is_closing():
+            return
+        body = _encoder.encode({"error": words})
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _be_patient(self) -> None:
+        self._lose_patience()
+        self._patience = self.loop.call_later(HEADER_SECONDS, self._hang_up)
+
+    def _lose_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def _hang_up(self) -> None:
         with suppress(Exception):
             self.transport.abort()
+
+
+async def _full(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001
+    """Published clients read every answer as JSON and come again after a 503."""
+    body = _encoder.encode({"error": "Too many connections; come again soon"})
+    headers = {
+        b"content-type": b"application/json",
+        b"content-length": b"%d" % len(body),
+        b"retry-after": b"5",
+        b"connection": b"close",
+    }
+    await send({"type": "http.response.start", "status": 503, "headers": list(headers.items())})
+    await send({"type": "http.response.body", "body": body})
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -77,7 +137,6 @@ async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asy
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

@@ -1,0 +1,212 @@
+"""The server's patience: clients that say nothing, too little, too much or nonsense."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from quire.api import blobs, routing, server
+from quire.api.app import build_app
+from quire.api.desk import Desk
+from quire.api.gate import Gate
+from quire.api.routing import Route, answer, json_of
+from quire.api.tables import ROUTES
+
+SHORT = 0.05
+NEVER = 1000.0
+
+
+async def _nobody(text):
+    return None
+
+
+async def _json(desk, request, caller):
+    return answer({"said": await json_of(request)})
+
+
+async def _deaf(desk, request, caller):
+    return answer({"deaf": True})
+
+
+class Landing:
+    """Counts what comes."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.broken = asyncio.Event()
+
+    async def receive(self, _token, body, **_):
+        try:
+            async for piece in body:
+                self.taken += len(piece)
+        except BaseException:
+            self.broken.set()
+            raise
+        return "e"
+
+    def opened(self, _token):
+        raise AssertionError
+
+
+def _route(path, serve):
+    return Route(
+        method="POST", path=path, serve=serve, scope=None, name=path, about="", group="", contract=True
+    )
+
+
+@asynccontextmanager
+async def serving(landing=None):
+    put = next(route for route in ROUTES if route.name == "putBytes")
+    routes = (_route("/json", _json), _route("/deaf", _deaf), put)
+    stop, started = asyncio.Event(), asyncio.Event()
+    desk = Desk(front=SimpleNamespace(landing=landing), queue_desk=None, stopping=stop)
+    app = build_app(desk, Gate(_nobody, _nobody, anonymous=True, hosts=frozenset()), routes)
+    sock = server.listening("127.0.0.1", 0)
+    task = asyncio.create_task(server.serve(app, sock, stop, started))
+    await started.wait()
+    try:
+        yield sock.getsockname()[1]
+    finally:
+        stop.set()
+        await task
+        sock.close()
+
+
+@asynccontextmanager
+async def connected(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def answered(reader):
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    status = int(head.split()[1])
+    headers = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
+    assert headers["content-type"] == "application/json"
+    return status, json.loads(await reader.readexactly(int(headers["content-length"])))
+
+
+async def ended(reader):
+    """Hung up on, with nothing more said."""
+    try:
+        return await reader.read() == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(server, "HEADER_SECONDS", SHORT)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"\r\n", b"P", b"POST /json HTTP/1.1\r\n", b"POST /json HTTP/1.1\r\nHost: x\r\nX-A: b"],
+    ids=["nothing", "an empty line", "a letter", "a line", "half a header"],
+)
+async def test_who_does_not_finish_the_headers_is_hung_up_on(impatient, said):
+    async with serving() as port, connected(port) as (reader, writer):
+        writer.write(said)
+        assert await ended(reader)
+
+
+@pytest.mark.parametrize("then", [b"\r\n", b"P", b"POST /deaf HTTP/1.1\r\nHo"])
+async def test_so_is_who_does_not_finish_those_of_the_next_request(monkeypatch, then):
+    monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", NEVER)
+    monkeypatch.setattr(server, "HEADER_SECONDS", SHORT)
+    async with serving() as port, connected(port) as (reader, writer):
+        writer.write(b"POST /deaf HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        assert await answered(reader) == (200, {"deaf": True})
+        writer.write(then)
+        assert await ended(reader)
+
+
+async def test_so_is_who_never_ends_a_body_that_nobody_waits_for(monkeypatch):
+    monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", NEVER)
+    monkeypatch.setattr(server, "HEADER_SECONDS", SHORT)
+    async with serving() as port, connected(port) as (reader, writer):
+        writer.write(b"POST /deaf HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+        assert await answered(reader) == (200, {"deaf": True})
+        writer.write(b"x")
+        assert await ended(reader)
+
+
+async def test_a_connection_serves_several_requests():
+    async with serving() as port, connected(port) as (reader, writer):
+        for number in range(3):
+            body = json.dumps(number).encode()
+            writer.write(b"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            assert await answered(reader) == (200, {"said": number})
+
+
+async def test_headers_without_end_are_refused(monkeypatch):
+    monkeypatch.setattr(server, "HEADER_BYTES", 1000)
+    async with serving() as port, connected(port) as (reader, writer):
+        writer.write(b"POST /json HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 2000)
+        assert await answered(reader) == (431, {"error": "The headers are too large"})
+        assert await ended(reader)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"NONSENSE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        b"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+async def test_what_is_no_request_is_answered_as_json(said):
+    async with serving() as port, connected(port) as (reader, writer):
+        writer.write(said)
+        assert await answered(reader) == (400, {"error": "Invalid HTTP request received"})
+        assert await ended(reader)
+
+
+async def test_too_many_connections_are_told_to_come_again(monkeypatch):
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
+    request = b"POST /deaf HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+    async with serving() as port, connected(port) as (first, writer):
+        writer.write(request)
+        assert await answered(first) == (200, {"deaf": True})
+        async with connected(port) as (second, other):
+            other.write(request)
+            assert await answered(second) == (503, {"error": "Too many connections; come again soon"})
+
+
+async def test_json_that_stalls_is_a_408(monkeypatch):
+    monkeypatch.setattr(routing, "BODY_SECONDS", SHORT)
+    async with serving() as port, connected(port) as (reader, writer):
+        writer.write(b'POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"a"')
+        words = "The body did not arrive in time; send it faster or in parts"
+        assert await answered(reader) == (408, {"error": words})
+
+
+async def test_bytes_that_stall_are_a_408_and_are_not_kept(monkeypatch):
+    monkeypatch.setattr(blobs, "STALL_SECONDS", SHORT)
+    landing = Landing()
+    async with serving(landing) as port, connected(port) as (reader, writer):
+        writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")
+        assert await answered(reader) == (408, {"error": "The body stopped arriving; send it again"})
+    assert landing.taken == 3
+    assert landing.broken.is_set()
+
+
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 10\r\n\r\n123", b"Transfer-Encoding: chunked\r\n\r\n3\r\n123\r\n"]
+)
+async def test_bytes_that_are_cut_off_break_what_receives_them(framing):
+    landing = Landing()
+    async with serving(landing) as port:
+        async with connected(port) as (_, writer):
+            writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\n" + framing)
+            await writer.drain()
+        await asyncio.wait_for(landing.broken.wait(), 10)
