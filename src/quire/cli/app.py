@@ -4,6 +4,7 @@ import typer
 
 from quire import __version__
 from quire.cli.batch import batch
+from quire.cli.clean import clean_up
 from quire.cli.doctor import doctor
 from quire.cli.key import key
 from quire.cli.queue import queue
@@ -24,6 +25,7 @@ app.command()(run)
 app.command()(serve)
 app.command()(upload)
 app.command()(doctor)
+app.command("clean")(clean_up)
 app.command()(conductor)
 app.command()(worker)
 app.add_typer(batch)
