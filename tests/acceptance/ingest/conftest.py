@@ -118,3 +118,14 @@ def api_only(tmp_path_factory):
 def api(api_only):
     with api_only.client() as client:
         yield client
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param("s3", marks=pytest.mark.service)])
+def still(request, tmp_path_factory):
+    """The API alone on each store, shared by the tests of a module: what was sent stays as it was sent."""
+    folder = tmp_path_factory.mktemp("still")
+    environment = {}
+    if request.param == "s3":
+        environment = s3_environment(request.getfixturevalue("s3_server"), f"ingest/{folder.name}")
+    with serving(folder, environment, "--api-only") as running:
+        yield running

@@ -1,7 +1,6 @@
 """The server as a process: it starts, says where it is, and stops when asked."""
 
 import httpx
-
 from tests.acceptance.ingest.conftest import CONFIG, serving
 
 

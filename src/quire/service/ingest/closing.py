@@ -7,7 +7,9 @@ the place of a newer one.
 
 import asyncio
 import tempfile
+import weakref
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ SHOWN_INCOMPLETE = 1000
 # What is larger is written without a condition: some stores hold conditional writes in memory.
 CONDITIONAL_BYTES = 48 << 20
 NO_CONFIG = {"ocr": False, "describe": False, "pinax": False}
+# Batches whose files a foreign orchestrator hands back just now.
+_taking_back: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
 
 class Incomplete(Reject):
@@ -166,62 +170,70 @@ def _warnings(submission: Submission) -> list[str]:
 
 async def processed_elsewhere(front: Front, batch_id: str, said: Any) -> int:
     """A foreign orchestrator has preprocessed the batch; how many files it has now."""
-    submission = await front.submission(batch_id)
+    await front.number(batch_id)
     files = said.get("files") if isinstance(said, dict) else None
     if not isinstance(files, list) or not files:
         raise refused("Missing or empty files array")
-    status = status_of(submission)
-    if status == "enqueued":
-        return submission.batch.total_files
-    if status != "preprocessing":
-        raise refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
-    uploads = _processed(files, batch_id, front.office.clock.now())
-    await _keep_original(front, batch_id)
-    writer = ManifestWriter(batch_id)
-    await _write(
-        front,
-        manifest_key(batch_id),
-        _listed(uploads, writer),
-        await _untouched(front, manifest_key(batch_id)),
-    )
-    now = front.office.clock.now()
-    message = await front.office.ledger.message(submission.batch.no)
+    # One after the other: of two that say different things the manifest and the ledger must have the same.
+    async with _taking_back.setdefault(batch_id, asyncio.Lock()):
+        for _ in range(TRIES):
+            # Before the state is read: whoever writes a manifest after this moment makes our own write fail.
+            condition = await _untouched(front, manifest_key(batch_id))
+            submission = await front.submission(batch_id)
+            if (status := status_of(submission)) == "enqueued":
+                return submission.batch.total_files
+            if status != "preprocessing":
+                raise _not_preprocessing(status)
+            try:
+                return await _take_back(front, submission, files, condition)
+            except Stale:
+                continue  # somebody else has written, or ended the batch
+    raise Retry("the batch's manifest keeps changing; say it again", delay_seconds=1)
+
+
+async def _take_back(front: Front, submission: Submission, files: list[Any], condition: Condition) -> int:
+    batch, office = submission.batch, front.office
+    uploads = _processed(files, batch.id, office.clock.now())
+    await _keep_original(front, batch.id)
+    writer = ManifestWriter(batch.id)
+    await _write(front, manifest_key(batch.id), _listed(uploads, writer), condition)
+    message = await office.ledger.message(batch.no)
     body = msgspec.json.decode(message or "{}") | {
         "total_files": writer.total_files,
         "total_bytes": writer.total_bytes,
     }
     letter = Letter(
         queue=front.hands_over_to or "arke-batch-jobs",
-        message_id=f"handover-{batch_id}",
+        message_id=f"handover-{batch.id}",
         body=msgspec.json.encode(body),
     )
     if len(letter.body) > MESSAGE_BYTES:
         raise refused(
             f"the message has {len(letter.body)} bytes, the limit is {MESSAGE_BYTES}", code="too_large"
         )
-    try:
-        await front.office.ledger.processed_elsewhere(submission.batch.no, uploads, letter=letter, now=now)
-    except Stale:
-        return await _processed_before(front, batch_id)
+    await office.ledger.processed_elsewhere(batch.no, uploads, letter=letter, now=office.clock.now())
     return len(uploads)
 
 
-async def _processed_before(front: Front, batch_id: str) -> int:
-    submission = await front.submission(batch_id)
-    if (status := status_of(submission)) != "enqueued":
-        raise refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
-    return submission.batch.total_files
+def _not_preprocessing(status: str) -> Reject:
+    return refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
 
 
 async def _keep_original(front: Front, batch_id: str) -> None:
-    blobs = front.office.blobs
+    """Once: who looks when it is kept already finds the manifest written anew."""
+    blobs, key = front.office.blobs, manifest_key(batch_id)
     try:
         await blobs.head(original_key(batch_id))
     except Missing:
-        # Without a condition: until it is there, the manifest is the first one.
-        await blobs.put(
-            original_key(batch_id), blobs.stream(manifest_key(batch_id)), content_type="application/json"
-        )
+        size = (await blobs.head(key)).size
+        condition = IfAbsent() if size <= CONDITIONAL_BYTES else None
+        with suppress(Stale):
+            await blobs.put(
+                original_key(batch_id),
+                blobs.stream(key),
+                content_type="application/json",
+                condition=condition,
+            )
 
 
 async def _listed(uploads: Iterable[Upload], writer: ManifestWriter) -> AsyncIterator[bytes]:
@@ -249,7 +261,8 @@ def _one_processed(said: Any, batch_id: str, now: float) -> Upload:
     key, size = said.get("r2_key"), said.get("file_size")
     if not isinstance(key, str) or not key.startswith(prefix_of(batch_id)):
         raise refused(f"r2_key must begin with {prefix_of(batch_id)}")
-    logical_path(key[len(prefix_of(batch_id)) - 1 :], batch_id)  # the same rules, so that it is a key
+    if logical_path(said_path := key[len(prefix_of(batch_id)) - 1 :], batch_id) != said_path:
+        raise refused("r2_key must not contain empty segments")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**53:
         raise refused("Invalid file_size")
     path = logical_path(said.get("logical_path"), batch_id)
@@ -257,6 +270,8 @@ def _one_processed(said: Any, batch_id: str, now: float) -> Upload:
     if name != path.rpartition("/")[2]:
         raise refused("Invalid logical_path: its last segment must be file_name")
     config = said.get("processing_config")
+    if config is not None and not isinstance(config, dict):
+        raise refused("Invalid processing_config")
     tags = said.get("preprocessor_tags") or ()
     texts = [said.get("cid"), said.get("source_file"), *tags] if isinstance(tags, list | tuple) else [0]
     if any(text is not None and not isinstance(text, str) for text in texts):
@@ -268,7 +283,7 @@ def _one_processed(said: Any, batch_id: str, now: float) -> Upload:
         key=key,
         content_type=content_type(said.get("content_type")),
         cid=said.get("cid"),
-        config=config if isinstance(config, dict) else dict(NO_CONFIG),
+        config=config if config is not None else dict(NO_CONFIG),
         taken_at=now,
         source_file=said.get("source_file"),
         tags=tuple(tags),

@@ -1,0 +1,70 @@
+"""What a server left behind, read with the house's own adapters: messages, manifests, bytes, events."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.acceptance.ingest.conftest import Server
+
+from quire.assembly.house import open_office
+from quire.engine.mail import Mail
+from quire.queues.port import Happening
+from quire.service.house import Office
+from quire.settings import Settings, load
+
+PREPROCESS, BATCH = "arke-preprocess-jobs", "arke-batch-jobs"
+
+
+def settings_of(server: Server) -> Settings:
+    return load({**server.environment, "QUIRE_HOME": str(server.home)}, server.folder).settings
+
+
+def at_home(server: Server, work: Callable[[Office], Awaitable[Any]]) -> Any:
+    async def opened() -> Any:
+        async with open_office(settings_of(server)) as office:
+            return await work(office)
+
+    return asyncio.run(opened())
+
+
+def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:
+    """Those about the batch that lie in the queue. What waits in the outbox is sent first."""
+
+    async def look(office: Office) -> list[dict[str, Any]]:
+        await Mail(office.ledger, office.queues, office.blobs, office.clock).relay()
+        lying = await office.queues.peek(queue, limit=10_000, now=office.clock.now())
+        bodies = [json.loads(one.body) for one in lying]
+        return [body for body in bodies if body["batch_id"] == batch]
+
+    return at_home(server, look)
+
+
+def ever_sent(server: Server, queue: str) -> int:
+    async def look(office: Office) -> int:
+        await Mail(office.ledger, office.queues, office.blobs, office.clock).relay()
+        return (await office.queues.counters(queue)).get(Happening.SENT, 0)
+
+    return at_home(server, look)
+
+
+def blob(server: Server, key: str) -> bytes:
+    return at_home(server, lambda office: office.blobs.get(key))
+
+
+def blobs(server: Server, keys: list[str]) -> list[bytes]:
+    async def read(office: Office) -> list[bytes]:
+        return [await office.blobs.get(key) for key in keys]
+
+    return at_home(server, read)
+
+
+def keys_below(server: Server, prefix: str) -> list[str]:
+    async def walk(office: Office) -> list[str]:
+        return [stored.key async for stored in office.blobs.list(prefix)]
+
+    return at_home(server, walk)
+
+
+def manifest(server: Server, batch: str, name: str = "_manifest.json") -> dict[str, Any]:
+    return json.loads(blob(server, f"staging/{batch}/{name}"))
