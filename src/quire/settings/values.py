@@ -196,6 +196,13 @@ class Ingest(Struct, frozen=True, kw_only=True):
     )
 
 
+class Webhooks(Struct, frozen=True, kw_only=True):
+    allow_private: Annotated[bool, _about("call webhooks on private and loopback addresses too")] = False
+    timeout_seconds: Annotated[float, _about("longest time for one call", gt=0, le=300)] = 15.0
+    max_tries: Annotated[int, _about("calls after which a delivery is given up", ge=1, le=100)] = 10
+    at_once: Annotated[int, _about("calls of one process at the same time", ge=1, le=1000)] = 16
+
+
 class Cleaning(Struct, frozen=True, kw_only=True):
     every_seconds: Annotated[float, _about("how often the server cleans up; 0 is never", ge=0, le=10**7)] = (
         3600.0
@@ -234,6 +241,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     budget: Budgets = Budgets()
     serve: Serve = Serve()
     ingest: Ingest = Ingest()
+    webhooks: Webhooks = Webhooks()
     cleaning: Cleaning = Cleaning()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 

@@ -1,0 +1,175 @@
+"""Requests to addresses that others have chosen: one guarded POST.
+
+Promises: http and https alone; the name is resolved once, every address it has is judged, and the connection
+goes to one of exactly these; nothing is followed, no proxy is asked, little is read of the answer, and all of
+it ends in time. A refusal by the guard is a Reject and final; a fault on the way is a Retry.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+
+import httpx
+from msgspec import Struct
+
+from quire.model.errors import Reject, Retry
+from quire.tools.addresses import Reach, reach
+
+LONGEST_URL = 2000
+MOST_READ_BYTES = 64 * 1024
+MOST_ADDRESSES = 3  # that are tried, when no connection comes about
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+class Answer(Struct, frozen=True):
+    """`retry_after` is the header as it came."""
+
+    status: int
+    retry_after: str = ""
+
+
+async def system_resolve(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+
+
+class Outgoing:
+    """`allow_private` opens private and loopback addresses; link-local ones stay shut."""
+
+    def __init__(
+        self,
+        *,
+        allow_private: bool = False,
+        timeout_seconds: float = 15.0,
+        resolve: Resolve = system_resolve,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._allow_private = allow_private
+        self._timeout_seconds = timeout_seconds
+        self._resolve = resolve
+        self._tls = tls
+
+    def checked(self, url: str) -> str:
+        """The URL, when a request could ever be sent to it. Raises Reject; asks no resolver."""
+        host = _parsed(url).host
+        try:
+            self._judge(host, host)
+        except ValueError:
+            if host.rstrip(".").lower() == "localhost" and not self._allow_private:
+                raise _refused(host) from None
+        return url
+
+    async def post(self, url: str, *, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Send it once. Raises Reject when the guard refuses, Retry when no answer came."""
+        target = _parsed(url)
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                addresses = await self._addresses(target)
+                return await self._sent(target, addresses, body, headers)
+        except TimeoutError as error:
+            raise Retry(f"no answer within {self._timeout_seconds:g} s", code="no_answer") from error
+
+    async def _addresses(self, target: httpx.URL) -> list[str]:
+        host = target.raw_host.decode("ascii").strip("[]")
+        try:
+            found = await self._resolve(host, target.port or _port(target))
+        except (OSError, UnicodeError) as error:
+            raise Retry(f"{host} cannot be resolved", code="no_answer") from error
+        for address in found:
+            self._judge(address, host)
+        if not found:
+            raise Retry(f"{host} has no address", code="no_answer")
+        return found[:MOST_ADDRESSES]
+
+    def _judge(self, address: str, host: str) -> None:
+        """All are judged, and one that is refused is enough: who mixes them has something in mind."""
+        found = reach(address.strip("[]"))
+        if found is Reach.NEVER or (found is Reach.PRIVATE and not self._allow_private):
+            raise _refused(host)
+
+    async def _sent(
+        self, target: httpx.URL, addresses: list[str], body: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        last: httpx.HTTPError | None = None
+        for address in addresses:
+            try:
+                return await self._sent_to(address, target, body, headers)
+            except httpx.ConnectError as error:
+                last = error
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise Retry(f"the connection failed: {_words(error)}", code="no_answer") from error
+        raise Retry(f"no connection: {_words(last)}", code="no_answer") from last
+
+    async def _sent_to(
+        self, address: str, target: httpx.URL, body: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        if self._tls is None:
+            self._tls = httpx.create_ssl_context()
+        request = httpx.Request(
+            "POST",
+            target.copy_with(host=address, fragment=None),
+            content=body,
+            headers={
+                "accept-encoding": "identity",
+                **headers,
+                "host": target.netloc.decode("ascii"),
+            },
+            # The certificate is asked for, and verified, under the name; the connection goes to the address.
+            extensions={"sni_hostname": target.raw_host.decode("ascii")},
+        )
+        # A client of its own: a kept connection would be shared by all names that lead to one address.
+        async with httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(verify=self._tls, http2=False, trust_env=False),
+            timeout=self._timeout_seconds,
+            follow_redirects=False,
+            trust_env=False,
+        ) as client:
+            response = await client.send(request, stream=True)
+            try:
+                read = 0
+                # Undecoded: nothing can be blown up.
+                async for chunk in response.aiter_raw():
+                    read += len(chunk)
+                    if read >= MOST_READ_BYTES:
+                        break
+            finally:
+                await response.aclose()
+        return Answer(response.status_code, response.headers.get("retry-after", ""))
+
+
+def _parsed(url: str) -> httpx.URL:
+    try:
+        found = httpx.URL(url)
+        port_fits = found.port is None or 0 < found.port < 1 << 16
+        fits = found.scheme in {"http", "https"} and found.host and not found.userinfo and port_fits
+    except (httpx.InvalidURL, ValueError, TypeError) as error:
+        raise _bad_url() from error
+    if not fits or len(url) > LONGEST_URL or not url.isprintable():
+        raise _bad_url()
+    return found
+
+
+def _port(target: httpx.URL) -> int:
+    return 443 if target.scheme == "https" else 80
+
+
+def _bad_url() -> Reject:
+    return Reject(
+        f"this is not a URL that can be called: write https://host/path, without user name and password, at "
+        f"most {LONGEST_URL} characters",
+        code="bad_url",
+    )
+
+
+def _refused(host: str) -> Reject:
+    return Reject(
+        f"{host[:100]} leads to an address that is not of the public internet, and such are not called; the "
+        "setting webhooks.allow_private opens private networks",
+        code="address_refused",
+    )
+
+
+def _words(error: BaseException | None) -> str:
+    return (str(error) or type(error).__name__)[:200]
