@@ -1,0 +1,254 @@
+"""What workers that run elsewhere tell at the end of an attempt: one call to a URL that only they were given.
+
+Promises: a callback is folded by the same rules as any other report, once; what it claims to have stored was
+looked at in the store. Whoever repeats one, or comes too late, is told so and changes nothing. Must not know:
+HTTP, and how the attempt was sent out.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from typing import Annotated, Literal
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from quire.blobs import keys
+from quire.engine.conductor import pipeline_of
+from quire.engine.judging import judged, policy_of
+from quire.engine.retry import RetryPolicy
+from quire.ledger.port import TaskStanding
+from quire.model import ids
+from quire.model.batch import Batch, TaskState
+from quire.model.cost import Cost
+from quire.model.errors import Missing, Reject
+from quire.model.files import Product
+from quire.model.pipeline import Phase
+from quire.model.work import Outcome, Report, StepResult
+from quire.service.house import Office
+
+MAX_BODY_BYTES = 256 * 1024
+MAX_ERROR_CHARACTERS = 2000
+WORKER = "callback"
+_Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_DEFAULT_POLICY = RetryPolicy()
+
+
+class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`duplicate`: the attempt had been settled already. `late`: a later attempt, phase or round has taken
+    its place. Either way it is noted, and nothing changes.
+    """
+
+    ok: bool
+    duplicate: bool = False
+    late: bool = False
+
+
+class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a `.ref.json` holds."""
+
+    url: str = ""
+    ipfs_cid: str | None = None
+    type: str | None = None
+    size: _Number | None = None
+    filename: str | None = None
+
+
+class Callback(Struct, frozen=True, kw_only=True):
+    """What a worker says, of a TIFF or of a picture. What a success needs is looked at apart: without it the
+    attempt has failed, and the body is still one.
+    """
+
+    task_id: str
+    batch_id: str
+    status: Literal["success", "error"]
+    error: str | None = None
+    output_r2_key: str | None = None
+    output_file_name: str | None = None
+    output_file_size: _Number | None = None
+    ref_json_r2_key: str | None = None
+    ref_data: Reference | None = None
+    archive_r2_key: str | None = None
+    performance: dict[str, float] | None = None
+
+
+_decoder = msgspec.json.Decoder(Callback)
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """Which attempt a callback is about, as its URL says. `task_no` is how the ledger finds the task."""
+
+    batch_id: str
+    task_id: str
+    task_no: int
+    attempt: int
+
+
+def sign(secret: bytes, about: Attempt) -> str:
+    """Only who has the secret can make a URL that is accepted."""
+    said = (about.batch_id, about.task_id, str(about.task_no), str(about.attempt))
+    return hmac.new(secret, b"callback\0" + "\0".join(said).encode(), hashlib.sha256).hexdigest()
+
+
+def verify(secret: bytes, about: Attempt, signature: str) -> None:
+    """In the same time whatever is wrong. Raises Reject with code `bad_signature`."""
+    if not hmac.compare_digest(sign(secret, about).encode(), signature.encode(errors="replace")):
+        raise Reject("this callback URL was not made here", code="bad_signature")
+
+
+def url(base: str, secret: bytes, about: Attempt) -> str:
+    """The CALLBACK_URL of an attempt; opaque to workers."""
+    query = urlencode({"attempt": about.attempt, "task": about.task_no, "sig": sign(secret, about)})
+    return f"{base.rstrip('/')}/callback/{quote(about.batch_id)}/{quote(about.task_id)}?{query}"
+
+
+async def receive(
+    office: Office, about: Attempt, body: bytes, *, policy: RetryPolicy = _DEFAULT_POLICY
+) -> CallbackAnswer:
+    """Fold the report; `about` comes from a URL that `verify` has let pass. May be repeated.
+
+    Raises Reject for a body that is none or is about something else, Missing for a batch, task or attempt
+    that never was, Retry when the store cannot be asked.
+    """
+    said = _decoded(body, about)
+    batch = await office.ledger.batch(about.batch_id)
+    task = await office.ledger.task(batch.no, about.task_no)
+    phase = pipeline_of(batch, office.pipelines).phases[task.phase - 1]
+    order = task.claim.order
+    if about.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
+        raise Missing(f"task {about.task_no} of batch {batch.id} is not {about.task_id}", code="unknown_task")
+    if not 1 <= about.attempt <= order.attempt:
+        raise Missing(f"attempt {about.attempt} of task {about.task_id} was never out", code="unknown_task")
+    report = await _report(office, batch, phase, task, about.attempt, said)
+    now = office.clock.now()
+    # Not remembered in the step cache: what other programs make is not what our step would have made.
+    settlement = judged(report, task.claim, policy_of(phase, policy), now=now, fraction=office.ids.fraction())
+    if (await office.ledger.settle(batch.no, [settlement], now=now)).applied:
+        return CallbackAnswer(ok=True)
+    return await _stray(office, about)
+
+
+async def _stray(office: Office, about: Attempt) -> CallbackAnswer:
+    batch = await office.ledger.batch(about.batch_id)
+    task = await office.ledger.task(batch.no, about.task_no)
+    current = (task.phase, task.round) == (batch.position.phase, batch.position.round)
+    overtaken = about.attempt < task.claim.order.attempt or task.state is TaskState.SUPERSEDED
+    late = overtaken or not current
+    return CallbackAnswer(ok=True, duplicate=not late, late=late)
+
+
+def _decoded(body: bytes, about: Attempt) -> Callback:
+    if len(body) > MAX_BODY_BYTES:
+        raise Reject(f"a callback has {MAX_BODY_BYTES} bytes at most, not {len(body)}", code="too_large")
+    try:
+        said = _decoder.decode(body)
+    except (ValueError, RecursionError) as error:  # ValueError is msgspec's, and what is not UTF-8
+        raise _bad(f"the body is not that of a callback: {error}") from error
+    if (said.batch_id, said.task_id) != (about.batch_id, about.task_id):
+        raise _bad("the body names another batch or task than the URL")
+    return said
+
+
+async def _report(
+    office: Office, batch: Batch, phase: Phase, task: TaskStanding, attempt: int, said: Callback
+) -> Report:
+    order, started_at = task.claim.order, task.claim.started_at
+    names = (order.batch_no, order.task_no, attempt)
+    elapsed = max(0.0, office.clock.now() - started_at)
+    told = (said.performance or {}).get("total_time_ms")
+    # It cannot have taken longer than it was out, whatever it says: seconds are what budgets count.
+    seconds = elapsed if told is None else min(elapsed, max(0.0, told / 1000))
+    spent = (started_at, seconds, WORKER)
+    if said.status == "error":
+        words = (said.error or "the worker gave no reason")[:MAX_ERROR_CHARACTERS]
+        return Report(*names, Outcome.ERRED, *spent, error_class="worker_error", error=words)
+    if attempt != order.attempt or task.state in {TaskState.DONE, TaskState.SUPERSEDED}:
+        return Report(*names, Outcome.DONE, *spent)  # changes nothing: what it made need not be looked at
+    try:
+        result = await _result(office, batch, phase, said)
+    except Reject as flaw:
+        return Report(*names, Outcome.ERRED, *spent, error_class=flaw.code, error=str(flaw))
+    made = sum(product.size for product in result.products)
+    return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, made))
+
+
+async def _result(office: Office, batch: Batch, phase: Phase, said: Callback) -> StepResult:
+    shape = SHAPES.get(phase.step)
+    if shape is None:
+        raise _bad(f"tasks of phase {phase.name} are not done by callback")
+    key, size, result = shape(said)
+    await _check_place(office, batch, key)
+    stored = (await office.blobs.head(key)).size
+    if stored <= 0 or size not in {None, stored}:
+        raise Reject(
+            f"the output {key[:200]!r} has {stored} bytes in the store, the worker says {size}",
+            code="size_mismatch",
+        )
+    product = structs.replace(result.products[0], size=stored)
+    return structs.replace(result, products=(product,))
+
+
+async def _check_place(office: Office, batch: Batch, key: str) -> None:
+    """Raises Reject unless it is new and lies in the batch's own folder: of a worker that wrote over another
+    file, not both may be listed.
+    """
+    keys.check(key)
+    folder = f"staging/{batch.id}"
+    if not key.startswith(f"{folder}/"):
+        raise _bad(f"the output {key[:200]!r} is not in {folder}")
+    path = key.removeprefix(folder)
+    files = [
+        one
+        for form in (path, path.removeprefix("/"))
+        for one in (await office.ledger.story(batch.no, form))[0]
+    ]
+    if key == batch.manifest_key or any(one.key == key and one.gone != 0 for one in files):
+        raise _bad(f"the output {key[:200]!r} has the key of another file of the batch")
+
+
+def _jpeg(said: Callback) -> tuple[str, int | None, StepResult]:
+    """Where a converted TIFF lies, its size as told, and what the pipeline makes its list of."""
+    if not said.output_r2_key or not said.output_file_name or said.output_file_size is None:
+        raise _bad("a success names output_r2_key, output_file_name and output_file_size")
+    if said.output_file_size <= 0:
+        raise _bad(f"an output has more than {said.output_file_size} bytes")
+    # The digest is not known without reading the bytes again; the next phase does that anyway.
+    jpeg = Product(
+        role="jpeg",
+        key=said.output_r2_key,
+        size=0,
+        content_type="image/jpeg",
+        digest="",
+        facts={"page": 1, "pages": 1},
+    )
+    facts = {"pages": 1, "file_name": said.output_file_name}
+    return said.output_r2_key, said.output_file_size, StepResult(products=(jpeg,), facts=facts)
+
+
+def _reference(said: Callback) -> tuple[str, int | None, StepResult]:
+    """Where a picture's reference lies; its size is told by the store alone."""
+    if not said.ref_json_r2_key or said.ref_data is None:
+        raise _bad("a success names ref_json_r2_key and ref_data")
+    if not said.ref_data.url.startswith(("https://", "http://")):
+        raise _bad("the url of ref_data begins with http:// or https://")
+    reference = Product(
+        role="ref", key=said.ref_json_r2_key, size=0, content_type="application/json", digest=""
+    )
+    facts = {"ref_data": msgspec.to_builtins(said.ref_data)}
+    if said.ref_data.ipfs_cid is not None:
+        facts["cid"] = said.ref_data.ipfs_cid
+    if said.archive_r2_key is not None:
+        facts["archive_r2_key"] = said.archive_r2_key
+    return said.ref_json_r2_key, None, StepResult(products=(reference,), facts=facts)
+
+
+# By the step that the worker does in our place.
+SHAPES: dict[str, Callable[[Callback], tuple[str, int | None, StepResult]]] = {
+    "tiff_to_jpeg": _jpeg,
+    "image_variants": _reference,
+}
+
+
+def _bad(words: str) -> Reject:
+    return Reject(words, code="bad_callback")

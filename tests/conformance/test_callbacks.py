@@ -1,0 +1,447 @@
+"""Callbacks of foreign workers, on every ledger: folded like any report, or refused with the reason."""
+
+import json
+
+import pytest
+
+from quire.database.postgres import PostgresDatabase
+from quire.database.sqlite import SqliteDatabase
+from quire.engine import moves
+from quire.engine.retry import RetryPolicy
+from quire.ledger.port import Letter, Selection, Settlement, StrayKind, Upload
+from quire.ledger.postgres import PostgresLedger
+from quire.ledger.sqlite import SqliteLedger
+from quire.model.batch import Stage, TaskState
+from quire.model.errors import Misconfigured, Missing, Reject
+from quire.model.files import File
+from quire.model.ids import task_id
+from quire.model.work import Outcome, Report
+from quire.pipelines.preprocess import preprocess
+from quire.service.callbacks import MAX_BODY_BYTES, Attempt, CallbackAnswer, receive
+from quire.service.house import Office
+from quire.testing.factories import draft
+from quire.testing.ledger_situations import ME, act, entered
+from quire.testing.memory_blobs import MemoryBlobs
+from quire.testing.memory_queues import MemoryQueues
+from quire.testing.postgres_server import fresh_schema
+from quire.testing.time import CountingIds, FakeClock
+
+ID = "01KA0000000000000000000000"
+FOLDER = f"staging/{ID}"
+PLAN = preprocess()
+OK, DUPLICATE, LATE = (
+    CallbackAnswer(ok=True),
+    CallbackAnswer(ok=True, duplicate=True),
+    CallbackAnswer(ok=True, late=True),
+)
+NAMES = ("/box/p1.tif", "/box/p2.tif", "/box/up.jpg")
+JPEG = b"a picture"
+REFERENCE = {"url": "https://cdn.example/asset/1", "ipfs_cid": "bafk", "type": "image/jpeg", "size": 9}
+MISSING = object()
+
+
+class Desk:
+    """A batch whose tasks are out with workers elsewhere."""
+
+    def __init__(self, ledger):
+        self.blobs = MemoryBlobs()
+        self.ledger = ledger
+        self.clock = FakeClock()
+        self.office = Office(
+            ledger=ledger,
+            queues=MemoryQueues(),
+            blobs=self.blobs,
+            clock=self.clock,
+            ids=CountingIds(),
+            pipelines={PLAN.name: PLAN},
+        )
+        self.claims = {}
+
+    async def begun(self):
+        now = self.clock.now()
+        batch = await self.ledger.open_batch(draft(ID, pipeline=PLAN.name, now=now))
+        await self.ledger.record_uploads(batch.no, [Upload(path=name, state="taken") for name in NAMES])
+        letter = Letter(queue="q", message_id="start", body=b"{}")
+        key = f"{FOLDER}/_manifest.json"
+        batch = await self.ledger.finalize(batch.no, manifest_key=key, total_files=3, letter=letter, now=now)
+        batch = await self.ledger.apply(moves.begin(batch, now=now))
+        files = [
+            File(
+                key=f"{FOLDER}{name}",
+                path=name,
+                name=name.rpartition("/")[2],
+                size=100,
+                content_type="image/jpeg" if name.endswith("jpg") else "image/tiff",
+            )
+            for name in NAMES
+        ]
+        for file in files:
+            await self.blobs.put(file.key, b"uploaded")
+        batch = await self.ledger.apply(moves.fill(batch, PLAN, files, complete=True, now=now))
+        await entered(self.ledger, batch, PLAN)
+        await self.claimed()
+
+    async def claimed(self):
+        batch = await self.ledger.batch(ID)
+        found = await self.ledger.claim(batch.no, member=ME, limit=9, now=self.clock.now())
+        self.claims |= {claim.order.file.path: claim for claim in found}
+        return found
+
+    async def folded(self):
+        batch = await self.ledger.batch(ID)
+        tasks = await self.ledger.settled_tasks(batch, after=0, limit=99)
+        move = moves.transform(batch, PLAN, tasks, {}, complete=True, now=self.clock.now())
+        return await entered(self.ledger, await self.ledger.apply(move), PLAN)
+
+    def about(self, path, *, prefix="tiff", **changes):
+        order = self.claims[path].order
+        known = {
+            "batch_id": ID,
+            "task_id": task_id(prefix, ID, order.file.key),
+            "task_no": order.task_no,
+            "attempt": order.attempt,
+        }
+        return Attempt(**(known | changes))
+
+    async def call(self, path="/box/p1.tif", *, prefix="tiff", url=None, **said):
+        about = self.about(path, prefix=prefix, **(url or {}))
+        body = {"task_id": about.task_id, "batch_id": about.batch_id, "status": "success"} | said
+        body = {name: value for name, value in body.items() if value is not MISSING}
+        return await receive(self.office, about, json.dumps(body).encode())
+
+    async def converted(self, path="/box/p1.tif", **changes):
+        key = f"{FOLDER}{path.removesuffix('.tif')}.jpg"
+        await self.blobs.put(key, JPEG)
+        said = {
+            "output_r2_key": key,
+            "output_file_name": key.rpartition("/")[2],
+            "output_file_size": len(JPEG),
+            "performance": {"total_time_ms": 2900, "download_time_ms": 700},
+        }
+        return await self.call(path, **(said | changes))
+
+    async def task(self, path="/box/p1.tif"):
+        order = self.claims[path].order
+        return await self.ledger.task(order.batch_no, order.task_no)
+
+    async def counts(self):
+        batch = await self.ledger.batch(ID)
+        return [(one.total, one.done, one.failed) for one in await self.ledger.counts(batch.no)]
+
+    async def settled(self, path="/box/p1.tif"):
+        batch = await self.ledger.batch(ID)
+        tasks = await self.ledger.settled_tasks(batch, after=0, limit=99)
+        return next(task for task in tasks if task.listed.file.path == path)
+
+
+class CallbackSuite:
+    """Needs the fixture `ledger`."""
+
+    @pytest.fixture
+    async def desk(self, ledger):
+        desk = Desk(ledger)
+        await desk.begun()
+        return desk
+
+    async def test_a_success_settles_its_task_with_the_products_the_pipeline_expects(self, desk):
+        desk.clock.advance(10.0)
+        assert await desk.converted() == OK
+        task = await desk.settled()
+        assert task.state is TaskState.DONE
+        (jpeg,) = task.result.products
+        assert (jpeg.role, jpeg.key, jpeg.size) == ("jpeg", f"{FOLDER}/box/p1.jpg", len(JPEG))
+        batch = await desk.ledger.batch(ID)
+        _, (attempt,) = await desk.ledger.story(batch.no, "/box/p1.tif")
+        assert (attempt.worker, attempt.seconds, attempt.outcome) == ("callback", 2.9, "done")
+        (counts,) = await desk.ledger.counts(batch.no)
+        assert (counts.spent.bytes_in, counts.spent.bytes_out) == (100, len(JPEG))
+
+    async def test_a_batch_goes_through_both_phases_by_callbacks_alone(self, desk):
+        await desk.converted("/box/p1.tif")
+        await desk.converted("/box/p2.tif")
+        assert (await desk.folded()).position.phase == 2
+        assert len(await desk.claimed()) == 3
+        for path in ("/box/p1.jpg", "/box/p2.jpg", "/box/up.jpg"):
+            key = f"{FOLDER}{path}.ref.json"
+            await desk.blobs.put(key, json.dumps(REFERENCE, indent=2).encode())
+            answer = await desk.call(
+                path,
+                prefix="img",
+                ref_json_r2_key=key,
+                ref_data=REFERENCE,
+                archive_r2_key="archive/1/original.jpg",
+            )
+            assert answer == OK
+        task = await desk.settled("/box/p1.jpg")
+        assert task.result.facts == {
+            "ref_data": REFERENCE,
+            "cid": "bafk",
+            "archive_r2_key": "archive/1/original.jpg",
+        }
+        batch = await desk.folded()
+        assert batch.position.stage is Stage.DONE
+        made = {
+            one.path: [(file.path, file.tags, file.source_file) for _, file in one.made]
+            for one in await desk.ledger.inputs(batch.no, limit=9)
+        }
+        assert made["/box/p1.tif"] == [
+            ("/box/p1.jpg", ("TiffConverter",), "p1.tif"),
+            ("/box/p1.jpg.ref.json", ("ImageProcessor",), "p1.jpg"),
+        ]
+
+    async def test_an_error_is_tried_again_and_the_last_one_fails_the_task(self, desk):
+        for attempt in (1, 2, 3):
+            assert await desk.call(status="error", error="cannot decode strip 4") == OK
+            task = await desk.task()
+            assert task.claim.failures == attempt
+            desk.clock.advance(60.0)
+            await desk.claimed()
+        assert task.state is TaskState.FAILED
+        failed = await desk.settled()
+        assert (failed.error_class, failed.error) == ("worker_error", "cannot decode strip 4")
+
+    async def test_the_policy_of_the_house_says_when(self, desk):
+        about = desk.about("/box/p1.tif")
+        body = {"task_id": about.task_id, "batch_id": ID, "status": "error"}
+        slow = RetryPolicy(first_delay_seconds=1000.0, longest_delay_seconds=1000.0)
+        await receive(desk.office, about, json.dumps(body).encode(), policy=slow)
+        desk.clock.advance(500.0)
+        assert await desk.claimed() == []
+        desk.clock.advance(600.0)
+        assert len(await desk.claimed()) == 1
+
+    @pytest.mark.parametrize(
+        ("changes", "error_class", "words"),
+        [
+            ({"output_r2_key": MISSING}, "bad_callback", "names output_r2_key"),
+            ({"output_r2_key": ""}, "bad_callback", "names output_r2_key"),
+            ({"output_file_name": None}, "bad_callback", "output_file_name"),
+            ({"output_file_size": MISSING}, "bad_callback", "output_file_size"),
+            ({"output_file_size": 0}, "bad_callback", "more than 0 bytes"),
+            ({"output_file_size": -1}, "bad_callback", "more than -1 bytes"),
+            ({"output_file_size": 8}, "size_mismatch", "has 9 bytes in the store, the worker says 8"),
+            ({"output_r2_key": f"{FOLDER}/box/none.jpg"}, "missing", "none.jpg"),
+            ({"output_r2_key": f"{FOLDER}/box/up.jpg"}, "bad_callback", "key of another file"),
+            ({"output_r2_key": f"{FOLDER}/box/p1.tif"}, "bad_callback", "key of another file"),
+            ({"output_r2_key": f"{FOLDER}/_manifest.json"}, "bad_callback", "key of another file"),
+            ({"output_r2_key": "staging/01KB/x.jpg"}, "bad_callback", "is not in staging/01KA"),
+            ({"output_r2_key": f"{FOLDER}/../x.jpg"}, "bad_key", "'..'"),
+            ({"ref_json_r2_key": "x", "output_r2_key": None}, "bad_callback", "names output_r2_key"),
+        ],
+    )
+    async def test_a_success_that_cannot_be_believed_is_a_failure(self, desk, changes, error_class, words):
+        assert await desk.converted(**changes) == OK
+        task = await desk.settled()
+        assert (task.state, task.error_class) == (TaskState.WAITING, error_class)
+        assert words in task.error
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"ref_json_r2_key": MISSING}, "names ref_json_r2_key and ref_data"),
+            ({"ref_data": MISSING}, "names ref_json_r2_key and ref_data"),
+            ({"ref_data": {}}, "begins with http"),
+            ({"ref_data": {"url": "ftp://x"}}, "begins with http"),
+            ({"ref_json_r2_key": f"{FOLDER}/empty.json"}, "has 0 bytes"),
+        ],
+    )
+    async def test_a_reference_that_cannot_be_believed_is_a_failure(self, desk, changes, words):
+        await desk.converted("/box/p1.tif")
+        await desk.converted("/box/p2.tif")
+        await desk.folded()
+        await desk.claimed()
+        key = f"{FOLDER}/box/up.jpg.ref.json"
+        await desk.blobs.put(key, b"{}")
+        await desk.blobs.put(f"{FOLDER}/empty.json", b"")
+        said = {"ref_json_r2_key": key, "ref_data": REFERENCE} | changes
+        assert await desk.call("/box/up.jpg", prefix="img", **said) == OK
+        task = await desk.settled("/box/up.jpg")
+        assert task.state is TaskState.WAITING
+        assert words in task.error
+
+    async def test_who_says_it_twice_is_told_so_and_nothing_is_counted(self, desk):
+        assert await desk.converted() == OK
+        before = await desk.counts()
+        assert await desk.converted() == DUPLICATE
+        assert await desk.call(status="error", error="no") == DUPLICATE
+        assert await desk.counts() == before == [(2, 1, 0)]
+        batch = await desk.ledger.batch(ID)
+        strays = await desk.ledger.strays(batch.no, limit=9)
+        assert [one.kind for one in strays] == [StrayKind.DUPLICATE] * 2
+
+    async def test_a_failed_task_is_not_failed_again(self, desk):
+        policy = RetryPolicy()
+        for _ in range(3):
+            await desk.call(status="error")
+            desk.clock.advance(policy.longest_delay_seconds)
+            await desk.claimed()
+        assert await desk.call(status="error") == DUPLICATE
+        assert await desk.converted() == DUPLICATE  # its failure was not for lost time
+        assert await desk.counts() == [(2, 0, 1)]
+
+    async def test_a_success_after_a_timeout_counts_while_the_phase_runs(self, desk):
+        claim = desk.claims["/box/p1.tif"]
+        order = claim.order
+        told = Report(
+            *(order.batch_no, order.task_no, 1, Outcome.TIMED_OUT, 1.0, 60.0, "w"),
+            error_class="timed_out",
+            error="no answer",
+        )
+        failed = Settlement(report=told, state=TaskState.FAILED, blame=True)
+        await desk.ledger.settle(order.batch_no, [failed], now=desk.clock.now())
+        assert await desk.counts() == [(2, 0, 1)]
+        assert await desk.converted() == OK
+        assert await desk.counts() == [(2, 1, 0)]
+
+    async def test_an_attempt_that_was_overtaken_is_late(self, desk):
+        first = desk.about("/box/p1.tif")
+        await desk.call(status="error")
+        desk.clock.advance(60.0)
+        await desk.claimed()
+        assert await desk.converted(url={"attempt": first.attempt}) == LATE
+        assert (await desk.task()).state is TaskState.RUNNING
+        assert await desk.converted() == OK
+
+    async def test_a_callback_of_an_earlier_phase_is_late(self, desk):
+        await desk.converted("/box/p1.tif")
+        await desk.converted("/box/p2.tif")
+        await desk.folded()
+        assert await desk.converted("/box/p1.tif") == LATE
+        batch = await desk.ledger.batch(ID)
+        assert len(await desk.ledger.strays(batch.no, limit=9)) == 1
+        assert await desk.counts() == [(2, 2, 0), (3, 0, 0)]
+
+    async def test_a_callback_of_an_earlier_round_is_late(self, desk):
+        await desk.converted("/box/p1.tif")
+        for _ in range(3):
+            await desk.call("/box/p2.tif", status="error")
+            desk.clock.advance(60.0)
+            await desk.claimed()
+        old = desk.about("/box/p2.tif")
+        await desk.folded()
+        await desk.claimed()
+        for path in ("/box/p1.jpg", "/box/up.jpg"):
+            key = f"{FOLDER}{path}.ref.json"
+            await desk.blobs.put(key, b"{}")
+            await desk.call(path, prefix="img", ref_json_r2_key=key, ref_data=REFERENCE)
+        batch = await desk.folded()
+        assert batch.position.stage is Stage.DONE
+        batch = await desk.ledger.again(moves.again(batch, PLAN, 1, now=desk.clock.now()), Selection(), act())
+        await entered(desk.ledger, batch, PLAN)
+        await desk.claimed()
+        new = desk.about("/box/p2.tif")
+        assert (old.task_id, old.task_no) != (new.task_id, new.task_no)
+        assert old.task_id == new.task_id
+        assert await desk.converted("/box/p2.tif", url={"task_no": old.task_no, "attempt": 3}) == LATE
+        assert await desk.converted("/box/p2.tif") == OK
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            {"batch_id": "01KB0000000000000000000000"},
+            {"task_id": "tiff_00000000000000000000"},
+            {"task_no": 99},
+            {"task_no": 2},  # another task's number
+            {"attempt": 2},
+            {"attempt": 0},
+        ],
+    )
+    async def test_what_never_was_is_missing(self, desk, url):
+        with pytest.raises(Missing) as caught:
+            await desk.converted(url=url)
+        assert caught.value.code in {"unknown_batch", "unknown_task"}
+        assert (await desk.task()).state is TaskState.RUNNING
+        batch = await desk.ledger.batch(ID)
+        assert await desk.ledger.strays(batch.no, limit=9) == []
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"batch_id": "01KB"},
+            {"task_id": "tiff_other"},
+            {"task_id": MISSING},
+            {"status": "done"},
+            {"status": MISSING},
+            {"status": "error", "error": 7},
+            {"output_file_size": "9"},
+            {"output_file_size": 1.5},
+            {"output_file_size": 2**70},
+            {"output_r2_key": ["x"]},
+            {"ref_data": "x"},
+            {"ref_data": {"url": 7}},
+            {"performance": {"total_time_ms": "fast"}},
+            {"performance": []},
+        ],
+    )
+    async def test_a_body_that_is_none_is_refused_and_changes_nothing(self, desk, said):
+        with pytest.raises(Reject) as caught:
+            await desk.converted(**said)
+        assert caught.value.code == "bad_callback"
+        assert (await desk.task()).state is TaskState.RUNNING
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            (b"", "bad_callback"),
+            (b"[]", "bad_callback"),
+            (b"\xff", "bad_callback"),
+            (b'{"x":' + b"[" * 100_000, "bad_callback"),
+            (b" " * (MAX_BODY_BYTES + 1), "too_large"),
+        ],
+    )
+    async def test_any_bytes_are_a_callback_or_refused(self, desk, body, code):
+        with pytest.raises(Reject) as caught:
+            await receive(desk.office, desk.about("/box/p1.tif"), body)
+        assert caught.value.code == code
+
+    @pytest.mark.parametrize(
+        ("performance", "seconds"),
+        [
+            (None, 10.0),
+            ({}, 10.0),
+            ({"total_time_ms": 2900}, 2.9),
+            ({"total_time_ms": -5}, 0.0),
+            ({"total_time_ms": 1e300}, 10.0),
+        ],
+    )
+    async def test_an_attempt_took_no_longer_than_it_was_out(self, desk, performance, seconds):
+        desk.clock.advance(10.0)
+        await desk.converted(performance=performance)
+        batch = await desk.ledger.batch(ID)
+        (counts,) = await desk.ledger.counts(batch.no)
+        assert counts.spent.seconds == pytest.approx(seconds)
+
+    async def test_a_batch_of_an_unknown_pipeline_says_what_is_wrong(self, desk):
+        desk.office = Office(
+            ledger=desk.ledger,
+            queues=desk.office.queues,
+            blobs=desk.blobs,
+            clock=desk.clock,
+            ids=desk.office.ids,
+            pipelines={},
+        )
+        with pytest.raises(Misconfigured):
+            await desk.converted()
+
+
+class TestSqlite(CallbackSuite):
+    @pytest.fixture
+    async def ledger(self, tmp_path):
+        database = SqliteDatabase(tmp_path / "quire.db")
+        await database.open()
+        ledger = SqliteLedger(database)
+        await ledger.prepare()
+        yield ledger
+        await database.close()
+
+
+@pytest.mark.service
+class TestPostgres(CallbackSuite):
+    @pytest.fixture
+    async def ledger(self, postgres_server):
+        database = PostgresDatabase(fresh_schema(postgres_server))
+        await database.open()
+        ledger = PostgresLedger(database)
+        await ledger.prepare()
+        yield ledger
+        await database.close()
