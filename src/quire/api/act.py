@@ -138,7 +138,9 @@ async def discard(desk: Desk, request: Asked, caller: Caller) -> Answer:
 def _chosen(said: dict[str, Any]) -> Chosen:
     ids = said.get("ids")
     if ids is not None and (
-        not isinstance(ids, list) or len(ids) > MAX_DEAD or not all(isinstance(one, str) for one in ids)
+        not isinstance(ids, list)
+        or len(ids) > MAX_DEAD
+        or not all(isinstance(one, str) and "\x00" not in one for one in ids)
     ):
         raise Reject(f"ids is a list of at most {MAX_DEAD} message ids")
     chosen = Chosen(

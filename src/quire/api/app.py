@@ -12,6 +12,7 @@ from quire.api.desk import Desk
 from quire.api.errors import told
 from quire.api.gate import Gate
 from quire.api.routing import Answer, Asked, Route
+from quire.model.errors import Missing, Reject
 
 CORS = {
     "access-control-allow-origin": "*",
@@ -36,12 +37,13 @@ def build_app(desk: Desk, gate: Gate, routes: Iterable[Route]) -> ASGIApp:
         logging_config=None,
         debug=False,
     )
-    return _with_preflights(app, frozenset(route.path for route in routes if route.pages))
+    return _with_options(app, routes)
 
 
 def _handler(desk: Desk, gate: Gate, route: Route) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         try:
+            _check_text(request)
             caller = await gate.admit(route, request)
             made = await route.serve(desk, request, caller)
         except Exception as error:  # noqa: BLE001 whatever it is, the asker gets JSON
@@ -52,25 +54,45 @@ def _handler(desk: Desk, gate: Gate, route: Route) -> HTTPRouteHandler:
     return made(handle)
 
 
-def _with_preflights(app: ASGIApp, paths: frozenset[str]) -> ASGIApp:
-    """Browsers ask first. Litestar answers OPTIONS by itself, without what they want to know."""
-    patterns = "|".join(sorted(_PLACE.sub("[^/]+", path) for path in paths))
-    known = re.compile(patterns)
-    headers = [(name.encode(), value.encode()) for name, value in CORS.items()]
+def _with_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
+    """Browsers ask first. Litestar answers OPTIONS by itself, but neither with what they want to know nor with
+    all methods of a path.
+    """
+    methods: dict[str, set[str]] = {}
+    for route in routes:
+        methods.setdefault(_PLACE.sub("[^/]+", route.path), set()).add(route.method)
+    pages = {_PLACE.sub("[^/]+", route.path) for route in routes if route.pages}
+    known = [(re.compile(path), _options(allowed, pages=path in pages)) for path, allowed in methods.items()]
 
     async def asked(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["method"] == "OPTIONS" and known.fullmatch(_bare(scope["path"])):
-            await send({"type": "http.response.start", "status": 204, "headers": headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
+        if scope["type"] == "http" and scope["method"] == "OPTIONS":
+            path = _bare(scope["path"])
+            for pattern, headers in known:
+                if pattern.fullmatch(path):
+                    await send({"type": "http.response.start", "status": 204, "headers": headers})
+                    await send({"type": "http.response.body", "body": b""})
+                    return
         await app(scope, receive, send)
 
     return asked
 
 
+def _options(methods: set[str], *, pages: bool) -> list[tuple[bytes, bytes]]:
+    said = {"allow": ", ".join(sorted(methods | {"OPTIONS"})), **(CORS if pages else {})}
+    return [(name.encode(), value.encode()) for name, value in said.items()]
+
+
 def _bare(path: str) -> str:
     """Routes are found with a slash at their end, too."""
     return path.rstrip("/") or "/"
+
+
+def _check_text(request: Asked) -> None:
+    """Not every database can be asked for a NUL, and nothing has one in its name."""
+    if any("\x00" in str(value) for value in request.path_params.values()):
+        raise Missing("Not found")
+    if any("\x00" in text for pair in request.query_params.multi_items() for text in pair):
+        raise Reject("A parameter holds a NUL character", code="bad_request")
 
 
 def _guarded(made: Answer, *, pages: bool) -> Answer:

@@ -126,7 +126,7 @@ class ProcessedAnswer(Struct, frozen=True, kw_only=True):
 
 
 class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
-    files: list[UploadLine]
+    files: list[UploadLine] | UnsetType = UNSET  # left out when that was asked for
 
 
 async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:

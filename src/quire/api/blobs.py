@@ -3,22 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import quote
 
 from litestar.response import Stream
 
 from quire.api.desk import Caller, Desk
 from quire.api.routing import Answer, Asked, Route, answer
 from quire.blobs.landing import Receives
+from quire.blobs.landing_rules import attachment
 from quire.model.errors import Missing, Reject
+from quire.service.ingest.uploading import check_expected
 
 STALL_SECONDS = 60.0  # a sender that is silent for so long is gone
 
 
 async def put(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     length = request.headers.get("content-length")
-    etag = await _landing(desk).receive(
-        str(request.path_params["token"]),
+    landing, token = _landing(desk), str(request.path_params["token"])
+    await check_expected(desk.front, landing.allowed(token))
+    etag = await landing.receive(
+        token,
         _pieces(request),
         length=int(length) if length is not None and length.isdecimal() else None,
     )
@@ -45,7 +48,7 @@ async def get(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: AR
         "content-length": str(stored.size),
         "etag": f'"{stored.version}"',
         # Whatever it is, it is saved and not shown: documents are anybody's.
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+        "content-disposition": attachment(name),
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox; default-src 'none'",
     }

@@ -18,6 +18,7 @@ BY_CODE = {
     "forbidden": 403,
     "bad_signature": 403,
     "url_expired": 403,
+    "not_awaited": 403,
     "slow_client": 408,
     "too_large": 413,
     "idempotency_conflict": 422,

@@ -67,6 +67,10 @@ class Receives(Protocol):
         """
         ...
 
+    def allowed(self, token: str) -> str:
+        """The key that a PUT URL of ours allows to write. Raises Reject as `receive` does."""
+        ...
+
     def opened(self, token: str) -> tuple[str, str]:
         """Key and file name that a GET URL of ours allows. Raises Reject as `receive` does."""
         ...

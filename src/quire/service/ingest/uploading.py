@@ -92,6 +92,26 @@ async def complete_file(front: Front, batch_id: str, said: Any) -> None:
         raise await _closed(front, batch_id, "cannot complete files", started_again=True) from error
 
 
+async def check_expected(front: Front, key: str) -> None:
+    """Bytes are about to arrive under this key, by a URL that was given for it. Raises Reject `not_awaited`
+    when the file has been confirmed or given up since: what was confirmed does not change any more.
+    """
+    place, _, rest = key.partition("/")
+    batch_id, slash, _ = rest.partition("/")
+    if place != "staging" or not slash:
+        return
+    try:
+        upload = await front.office.ledger.upload(await front.number(batch_id), _path_of(batch_id, key))
+    except Missing:
+        upload = None
+    if upload is None or upload.state != AWAITED:
+        raise refused(
+            "This file is not awaited any more: it was confirmed or given up; start it again to send other "
+            "bytes",
+            code="not_awaited",
+        )
+
+
 async def withdraw_file(front: Front, batch_id: str, key: Any) -> None:
     """A sender gives a file up, so that the batch can be closed without it."""
     number = await front.number(batch_id)
