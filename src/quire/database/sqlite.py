@@ -217,18 +217,20 @@ class _Listener:
         self._timer: asyncio.TimerHandle | None = None
 
     def ring(self) -> None:
-        if self._timer is None:
-            at = max(self._not_before, self._loop.time())
-            self._timer = self._loop.call_at(at, self._call)
+        if self._loop.time() >= self._not_before:
+            self._call()
+        elif self._timer is None:
+            self._timer = self._loop.call_at(self._not_before, self._call)
 
     def _call(self) -> None:
-        self._timer = None
+        self.close()
         self._not_before = self._loop.time() + self._apart
         self._heard()
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
 
 class _Job:
