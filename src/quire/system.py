@@ -56,7 +56,9 @@ class LoopSignal:
 
     async def wait(self, timeout_seconds: float | None = None) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), timeout_seconds)
+            # Without a task of its own, which would be one more turn of the loop before anybody is awake.
+            async with asyncio.timeout(timeout_seconds):
+                await self._event.wait()
         was_set = self._event.is_set()
         self._event.clear()
         return was_set

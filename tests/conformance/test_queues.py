@@ -8,9 +8,18 @@ from quire.database.sqlite import SqliteDatabase
 from quire.queues.port import Message
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
+from quire.testing.memory_queues import MemoryQueues
 from quire.testing.postgres_server import fresh_schema
 from quire.testing.queues_suite import QueuesSuite
 from quire.testing.time import CountingIds
+
+
+class TestMemory(QueuesSuite):
+    """The others are compared with it: it keeps the same promises."""
+
+    @pytest.fixture
+    async def queues(self):
+        return MemoryQueues()
 
 
 class TestSqlite(QueuesSuite):

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import uuid
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.queues.postgres import PostgresQueues
+from quire.queues.redis_streams import RedisStreamQueues
 from quire.queues.sqlite import SqliteQueues
 from quire.testing.postgres_server import fresh_schema
 from quire.testing.queue_model import played, plays
@@ -34,6 +36,15 @@ async def prepared(database, make):
         yield queues
     finally:
         await database.close()
+
+
+@asynccontextmanager
+async def on_redis(url):
+    queues = RedisStreamQueues(url, ids=CountingIds(), prefix=f"test-{uuid.uuid4().hex}")
+    try:
+        yield queues
+    finally:
+        await queues.close()
 
 
 def play_many(opened, examples):
@@ -67,3 +78,9 @@ def test_sqlite_on_disk_answers_as_the_model(tmp_path):
 @pytest.mark.slow
 def test_postgres_answers_as_the_model(postgres_server):
     play_many(prepared(PostgresDatabase(fresh_schema(postgres_server)), PostgresQueues), 25)
+
+
+@pytest.mark.service
+@pytest.mark.slow
+def test_redis_answers_as_the_model(redis_server):
+    play_many(on_redis(redis_server), 50)

@@ -1,7 +1,9 @@
 """The reference page of the commands knows every command, argument and option."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -20,12 +22,20 @@ def _section(command: str) -> str:
     return found[1]
 
 
+def _within(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command below this one, however deep, with its words; this one itself where it has none."""
+    for name, one in getattr(command, "commands", {}).items():
+        yield from _within(one, f"{path} {name}".strip())
+    if path or not hasattr(command, "commands"):
+        yield path, command
+
+
 def _options() -> list[tuple[str, str]]:
     """Those of a group's commands stand in the group's section."""
     options = [
         (name, option)
         for name, command in COMMANDS.items()
-        for one in getattr(command, "commands", {name: command}).values()
+        for _, one in _within(command)
         for parameter in one.params
         if parameter.param_type_name == "option"
         for option in (*parameter.opts, *parameter.secondary_opts)
@@ -40,10 +50,10 @@ def test_a_command_has_its_heading_and_an_example(command: str):
 
 @pytest.mark.parametrize(
     ("group", "command"),
-    [(name, one) for name, command in COMMANDS.items() for one in getattr(command, "commands", ())],
+    [(name, path) for name, command in COMMANDS.items() for path, _ in _within(command) if path],
 )
 def test_a_command_of_a_group_is_explained_with_it(group: str, command: str):
-    assert re.search(rf"^\| `{command}[ A-Z]*` \|", _section(group), re.MULTILINE)
+    assert re.search(rf"^\| `{command}[ A-Z…]*` \|", _section(group), re.MULTILINE)
 
 
 @pytest.mark.parametrize(("command", "option"), _options())
@@ -54,6 +64,11 @@ def test_an_option_is_documented_with_its_command(command: str, option: str):
 @pytest.mark.parametrize("option", [option for one in ROOT_COMMAND.params for option in one.opts])
 def test_an_option_of_the_program_itself_is_documented(option: str):
     assert f"{option}`" in PAGE
+
+
+def test_the_commands_of_a_group_within_a_group_are_looked_at():
+    assert {"dead", "dead list", "dead replay"} <= {path for path, _ in _within(COMMANDS["queue"])}
+    assert ("queue", "--rate") in _options()
 
 
 def test_no_command_is_documented_that_does_not_exist():

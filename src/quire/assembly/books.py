@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from msgspec import Struct
 
 from quire.assembly.queues import open_queues
-from quire.database.sqlite import SqliteDatabase
+from quire.database.sqlite import LISTEN_SECONDS, SqliteDatabase
 from quire.ledger.port import Ledger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.ids import Ids
@@ -37,7 +38,9 @@ async def open_books(settings: Settings, ids: Ids) -> AsyncIterator[Books]:
         await ledger.prepare()
         await queues.prepare()
         async with open_queues(settings, ids, queues) as opened:
-            yield Books(ledger, opened.queues, database.listen, opened.warnings)
+            # Any write of another process wakes it, also one that is no news to it.
+            listen = partial(database.listen, apart_seconds=LISTEN_SECONDS)
+            yield Books(ledger, opened.queues, listen, opened.warnings)
     finally:
         await database.close()
 

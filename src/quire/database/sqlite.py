@@ -7,16 +7,19 @@ gets its answer only after the commit is on disk (WAL, synchronous=FULL): accept
 
 import asyncio
 import contextlib
+import os
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
+from quire.database.watch import FileWatch
 from quire.model.errors import Misconfigured, QuireError, Unavailable
 
 T = TypeVar("T")
@@ -24,7 +27,10 @@ Work = Callable[[sqlite3.Connection], T]
 
 # How many callers may share one commit: bounds the length of a transaction, not of the waiting line.
 GROUP = 64
+# Other processes of ours touch the file when they have written, and that wakes us; this is the net under it.
 LISTEN_SECONDS = 0.2
+# However much others write, we look this seldom.
+APART_SECONDS = 0.01
 
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -42,20 +48,44 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._inbox: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Job | _Order] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._read_connection: sqlite3.Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listeners: tuple[Callable[[], None], ...] = ()
+        self._log = path.with_name(path.name + "-wal")
+        self._listeners: tuple[_Listener, ...] = ()
+        self._watch: FileWatch | None = None
 
-    async def listen(self, heard: Callable[[], None]) -> None:
-        """Call `heard`, on the loop, soon after another process has written to the file, until `close`.
-        SQLite has no way to wake us: a few times a second, between our own writes, the writer looks at a
-        counter in memory.
+    async def listen(self, heard: Callable[[], None], *, apart_seconds: float = APART_SECONDS) -> None:
+        """Call `heard`, on the loop, soon after another process has written to the file, until `close`; not
+        more often than `apart_seconds`. SQLite has no way to wake us: who writes touches the log, the file
+        system tells us, and the writer looks at a counter in memory that our own writes do not change. Where
+        the file system cannot tell, he looks a few times a second.
         """
-        self._listeners += (heard,)
-        await self.write(lambda _: None)  # so that the writer, who may wait for work, knows of it
+        if self._loop is None or self._thread is None:
+            raise Misconfigured(f"{self.path} is not open")
+        self._listeners += (_Listener(self._loop, heard, apart_seconds),)
+        if self._watch is None:
+            self._begin_watch(self._loop)
+        self._inbox.put(_Order.LOOK)  # the writer, who may wait for work, knows of it then
+        await self.write(lambda _: None)
+
+    def _begin_watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            watch = FileWatch(self._log)
+        except OSError:
+            return
+        try:
+            loop.add_reader(watch.fileno(), self._touched)
+        except NotImplementedError:  # not every loop can
+            watch.close()
+            return
+        self._watch = watch
+
+    def _touched(self) -> None:
+        if self._watch is not None and self._watch.touched():
+            self._inbox.put(_Order.LOOK)
 
     async def open(self) -> None:
         if self._thread is not None:
@@ -77,10 +107,16 @@ class SqliteDatabase:
     async def close(self) -> None:
         if self._thread is None:
             return
-        self._inbox.put(None)
+        self._inbox.put(_Order.END)
         await asyncio.to_thread(self._thread.join)
         self._thread = None
+        for listener in self._listeners:
+            listener.close()
         self._listeners = ()
+        if self._watch is not None and self._loop is not None:
+            self._loop.remove_reader(self._watch.fileno())
+            self._watch.close()
+            self._watch = None
         if self._readers is not None:
             self._readers.shutdown(wait=True)
         if self._read_connection is not None:
@@ -110,35 +146,91 @@ class SqliteDatabase:
         await self.write(lambda connection: _migrate(connection, room, scripts))
 
     def _serve(self, connection: sqlite3.Connection) -> None:
-        open_for_work = True
+        open_for_work, told = True, False
         version, looked_at = _version(connection), monotonic()
         while open_for_work:
-            try:
-                group = [self._inbox.get(timeout=LISTEN_SECONDS if self._listeners else None)]
-            except queue.Empty:
-                group = []
-            while group and len(group) < GROUP:
-                try:
-                    group.append(self._inbox.get_nowait())
-                except queue.Empty:
-                    break
-            open_for_work = None not in group
-            jobs = [job for job in group if job is not None]
+            group = self._group(looked_at + (APART_SECONDS if told else LISTEN_SECONDS))
+            open_for_work = _Order.END not in group
+            told = told or _Order.LOOK in group
+            jobs = [job for job in group if isinstance(job, _Job)]
             if jobs:
+                before = connection.total_changes
                 answers = _run_group(connection, jobs, self.path)
+                if connection.total_changes != before:
+                    self._touch()
                 self._on_loop(partial(_answer, answers))
             # Also while there is always something to write: else nobody would be told.
-            if self._listeners and (not group or monotonic() - looked_at >= LISTEN_SECONDS):
-                before, version, looked_at = version, _version(connection), monotonic()
+            since = monotonic() - looked_at
+            if self._listeners and since >= (APART_SECONDS if told else LISTEN_SECONDS):
+                told, looked_at = False, monotonic()
+                self._set_watch()
+                before, version = version, _version(connection)
                 if version != before:
-                    for heard in self._listeners:
-                        self._on_loop(heard)
+                    for listener in self._listeners:
+                        self._on_loop(listener.ring)
         connection.close()
+
+    def _group(self, look_at: float) -> list["_Job | _Order"]:
+        """What waits to be done together; nothing, when it is time to look first."""
+        group: list[_Job | _Order] = []
+        wait = max(0.0, look_at - monotonic()) if self._listeners else None
+        try:
+            group.append(self._inbox.get(timeout=wait))
+            while len(group) < GROUP:
+                group.append(self._inbox.get_nowait())
+        except queue.Empty:
+            pass
+        return group
+
+    def _touch(self) -> None:
+        # After the commit, when others see what it changed; nothing relies on it.
+        with contextlib.suppress(OSError):
+            os.utime(self._log)
+
+    def _set_watch(self) -> None:
+        # Before the look: what comes after it is told. One that cannot be set costs others' speed alone.
+        if self._watch is not None:
+            with contextlib.suppress(OSError):
+                self._watch.set()
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         # The loop may be gone when the process is on its way out; then nobody waits for an answer.
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
+
+
+class _Order(Enum):
+    """What the writer is told between the jobs."""
+
+    LOOK = auto()
+    END = auto()
+
+
+class _Listener:
+    """On the loop: the first call at once, the next not before its time, and none is forgotten."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None], apart: float) -> None:
+        self._loop = loop
+        self._heard = heard
+        self._apart = apart
+        self._not_before = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def ring(self) -> None:
+        if self._loop.time() >= self._not_before:
+            self._call()
+        elif self._timer is None:
+            self._timer = self._loop.call_at(self._not_before, self._call)
+
+    def _call(self) -> None:
+        self.close()
+        self._not_before = self._loop.time() + self._apart
+        self._heard()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _Job:

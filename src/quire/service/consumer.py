@@ -20,8 +20,9 @@ from quire.model.ids import Ids
 from quire.model.queues import QueuePolicy
 from quire.model.signal import Signal
 from quire.queues.port import Leased, Queues
-from quire.service.consumer_jobs import TOLD, Job, Note, Told, lost_of
-from quire.service.consumer_rulings import DONE, GIVEN_BACK, Fate, Ruling, overdue, ruled
+from quire.service.consumer_endings import Endings
+from quire.service.consumer_jobs import Job, Note, Told, both, lost_of
+from quire.service.consumer_rulings import DONE, GIVEN_BACK, Ruling, overdue, ruled
 
 # What wakes us is the backend; this is the net under it, also for messages that are sent with a delay.
 LONGEST_WAIT_SECONDS = 2.0
@@ -63,12 +64,13 @@ class Consumer(Generic[T]):
         self._trouble = trouble
         self._ready: deque[Job] = deque()
         self._running: set[Job] = set()
-        self._ended: list[Job] = []
+        self._ended = Endings(queues, clock, tell=self._tell_end, given_back=self._look_again)
         self._opened = 0  # how many of the ready ones may be begun: their batch has come together
         self._gather_until = 0.0
         self._extend_at = 0.0
         self._look = True  # there may be something to lease
         self._alarm: float | None = None
+        self._alarm_is_ours = False  # perhaps: we had leases when it was asked for
         self._watch: asyncio.Task[None] | None = None
         self._away = False
         self._nudged = False
@@ -98,24 +100,33 @@ class Consumer(Generic[T]):
                 await self._until_answered(self._turn)
                 if self._pressing:
                     continue
-                if until_empty and self._empty:
-                    break
+                if until_empty and not self._holding and not self._look:
+                    if self._alarm is None:
+                        break
+                    if self._alarm_is_ours:
+                        self._look_again()
+                        continue
                 await self._rest()
             await self._wind_down(grace_seconds)
         finally:
             await self._abandon()
 
     async def _turn(self) -> None:
-        await self._settle()
         await self._keep()
-        await self._fetch()
+        if not self._ended:
+            await self._fetch()
+        else:
+            # At the same time: they take as long as each other, and neither needs the other's answer.
+            await both(self._ended.settle(), self._fetch())
         self._hand_out()
 
     @property
     def _room(self) -> int:
         # Nothing is leased ahead of work that comes one by one: it may be long, and others may be free.
         most = self._policy.concurrency + self._policy.max_batch_size - 1
-        return most - len(self._ready) - len(self._running) - len(self._ended)
+        # What is just being stored makes room, but not again and again while it cannot be stored.
+        ended = len(self._ended) if self._away else self._ended.waiting
+        return most - len(self._ready) - len(self._running) - ended
 
     @property
     def _pressing(self) -> bool:
@@ -128,8 +139,11 @@ class Consumer(Generic[T]):
         return room > 0 and (not self._ready or 2 * room >= self._policy.max_batch_size)
 
     @property
-    def _empty(self) -> bool:
-        return not (self._ready or self._running or self._ended or self._look) and self._alarm is None
+    def _holding(self) -> bool:
+        return bool(self._ready or self._running or self._ended)
+
+    def _look_again(self) -> None:
+        self._look = True
 
     async def _fetch(self) -> None:
         if self._watch is not None and self._watch.done():
@@ -141,32 +155,45 @@ class Consumer(Generic[T]):
             self._alarm, self._look = None, True
         if not (self._look and self._wants_more):
             return
+        # Taken down before we look: who puts it up while we do asks for another look.
+        self._look = False
+        try:
+            more = await self._lease()
+        except BaseException:
+            self._look = True
+            raise
+        self._look |= more
+
+    async def _lease(self) -> bool:
+        """Whether there may be more."""
         room, now = self._room, self._clock.now()
         leased = await self._queues.lease(
             self._policy.name, limit=room, seconds=self._policy.lease_seconds, now=now, worker=self._worker
         )
         for one in leased:
             self._receive(one, now)
-        if len(leased) < room:
-            await self._watch_or_sleep()
-
-    async def _watch_or_sleep(self) -> None:
-        """Nothing more just now. What came before we watched would wake nobody: watch, then look again."""
+        if self._ready:
+            self._hand_out()
+            await asyncio.sleep(0)  # let them begin before we ask for anything else
+        if len(leased) >= room:
+            return True
         if self._watch is None:
+            # Nothing more just now. What came before we watched would wake nobody: watch, then look again.
             waiting = self._queues.wait([self._policy.name], seconds=LONGEST_WAIT_SECONDS)
             self._watch = asyncio.ensure_future(waiting)
             self._watch.add_done_callback(lambda _: self._nudge())
             await asyncio.sleep(0)  # let it begin
-            return
-        self._look = False
+            return True
+        self._alarm_is_ours = self._holding
         self._alarm = await self._queues.next_due(self._policy.name, now=self._clock.now())
+        return False
 
     def _receive(self, leased: Leased, now: float) -> None:
-        job = Job(leased)
+        job = Job(leased, ours_until=now + self._policy.lease_seconds)
         self._tell(Told.RECEIVED, job, seconds=max(0.0, now - leased.sent_at))
         job.ruling = overdue(leased.deliveries, self._policy)
         if job.ruling is not None:
-            self._ended.append(job)
+            self._ended.add(job)
             return
         if not self._ready:
             self._opened = 0
@@ -174,7 +201,7 @@ class Consumer(Generic[T]):
         self._ready.append(job)
 
     def _hand_out(self) -> None:
-        while self._ready and len(self._running) < self._policy.concurrency:
+        while self._ready and len(self._running) < self._policy.concurrency and not self._stopping:
             if not self._opened:
                 whole = len(self._ready) >= self._policy.max_batch_size
                 if not whole and self._clock.monotonic() < self._gather_until:
@@ -182,6 +209,9 @@ class Consumer(Generic[T]):
                 self._opened = min(len(self._ready), self._policy.max_batch_size)
             self._opened -= 1
             job = self._ready.popleft()
+            if self._clock.now() >= job.ours_until:
+                self._drop(job)  # the backend was away too long to keep it: somebody else may have it
+                continue
             job.began = self._clock.monotonic()
             job.task = asyncio.ensure_future(self._work(job))
             self._running.add(job)
@@ -198,16 +228,15 @@ class Consumer(Generic[T]):
         except Exception as error:  # noqa: BLE001 a handler may raise anything, and the consumer lives
             ruling = self._ruled(error, job)
         finally:
-            job.ruling = ruling
+            job.ruling = ruling or GIVEN_BACK
             job.seconds = self._clock.monotonic() - job.began
             self._finished(job)
 
     def _finished(self, job: Job) -> None:
         self._running.discard(job)
         if not job.lost:
-            self._ended.append(job)
-            if not self._stopping:
-                self._hand_out()  # while the loop is busy storing what has ended
+            self._ended.add(job)
+            self._hand_out()  # while the loop is busy storing what has ended
         self._nudge()
 
     def _ruled(self, error: Exception, job: Job) -> Ruling:
@@ -221,53 +250,29 @@ class Consumer(Generic[T]):
         except Exception as error:
             raise Reject(f"the message cannot be read: {error}", code="bad_message") from error
 
-    async def _settle(self) -> None:
-        """Store how things ended. What is not answered stays and is stored again."""
-        done = [job for job in self._ended if job.ruling is DONE]
-        if done:
-            acknowledging = self._queues.acknowledge([job.leased for job in done], now=self._clock.now())
-            lost = await lost_of(done, acknowledging)
-            for job in done:
-                self._over(job, lost=job in lost)
-        for job in [job for job in self._ended if job.ruling is not DONE]:
-            self._over(job, lost=bool(await lost_of([job], self._store(job, job.ruling or GIVEN_BACK))))
-
-    async def _store(self, job: Job, ruling: Ruling) -> None:
-        now = self._clock.now()
-        if ruling.fate is Fate.BURIED:
-            await self._queues.bury(job.leased, now=now, reason=ruling.error, error_class=ruling.error_class)
-            return
-        self._look = True  # it may be due at once, or before anything else
-        await self._queues.release(
-            job.leased,
-            now=now,
-            delay_seconds=ruling.delay_seconds,
-            error_class=ruling.error_class,
-            error=ruling.error,
-            counted=ruling.fate is not Fate.GIVEN_BACK,
-        )
-
-    def _over(self, job: Job, *, lost: bool) -> None:
-        self._ended.remove(job)
-        ruling = job.ruling or GIVEN_BACK
-        self._tell(Told.LOST if lost else TOLD[ruling.fate], job, seconds=job.seconds, ruling=ruling)
-
     async def _keep(self) -> None:
         """Every third of a lease: two extensions may fail before one is lost."""
         if self._clock.monotonic() < self._extend_at:
             return
-        jobs = [*self._ready, *self._running, *self._ended]
+        jobs, now, seconds = (
+            [*self._ready, *self._running, *self._ended],
+            self._clock.now(),
+            self._policy.lease_seconds,
+        )
         if jobs:
-            extending = self._queues.extend(
-                [job.leased for job in jobs], seconds=self._policy.lease_seconds, now=self._clock.now()
+            lost = await lost_of(
+                jobs, self._queues.extend([job.leased for job in jobs], seconds=seconds, now=now)
             )
-            for job in await lost_of(jobs, extending):
-                self._drop(job)
+            for job in jobs:
+                if job in lost:
+                    self._drop(job)
+                else:
+                    job.ours_until = now + seconds
         self._extend_at = self._clock.monotonic() + self._policy.lease_seconds / 3
 
     def _drop(self, job: Job) -> None:
         """Somebody else has it, or will."""
-        if job in self._ended:
+        if job.ruling is not None:
             return  # storing its end tells whether that still counts
         job.lost = True
         if job in self._ready:
@@ -286,8 +291,13 @@ class Consumer(Generic[T]):
         if not await self._nudged_within(min(until)):
             self._look = True  # the net: something may have been sent with a delay
 
+    @property
+    def _longest_pause(self) -> float:
+        # An outage that is shorter than a lease costs no lease: there is time left to extend them.
+        return min(LONGEST_PAUSE_SECONDS, self._policy.lease_seconds / 3)
+
     async def _until_answered(self, work: Callable[[], Awaitable[None]]) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        pause = min(FIRST_PAUSE_SECONDS, self._longest_pause)
         while True:
             try:
                 await work()
@@ -296,7 +306,7 @@ class Consumer(Generic[T]):
                 if self._stopping:
                     return
                 await self._pause(pause * (0.5 + self._ids.fraction() / 2))
-                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+                pause = min(2 * pause, self._longest_pause)
                 continue
             self._say(None)
             return
@@ -313,10 +323,10 @@ class Consumer(Generic[T]):
             self._trouble(trouble)
 
     async def _wind_down(self, grace_seconds: float) -> None:
-        for job in self._ready:
+        while self._ready:
+            job = self._ready.popleft()
             job.ruling = GIVEN_BACK
-        self._ended.extend(self._ready)
-        self._ready.clear()
+            self._ended.add(job)
         until, recalled = self._clock.monotonic() + grace_seconds, False
         while self._running or self._ended:
             away = not await self._stored()
@@ -332,7 +342,7 @@ class Consumer(Generic[T]):
 
     async def _stored(self) -> bool:
         try:
-            await self._settle()
+            await self._ended.settle()
             await self._keep()
         except Unavailable as error:
             self._say(str(error))
@@ -355,6 +365,9 @@ class Consumer(Generic[T]):
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
         self._watch = None
+
+    def _tell_end(self, event: Told, job: Job, ruling: Ruling) -> None:
+        self._tell(event, job, seconds=job.seconds, ruling=ruling)
 
     def _tell(self, event: Told, job: Job, *, seconds: float, ruling: Ruling = DONE) -> None:
         if self._note is not None:

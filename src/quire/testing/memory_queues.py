@@ -252,7 +252,9 @@ class MemoryQueues:
             delayed=sum(one.due_at > now and one.token is None for one in entries),
             leased=sum(one.due_at > now and one.token is not None for one in entries),
             dead=len(room.dead),
-            oldest_at=min((one.sent_at for one in entries), default=None),
+            oldest_at=min(
+                (one.sent_at for one in entries if one.due_at <= now or one.token is not None), default=None
+            ),
         )
 
     async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:

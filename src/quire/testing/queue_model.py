@@ -138,7 +138,7 @@ class _Play:
         await self._same(lambda one: one.counters(queue))
         await self._same(lambda one: one.counters(queue, since=now - 120))
         await self._same(lambda one: one.dead_classes(queue))
-        await self._same(lambda one: _depth(one, queue, now))
+        await self._same(lambda one: one.depth(queue, now=now))
         await self._same(lambda one: _dead(one, queue))
 
     async def _same(self, ask: Callable[[QueueStore], Awaitable[object]]) -> None:
@@ -148,11 +148,6 @@ class _Play:
 
 def _shown(leased: Leased) -> Leased:
     return structs.replace(leased, token="")
-
-
-async def _depth(queues: QueueStore, queue: str, now: float) -> tuple[int, ...]:
-    depth = await queues.depth(queue, now=now)
-    return depth.waiting, depth.leased, depth.dead, depth.delayed
 
 
 async def _dead(queues: QueueStore, queue: str) -> list[DeadLetter]:

@@ -222,6 +222,39 @@ async def ears_of(database):
 
 
 @pytest.mark.service
+class TestAlone:
+    async def test_a_statement_alone_is_kept(self, database):
+        async def work(connection):
+            await adding("one")(connection)
+            return connection.info.transaction_status
+
+        # It was committed with its answer.
+        assert await database.write_alone(work) is psycopg.pq.TransactionStatus.IDLE
+        assert await database.read(texts) == ["one"]
+
+    async def test_what_comes_after_it_is_a_transaction_again(self, database):
+        await database.write_alone(adding("one"))
+
+        async def work(connection):
+            await adding("two")(connection)
+            raise ValueError
+
+        with pytest.raises(ValueError):
+            await database.write(work)
+        await database.read(adding("three"))
+        assert await database.read(texts) == ["one"]
+
+    async def test_one_that_fails_leaves_nothing_and_the_connection_goes_on(self, database):
+        async def twice(connection):
+            await connection.execute("INSERT INTO notes VALUES ('same'), ('same')")
+
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            await database.write_alone(twice)
+        await database.write_alone(adding("one"))
+        assert await database.read(texts) == ["one"]
+
+
+@pytest.mark.service
 class TestListening:
     async def test_what_is_committed_is_heard_by_all_who_listen(self, database):
         ears = [Ear(), Ear()]

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quire.model.errors import Misconfigured, Missing, Reject, Retry, Unavailable
+from quire.model.errors import Bug, Misconfigured, Missing, Reject, Retry, Unavailable
 from quire.model.queues import KNOWN_QUEUES, QueuePolicy, policy_for
 from quire.queues.port import MAX_MESSAGE_BYTES, URGENT, Happening, Message
 from quire.service.consumer import CANCEL_SECONDS, Consumer
@@ -491,9 +491,185 @@ async def test_until_empty_ends_when_nothing_is_left_not_even_delayed(shop):
     running = shop.begin(shop.consumer(), until_empty=True)
     await shop.hours.go(99)
     assert not running.done()
-    await shop.hours.go(3)
+    await shop.hours.go(1)
     assert running.done()
     assert [one for one, _ in shop.seen] == ["a", "b"]
+
+
+async def test_until_empty_ends_as_soon_as_its_own_work_is_stored(shop):
+    shop.gate("a")
+    await shop.send("a")
+    running = shop.begin(shop.consumer(replace(POLICY, concurrency=2)), until_empty=True)
+    await shop.hours.go(1)
+    assert not running.done()
+    shop.gates["a"].set()
+    await shop.hours.settle()  # no time passes, though its lease would have lasted
+    assert running.done()
+
+
+async def test_until_empty_waits_for_what_others_have(shop):
+    await shop.send("theirs")
+    await shop.queues.lease("q", limit=1, seconds=20, now=shop.hours.now())
+    running = shop.begin(shop.consumer(), until_empty=True)
+    await shop.hours.go(19)
+    assert not running.done()
+    await shop.hours.go(1)
+    assert running.done()
+    assert shop.seen == [("theirs", 2)]
+
+
+class Held:
+    """Calls of one method of the queues wait here, before anything happens or before the answer."""
+
+    def __init__(self, shop, name, *, after=False):
+        self.let_go = asyncio.Event()
+        self.calls = 0
+        self.ended = 0
+        act = getattr(shop.queues, name)
+
+        async def held(*values, **options):
+            self.calls += 1
+            try:
+                answer = await act(*values, **options) if after else None
+                await self.let_go.wait()
+                return answer if after else await act(*values, **options)
+            finally:
+                self.ended += 1
+
+        setattr(shop.queues, name, held)
+
+
+async def test_what_was_leased_is_begun_before_anything_else_is_asked(shop):
+    await shop.send("later", delay_seconds=10)
+    await shop.opened(replace(POLICY, concurrency=2))
+    await shop.hours.go(9.9)
+    held = Held(shop, "next_due")
+    await shop.hours.go(0.1)
+    assert held.calls == 1
+    assert shop.seen == [("later", 1)]
+
+
+async def test_more_is_leased_while_what_ended_is_stored(shop):
+    held = Held(shop, "acknowledge")
+    shop.gate("b")
+    await shop.send("a", "b", "c")
+    await shop.opened()
+    assert held.calls == 1
+    assert shop.seen == [("a", 1), ("b", 1)]
+    held.let_go.set()
+    shop.gates["b"].set()
+    await shop.hours.settle()
+    assert [note.id for note in shop.told(Told.DONE)] == ["a", "b", "c"]
+
+
+async def test_what_cannot_be_stored_is_not_piled_up(shop):
+    async def refuses(_leased, *, now):
+        raise Unavailable("the disk is full")
+
+    shop.queues.acknowledge = refuses
+    await shop.send(*[f"m{n}" for n in range(50)])
+    await shop.opened(replace(POLICY, max_batch_size=4, concurrency=3))
+    await shop.hours.go(60)
+    most = 3 + 4 - 1
+    assert most <= (await shop.depth()).leased <= 2 * most
+
+
+async def test_what_could_not_be_stored_while_more_was_leased_is_stored_later(shop):
+    acknowledge, answers = shop.queues.acknowledge, [Unavailable("away"), None]
+
+    async def hesitates(leased, *, now):
+        if answer := answers.pop(0) if answers else None:
+            raise answer
+        await acknowledge(leased, now=now)
+
+    shop.queues.acknowledge = hesitates
+    await shop.send("a", "b")
+    await shop.opened()
+    await shop.hours.go(1)
+    assert shop.seen == [("a", 1), ("b", 1)]
+    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 2
+    assert shop.troubles == ["away", None]
+
+
+@pytest.mark.parametrize("broken", ["acknowledge", "lease"])
+async def test_a_mistake_is_not_hidden_by_a_backend_that_is_away(shop, broken):
+    shop.gate("a")
+    await shop.send("a")
+    running = shop.begin(shop.consumer(replace(POLICY, concurrency=2)))
+    await shop.hours.settle()
+
+    async def mistaken(*_, **__):
+        raise Bug("a mistake of ours")
+
+    shop.queues.away = True
+    setattr(shop.queues, broken, mistaken)
+    await shop.hours.go(3)  # the net: it looks again, at the latest then
+    shop.gates["a"].set()
+    await shop.hours.go(3)
+    with pytest.raises(Bug):
+        await running
+
+
+async def test_who_is_cancelled_while_it_stores_and_leases_leaves_neither(shop):
+    storing = Held(shop, "acknowledge")
+    await shop.send("a")
+    running = shop.begin(shop.consumer(replace(POLICY, concurrency=2)))
+    shop.gate("a")
+    await shop.hours.settle()
+    leasing = Held(shop, "lease", after=True)
+    await shop.send("b")
+    shop.gates["a"].set()
+    await shop.hours.settle()
+    assert (storing.calls, leasing.calls) == (1, 1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert (storing.ended, leasing.ended) == (1, 1)
+
+
+async def test_an_outage_shorter_than_what_is_left_of_a_lease_costs_no_lease(shop):
+    shop.gate("a")
+    await shop.send("a")
+    await shop.opened(replace(POLICY, lease_seconds=3))
+    await shop.hours.go(1.1)  # extended a moment ago, until 4
+    shop.queues.away = True
+    await shop.hours.go(2.1)
+    shop.queues.away = False
+    await shop.hours.go(10)
+    assert (shop.cancelled, shop.told(Told.LOST)) == ([], [])
+
+
+async def test_what_could_not_be_kept_while_the_backend_was_away_is_not_begun(shop):
+    shop.gate("a")
+    await shop.send("a", "b")
+    await shop.opened(replace(POLICY, max_batch_size=2))
+    shop.queues.away = True
+    await shop.hours.go(POLICY.lease_seconds)
+    shop.gates["a"].set()
+    await shop.hours.settle()
+    assert shop.seen == [("a", 1)]
+    assert [note.id for note in shop.told(Told.LOST)] == ["b"]
+    shop.queues.away = False
+    await shop.hours.go(6)
+    assert shop.seen == [("a", 1), ("b", 2)]
+
+
+async def test_an_end_that_was_stored_but_not_answered_is_no_lost_lease(shop):
+    acknowledge = shop.queues.acknowledge
+    calls = []
+
+    async def answer_is_lost(leased, *, now):
+        calls.append(now)
+        await acknowledge(leased, now=now)
+        if len(calls) == 1:
+            raise Unavailable("cut off")
+
+    shop.queues.acknowledge = answer_is_lost
+    await shop.send("a")
+    await shop.opened()
+    await shop.hours.go(1)
+    assert len(calls) == 2
+    assert [note.event for note in shop.notes] == [Told.RECEIVED, Told.UNCONFIRMED]
+    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 1
 
 
 async def test_a_cancelled_consumer_leaves_nothing_running(shop):

@@ -33,16 +33,22 @@ class PostgresLoans:
             "minute": minute(now),
         }
 
-        async def work(connection: Connection) -> int:
+        async def put(connection: Connection) -> int:
             ((new, _),) = await all_rows(connection, "send", values)
+            return int(new)
+
+        async def work(connection: Connection) -> int:
+            new = await put(connection)
             if new < len(fit):
                 outdated = {"queue": queue, "ids": values["ids"], "over": now - DEDUPE_SECONDS}
                 if await change(connection, "forget_ids", outdated):
-                    ((more, _),) = await all_rows(connection, "send", values)
-                    new += more
-            return int(new)
+                    new += await put(connection)
+            return new
 
-        new = await self._database.write(work)
+        # One alone is all or none by itself; it is sent again only when its id is known, perhaps no longer.
+        new = await self._database.write_alone(put) if len(fit) == 1 else 0
+        if not new:
+            new = await self._database.write(work)
         if new:
             self._bell.ring(queue)
         return new
@@ -63,7 +69,7 @@ class PostgresLoans:
         }
         self._bell.looking(queue)
         # Planned anew each time: a plan kept from when the queue was short reads all of a long one.
-        rows = await self._database.write(
+        rows = await self._database.write_alone(
             lambda connection: all_rows(connection, "lease", values, prepare=False)
         )
         if rows and len(rows) == limit:
@@ -126,7 +132,7 @@ class PostgresLoans:
             "nos": [no for no, _ in proofs],
             "tokens": [readable(token) for _, token in proofs],
         }
-        rows = await self._database.write(
+        rows = await self._database.write_alone(
             lambda connection: all_rows(connection, query, values, prepare=False)
         )
         raise_lost(leased, kept=set(rows))
@@ -134,5 +140,5 @@ class PostgresLoans:
     async def _on_lease(self, query: str, leased: Leased, values: dict[str, Any]) -> None:
         no, token = proof(leased)
         values = {**values, "no": no, "token": readable(token)}
-        if not await self._database.write(lambda connection: change(connection, query, values)):
+        if not await self._database.write_alone(lambda connection: change(connection, query, values)):
             raise_lost([leased], kept=())
