@@ -55,7 +55,7 @@ def _handler(desk: Desk, gate: Gate, route: Route) -> HTTPRouteHandler:
 
 
 def _with_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
-    """Browsers ask first. Litestar answers OPTIONS by itself, but neither with what they want to know nor with
+    """Browsers ask first. Litestar answers OPTIONS by itself, but not with what they want to know, nor with
     all methods of a path.
     """
     methods: dict[str, set[str]] = {}

@@ -10,6 +10,7 @@ from quire.service import queue_desk
 from quire.service.house import Office
 from quire.service.ingest.cleaning import Terms
 from quire.service.ingest.front import Front
+from quire.service.webhooks import HookDesk
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,8 @@ class Caller(Struct, frozen=True, kw_only=True):
 class Desk(Struct, frozen=True, kw_only=True):
     front: Front
     queue_desk: queue_desk.Desk
+    hook_desk: HookDesk
+    secret: bytes  # signs callbacks
     stopping: asyncio.Event
     public_url: str = ""  # where people reach this server; empty: as the asker did
     wake: Callable[[], None] = lambda: None  # something waits in the outbox

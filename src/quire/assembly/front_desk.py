@@ -17,9 +17,14 @@ from quire.service import queue_desk
 from quire.service.house import Office
 from quire.service.ingest.cleaning import Terms
 from quire.service.ingest.front import PART_SIZE, Front, Limits
+from quire.service.messenger import DeliveryPolicy, Messenger
+from quire.service.webhooks import HookDesk
 from quire.settings import Settings
+from quire.system import LoopSignal
+from quire.tools.outgoing import Outgoing
 
 PIPELINE = "preprocess"
+SOURCE = "urn:quire"
 
 
 def build_desk(
@@ -33,6 +38,10 @@ def build_desk(
         queue_desk=queue_desk.Desk(
             queues=office.queues, policies=queue_policies(settings), clock=office.clock
         ),
+        hook_desk=HookDesk(
+            ledger=office.ledger, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
+        ),
+        secret=signing_secret(settings),
         stopping=stopping,
         public_url=settings.serve.public_url,
         wake=wake,
@@ -40,6 +49,26 @@ def build_desk(
         routes=ROUTES,
         cleaning=cleaning_terms(settings),
         cleaning_seconds=settings.cleaning.every_seconds,
+    )
+
+
+def open_outgoing(settings: Settings) -> Outgoing:
+    chosen = settings.webhooks
+    return Outgoing(allow_private=chosen.allow_private, timeout_seconds=chosen.timeout_seconds)
+
+
+def build_messenger(settings: Settings, office: Office) -> Messenger:
+    chosen = settings.webhooks
+    return Messenger(
+        ledger=office.ledger,
+        outgoing=open_outgoing(settings),
+        clock=office.clock,
+        signal=LoopSignal(),
+        fraction=office.ids.fraction,
+        source=settings.serve.public_url or SOURCE,
+        policy=DeliveryPolicy(
+            max_tries=chosen.max_tries, timeout_seconds=chosen.timeout_seconds, at_once=chosen.at_once
+        ),
     )
 
 

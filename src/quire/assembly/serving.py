@@ -10,7 +10,14 @@ from quire.api.app import build_app
 from quire.api.gate import Gate
 from quire.api.server import listening, serve
 from quire.api.tables import ROUTES
-from quire.assembly.front_desk import anonymous_allowed, build_desk, cleaning_terms, open_landing, own_hosts
+from quire.assembly.front_desk import (
+    anonymous_allowed,
+    build_desk,
+    build_messenger,
+    cleaning_terms,
+    open_landing,
+    own_hosts,
+)
 from quire.assembly.house import open_house, open_office
 from quire.assembly.queues import queue_policies
 from quire.blobs.landing import Landing
@@ -57,8 +64,12 @@ async def run_server(
         async with _opened(settings, plan, trouble) as (office, wheel):
             anonymous = await anonymous_allowed(settings, office)
             landing = open_landing(settings, office)
-            signal = LoopSignal()
-            wake = wheel.wake if wheel is not None else signal.set
+            signal, messenger = LoopSignal(), build_messenger(settings, office)
+
+            def wake() -> None:
+                messenger.wake()
+                signal.set() if wheel is None else wheel.wake()
+
             desk = build_desk(settings, office, landing, stopping=stop, wake=wake)
             doorkeeper = Doorkeeper(office.ledger, office.clock)
             gate = Gate(
@@ -76,6 +87,7 @@ async def run_server(
                 if wheel is not None
                 else _relay(settings, office, signal, stop, trouble),
                 _clean(settings, office, landing, stop),
+                messenger.run(stop),
             ]
             try:
                 await _together(beside, stop)

@@ -1,0 +1,69 @@
+"""Callbacks of workers that run elsewhere: the URL itself permits them, for one attempt each."""
+
+from quire.api.desk import Caller, Desk
+from quire.api.routing import Answer, Asked, Parameter, Route, answer, body_of
+from quire.model.errors import Missing, Reject
+from quire.service.callbacks import (
+    MAX_BODY_BYTES,
+    Attempt,
+    Callback,
+    CallbackAnswer,
+    receive,
+    verify,
+)
+
+_BATCH = "01KA0000000000000000000000"
+
+
+async def callback(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = request.query_params
+    about = Attempt(
+        batch_id=str(request.path_params["batch_id"]),
+        task_id=str(request.path_params["task_id"]),
+        task_no=_number(said.get("task", "")),
+        attempt=_number(said.get("attempt", "")),
+    )
+    verify(desk.secret, about, said.get("sig", ""))
+    body = await body_of(request, limit=MAX_BODY_BYTES)
+    try:
+        made = await receive(desk.office, about, body)
+    except Missing as error:
+        raise Missing("Batch or task not found", code="unknown_task") from error
+    desk.wake()
+    return answer(made)
+
+
+def _number(said: str) -> int:
+    if not said.isascii() or not said.isdecimal() or len(said) > 18:
+        raise Reject("this callback URL was not made here", code="bad_signature")
+    return int(said)
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/callback/{batch_id:str}/{task_id:str}",
+        serve=callback,
+        scope=None,
+        name="callback",
+        about="A worker that runs elsewhere reports the end of an attempt, at the URL that it was given.",
+        group="Workers",
+        contract=True,
+        body=Callback,
+        body_example={
+            "task_id": "tiff_3f0a91c2",
+            "batch_id": _BATCH,
+            "status": "success",
+            "output_r2_key": f"staging/{_BATCH}/scans/p1.jpg",
+            "output_file_name": "p1.jpg",
+            "output_file_size": 845120,
+        },
+        answers=CallbackAnswer,
+        errors=(400, 403, 404, 413),
+        parameters=(
+            Parameter(name="task", about="The number of the task.", kind=int),
+            Parameter(name="attempt", about="Which attempt it was.", kind=int),
+            Parameter(name="sig", about="The signature that the URL was given with."),
+        ),
+    ),
+)
