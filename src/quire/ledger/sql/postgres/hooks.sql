@@ -40,10 +40,13 @@ WITH noted AS (
 SELECT pg_notify('quire', '') FROM (SELECT no FROM told LIMIT 1) one
 
 -- name: due_deliveries
-UPDATE deliveries SET tries = tries + 1, next_at = %(now)s::float8 + %(lease)s, last_tried_at = %(now)s
-WHERE no IN (SELECT no FROM deliveries WHERE state = 'waiting' AND next_at <= %(now)s
-             ORDER BY next_at, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
-RETURNING no
+WITH due AS MATERIALIZED (
+  SELECT no FROM deliveries WHERE state = 'waiting' AND next_at <= %(now)s
+  ORDER BY next_at, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE deliveries d SET tries = d.tries + 1, next_at = %(now)s::float8 + %(lease)s, last_tried_at = %(now)s
+FROM due WHERE d.no = due.no
+RETURNING d.no
 
 -- name: deliveries_by_no
 SELECT * FROM delivery_rows WHERE no = ANY (%s) ORDER BY no
@@ -60,19 +63,19 @@ UPDATE deliveries SET state = CASE WHEN %(error)s = '' THEN 'delivered'
 WHERE no = %(no)s AND tries = %(tries)s AND (state = 'waiting' OR %(error)s = '')
 
 -- name: all_deliveries
-SELECT * FROM delivery_rows WHERE %(before)s::bigint IS NULL OR no < %(before)s ORDER BY no DESC LIMIT %(limit)s
+SELECT * FROM delivery_rows WHERE no < coalesce(%(before)s, 1::bigint << 62) ORDER BY no DESC LIMIT %(limit)s
 
 -- name: deliveries_of_hook
 SELECT * FROM delivery_rows
-WHERE hook_no = (SELECT no FROM hooks WHERE id = %(hook_id)s) AND (%(before)s::bigint IS NULL OR no < %(before)s)
+WHERE hook_no = (SELECT no FROM hooks WHERE id = %(hook_id)s) AND no < coalesce(%(before)s, 1::bigint << 62)
 ORDER BY no DESC LIMIT %(limit)s
 
 -- name: deliveries_of_batch
 SELECT * FROM delivery_rows
 WHERE batch_no = (SELECT no FROM batches WHERE id = %(batch_id)s)
-  AND (%(hook_id)s::text IS NULL OR hook_id = %(hook_id)s) AND (%(before)s::bigint IS NULL OR no < %(before)s)
+  AND (%(hook_id)s::text IS NULL OR hook_id = %(hook_id)s) AND no < coalesce(%(before)s, 1::bigint << 62)
 ORDER BY no DESC LIMIT %(limit)s
 
 -- name: redeliver
 UPDATE deliveries SET state = 'waiting', next_at = %(now)s
-WHERE no = ANY (%(nos)s) AND hook_no IN (SELECT no FROM hooks WHERE disabled_at IS NULL)
+WHERE no = ANY (%(nos)s) AND EXISTS (SELECT 1 FROM hooks h WHERE h.no = hook_no AND h.disabled_at IS NULL)

@@ -54,18 +54,18 @@ UPDATE deliveries SET state = CASE WHEN ?1 = '' THEN 'delivered' WHEN ?2 IS NULL
 WHERE no = ?5 AND tries = ?6 AND (state = 'waiting' OR ?1 = '')
 
 -- name: all_deliveries
-SELECT * FROM delivery_rows WHERE ?1 IS NULL OR no < ?1 ORDER BY no DESC LIMIT ?2
+SELECT * FROM delivery_rows WHERE no < coalesce(?1, 1 << 62) ORDER BY no DESC LIMIT ?2
 
 -- name: deliveries_of_hook
 SELECT * FROM delivery_rows
-WHERE hook_no = (SELECT no FROM hooks WHERE id = ?3) AND (?1 IS NULL OR no < ?1) ORDER BY no DESC LIMIT ?2
+WHERE hook_no = (SELECT no FROM hooks WHERE id = ?3) AND no < coalesce(?1, 1 << 62) ORDER BY no DESC LIMIT ?2
 
 -- name: deliveries_of_batch
 SELECT * FROM delivery_rows
-WHERE batch_no = (SELECT no FROM batches WHERE id = ?4) AND (?3 IS NULL OR hook_id = ?3) AND (?1 IS NULL OR no < ?1)
+WHERE batch_no = (SELECT no FROM batches WHERE id = ?4) AND (?3 IS NULL OR hook_id = ?3) AND no < coalesce(?1, 1 << 62)
 ORDER BY no DESC LIMIT ?2
 
 -- name: redeliver
 UPDATE deliveries SET state = 'waiting', next_at = ?1
 WHERE no IN (SELECT value FROM json_each(?2))
-  AND hook_no IN (SELECT no FROM hooks WHERE disabled_at IS NULL)
+  AND EXISTS (SELECT 1 FROM hooks h WHERE h.no = hook_no AND h.disabled_at IS NULL)
