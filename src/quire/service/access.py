@@ -23,6 +23,9 @@ PREFIX = "qk_"
 SECRET_BYTES = 32
 HINT_CHARACTERS = 9  # with the prefix; what is left of the key is still beyond guessing
 LONGEST_KEY = 200
+LONGEST_NAME = 200
+LONGEST_SECONDS = 100 * 365 * 24 * 3600.0
+MAX_LIMIT = 2**53 - 1  # beyond it JavaScript no longer counts
 OVERLAP_SECONDS = 24 * 3600.0
 NOTED_SECONDS = 60.0
 
@@ -97,6 +100,8 @@ class NewKey(Struct, frozen=True, kw_only=True):
 
 
 async def create(desk: KeyDesk, draft: KeyDraft) -> NewKey:
+    """Raises Reject for what a key cannot have."""
+    _check(draft)
     now = desk.clock.now()
     key = Key(
         id=f"key_{desk.ids.ulid()}",
@@ -112,6 +117,21 @@ async def create(desk: KeyDesk, draft: KeyDraft) -> NewKey:
         max_bytes=draft.max_bytes,
     )
     return await _add(desk, key)
+
+
+def _check(draft: KeyDraft) -> None:
+    if draft.lasts_seconds is not None and not 0 < draft.lasts_seconds <= LONGEST_SECONDS:
+        raise Reject(
+            f"a key lasts for more than 0 and at most {LONGEST_SECONDS:.0f} seconds", code="bad_request"
+        )
+    limits = (draft.requests_per_minute, draft.max_batches, draft.max_bytes)
+    if not all(0 <= limit <= MAX_LIMIT for limit in limits):
+        raise Reject(f"limits of a key are from 0 (none) to {MAX_LIMIT}", code="bad_request")
+    for name, text in (("label", draft.label), ("tenant", draft.tenant)):
+        if len(text) > LONGEST_NAME or "\x00" in text:
+            raise Reject(
+                f"the {name} of a key is text of at most {LONGEST_NAME} characters", code="bad_request"
+            )
 
 
 async def list_keys(desk: KeyDesk) -> list[KeyLine]:

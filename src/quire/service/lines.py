@@ -178,4 +178,4 @@ class Event(Struct, frozen=True, kw_only=True):
     no: int
     at: str
     kind: str
-    data: dict[str, object]
+    data: dict[str, Any]

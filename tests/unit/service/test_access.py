@@ -251,3 +251,26 @@ async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk
     noting.away = False
     await door.note_used()
     assert [key.last_used_at for key in await ledger.keys()] == [clock.now()]
+
+
+@pytest.mark.parametrize(
+    "drafted",
+    [
+        {"lasts_seconds": 0.0},
+        {"lasts_seconds": -1.0},
+        {"lasts_seconds": 5.4e16},
+        {"lasts_seconds": float("inf")},
+        {"lasts_seconds": float("nan")},
+        {"requests_per_minute": -1},
+        {"max_batches": 2**53},
+        {"max_bytes": 10**30},
+        {"label": "x" * 201},
+        {"tenant": "a\x00b"},
+    ],
+    ids=str,
+)
+async def test_what_a_key_cannot_have_is_refused_and_no_key_is_made(desk, drafted):
+    """One that ends in the year 1718962613 could be made, and then no list of keys could be shown any more."""
+    with pytest.raises(Reject):
+        await made(desk, **drafted)
+    assert await access.list_keys(desk) == []

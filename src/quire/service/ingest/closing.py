@@ -274,7 +274,7 @@ def _one_processed(said: Any, batch_id: str, now: float) -> Upload:
         raise refused("Invalid processing_config")
     tags = said.get("preprocessor_tags") or ()
     texts = [said.get("cid"), said.get("source_file"), *tags] if isinstance(tags, list | tuple) else [0]
-    if any(text is not None and not isinstance(text, str) for text in texts):
+    if any(text is not None and (not isinstance(text, str) or "\x00" in text) for text in texts):
         raise refused("cid and source_file must be text, preprocessor_tags a list of texts")
     return Upload(
         path=path,
