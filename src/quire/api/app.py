@@ -62,7 +62,9 @@ def _with_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
     for route in routes:
         methods.setdefault(_PLACE.sub("[^/]+", route.path), set()).add(route.method)
     pages = {_PLACE.sub("[^/]+", route.path) for route in routes if route.pages}
-    known = [(re.compile(path), _options(allowed, pages=path in pages)) for path, allowed in methods.items()]
+    # A path without places is meant before one that has them.
+    paths = sorted(methods, key=lambda path: path.count("[^/]+"))
+    known = [(re.compile(path), _options(methods[path], pages=path in pages)) for path in paths]
 
     async def asked(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["method"] == "OPTIONS":

@@ -9,7 +9,6 @@ import pytest
 
 from quire.api import blobs, routing, server
 from quire.api.app import build_app
-from quire.api.desk import Desk
 from quire.api.gate import Gate
 from quire.api.routing import Route, answer, json_of
 from quire.api.tables import ROUTES
@@ -64,7 +63,7 @@ async def serving(landing=None):
     put = next(route for route in ROUTES if route.name == "putBytes")
     routes = (_route("/json", _json), _route("/deaf", _deaf), put)
     stop, started = asyncio.Event(), asyncio.Event()
-    desk = Desk(front=SimpleNamespace(landing=landing), queue_desk=None, stopping=stop)
+    desk = SimpleNamespace(front=SimpleNamespace(landing=landing), stopping=stop)
     app = build_app(desk, Gate(_nobody, _nobody, anonymous=True, hosts=frozenset()), routes)
     sock = server.listening("127.0.0.1", 0)
     task = asyncio.create_task(server.serve(app, sock, stop, started))

@@ -270,7 +270,7 @@ async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk
     ids=str,
 )
 async def test_what_a_key_cannot_have_is_refused_and_no_key_is_made(desk, drafted):
-    """One that ends in the year 1718962613 could be made, and then no list of keys could be shown any more."""
+    """One that ends in the year 1718962613 could be made, and then no list of keys could be shown."""
     with pytest.raises(Reject):
         await made(desk, **drafted)
     assert await access.list_keys(desk) == []
