@@ -120,9 +120,9 @@ def api(api_only):
         yield client
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("s3", marks=pytest.mark.service)])
+@pytest.fixture(scope="session", params=["local", pytest.param("s3", marks=pytest.mark.service)])
 def still(request, tmp_path_factory):
-    """The API alone on each store, shared by the tests of a module: what was sent stays as it was sent."""
+    """The API alone on each store, shared by all tests: what was sent stays as it was sent."""
     folder = tmp_path_factory.mktemp("still")
     environment = {}
     if request.param == "s3":
