@@ -83,15 +83,15 @@ def test_a_list_handed_over_before_it_stands_in_the_ledger_is_missed(monkeypatch
     async def at_once(self, batch, pipeline, _rows, *, complete):
         if not (complete and batch.hands_over_to and moves.is_last(batch, pipeline)):
             return complete, None
-        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline)
+        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline, self._alive)
 
     monkeypatch.setattr(Conductor, "_end", at_once)
     assert finds(100)
 
 
 def test_a_message_for_each_round_is_missed(monkeypatch):
-    async def always(ledger, blobs, batch, pipeline):
-        letter = await hand_over(ledger, blobs, batch, pipeline)
+    async def always(ledger, blobs, batch, pipeline, alive):
+        letter = await hand_over(ledger, blobs, batch, pipeline, alive)
         return letter or Letter(
             queue=batch.hands_over_to,
             message_id=f"handover-{batch.id}-{batch.position.round}",

@@ -49,6 +49,7 @@ class Conductor:
         self._mine: dict[int, Batch] = {}
         self._take_at = 0.0
         self._sweep_at = clock.monotonic() + SWEEP_SECONDS
+        self._alive: handover.Alive = _as_ever
         self._fills: dict[int, tuple[int, Iterator[File]]] = {}  # how far a manifest was read, and the rest
 
     @property
@@ -56,8 +57,11 @@ class Conductor:
         """In the middle of moving a batch."""
         return bool(self._mine)
 
-    async def turn(self, member: int, only: Only) -> bool:
-        """Make the next move of each batch that has one; True when something moved."""
+    async def turn(self, member: int, only: Only, alive: handover.Alive | None = None) -> bool:
+        """Make the next move of each batch that has one; True when something moved. `alive` is called now and
+        then in a move that takes long, and may raise Stale to end it.
+        """
+        self._alive = alive or _as_ever
         moment = self._clock.monotonic()
         if not self._mine or moment >= self._take_at:
             # Now and then also in the midst of a large batch: a more urgent one must not wait for its end.
@@ -219,7 +223,11 @@ class Conductor:
             return complete, None
         if rows:
             return False, None
-        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline)
+        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline, self._alive)
+
+
+async def _as_ever() -> None:
+    """Nobody asks."""
 
 
 def known_pipelines(pipelines: Mapping[str, Pipeline], only: Only) -> Known:

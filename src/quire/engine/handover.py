@@ -7,7 +7,7 @@ with the move that ends the batch, so there is one for each batch. Must not know
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from heapq import heapify, heappop, heappush
 
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
-from quire.ledger.port import Ledger, Letter
+from quire.ledger.port import Ledger, Letter, ListedFile
 from quire.model.batch import Batch, Position
 from quire.model.errors import Missing, Reject, Stale
 from quire.model.files import File, folder_of, sibling
@@ -31,16 +31,21 @@ FILES_HELD = 20_000
 HELD_BYTES = 16 * 1024 * 1024
 _JSON = "application/json"
 
+Alive = Callable[[], Awaitable[None]]
+
 
 def original_key(manifest_key: str) -> str:
     """Where a batch's first manifest is kept when it is written anew."""
     return sibling(manifest_key, ORIGINAL_NAME)
 
 
-async def hand_over(ledger: Ledger, blobs: Blobs, batch: Batch, pipeline: Pipeline) -> Letter | None:
+async def hand_over(
+    ledger: Ledger, blobs: Blobs, batch: Batch, pipeline: Pipeline, alive: Alive
+) -> Letter | None:
     """Write the manifest anew and give back the letter that goes out with the last move: only in the first
-    round, later ones bring the manifest up to date. To be called when the list is final. Raises Stale when
-    the batch has moved meanwhile, Reject when the message is too large for a queue.
+    round, later ones bring the manifest up to date. To be called when the list is final; `alive` is called
+    again and again meanwhile, for a long list takes long. Raises Stale when the batch has moved meanwhile,
+    Reject when the message is too large for a queue.
     """
     if batch.manifest_key is None:
         raise Reject("the batch has no manifest", code="bad_manifest")
@@ -48,7 +53,8 @@ async def hand_over(ledger: Ledger, blobs: Blobs, batch: Batch, pipeline: Pipeli
     writer = ManifestWriter(batch.id)
     stored = await _version(blobs, batch.manifest_key)
     condition = IfAbsent() if stored is None else IfVersion(stored)
-    pieces = _written(ledger, batch, len(pipeline.phases), writer)
+    listing = _Listing(ledger, batch, len(pipeline.phases), alive)
+    pieces = _written(ledger, batch, listing, writer)
     await _put(blobs, batch.manifest_key, pieces, condition)
     if batch.position.round > 1:
         return None
@@ -89,9 +95,11 @@ async def _copied(blobs: Blobs, key: str, kept: str) -> AsyncIterator[bytes]:
         raise Stale(f"{kept} is there already")
 
 
-async def _written(ledger: Ledger, batch: Batch, phases: int, writer: ManifestWriter) -> AsyncIterator[bytes]:
+async def _written(
+    ledger: Ledger, batch: Batch, listing: "_Listing", writer: ManifestWriter
+) -> AsyncIterator[bytes]:
     yield writer.begin()
-    async for files in _by_folder(ledger, _after_all(batch, phases)):
+    async for files in _by_folder(listing):
         yield writer.add(files)
     # Asked behind everything that was read, and behind the version that the condition names: whoever writes
     # a later list does so after this moment, and then the condition does not hold any more.
@@ -123,10 +131,18 @@ async def _version(blobs: Blobs, key: str) -> str | None:
         return None
 
 
-def _after_all(batch: Batch, phases: int) -> Batch:
-    """The batch as a phase behind the last one would see it: with the final list."""
-    at = batch.position
-    return msgspec.structs.replace(batch, position=Position(at.stage, phases + 1, 0, at.round))
+class _Listing:
+    """The final list of a batch by number: as a phase behind the last one would see it."""
+
+    def __init__(self, ledger: Ledger, batch: Batch, phases: int, alive: Alive) -> None:
+        at = batch.position
+        self._batch = msgspec.structs.replace(batch, position=Position(at.stage, phases + 1, 0, at.round))
+        self._ledger = ledger
+        self._alive = alive
+
+    async def page(self, after: int, limit: int) -> list[ListedFile]:
+        await self._alive()
+        return await self._ledger.to_gather(self._batch, whole=True, after=after, limit=limit)
 
 
 class _Run:
@@ -140,11 +156,11 @@ class _Run:
     def grow(self) -> None:
         self._left += 1
 
-    async def folder(self, ledger: Ledger, final: Batch, portion: int) -> str | None:
+    async def folder(self, listing: _Listing, portion: int) -> str | None:
         """That of the next file; None at the end."""
         if not self._held and self._left:
             limit = min(portion, self._left)
-            listed = await ledger.to_gather(final, whole=True, after=self._after, limit=limit)
+            listed = await listing.page(self._after, limit)
             self._held.extend(one.file for one in listed)
             self._left -= limit
             self._after = listed[-1].no if listed else self._after
@@ -158,31 +174,31 @@ class _Run:
         return taken
 
 
-async def _by_folder(ledger: Ledger, final: Batch) -> AsyncIterator[list[File]]:
+async def _by_folder(listing: _Listing) -> AsyncIterator[list[File]]:
     """The whole list in order of (folder, number). No index has that order, but it is nearly there: what was
     uploaded, and what each phase made of it, come one after the other, each in the order of the manifest. So
     few sorted stretches are merged, and memory stays bounded however many files there are.
     """
-    runs = await _runs(ledger, final)
+    runs = await _runs(listing)
     portion = max(1, min(ROWS_AT_ONCE, FILES_HELD // max(1, len(runs))))
     heap = []
     for place, run in enumerate(runs):
-        folder = await run.folder(ledger, final, portion)
+        folder = await run.folder(listing, portion)
         if folder is not None:
             heap.append((folder, place))
     heapify(heap)
     while heap:
         folder, place = heappop(heap)
         yield runs[place].take(folder)
-        following = await runs[place].folder(ledger, final, portion)
+        following = await runs[place].folder(listing, portion)
         if following is not None:
             heappush(heap, (following, place))
 
 
-async def _runs(ledger: Ledger, final: Batch) -> list[_Run]:
+async def _runs(listing: _Listing) -> list[_Run]:
     runs: list[_Run] = []
     before, after = "", 0
-    while page := await ledger.to_gather(final, whole=True, after=after, limit=ROWS_AT_ONCE):
+    while page := await listing.page(after, ROWS_AT_ONCE):
         for listed in page:
             folder = folder_of(listed.file.path)
             if not runs or folder < before:

@@ -16,7 +16,7 @@ from quire.engine.roster import Roster
 from quire.ledger.port import Ledger, Only
 from quire.model.batch import Batch, Hold, Stage
 from quire.model.clock import Clock
-from quire.model.errors import Unavailable
+from quire.model.errors import Stale, Unavailable
 from quire.model.signal import Signal
 
 # Without an alarm there is always something that wakes us; this is the net under it.
@@ -142,7 +142,15 @@ class Wheel:
             if await self._conductor.receive():
                 self._conductor.look_again()
             self._mail_at = self._clock.monotonic() + MAIL_SECONDS
-        return await self._conductor.turn(self._roster.me, only)
+        return await self._conductor.turn(self._roster.me, only, self._alive)
+
+    async def _alive(self) -> None:
+        """Amid a long move: who does not beat is taken for dead."""
+        member = self._roster.me
+        if self._roster.due:
+            await self._keep_alive()
+        if self._roster.me != member:
+            raise Stale("somebody else moves this batch by now")
 
     async def _rest(self, only: Only) -> None:
         """Nothing to do just now: wait for a signal or the alarm."""

@@ -24,6 +24,10 @@ async def ignore(_batch):
     return None
 
 
+async def nobody_asks():
+    return None
+
+
 def beside(file, result, _taken):
     added = (
         Added(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
@@ -182,16 +186,16 @@ async def test_who_was_overtaken_writes_over_nothing(small, monkeypatch, held):
     await small.submitted(TWO, NAMES, hands_over_to=NEXT)
     stands = []
 
-    async def overtaken(ledger, blobs, batch, known):
+    async def overtaken(ledger, blobs, batch, known, alive):
         stands.append(batch)
-        return await hand_over(ledger, blobs, batch, known)
+        return await hand_over(ledger, blobs, batch, known, alive)
 
     hand_over = handover.hand_over
     monkeypatch.setattr(handover, "hand_over", overtaken)
     batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
     before = await small.blobs.get(batch.manifest_key)
     with pytest.raises(Stale):
-        await hand_over(small.ledger, small.blobs, stands[0], TWO)
+        await hand_over(small.ledger, small.blobs, stands[0], TWO, nobody_asks)
     assert await small.blobs.get(batch.manifest_key) == before
 
 
@@ -222,6 +226,64 @@ async def test_a_manifest_written_by_somebody_else_meanwhile_is_not_overwritten(
     assert batch.position.stage is Stage.DONE
     assert written == [b"another list"]
     assert len(await listed(small, batch)) == 9
+
+
+@pytest.fixture
+def slowly(small, monkeypatch):
+    """Reading the final list takes three seconds a page."""
+    page = handover._Listing.page
+
+    async def slow(self, after, limit):
+        small.clock.advance(3.0)
+        return await page(self, after, limit)
+
+    monkeypatch.setattr(handover._Listing, "page", slow)
+
+
+async def test_who_hands_over_a_long_list_shows_that_it_lives(small, monkeypatch, slowly):
+    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    beats = []
+    beat, hand_over = small.ledger.beat, handover.hand_over
+
+    async def counted(member, *, now):
+        beats.append(now)
+        return await beat(member, now=now)
+
+    async def watched(*arguments):
+        before = len(beats)
+        letter = await hand_over(*arguments)
+        assert len(beats) > before + 2
+        return letter
+
+    monkeypatch.setattr(small.ledger, "beat", counted)
+    monkeypatch.setattr(handover, "hand_over", watched)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE, batch.error
+
+
+async def test_who_is_taken_for_dead_meanwhile_leaves_it_to_others(small, monkeypatch, slowly):
+    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    hand_over = handover.hand_over
+    tries = []
+
+    async def dismissed(*arguments):
+        if not tries:
+            for member in await small.ledger.crew():
+                await small.ledger.dismiss(member.no)
+        try:
+            letter = await hand_over(*arguments)
+        except Stale as error:
+            tries.append(str(error))
+            raise
+        tries.append("handed over")
+        return letter
+
+    monkeypatch.setattr(handover, "hand_over", dismissed)
+    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    assert batch.position.stage is Stage.DONE, batch.error
+    assert tries == ["somebody else moves this batch by now", "handed over"]
+    await small.wheel(TWO)._conductor._mail.relay()
+    assert len(await told(small)) == 1
 
 
 async def test_a_store_that_is_away_puts_the_end_off(small, monkeypatch):
