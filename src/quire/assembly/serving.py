@@ -1,6 +1,7 @@
 """`quire serve` put together: the API, and in the same process a conductor and workers."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
@@ -31,7 +32,10 @@ from quire.settings import Settings
 from quire.system import LoopSignal
 
 GRACE_SECONDS = 10.0
+AGAIN_SECONDS = 5.0
 RELAY_SECONDS = 2.0  # the net: whoever puts something into the outbox wakes us
+
+_log = logging.getLogger("quire.serve")
 
 Trouble = Callable[[str | None], None]
 
@@ -86,8 +90,8 @@ async def run_server(
                 _conduct(wheel, stop)
                 if wheel is not None
                 else _relay(settings, office, signal, stop, trouble),
-                _clean(settings, office, landing, stop),
-                messenger.run(stop),
+                _persistently(lambda: _clean(settings, office, landing, stop), stop),
+                _persistently(lambda: messenger.run(stop), stop),
             ]
             try:
                 await _together(beside, stop)
@@ -107,6 +111,24 @@ async def _together(parts: Sequence[Awaitable[None]], stop: asyncio.Event) -> No
         await asyncio.wait(tasks)
     for task in tasks:
         task.result()
+
+
+async def _persistently(part: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+    """What goes wrong beside the API must not end it: it is told to the operator and begun again."""
+    while not stop.is_set():
+        try:
+            await part()
+        except Exception:  # noqa: BLE001 whatever it is
+            _log.exception("background_work_failed")
+            await _pause(stop, AGAIN_SECONDS)
+        else:
+            return
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
 
 
 async def _once(answering: asyncio.Event, stop: asyncio.Event, told: Callable[[], None]) -> None:
@@ -152,9 +174,7 @@ async def _clean(settings: Settings, office: Office, landing: Landing, stop: asy
     while not stop.is_set():
         with suppress(Retry, Stale):  # the next time
             await clean(office, landing, cleaning_terms(settings))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(settings.cleaning.every_seconds):
-                await stop.wait()
+        await _pause(stop, settings.cleaning.every_seconds)
 
 
 @asynccontextmanager

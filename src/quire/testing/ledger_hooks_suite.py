@@ -44,6 +44,12 @@ class HooksSuite:
             await ledger.add_hook(hook(url="https://example.org/other"))
         assert await ledger.hooks() == [hook()]
 
+    async def test_what_concerns_no_batch_is_not_delivered(self, ledger: Ledger) -> None:
+        await ledger.add_hook(hook())
+        await ledger.acted(act(), "key_created", {})
+        assert await due(ledger) == []
+        assert await ledger.deliveries(limit=9) == []
+
     async def test_an_unknown_hook_is_missing(self, ledger: Ledger) -> None:
         for asked in (ledger.hook("nobody"), ledger.disable_hook("nobody", reason="", now=1.0)):
             with pytest.raises(Missing) as caught:

@@ -27,13 +27,15 @@ UPDATE deliveries SET state = 'failed', next_at = NULL, last_error = %s
 WHERE hook_no = (SELECT no FROM hooks WHERE id = %s) AND state = 'waiting'
 
 -- name: insert_event
--- With its deliveries; where there are no hooks it looks once into an empty index. Who sends is woken.
+-- With its deliveries; where there are no hooks it looks once into an empty index. Who sends is woken. What
+-- concerns no batch (number 0) is for the audit trail alone.
 WITH noted AS (
   INSERT INTO events (batch_no, at, type, data) VALUES (%s, %s, %s, %s) RETURNING no, batch_no, at, type
 ), told AS (
   INSERT INTO deliveries (id, hook_no, batch_no, event_no, next_at, created_at)
   SELECT 'msg_' || e.no || '_' || h.id, h.no, e.batch_no, e.no, e.at, e.at
   FROM noted e JOIN hooks h ON h.disabled_at IS NULL AND (h.batch_no = e.batch_no OR h.batch_no IS NULL)
+                           AND e.batch_no <> 0
                            AND (h.kinds = '{}' OR e.type = ANY (h.kinds))
   RETURNING no
 )
