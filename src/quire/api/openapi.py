@@ -103,6 +103,8 @@ def _failures(route: Route) -> dict[str, Any]:
     statuses = set(route.errors)
     if route.scope is not None:
         statuses |= {401, 403, 429}
+    if route.parameters:
+        statuses |= {400}
     statuses |= {503}
     kind, schema = (JSON, "Error") if route.contract else ("application/problem+json", "Problem")
     content = {kind: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
