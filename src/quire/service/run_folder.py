@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
 from msgspec import Struct
 
 from quire.engine.wheel import Wheel
