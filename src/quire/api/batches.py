@@ -185,8 +185,8 @@ def _closed(closed: Closed) -> FinalizeAnswer:
     return FinalizeAnswer(
         batch_id=submission.batch.id,
         status=status_of(submission),
-        files_uploaded=submission.files_taken,
-        total_bytes=submission.bytes_taken,
+        files_uploaded=closed.files,
+        total_bytes=closed.size,
         r2_prefix=prefix_of(submission.batch.id),
         warnings=closed.warnings or UNSET,
     )

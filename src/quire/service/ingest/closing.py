@@ -17,9 +17,10 @@ import msgspec
 from msgspec import Struct
 
 from quire.blobs.port import Condition, IfAbsent, IfVersion
+from quire.engine.handover import hand_over
 from quire.ledger.port import Letter, Upload
 from quire.ledger.reception import TAKEN, Submission
-from quire.model.batch import Stage
+from quire.model.batch import Batch, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.model.files import File
 from quire.model.manifest import ManifestWriter
@@ -41,6 +42,7 @@ SHOWN_INCOMPLETE = 1000
 # What is larger is written without a condition: some stores hold conditional writes in memory.
 CONDITIONAL_BYTES = 48 << 20
 NO_CONFIG = {"ocr": False, "describe": False, "pinax": False}
+PROCESSED = frozenset({"enqueued", "completed"})
 # Batches whose files a foreign orchestrator hands back just now.
 _taking_back: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -56,15 +58,28 @@ class Incomplete(Reject):
 
 
 class Closed(Struct, frozen=True, kw_only=True):
+    """`files` and `size` are those of the moment in which it was closed."""
+
     submission: Submission
-    warnings: list[str]
+    files: int
+    size: int
+
+    @property
+    def warnings(self) -> list[str]:
+        """Where what arrived is not what was announced at the opening."""
+        files, size, said = self.submission.file_count, self.submission.total_size, []
+        if self.files != files:
+            said.append(f"{files} files were announced at init, {self.files} arrived")
+        if self.size != size:
+            said.append(f"{size} bytes were announced at init, {self.size} arrived")
+        return said
 
 
 async def finalize(front: Front, batch_id: str, *, skip_incomplete: bool = False) -> Closed:
     for _ in range(TRIES):
         submission = await front.submission(batch_id)
         if submission.batch.position.stage is not Stage.OPEN:
-            return _closed_before(submission)
+            return await _closed_before(front, submission)
         # Before the list is read: whoever writes a manifest after this moment makes our own write fail.
         condition = await _untouched(front, manifest_key(batch_id))
         submission = await front.submission(batch_id)
@@ -77,7 +92,7 @@ async def finalize(front: Front, batch_id: str, *, skip_incomplete: bool = False
             closed = await _close(front, submission, condition)
         except Stale:
             continue  # a file came meanwhile, or somebody else has closed it
-        return Closed(submission=closed, warnings=_warnings(closed))
+        return Closed(submission=closed, files=closed.files_taken, size=closed.bytes_taken)
     raise Retry("the batch's files keep changing; finalize when all uploads have ended", delay_seconds=1)
 
 
@@ -153,19 +168,16 @@ async def _write(front: Front, key: str, pieces: AsyncIterator[bytes], condition
         await asyncio.to_thread(folder.cleanup)
 
 
-def _closed_before(submission: Submission) -> Closed:
+async def _closed_before(front: Front, submission: Submission) -> Closed:
     if submission.finalized_at is None:
         raise refused(f"Batch status is {status_of(submission)}, cannot finalize", code="not_uploading")
-    return Closed(submission=submission, warnings=_warnings(submission))
-
-
-def _warnings(submission: Submission) -> list[str]:
-    said = []
-    if submission.files_taken != submission.file_count:
-        said.append(f"{submission.file_count} files were announced at init, {submission.files_taken} arrived")
-    if submission.bytes_taken != submission.total_size:
-        said.append(f"{submission.total_size} bytes were announced at init, {submission.bytes_taken} arrived")
-    return said
+    # Of the message: the files may be others by now, and what is asked again is answered as before.
+    message = msgspec.json.decode(await front.office.ledger.message(submission.batch.no) or "{}")
+    return Closed(
+        submission=submission,
+        files=message.get("total_files", submission.files_taken),
+        size=message.get("total_bytes", submission.bytes_taken),
+    )
 
 
 async def processed_elsewhere(front: Front, batch_id: str, said: Any) -> int:
@@ -176,29 +188,38 @@ async def processed_elsewhere(front: Front, batch_id: str, said: Any) -> int:
         raise refused("Missing or empty files array")
     # One after the other: of two that say different things the manifest and the ledger must have the same.
     async with _taking_back.setdefault(batch_id, asyncio.Lock()):
+        written = False
         for _ in range(TRIES):
             # Before the state is read: whoever writes a manifest after this moment makes our own write fail.
             condition = await _untouched(front, manifest_key(batch_id))
             submission = await front.submission(batch_id)
-            if (status := status_of(submission)) == "enqueued":
+            if (status := status_of(submission)) in PROCESSED:
+                if written:
+                    await _put_right(front, submission.batch)
                 return submission.batch.total_files
             if status != "preprocessing":
-                raise _not_preprocessing(status)
-            try:
-                return await _take_back(front, submission, files, condition)
-            except Stale:
-                continue  # somebody else has written, or ended the batch
+                raise refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
+            uploads = _processed(files, batch_id, front.office.clock.now())
+            with suppress(Stale):  # somebody else has written, or ended the batch
+                letter = await _take_back(front, submission, uploads, condition)
+                written = True
+                now = front.office.clock.now()
+                await front.office.ledger.processed_elsewhere(
+                    submission.batch.no, uploads, letter=letter, now=now
+                )
+                return len(uploads)
     raise Retry("the batch's manifest keeps changing; say it again", delay_seconds=1)
 
 
-async def _take_back(front: Front, submission: Submission, files: list[Any], condition: Condition) -> int:
-    batch, office = submission.batch, front.office
-    uploads = _processed(files, batch.id, office.clock.now())
+async def _take_back(
+    front: Front, submission: Submission, uploads: list[Upload], condition: Condition
+) -> Letter:
+    """The manifest is theirs; the letter that says so. Raises Stale."""
+    batch = submission.batch
     await _keep_original(front, batch.id)
     writer = ManifestWriter(batch.id)
     await _write(front, manifest_key(batch.id), _listed(uploads, writer), condition)
-    message = await office.ledger.message(batch.no)
-    body = msgspec.json.decode(message or "{}") | {
+    body = msgspec.json.decode(await front.office.ledger.message(batch.no) or "{}") | {
         "total_files": writer.total_files,
         "total_bytes": writer.total_bytes,
     }
@@ -211,12 +232,21 @@ async def _take_back(front: Front, submission: Submission, files: list[Any], con
         raise refused(
             f"the message has {len(letter.body)} bytes, the limit is {MESSAGE_BYTES}", code="too_large"
         )
-    await office.ledger.processed_elsewhere(batch.no, uploads, letter=letter, now=office.clock.now())
-    return len(uploads)
+    return letter
 
 
-def _not_preprocessing(status: str) -> Reject:
-    return refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
+async def _put_right(front: Front, batch: Batch) -> None:
+    """Another process was faster, and our list lies where its own must be: it is written anew."""
+
+    async def alive() -> None:
+        """Nobody watches us."""
+
+    office = front.office
+    for _ in range(TRIES):
+        with suppress(Stale):
+            await hand_over(office.ledger, office.blobs, batch, office.pipelines[batch.pipeline], alive)
+            return
+    raise Retry("the batch's manifest keeps changing; say it again", delay_seconds=1)
 
 
 async def _keep_original(front: Front, batch_id: str) -> None:
