@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from quire.assembly.front_desk import open_landing
 from quire.assembly.house import open_office
+from quire.assembly.landing import open_landing
 from quire.ledger.port import BatchDraft, Upload
 from quire.ledger.reception import NewSubmission
 from quire.service.plans import plan_of

@@ -13,10 +13,11 @@ import quire
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 INFO = f"quire-{quire.__version__}.dist-info"
-# Extras and tools of development: none of them may be needed to import the command line.
+# Extras, tools of development, and what is too slow to load for every command: none of them may be needed to
+# import the command line.
 NOT_CORE = (
     *("obstore", "pytest", "hypothesis", "hatchling", "importlinter", "mypy", "uv"),
-    *("litestar", "redis", "psycopg", "ray", "anthropic", "openai"),
+    *("litestar", "uvicorn", "redis", "psycopg", "ray", "anthropic", "openai"),
 )
 
 

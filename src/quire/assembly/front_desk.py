@@ -8,15 +8,14 @@ from quire import __version__
 from quire.api.desk import Desk
 from quire.api.gate import is_loopback
 from quire.api.tables import ROUTES
+from quire.assembly.landing import cleaning_terms
 from quire.assembly.queues import queue_policies
 from quire.assembly.secrets import signing_secret
 from quire.blobs.landing import Landing
-from quire.blobs.local import LocalBlobs
 from quire.model.errors import Misconfigured
 from quire.service import queue_desk
 from quire.service.house import Office
-from quire.service.ingest.cleaning import Terms
-from quire.service.ingest.front import PART_SIZE, Front, Limits
+from quire.service.ingest.front import Front, Limits
 from quire.service.messenger import DeliveryPolicy, Messenger
 from quire.service.webhooks import HookDesk
 from quire.settings import Settings
@@ -69,39 +68,6 @@ def build_messenger(settings: Settings, office: Office) -> Messenger:
         policy=DeliveryPolicy(
             max_tries=chosen.max_tries, timeout_seconds=chosen.timeout_seconds, at_once=chosen.at_once
         ),
-    )
-
-
-def cleaning_terms(settings: Settings) -> Terms:
-    chosen = settings.cleaning
-    return Terms(idle_upload_days=chosen.idle_upload_days, staging_days=chosen.staging_days)
-
-
-def open_landing(settings: Settings, office: Office) -> Landing:
-    if isinstance(office.blobs, LocalBlobs):
-        from quire.blobs.local_landing import LocalLanding
-
-        return LocalLanding(
-            settings.home / "blobs",
-            secret=signing_secret(settings),
-            clock=office.clock,
-            max_blob_bytes=settings.ingest.max_file_bytes,
-            # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.
-            max_part_bytes=2 * PART_SIZE,
-        )
-    from quire.blobs.s3_landing import S3Landing
-
-    s3 = settings.s3
-    return S3Landing(
-        clock=office.clock,
-        bucket=s3.bucket,
-        endpoint=s3.endpoint or None,
-        public_endpoint=s3.public_endpoint or None,
-        region=s3.region,
-        access_key_id=s3.access_key_id.reveal(),
-        secret_access_key=s3.secret_access_key.reveal(),
-        prefix=s3.prefix,
-        allow_http=s3.allow_http,
     )
 
 

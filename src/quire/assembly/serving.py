@@ -11,15 +11,9 @@ from quire.api.app import build_app
 from quire.api.gate import Gate
 from quire.api.server import listening, serve
 from quire.api.tables import ROUTES
-from quire.assembly.front_desk import (
-    anonymous_allowed,
-    build_desk,
-    build_messenger,
-    cleaning_terms,
-    open_landing,
-    own_hosts,
-)
+from quire.assembly.front_desk import anonymous_allowed, build_desk, build_messenger, own_hosts
 from quire.assembly.house import open_house, open_office
+from quire.assembly.landing import cleaning_terms, open_landing
 from quire.assembly.queues import queue_policies
 from quire.blobs.landing import Landing
 from quire.engine.mail import Mail
@@ -97,6 +91,7 @@ async def run_server(
                 await _together(beside, stop)
             finally:
                 await doorkeeper.note_used()
+                await landing.close()
     finally:
         sock.close()
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from quire.assembly.front_desk import cleaning_terms, open_landing
+from quire.assembly.landing import cleaning_terms, open_landing
 from quire.cli.batch_office import Config, Home, Json, answered, print_json
 from quire.cli.shown import shown
 from quire.service.house import Office
@@ -34,7 +34,8 @@ def clean_up(
         return await due(office, cleaning_terms(settings))
 
     async def work(office: Office, settings: Settings) -> Cleaned:
-        return await clean(office, open_landing(settings, office), cleaning_terms(settings))
+        async with aclosing(open_landing(settings, office)) as landing:
+            return await clean(office, landing, cleaning_terms(settings))
 
     if dry_run:
         found = answered(look, home=home, config=config, json_output=json_output)

@@ -2,16 +2,18 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quire.assembly.serving import Plan, Started, run_server
 from quire.cli.errors import told_to_people
 from quire.cli.shown import shown
 from quire.cli.stopping import stop_on_signals
 from quire.cli.talk import Talk
 from quire.settings import Settings, load_here
+
+if TYPE_CHECKING:
+    from quire.assembly.serving import Plan, Started
 
 
 def serve(
@@ -60,6 +62,9 @@ def serve(
 
     Exit codes: 0 ended as asked, 1 could not run, 2 usage, 130 stopped at once by a second Ctrl-C.
     """
+    # Here: the web framework takes longer to load than most commands take to run.
+    from quire.assembly.serving import Plan
+
     given = {"home": home, "serve.host": host, "serve.port": port}
     overrides = {name: str(value) for name, value in given.items() if value is not None}
     with told_to_people(json_output=json_output):
@@ -68,10 +73,12 @@ def serve(
         asyncio.run(_serve(settings, Plan(api_only=api_only, workers=workers), talk))
 
 
-async def _serve(settings: Settings, plan: Plan, talk: Talk) -> None:
+async def _serve(settings: Settings, plan: "Plan", talk: Talk) -> None:
+    from quire.assembly.serving import run_server
+
     stop = stop_on_signals(talk.say)
 
-    def started(at: Started) -> None:
+    def started(at: "Started") -> None:
         talk.warn(at.warnings)
         doors = "no key is needed" if at.anonymous else "callers need an API key"
         talk.happened("started", f"Quire answers on {shown(at.url)} ({doors}); Ctrl-C ends it.", url=at.url)
