@@ -1,4 +1,4 @@
-"""The description of the API: valid, complete and true; nothing that fits it, or does not, breaks the server."""
+"""The API described: validly, completely and truly; nothing that fits it, or does not, breaks the server."""
 
 import json
 import re
