@@ -23,6 +23,14 @@ class Part(Struct, frozen=True):
     etag: str
 
 
+class StoredPart(Struct, frozen=True):
+    """A part that lies in the store; the ETag without quotes."""
+
+    number: int
+    etag: str
+    size: int
+
+
 class Landing(Protocol):
     async def put_url(self, key: str, *, seconds: int, base_url: str) -> str:
         """A URL for one PUT of the whole blob. `base_url` is where the asker reached Quire; stores with an
@@ -44,6 +52,13 @@ class Landing(Protocol):
         """One URL for each part, numbered from 1."""
         ...
 
+    async def parts(self, key: str, upload_id: str) -> list[StoredPart]:
+        """What has arrived of an upload, in order of number, one of each. A part that was sent twice may be
+        left out, where the store cannot tell which came later. Raises Missing when there is no such upload of
+        this key. May be repeated.
+        """
+        ...
+
     async def join(self, key: str, upload_id: str, parts: Sequence[Part]) -> Stored:
         """Make one blob of the parts, in order of their numbers. Raises Missing when there is no such upload
         (joined already, given up, never begun), Reject `bad_parts` when a part is missing or has another
@@ -53,6 +68,10 @@ class Landing(Protocol):
 
     async def give_up(self, key: str, upload_id: str) -> None:
         """Drop an upload and its parts; one that is not there is no error."""
+        ...
+
+    async def close(self) -> None:
+        """Wait for what is under way and release what is held. May be repeated."""
         ...
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from quire.blobs import keys
 from quire.blobs.labels import Labels, labels
-from quire.blobs.landing import Part
+from quire.blobs.landing import Part, StoredPart
 from quire.blobs.landing_rules import check_count, check_seconds
 from quire.blobs.local_parts import DIGEST_LABEL, PartFiles, etag_of, too_large
 from quire.blobs.local_spool import PIECE_BYTES, Spool
@@ -64,6 +64,9 @@ class LocalLanding:
         until = self._until(seconds)
         numbers = range(1, check_count(parts) + 1)
         return [self._url(base_url, Grant("PUT", key, until, upload_id, number)) for number in numbers]
+
+    async def parts(self, key: str, upload_id: str) -> list[StoredPart]:
+        return await asyncio.to_thread(self._parts.listed, keys.check(key), upload_id)
 
     async def join(self, key: str, upload_id: str, parts: Sequence[Part]) -> Stored:
         """Who asks for the same while it is being done gets the same answer. Goes on when the asker is gone:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.blobs.labels import Labels
-from quire.blobs.landing import Part
+from quire.blobs.landing import Part, StoredPart
 from quire.blobs.landing_rules import bad_parts, in_order
 from quire.blobs.local_spool import PIECE_BYTES, Spool
 from quire.blobs.local_tree import PARTS, translated
@@ -32,6 +32,7 @@ DIGEST_LABEL = "sha256"  # in the metadata of what has landed: 64 hexadecimal di
 _RECORD = "upload"
 _ID = re.compile(r"[0-9a-f]{32}")
 _ETAG = re.compile(r"[0-9a-f]{32}")
+_PART = re.compile(r"([0-9]{5})-([0-9a-f]{32})")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -89,6 +90,19 @@ class PartFiles:
                     os.fsync(folder)
         finally:
             spool.discard()
+
+    def listed(self, key: str, upload_id: str) -> list[StoredPart]:
+        """Raises Missing."""
+        with (
+            translated("list the parts of", key),
+            self._opened(key, upload_id) as (folder, record, _),
+            _locked(record, key),
+        ):
+            named = [found for name in _names(folder) if (found := _PART.fullmatch(name))]
+            # Of two files of one number, which somebody killed has left, the later counts.
+            named.sort(key=lambda found: _changed_at(folder, found[0]))
+            parts = {int(one[1]): StoredPart(int(one[1]), one[2], _size(folder, one[0])) for one in named}
+        return [parts[number] for number in sorted(parts)]
 
     def join(self, key: str, upload_id: str, parts: Sequence[Part], *, max_bytes: int) -> Stored:
         """Raises Missing, Reject with code `bad_parts` or `too_large`. Whoever else changes the upload

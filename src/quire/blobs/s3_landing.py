@@ -5,20 +5,22 @@ Must not know: settings, who uploads.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from xml.sax.saxutils import escape
 
 from quire.blobs import keys
 from quire.blobs.labels import labels
-from quire.blobs.landing import Part
-from quire.blobs.landing_rules import attachment, bad_parts, check_count, check_seconds, in_order
+from quire.blobs.landing import Part, StoredPart
+from quire.blobs.landing_rules import MAX_PARTS, attachment, bad_parts, check_count, check_seconds, in_order
 from quire.blobs.port import Stored
 from quire.blobs.s3_requests import Answer, Pause, S3Requests
 from quire.blobs.s3_signing import Signer
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Missing
 
+_PAGE = 1000
 _BAD_PARTS = frozenset({"InvalidPart", "InvalidPartOrder", "EntityTooSmall", "MalformedXML"})
 
 
@@ -105,6 +107,22 @@ class S3Landing:
             for number in range(1, check_count(parts) + 1)
         ]
 
+    async def parts(self, key: str, upload_id: str) -> list[StoredPart]:
+        about = ("list the parts of", key)
+        path, found, after = self._path(key), list[StoredPart](), 0
+        while True:
+            query = {"uploadId": upload_id, "max-parts": str(_PAGE), "part-number-marker": str(after)}
+            answer = await self._requests.send("GET", path, query=query, about=about)
+            if not answer.good:
+                raise self._no_upload(answer, about)
+            page, following = _page(answer, key)
+            found += page
+            if following is None:
+                return _one_of_each(found)
+            if not after < following <= MAX_PARTS:  # each page leads on, so that there is an end
+                raise _not_s3(key)
+            after = following
+
     async def join(self, key: str, upload_id: str, parts: Sequence[Part]) -> Stored:
         """When the answer is lost it is asked again, and Missing may then mean that it has joined: look by
         `head`. Some servers remember for a while, and answer once more as they did.
@@ -169,3 +187,29 @@ class S3Landing:
 
     def _path(self, key: str) -> str:
         return f"/{self._bucket}/{keys.check(self._prefix + keys.check(key))}"
+
+
+def _page(answer: Answer, key: str) -> tuple[list[StoredPart], int | None]:
+    """Parts, and the number after which the next page begins. Raises Misconfigured when it is no list."""
+    rows = [row for row in answer.rows if row[""] == "Part"]
+    try:
+        if answer.fields.get("") != "ListPartsResult":
+            raise _not_s3(key)
+        page = [StoredPart(int(row["PartNumber"]), row["ETag"].strip('"'), int(row["Size"])) for row in rows]
+        truncated = answer.fields.get("IsTruncated") == "true"
+        return page, int(answer.fields["NextPartNumberMarker"]) if truncated else None
+    except (KeyError, ValueError) as error:
+        raise _not_s3(key) from error
+
+
+def _one_of_each(parts: Sequence[StoredPart]) -> list[StoredPart]:
+    """SeaweedFS lists a part that was sent again with other bytes beside the first, and times in seconds."""
+    times = Counter(part.number for part in parts)
+    return sorted((part for part in parts if times[part.number] == 1), key=lambda part: part.number)
+
+
+def _not_s3(key: str) -> Misconfigured:
+    return Misconfigured(
+        f"The store was asked for the parts of {key!r} and gave no list of them: it does not speak S3.",
+        code="broken_store",
+    )

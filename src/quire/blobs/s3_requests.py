@@ -27,12 +27,16 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class Answer(Struct, frozen=True):
-    """`code` is the word of an error in the body: there may be one with status 200 as well."""
+    """`fields` are the texts of all elements, the root's name under ""; `rows` the same of each element below
+    the root that has elements of its own. `code` is the word of an error in the body: there may be one with
+    status 200 as well.
+    """
 
     status: int
     headers: Mapping[str, str]
     fields: Mapping[str, str]
     code: str
+    rows: tuple[Mapping[str, str], ...] = ()
 
     @property
     def good(self) -> bool:
@@ -101,11 +105,10 @@ class S3Requests:
                 read += piece
                 if len(read) > _MAX_ANSWER_BYTES:
                     break
-        fields = _fields(bytes(read))
+        fields, rows = _read(bytes(read))
         failed = response.status_code >= 300 or fields.get("") == "Error"
-        return Answer(
-            response.status_code, dict(response.headers), fields, fields.get("Code", "?") if failed else ""
-        )
+        code = fields.get("Code", "?") if failed else ""
+        return Answer(response.status_code, dict(response.headers), fields, code, rows)
 
     def _silent(self, about: tuple[str, str], reason: str) -> Retry:
         return Retry(
@@ -145,18 +148,22 @@ def _passing(answer: Answer) -> bool:
     return answer.status == 200 and answer.code in {"InternalError", "SlowDown", "ServiceUnavailable"}
 
 
-def _fields(body: bytes) -> dict[str, str]:
-    """Names and texts of the elements in an answer, the root's name under ""; nothing when it is not XML.
+def _read(body: bytes) -> tuple[dict[str, str], tuple[dict[str, str], ...]]:
+    """Fields and rows of an answer; nothing when it is not XML.
 
     Read as text first: a parser given bytes might find a DTD in an encoding that the search does not.
     """
     try:
         text = body.decode().strip()  # S3 sends blanks ahead while it joins
         if len(body) > _MAX_ANSWER_BYTES or "<!" in text or not text.startswith("<"):
-            return {}
+            return {}, ()
         root = ET.fromstring(text)  # noqa: S314 - bounded, and without DTD and entities
     except (UnicodeDecodeError, ET.ParseError):
-        return {}
+        return {}, ()
+    return _texts(root), tuple(_texts(child) for child in root if len(child))
+
+
+def _texts(root: ET.Element) -> dict[str, str]:
     found = {_local(element.tag): (element.text or "").strip() for element in root.iter()}
     return {**found, "": _local(root.tag)}
 

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 import pytest
 
-from quire.blobs.landing import Landing, Part
+from quire.blobs.landing import Landing, Part, StoredPart
 from quire.blobs.port import Blobs
 from quire.model.errors import Missing, Reject
 from quire.testing.blobs_suite import AWKWARD_KEYS, BAD_KEYS
@@ -97,6 +97,7 @@ class LandingSuite:
             landing.get_url(key, seconds=60, base_url=base_url, name="x"),
             landing.begin(key, content_type="image/tiff"),
             landing.part_urls(key, "0" * 32, parts=1, seconds=60, base_url=base_url),
+            landing.parts(key, "0" * 32),
             landing.join(key, "0" * 32, [Part(1, "0" * 32)]),
             landing.give_up(key, "0" * 32),
         )
@@ -162,6 +163,31 @@ class LandingSuite:
             etags[number] = answer.headers["etag"]
         await landing.join(KEY, upload_id, [Part(number, etag) for number, etag in etags.items()])
         assert await blobs.get(KEY) == b"".join(bodies)
+
+    async def test_what_has_arrived_can_be_asked_for(
+        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+    ) -> None:
+        upload_id = await landing.begin(KEY, content_type="image/tiff")
+        assert await landing.parts(KEY, upload_id) == []
+        urls = await landing.part_urls(KEY, upload_id, parts=12, seconds=60, base_url=base_url)
+        etags = {}
+        for number, size in ((11, 7), (2, 9), (2, 5 * MIB), (1, 5 * MIB + 1)):
+            body = noise(size, number)
+            etags[number] = (await web.put(urls[number - 1], content=body)).headers["etag"].strip('"')
+        sizes = {1: 5 * MIB + 1, 2: 5 * MIB, 11: 7}
+        wanted = [StoredPart(number, etags[number], size) for number, size in sizes.items()]
+        # The one that was sent twice may be left out.
+        assert await landing.parts(KEY, upload_id) in (wanted, [wanted[0], wanted[2]])
+        for key, wrong in (("other/key", upload_id), (KEY, "0" * 32)):
+            with pytest.raises(Missing):
+                await landing.parts(key, wrong)
+        await landing.join(KEY, upload_id, [Part(part.number, part.etag) for part in wanted])
+        assert (await blobs.head(KEY)).size == sum(sizes.values())
+        given_up = await landing.begin(KEY, content_type="image/tiff")
+        await landing.give_up(KEY, given_up)
+        for gone in (upload_id, given_up):
+            with pytest.raises(Missing):
+                await landing.parts(KEY, gone)
 
     async def test_a_missing_part_or_another_etag_joins_nothing(
         self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient

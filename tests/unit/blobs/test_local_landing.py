@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from quire.blobs import local_parts, local_spool
-from quire.blobs.landing import Landing, Part, Receives
+from quire.blobs.landing import Landing, Part, Receives, StoredPart
 from quire.blobs.local import LocalBlobs
 from quire.blobs.local_landing import LocalLanding
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
@@ -168,6 +168,18 @@ async def test_a_part_sent_again_replaces_the_first(landing, blobs, root):
         await landing.join(KEY, upload_id, second)
 
 
+async def test_of_two_files_of_one_part_the_later_is_listed(landing, root):
+    upload_id = await landing.begin(KEY, content_type="a/b")
+    (part,) = await put_parts(landing, KEY, upload_id, b"second")
+    left = root / ".parts" / upload_id / f"00001-{'f' * 32}"
+    left.write_bytes(b"first")
+    (left.parent / "stray").write_bytes(b"")
+    os.utime(left, (1, 1))
+    assert await landing.parts(KEY, upload_id) == [StoredPart(1, part.etag, 6)]
+    os.utime(left, (2**33, 2**33))
+    assert await landing.parts(KEY, upload_id) == [StoredPart(1, "f" * 32, 5)]
+
+
 async def test_the_same_part_sent_many_times_at_once_is_one_of_them(landing, blobs, root):
     upload_id = await landing.begin(KEY, content_type="a/b")
     url = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
@@ -188,6 +200,8 @@ async def test_no_upload_id_leads_elsewhere(landing, blobs, root, upload_id):
     await blobs.put("upload", b"not a record")
     with pytest.raises(Missing):
         await landing.join(KEY, upload_id, [Part(1, "0" * 32)])
+    with pytest.raises(Missing):
+        await landing.parts(KEY, upload_id)
     await landing.give_up(KEY, upload_id)
     url = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
     with pytest.raises(Missing):

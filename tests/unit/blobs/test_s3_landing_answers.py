@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from quire.blobs.landing import Part
+from quire.blobs.landing import Part, StoredPart
 from quire.blobs.s3_landing import S3Landing
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.testing.time import FakeClock
@@ -112,6 +112,7 @@ async def test_passing_faults_are_tried_again_and_then_told(landing, server, bad
     server.script = [bad]
     for call in (
         landing.begin("k", content_type="a/b"),
+        landing.parts("k", "u"),
         landing.join("k", "u", PARTS),
         landing.give_up("k", "u"),
     ):
@@ -181,6 +182,62 @@ async def test_answers_that_are_none_are_refused(landing, server, content):
     with pytest.raises(Misconfigured) as told:
         await landing.begin("k", content_type="a/b")
     assert told.value.code == "broken_store"
+
+
+def listed(*numbers, following=None):
+    rows = "".join(
+        f"<Part><PartNumber>{no}</PartNumber><ETag>&quot;e{no}&quot;</ETag><Size>{no * 10}</Size></Part>"
+        for no in numbers
+    )
+    marker = f"<NextPartNumberMarker>{following}</NextPartNumberMarker>" if following is not None else ""
+    more = "true" if following is not None else "false"
+    return (
+        f"<ListPartsResult xmlns='urn:x'><Owner><ID>o</ID></Owner>{marker}<IsTruncated>{more}</IsTruncated>"
+        f"{rows}</ListPartsResult>"
+    )
+
+
+async def test_parts_are_listed_page_by_page(landing, server):
+    server.script = [(200, listed(1, 2, following=2)), (200, listed(7, following=7)), (200, listed(1000))]
+    parts = await landing.parts("k", "u+1")
+    assert parts == [StoredPart(no, f"e{no}", no * 10) for no in (1, 2, 7, 1000)]
+    markers = [line.partition("part-number-marker=")[2].partition("&")[0] for line, _, _ in server.requests]
+    assert markers == ["0", "2", "7"]
+    assert "uploadId=u%2B1&" in server.requests[0][0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        listed(1, following=0),
+        listed(1, following=10_001),
+        listed(1, following="x"),
+        listed(1).replace("ListParts", "ListBuckets"),
+        listed(1).replace("<Size>10", "<Size>ten"),
+        listed(1).replace("ETag>", "Tag>"),
+        listed(1).replace("false", "true"),
+        "<!DOCTYPE x>" + listed(1),
+        "",
+    ],
+    ids=["back", "beyond", "no number", "other", "size", "tag", "no marker", "DTD", "nothing"],
+)
+async def test_a_list_of_parts_that_is_none_is_refused(landing, server, content):
+    server.script = [(200, listed(1, following=1)), (200, content)]
+    with pytest.raises(Misconfigured) as told:
+        await landing.parts("k", "u")
+    assert told.value.code == "broken_store"
+    assert len(server.requests) == 2
+
+
+async def test_a_part_of_which_two_are_listed_is_none(landing, server):
+    server.script = [(200, listed(1, 2, 2, following=2)), (200, listed(3))]
+    assert [part.number for part in await landing.parts("k", "u")] == [1, 3]
+
+
+async def test_parts_of_an_upload_that_is_not_there_are_missing(landing, server):
+    server.script = [(404, error("NoSuchUpload"))]
+    with pytest.raises(Missing):
+        await landing.parts("k", "u")
 
 
 async def test_nobody_at_the_address_is_told(unused_tcp_port):
