@@ -87,6 +87,7 @@ def test_killed_between_each_pair_of_steps(idle):
     assert repeated.pop("status") in {"preprocessing", "enqueued"}
     assert answer.pop("status") == "preprocessing"
     assert repeated == answer
+    server.restart(*WORKING)  # and while it is worked on, or has just been
     comes_to_its_end(server, client, [small, large])
 
 

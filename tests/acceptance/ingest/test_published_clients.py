@@ -3,9 +3,11 @@ runs: the message and the manifest that a batch leaves are read as the next stag
 """
 
 import hashlib
+import http.client
 import json
 import random
 import re
+from urllib.parse import urlsplit
 
 import pytest
 from tests.acceptance.ingest.clients import (
@@ -19,7 +21,16 @@ from tests.acceptance.ingest.clients import (
     Sdk,
     ask,
 )
-from tests.acceptance.ingest.home import BATCH, PREPROCESS, blob, blobs, keys_below, manifest, messages
+from tests.acceptance.ingest.home import (
+    BATCH,
+    PREPROCESS,
+    at_home,
+    blob,
+    blobs,
+    keys_below,
+    manifest,
+    messages,
+)
 
 pytestmark = pytest.mark.slow
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -215,6 +226,25 @@ def test_message_and_manifest_field_by_field(still):
     }
 
 
+def test_the_message_is_sent_though_no_conductor_runs(still):
+    """Whoever reads the queue need not be one of us."""
+    client = CommandLine(still.url)
+    client.init([item("/a.txt")])
+    client.upload(item("/a.txt"))
+    client.finalize()
+
+    async def arrives(office):
+        for _ in range(20):
+            lying = await office.queues.peek(PREPROCESS, limit=10_000, now=office.clock.now())
+            if found := [one for one in lying if one.id == f"start-{client.batch}"]:
+                return found
+            await office.queues.wait([PREPROCESS], seconds=1)
+        return []
+
+    assert len(at_home(still, arrives)) == 1
+    assert at_home(still, lambda office: office.ledger.outbox(10)) == []
+
+
 def test_without_prompts_the_message_has_none(still):
     client = Sdk(still.url)
     client.init([item("/a.txt")])
@@ -332,6 +362,23 @@ def test_every_error_is_json(api_only, method, path, body, answered):
     assert (reply.status, reply.json()) == answered
     assert reply.headers["content-type"] == "application/json"
     assert reply.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.parametrize("path", ["/blobs/altered.token", "/nowhere", "/api/batches/init"])
+def test_who_is_refused_before_all_was_sent_can_go_on_with_the_connection(api_only, path):
+    """Node keeps connections: an answer without the body being read must not upset the next request."""
+    parts = urlsplit(api_only.url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
+    try:
+        for _ in range(3):
+            connection.request("PUT" if "blobs" in path else "POST", path, body=bytes(4 * MIB))
+            refused = connection.getresponse()
+            assert refused.status in {403, 404, 413}
+            assert json.loads(refused.read())["error"]
+            connection.request("GET", "/")
+            assert connection.getresponse().read().endswith(b'"healthy"}')
+    finally:
+        connection.close()
 
 
 def test_a_method_that_is_not_served_is_refused_as_json(api_only):
