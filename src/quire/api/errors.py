@@ -3,6 +3,7 @@ is `{"error": …}`; on ours it is a problem (RFC 9457).
 """
 
 import logging
+from math import ceil
 
 from litestar.exceptions import HTTPException
 
@@ -80,7 +81,7 @@ def told(error: Exception, *, contract: bool) -> Answer:
         headers["www-authenticate"] = 'Bearer realm="quire"'
     if status in {429, 503}:
         delay = getattr(error, "delay_seconds", None)
-        headers["retry-after"] = str(max(1, round(delay if delay is not None else 1)))
+        headers["retry-after"] = str(max(1, ceil(delay if delay is not None else 1)))
     more = {"incomplete": error.names} if isinstance(error, Incomplete) else {}
     return _answer(str(error), status, error.code, contract=contract, headers=headers, **more)
 

@@ -9,6 +9,7 @@ from quire.api.desk import Desk
 from quire.api.gate import is_loopback
 from quire.api.tables import ROUTES
 from quire.assembly.landing import cleaning_terms
+from quire.assembly.outgoing import open_outgoing
 from quire.assembly.queues import queue_policies
 from quire.assembly.secrets import signing_secret
 from quire.blobs.landing import Landing
@@ -20,7 +21,6 @@ from quire.service.messenger import DeliveryPolicy, Messenger
 from quire.service.webhooks import HookDesk
 from quire.settings import Settings
 from quire.system import LoopSignal
-from quire.tools.outgoing import Outgoing
 
 PIPELINE = "preprocess"
 SOURCE = "urn:quire"
@@ -49,11 +49,6 @@ def build_desk(
         cleaning=cleaning_terms(settings),
         cleaning_seconds=settings.cleaning.every_seconds,
     )
-
-
-def open_outgoing(settings: Settings) -> Outgoing:
-    chosen = settings.webhooks
-    return Outgoing(allow_private=chosen.allow_private, timeout_seconds=chosen.timeout_seconds)
 
 
 def build_messenger(settings: Settings, office: Office) -> Messenger:

@@ -11,6 +11,7 @@ from quire.cli.queue import queue
 from quire.cli.run import run
 from quire.cli.serve import serve
 from quire.cli.upload import upload
+from quire.cli.webhook import webhook
 from quire.cli.work import conductor, worker
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app.command()(conductor)
 app.command()(worker)
 app.add_typer(batch)
 app.add_typer(queue)
+app.add_typer(webhook)
 app.add_typer(key)
 
 

@@ -34,8 +34,11 @@ def clean_up(
         return await due(office, cleaning_terms(settings))
 
     async def work(office: Office, settings: Settings) -> Cleaned:
-        async with aclosing(open_landing(settings, office)) as landing:
+        landing = open_landing(settings, office)
+        try:
             return await clean(office, landing, cleaning_terms(settings))
+        finally:
+            await landing.close()
 
     if dry_run:
         found = answered(look, home=home, config=config, json_output=json_output)

@@ -1,0 +1,61 @@
+"""`quire webhook` in a home of its own: secrets are shown once, and nothing private is called."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from quire.cli.app import app
+
+HOOK = "https://example.org/in"
+
+
+@pytest.fixture
+def quire(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+
+    def run(*arguments: str):
+        return runner.invoke(app, [*arguments, "--home", str(tmp_path / "home")])
+
+    assert run("key", "create", "--scope", "read").exit_code == 0  # makes the home
+    return run
+
+
+def test_a_webhook_is_added_listed_and_ended(quire):
+    made = json.loads(quire("webhook", "add", HOOK, "--kind", "batch_done", "--json").stdout)
+    assert made["secret"].startswith("whsec_")
+    listed = quire("webhook", "list")
+    assert made["webhook"]["id"] in listed.stdout
+    assert "batch_done" in listed.stdout
+    assert made["secret"] not in listed.stdout
+    assert quire("webhook", "remove", made["webhook"]["id"]).exit_code == 0
+    assert "ended" in quire("webhook", "list").stdout
+
+
+def test_the_secret_stands_alone_on_standard_output(quire):
+    answer = quire("webhook", "add", HOOK)
+    assert answer.stdout.strip().startswith("whsec_")
+    assert len(answer.stdout.split()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("add", "http://127.0.0.1/x"),
+        ("add", "ftp://example.org/x"),
+        ("add", HOOK, "--kind", "no_such_event"),
+        ("add", HOOK, "--batch", "01NOBODY"),
+        ("remove", "hook_nobody"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_exit_code_1(quire, arguments):
+    answer = quire("webhook", *arguments)
+    assert answer.exit_code == 1
+    assert answer.stderr.startswith("quire: ")
+    assert quire("webhook", "list", "--json").stdout.strip().endswith("}")
+
+
+def test_deliveries_are_listed_and_sent_again(quire):
+    assert json.loads(quire("webhook", "deliveries", "--json").stdout) == {"deliveries": []}
+    assert json.loads(quire("webhook", "redeliver", "17", "--json").stdout) == {"deliveries": 0}
