@@ -97,8 +97,12 @@ class Reception(Protocol):
         """
         ...
 
-    async def withdraw(self, batch_no: int, path: str, *, now: float) -> Upload | None:
-        """The file does not come after all; what was noted of it. Raises Stale when the batch is not open."""
+    async def withdraw(
+        self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
+    ) -> Upload | None:
+        """The file does not come after all; what was noted of it. With `awaited_only` one that has been taken
+        stays, and the answer is None. Raises Stale when the batch is not open.
+        """
         ...
 
     async def awaited(self, batch_no: int, *, limit: int) -> list[Upload]:

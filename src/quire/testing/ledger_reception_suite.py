@@ -144,6 +144,17 @@ class ArrivingSuite:
         with pytest.raises(Missing):
             await ledger.upload(no, "/a")
 
+    async def test_what_was_taken_meanwhile_is_not_withdrawn_with_the_awaited(self, ledger: Ledger) -> None:
+        no = (await ledger.open_submission(new())).batch.no
+        for path in ("/a", "/b"):
+            await ledger.announce(no, awaited(path), now=5.0)
+        await ledger.received(no, awaited("/a"), now=6.0)
+        assert await ledger.withdraw(no, "/a", now=7.0, awaited_only=True) is None
+        assert await ledger.withdraw(no, "/b", now=7.0, awaited_only=True) == awaited("/b")
+        assert await ledger.withdraw(no, "/none", now=7.0, awaited_only=True) is None
+        assert (await ledger.upload(no, "/a")).state == TAKEN
+        assert counters(await ledger.submission("01B"))[:3] == (1, 1, 10)
+
     @pytest.mark.parametrize(
         ("there", "refused"),
         [

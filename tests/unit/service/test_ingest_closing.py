@@ -111,6 +111,49 @@ async def test_who_closes_second_changes_nothing(front):
     assert (await manifest(front, batch))["total_files"] == 1
 
 
+async def announce(front, batch, path):
+    key = f"staging/{batch.id}{path}"
+    upload = Upload(path=path, state=AWAITED, size=3, stamp=path, key=key, content_type="text/plain")
+    await front.office.ledger.announce(batch.no, upload, now=1.0)
+    return upload
+
+
+async def test_what_is_confirmed_while_the_incomplete_are_left_out_stays(front):
+    batch = await uploaded(front)
+    late = await announce(front, batch, "/late.txt")
+    await announce(front, batch, "/never.txt")
+
+    async def confirmed():
+        await front.office.ledger.received(batch.no, late, now=3.0)
+
+    closed = await finalize(slower(front, "ledger", "withdraw", confirmed), batch.id, skip_incomplete=True)
+    assert closed.files == 2
+    assert (await front.office.ledger.upload(batch.no, "/late.txt")).state == TAKEN
+
+
+async def test_nobody_is_told_of_incomplete_files_when_the_last_has_just_come(front):
+    batch = await uploaded(front)
+    late = await announce(front, batch, "/late.txt")
+
+    async def confirmed():
+        await front.office.ledger.received(batch.no, late, now=3.0)
+
+    closed = await finalize(slower(front, "ledger", "awaited", confirmed), batch.id)
+    assert closed.files == 2
+
+
+async def test_two_that_leave_out_the_incomplete_close_once(front):
+    batch = await uploaded(front)
+    await announce(front, batch, "/never.txt")
+
+    async def faster():
+        await finalize(front, batch.id, skip_incomplete=True)
+
+    other = slower(front, "ledger", "withdraw", faster)
+    assert (await finalize(other, batch.id, skip_incomplete=True)).files == 1
+    assert len(await front.office.ledger.outbox(10)) == 1
+
+
 async def handed_back_by_another_process(front, batch, files):
     """Without the lock, which is of one process: the manifest lay there already, now the ledger has it."""
     ledger = front.office.ledger

@@ -71,8 +71,10 @@ class PostgresReception:
         if not is_open and state != TAKEN:
             raise not_open(batch_no)
 
-    async def withdraw(self, batch_no: int, path: str, *, now: float) -> Upload | None:
-        values = {"no": batch_no, "path": path, "now": now}
+    async def withdraw(
+        self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
+    ) -> Upload | None:
+        values = {"no": batch_no, "path": path, "now": now, "kept": TAKEN if awaited_only else ""}
         is_open, *earlier = await _changed(self._database, "withdraw_upload", values)
         if not is_open:
             raise not_open(batch_no)

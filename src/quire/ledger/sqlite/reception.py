@@ -68,9 +68,13 @@ class SqliteReception:
 
         await self._database.write(work)
 
-    async def withdraw(self, batch_no: int, path: str, *, now: float) -> Upload | None:
+    async def withdraw(
+        self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
+    ) -> Upload | None:
         def work(connection: sqlite3.Connection) -> Upload | None:
             earlier = _noted(connection, batch_no, path)
+            if earlier is not None and awaited_only and earlier.state == TAKEN:
+                earlier = None
             if earlier is not None:
                 _count(connection, batch_no, earlier, None, now=now, announced=-1)
                 connection.execute(SQL["delete_upload"], (batch_no, path))

@@ -84,7 +84,8 @@ async def finalize(front: Front, batch_id: str, *, skip_incomplete: bool = False
         condition = await _untouched(front, manifest_key(batch_id))
         submission = await front.submission(batch_id)
         if submission.files_taken < submission.files_announced:
-            await _settle_incomplete(front, submission, skip=skip_incomplete)
+            with suppress(Stale):  # somebody else has closed it
+                await _settle_incomplete(front, submission, skip=skip_incomplete)
             continue
         if not submission.files_announced:
             raise refused("No files uploaded in this batch")
@@ -99,13 +100,16 @@ async def finalize(front: Front, batch_id: str, *, skip_incomplete: bool = False
 async def _settle_incomplete(front: Front, submission: Submission, *, skip: bool) -> None:
     ledger, number = front.office.ledger, submission.batch.no
     awaited = await ledger.awaited(number, limit=SHOWN_INCOMPLETE)
-    if not skip:
+    if awaited and not skip:
         raise Incomplete([upload.path.rpartition("/")[2] for upload in awaited])
     while awaited:
         for upload in awaited:
-            await ledger.withdraw(number, upload.path, now=front.office.clock.now())
-            if upload.upload_id:
-                await front.landing.give_up(upload.key, upload.upload_id)
+            now = front.office.clock.now()
+            # What is confirmed in this moment stays: its sender was told that it is there.
+            gone = await ledger.withdraw(number, upload.path, now=now, awaited_only=True)
+            if gone is not None and gone.upload_id:
+                with suppress(Retry, Reject):  # the store's own clean-up takes the parts
+                    await front.landing.give_up(gone.key, gone.upload_id)
         awaited = await ledger.awaited(number, limit=SHOWN_INCOMPLETE)
 
 

@@ -100,7 +100,8 @@ WITH open AS MATERIALIZED (
   SELECT 1 FROM submissions s JOIN batches b ON b.no = s.batch_no
   WHERE s.batch_no = %(no)s AND s.finalized_at IS NULL AND b.stage = 'open'
 ), gone AS (
-  DELETE FROM uploads WHERE batch_no = %(no)s AND path = %(path)s AND EXISTS (SELECT 1 FROM open)
+  DELETE FROM uploads
+  WHERE batch_no = %(no)s AND path = %(path)s AND state <> %(kept)s AND EXISTS (SELECT 1 FROM open)
   RETURNING path, state, size, stamp, key, digest, content_type, error_class, reason, cid, config, upload_id, taken_at,
        source_file, tags
 ), counted AS (
