@@ -65,6 +65,8 @@ async def add(desk: Desk, request: Asked, caller: Caller) -> Answer:
 
 async def listed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     batch_id = request.path_params.get("batch_id")
+    if batch_id is not None:
+        await desk.office.ledger.batch(str(batch_id))  # is there one?
     lines = await list_hooks(desk.hook_desk, batch_id=None if batch_id is None else str(batch_id))
     return answer(HookLines(webhooks=lines))
 

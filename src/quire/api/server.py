@@ -109,7 +109,8 @@ async def _full(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001
 def listening(host: str, port: int) -> socket.socket:
     """A bound socket; port 0 takes a free one. Raises Misconfigured."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named: asyncio sends small answers at once only on sockets that it knows to be TCP.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -144,6 +145,23 @@ async def test_a_connection_serves_several_requests():
             body = json.dumps(number).encode()
             writer.write(b"POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             assert await answered(reader) == (200, {"said": number})
+
+
+async def test_small_answers_are_sent_at_once(monkeypatch):
+    """Not after the 40 ms for which the other side waits with its acknowledgement."""
+    seen = []
+
+    def connection_made(self, transport):
+        sock = transport.get_extra_info("socket")
+        seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        made(self, transport)
+
+    made = server._Impatient.connection_made
+    monkeypatch.setattr(server._Impatient, "connection_made", connection_made)
+    async with serving() as port, connected(port) as (reader, writer):
+        writer.write(b"POST /deaf HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        await answered(reader)
+    assert seen == [1]
 
 
 async def test_headers_without_end_are_refused(monkeypatch):
