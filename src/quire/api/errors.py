@@ -4,6 +4,7 @@ is `{"error": …}`; on ours it is a problem (RFC 9457).
 
 import logging
 from math import ceil
+from typing import Any
 
 from litestar.exceptions import HTTPException
 
@@ -69,13 +70,13 @@ def told(error: Exception, *, contract: bool) -> Answer:
         return _answer(words, error.status_code, "", contract=contract, headers=dict(error.headers or {}))
     if not isinstance(error, QuireError):
         _log.error("request_failed", exc_info=error)
-        return _answer(INTERNAL, 500, "bug", contract=contract)
+        return _answer(INTERNAL, 500, "bug", contract=contract, **_details(error, contract=contract))
     status = status_for(error)
     if not contract and error.code in CONFLICTS:
         status = 409
     if status == 500:
         _log.error("request_failed: %s", error)
-        return _answer(INTERNAL, 500, error.code, contract=contract)
+        return _answer(INTERNAL, 500, error.code, contract=contract, **_details(error, contract=contract))
     headers = {}
     if status == 401:
         headers["www-authenticate"] = 'Bearer realm="quire"'
@@ -84,6 +85,11 @@ def told(error: Exception, *, contract: bool) -> Answer:
         headers["retry-after"] = str(max(1, ceil(delay if delay is not None else 1)))
     more = {"incomplete": error.names} if isinstance(error, Incomplete) else {}
     return _answer(str(error), status, error.code, contract=contract, headers=headers, **more)
+
+
+def _details(error: Exception, *, contract: bool) -> dict[str, Any]:
+    """What kind of fault it was, and no more: the rest is for the operator."""
+    return {"details": type(error).__name__} if contract else {}
 
 
 def _answer(

@@ -32,6 +32,8 @@ class NewSubmission(Struct, frozen=True, kw_only=True):
     owner: str = ""  # id of the API key that opened it
     idempotency_key: str | None = None
     fingerprint: str = ""
+    max_batches: int = 0  # of this owner that have not ended, with this one; 0: any number
+    max_bytes: int = 0
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ class Reception(Protocol):
     async def open_submission(self, new: NewSubmission) -> Submission:
         """A new batch that takes uploads, with the event `batch_opened`. With an idempotency key that this
         owner has used: that batch, untouched, when the fingerprint is the same; otherwise Reject with code
-        `idempotency_conflict`.
+        `idempotency_conflict`. Raises Retry `quota` when the owner would have more open than it may.
         """
         ...
 

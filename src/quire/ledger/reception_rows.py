@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from quire.ledger.reception import TAKEN, NewSubmission, Submission
+from quire.ledger.reception import TAKEN, Load, NewSubmission, Submission
 from quire.ledger.rows import Row, batch_of, config_column, file_columns, tags_column, upload_columns
 from quire.ledger.values import Upload
-from quire.model.errors import Reject, Stale
+from quire.model.errors import Reject, Retry, Stale
 from quire.model.files import File
 
 _COLUMNS = 16  # of a submission; those of its batch follow
@@ -114,6 +114,18 @@ def conflicts(key: str) -> Reject:
         f"the idempotency key {key!r} was used for another request; use a new one",
         code="idempotency_conflict",
     )
+
+
+def check_quota(new: NewSubmission, load: Load) -> None:
+    """Raises Retry `quota`."""
+    if new.max_batches and load.batches >= new.max_batches:
+        raise _over(f"{load.batches} batches that have not ended, the limit is {new.max_batches}")
+    if new.max_bytes and load.bytes + new.total_size > new.max_bytes:
+        raise _over(f"{load.bytes} bytes in batches that have not ended, the limit is {new.max_bytes}")
+
+
+def _over(words: str) -> Retry:
+    return Retry(f"this key has {words}; come again when one has ended", code="quota", delay_seconds=60)
 
 
 def not_open(batch_no: int) -> Stale:

@@ -1,13 +1,14 @@
 """What every ledger adapter must keep of files that arrive over HTTP. Part of `LedgerSuite`."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from quire.ledger.port import Ledger, Upload
 from quire.ledger.reception import AWAITED, TAKEN, Load
 from quire.model.batch import FileOutcome, Stage
-from quire.model.errors import Missing, Reject, Stale
+from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.testing.factories import draft, letter
 from quire.testing.ledger_closing_suite import ClosingSuite, ElsewhereSuite, HousekeepingSuite
 from quire.testing.ledger_situations import started
@@ -20,6 +21,24 @@ ODD_PATHS = (
 
 
 class OpeningSuite:
+    async def test_who_has_as_much_open_as_it_may_comes_again_later(self, ledger: Ledger) -> None:
+        limits: dict[str, Any] = {"max_batches": 2, "max_bytes": 2000}
+        first = await ledger.open_submission(new("01A", idempotency_key="k", **limits))
+        await ledger.open_submission(new("01C", total_size=10, **limits))
+        for wanted in (new("01D", total_size=10, **limits), new("01E", max_bytes=2000)):
+            with pytest.raises(Retry) as refused:
+                await ledger.open_submission(wanted)
+            assert refused.value.code == "quota"
+        again = await ledger.open_submission(new("01F", idempotency_key="k", **limits))
+        assert again.batch.id == first.batch.id
+        await ledger.abandon(first.batch.no, reason="", now=9.0)
+        await ledger.open_submission(new("01G", **limits))
+
+    async def test_of_many_that_open_at_once_no_more_get_in_than_may(self, ledger: Ledger) -> None:
+        wanted = [ledger.open_submission(new(f"01{number}", max_batches=3)) for number in range(8)]
+        ends = await asyncio.gather(*wanted, return_exceptions=True)
+        assert sum(isinstance(one, Retry) for one in ends) == 5
+
     async def test_what_a_sender_says_of_its_batch_is_kept(self, ledger: Ledger) -> None:
         wanted = new(draft=draft("01B", hands_over_to="batches", tier=2))
         opened = await ledger.open_submission(wanted)

@@ -23,6 +23,7 @@ from quire.ledger.reception_rows import (
     announced_anew,
     announced_columns,
     as_taken,
+    check_quota,
     collides,
     conflicts,
     folders_above,
@@ -161,6 +162,11 @@ async def _open(connection: Connection, new: NewSubmission) -> Submission:
             if known[1] != new.fingerprint:
                 raise conflicts(key)
             return await _load(connection, "submission_by_no", known[0])
+    if new.max_batches or new.max_bytes:
+        # One after the other: of two that come at once the second counts the first.
+        await one_row(connection, "hold_key", (new.owner, ""))
+        row = await one_row(connection, "owners_load", (new.owner,))
+        check_quota(new, Load(*row) if row is not None else Load(0, 0))
     (no,) = await numbers(connection, "insert_batch", draft_columns(draft))
     async with connection.pipeline():
         await change(connection, "own_batch", (new.owner, no))

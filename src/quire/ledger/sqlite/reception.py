@@ -10,6 +10,7 @@ from quire.ledger.reception_rows import (
     announced_anew,
     announced_columns,
     as_taken,
+    check_quota,
     collides,
     conflicts,
     folders_above,
@@ -154,6 +155,8 @@ def _open(connection: sqlite3.Connection, new: NewSubmission) -> Submission:
             if known[1] != new.fingerprint:
                 raise conflicts(key)
             return _load(connection, "submission_by_no", known[0])
+    if new.max_batches or new.max_bytes:
+        check_quota(new, Load(*connection.execute(SQL["owners_load"], (new.owner,)).fetchone()))
     no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
     assert no is not None  # noqa: S101 - an INSERT has one
     connection.execute(SQL["own_batch"], (new.owner, no))

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from quire.ledger.port import BatchDraft
 from quire.ledger.reception import NewSubmission, Submission
-from quire.model.errors import Reject, Retry
 from quire.model.ids import BatchId
 from quire.service.ingest.front import MESSAGE_BYTES, Front, refused
 from quire.service.ingest.messages import start_message
@@ -55,9 +54,11 @@ async def open_batch(
         owner=asker.owner,
         idempotency_key=idempotency_key,
         fingerprint=_fingerprint(wanted) if idempotency_key else "",
+        max_batches=asker.max_batches,
+        max_bytes=asker.max_bytes,
     )
     _check_message(new)
-    await _check_quota(front, asker, wanted.total_size)
+    _check_bytes(asker, wanted.total_size)
     return await office.ledger.open_submission(new)
 
 
@@ -76,25 +77,7 @@ def _check_message(new: NewSubmission) -> None:
         )
 
 
-async def _check_quota(front: Front, asker: Asker, size: int) -> None:
-    if not asker.max_batches and not asker.max_bytes:
-        return
-    load = await front.office.ledger.load(asker.owner)
-    if asker.max_batches and load.batches >= asker.max_batches:
-        raise _full(
-            f"this key has {load.batches} batches that have not ended, its limit is {asker.max_batches}"
-        )
-    if asker.max_bytes:
-        if size > asker.max_bytes:
-            raise Reject(
-                f"Batch size {size} exceeds the limit of this key, {asker.max_bytes}", code="bad_request"
-            )
-        if load.bytes + size > asker.max_bytes:
-            raise _full(
-                f"this key would have {load.bytes + size} bytes in batches that have not ended, its "
-                f"limit is {asker.max_bytes}"
-            )
-
-
-def _full(words: str) -> Retry:
-    return Retry(f"{words}; come again when one has ended", code="quota", delay_seconds=60)
+def _check_bytes(asker: Asker, size: int) -> None:
+    """More than it may ever have: no use in coming again."""
+    if asker.max_bytes and size > asker.max_bytes:
+        raise refused(f"Batch size {size} exceeds the limit of this key, {asker.max_bytes}")
