@@ -6,6 +6,7 @@ from typing import Any
 from litestar.response import Stream
 from msgspec import UNSET, Struct, UnsetType
 
+from quire.api.batch_start import StartAnswer, StartBody, start_answer
 from quire.api.desk import Caller, Desk
 from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, json_of
 from quire.model.errors import Reject
@@ -37,39 +38,6 @@ class InitBody(Struct, frozen=True, kw_only=True):
 class InitAnswer(Struct, frozen=True, kw_only=True):
     batch_id: str
     session_id: str
-
-
-class ProcessingConfig(Struct, frozen=True, kw_only=True):
-    """Unknown keys are kept."""
-
-    ocr: bool
-    describe: bool
-    pinax: bool
-    reorganize: bool | UnsetType = UNSET
-    cheimarros: bool | UnsetType = UNSET
-
-
-class StartBody(Struct, frozen=True, kw_only=True):
-    file_name: str
-    file_size: int
-    logical_path: str
-    processing_config: ProcessingConfig
-    content_type: str | UnsetType = UNSET
-    cid: str | UnsetType = UNSET
-
-
-class PartUrl(Struct, frozen=True, kw_only=True):
-    part_number: int
-    url: str
-
-
-class StartAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    r2_key: str
-    upload_type: str
-    presigned_url: str | UnsetType = UNSET
-    upload_id: str | UnsetType = UNSET
-    part_size: int | UnsetType = UNSET
-    presigned_urls: list[PartUrl] | UnsetType = UNSET
 
 
 class PartDone(Struct, frozen=True, kw_only=True):
@@ -146,17 +114,7 @@ async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:
 async def start(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request)
     ticket = await start_file(desk.front, _batch(request), said, base_url=desk.base_url(request))
-    if not ticket.upload_id:
-        made = StartAnswer(r2_key=ticket.key, upload_type="simple", presigned_url=ticket.urls[0])
-    else:
-        made = StartAnswer(
-            r2_key=ticket.key,
-            upload_type="multipart",
-            upload_id=ticket.upload_id,
-            part_size=PART_SIZE,
-            presigned_urls=[PartUrl(part_number=no, url=url) for no, url in enumerate(ticket.urls, start=1)],
-        )
-    return answer(made)
+    return answer(start_answer(ticket))
 
 
 async def complete(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
@@ -271,6 +229,7 @@ ROUTES = (
             "logical_path": "/fonds/box-7/scans/page 001.tif",
             "content_type": "image/tiff",
             "processing_config": _CONFIG,
+            "resume": True,
         },
         answers=StartAnswer,
         answer_example={
@@ -282,6 +241,7 @@ ROUTES = (
                 {"part_number": 1, "url": "https://store.example/1"},
                 {"part_number": 2, "url": "https://store.example/2"},
             ],
+            "parts": [{"part_number": 1, "etag": "9b2c", "size": PART_SIZE}],
         },
         errors=(400, 404, 413),
     ),

@@ -52,11 +52,11 @@ class Crew:
             await self._settle(file)
 
     async def _settle(self, file: Planned) -> None:
-        there, failure = False, None
+        there, failure, sent_bytes = False, None, 0
         try:
             there = await self._is_there(file)
             if not there:
-                await self._sender.send(file)
+                sent_bytes = await self._sender.send(file, resume=self._is_begun(file))
         except (QuireError, OSError) as error:
             failure = self._failure(file, error)
             self.failures.append(failure)
@@ -64,7 +64,7 @@ class Crew:
             self._away = 0
             self.there += there
             self.sent += not there
-            self.sent_bytes += 0 if there else file.size
+            self.sent_bytes += sent_bytes
         self._watcher.settled(file, there=there, failure=failure)
 
     async def _is_there(self, file: Planned) -> bool:
@@ -75,6 +75,11 @@ class Crew:
         if changed_at_ns(file.stamp) < self._opened_at_ns:
             return True
         return stored.cid is not None and stored.cid == await cid_of_file(file)
+
+    def _is_begun(self, file: Planned) -> bool:
+        """An earlier run announced it; parts of it may be there."""
+        stored = self._stored.get(file.logical_path)
+        return stored is not None and stored.status != "completed" and same_size(file, stored)
 
     def _failure(self, file: Planned, error: QuireError | OSError) -> LeftOut:
         """Why this file failed. Raises what concerns all files."""

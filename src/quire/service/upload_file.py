@@ -1,5 +1,6 @@
 """One file on its way to an ingest service: announced, sent in one piece or in parts, confirmed.
 
+Parts that the server has of an earlier run are not sent again, when they are cut at the same places.
 Promise: a file that changes while it is read is refused, not confirmed. Bytes are read from the disk as they
 are sent, whatever the size of the file.
 """
@@ -34,8 +35,10 @@ class Sender:
         self._parts_at_once = parts_at_once
         self._sent = sent
 
-    async def send(self, file: Planned) -> None:
-        """Raises Reject for this file alone, Retry when the server is away, Lost when its batch is."""
+    async def send(self, file: Planned, *, resume: bool = False) -> int:
+        """The number of bytes that had to be sent: with `resume` the server may have some of them. Raises
+        Reject for this file alone, Retry when the server is away, Lost when its batch is.
+        """
         with _reading(file) as descriptor:
             head = await asyncio.to_thread(os.pread, descriptor, HEAD_BYTES, 0)
             kind = content_type(file.source.name, head)
@@ -46,35 +49,47 @@ class Sender:
                 content_type=kind,
                 processing_config=dict(file.config),
                 cid=await asyncio.to_thread(_cid, descriptor, file.size),
+                resume=resume,
             )
             try:
                 started = await self._client.start(self._batch_id, announced)
             except Missing as error:
                 message = f"{error}: the batch is gone; the same command again opens a new one"
                 raise Lost(message, code="unknown_batch") from error
+            if resume and started.completed:
+                self._sent(file.size)
+                return 0
             if started.upload_type == "simple":
-                await self._send_whole(started, descriptor, file, kind)
-            else:
-                await self._send_parts(started, descriptor, file)
+                return await self._send_whole(started, descriptor, file, kind)
+            return await self._send_parts(started, descriptor, file)
 
-    async def _send_whole(self, started: Started, descriptor: int, file: Planned, kind: str) -> None:
+    async def _send_whole(self, started: Started, descriptor: int, file: Planned, kind: str) -> int:
         if not started.presigned_url:
             raise _wrong("no address")
         window = _Window(descriptor, 0, file.size, self._sent)
         await self._client.put(started.presigned_url, window, file.size, kind)
         _check_unchanged(file)
         await self._client.complete(self._batch_id, started.r2_key)
+        return file.size
 
-    async def _send_parts(self, started: Started, descriptor: int, file: Planned) -> None:
+    async def _send_parts(self, started: Started, descriptor: int, file: Planned) -> int:
         size = started.part_size or 0
         numbers = sorted(address.part_number for address in started.presigned_urls)
         if not started.upload_id or size < 1 or numbers != list(range(1, -(-file.size // size) + 1)):
             raise _wrong("addresses that do not fit the size of the file")
         limit = asyncio.Semaphore(self._parts_at_once)
+        have = {part.part_number: part for part in started.parts if part.etag}
+        there = 0
 
         async def one(address: PartAddress) -> Part:
+            nonlocal there
             begin = (address.part_number - 1) * size
             length = min(size, file.size - begin)
+            found = have.get(address.part_number)
+            if found is not None and found.size == length:
+                there += length
+                self._sent(length)
+                return Part(part_number=found.part_number, etag=found.etag)
             async with limit:
                 window = _Window(descriptor, begin, length, self._sent)
                 etag = await self._client.put(address.url, window, length)
@@ -87,6 +102,7 @@ class Sender:
         parts = await all_of([one(address) for address in started.presigned_urls])
         _check_unchanged(file)
         await self._client.complete(self._batch_id, started.r2_key, started.upload_id, parts)
+        return file.size - there
 
 
 async def all_of(coroutines: Sequence[Awaitable[T]]) -> list[T]:

@@ -182,22 +182,38 @@ class IngestServer:
             "Invalid processing_config",
         )
         r2_key = f"staging/{batch['batch_id']}{path}"
+        resume = said.get("resume") is True and not self.original
+        said = {name: value for name, value in said.items() if name != "resume"}
+        begun = next((one for one in batch["files"] if one["r2_key"] == r2_key), None)
+        if resume and begun is not None and begun.get("upload_id") and said.items() <= begun.items():
+            return self._addresses(begun) | self._resumed(begun)
         file = said | {"r2_key": r2_key, "status": "uploading", "upload_type": "simple"}
         if not self.original:
             batch["files"] = [one for one in batch["files"] if one["r2_key"] != r2_key]
         batch["files"].append(file)
-        address = f"{self.url}/store/{quote(r2_key)}"
-        if size < 5 * MIB:
-            return {"r2_key": r2_key, "upload_type": "simple", "presigned_url": f"{address}?sig=s"}
-        self._count += 1
-        file |= {"upload_type": "multipart", "upload_id": f"u-{self._count}"}
-        self.parts[file["upload_id"]] = {}
+        if size >= 5 * MIB:
+            self._count += 1
+            file |= {"upload_type": "multipart", "upload_id": f"u-{self._count}"}
+            self.parts[file["upload_id"]] = {}
+        return self._addresses(file) | ({"parts": []} if resume else {})
+
+    def _resumed(self, file: dict[str, Any]) -> dict[str, Any]:
+        if file["status"] == "completed":
+            return {"parts": [], "completed": True}
+        have = self.parts[file["upload_id"]].items()
+        parts = [{"part_number": no, "etag": _tag(body), "size": len(body)} for no, body in have]
+        return {"parts": parts}
+
+    def _addresses(self, file: dict[str, Any]) -> dict[str, Any]:
+        address = f"{self.url}/store/{quote(file['r2_key'])}?sig=s"
+        if file["upload_type"] == "simple":
+            return {"r2_key": file["r2_key"], "upload_type": "simple", "presigned_url": address}
         urls = [
-            {"part_number": number, "url": f"{address}?sig=s&part={number}&upload={file['upload_id']}"}
-            for number in range(1, -(-size // PART_SIZE) + 1)
+            {"part_number": number, "url": f"{address}&part={number}&upload={file['upload_id']}"}
+            for number in range(1, -(-file["file_size"] // PART_SIZE) + 1)
         ]
         return {
-            "r2_key": r2_key,
+            "r2_key": file["r2_key"],
             "upload_type": "multipart",
             "upload_id": file["upload_id"],
             "part_size": PART_SIZE,

@@ -31,8 +31,18 @@ class PartAddress(Struct, frozen=True, kw_only=True):
     url: str
 
 
+class PartThere(Struct, frozen=True, kw_only=True):
+    """A part that was sent before."""
+
+    part_number: int
+    etag: str
+    size: int
+
+
 class Started(Struct, frozen=True, kw_only=True):
-    """Where the bytes of a file go: to one address, or part by part to several."""
+    """Where the bytes of a file go: to one address, or part by part to several. Servers that let us go on
+    where we stopped say what they have.
+    """
 
     r2_key: str
     upload_type: Literal["simple", "multipart"]
@@ -40,6 +50,8 @@ class Started(Struct, frozen=True, kw_only=True):
     upload_id: str | None = None
     part_size: int | None = None
     presigned_urls: tuple[PartAddress, ...] = ()
+    parts: tuple[PartThere, ...] = ()
+    completed: bool = False
 
 
 class Part(Struct, frozen=True, kw_only=True):

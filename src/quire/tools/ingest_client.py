@@ -54,6 +54,7 @@ class Announcement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     content_type: str
     processing_config: dict[str, Any]
     cid: str | None = None
+    resume: bool = False
 
 
 class IngestClient:
@@ -102,7 +103,9 @@ class IngestClient:
         return await self._asked("GET", f"{_plain(batch_id)}/status", BatchStatus)
 
     async def start(self, batch_id: str, file: Announcement) -> Started:
-        """Announce a file. Not to be repeated where an original server forgets that it was announced."""
+        """Announce a file; asked to `resume`, a server that can goes on with what was begun. Not to be
+        repeated where an original server forgets that it was announced.
+        """
         return await self._asked("POST", f"{_plain(batch_id)}/files/start", Started, file)
 
     async def complete(

@@ -8,7 +8,7 @@ import pytest
 
 from quire.model.errors import Lost, Misconfigured, Reject, Retry
 from quire.service import upload_file
-from quire.service.upload_folder import Desk, Request, upload_folder
+from quire.service.upload_folder import Desk, Request, plan_of, upload_folder
 from quire.service.upload_memory import MemoryFile
 from quire.service.upload_plan import EVERYTHING
 from quire.testing.ingest_server import MIB, Fault, IngestServer, running
@@ -87,16 +87,14 @@ class Uploads:
                 claiming=nullcontext,
             )
 
+    def asked(self, **more):
+        given = {"folder": self.folder, "url": self.server.url, "uploader": "ana", "config": EVERYTHING}
+        return Request(**given | more)
+
     async def __call__(self, **more):
-        asked = {
-            "folder": self.folder,
-            "url": self.server.url,
-            "uploader": "ana",
-            "config": EVERYTHING,
-        } | more
         self.seen = Seen()
         async with self.desk() as desk:
-            return await upload_folder(Request(**asked), desk, self.seen, self.stop)
+            return await upload_folder(self.asked(**more), desk, self.seen, self.stop)
 
     def content(self, root=""):
         """What lies in the folder, as the server should have it."""
@@ -304,6 +302,66 @@ async def test_only_what_is_missing_or_changed_is_sent_again(upload, server, ori
     if not original:
         assert (ended.sent, ended.there) == (2, 2)
         assert len(server.requests) == before + 1 + 2 * 3 + 1
+
+
+def puts(server):
+    return len([path for verb, path, _ in server.requests if verb == "PUT" and "large" in path])
+
+
+async def broken_off(upload, server):
+    """Two parts of three have arrived."""
+    upload.write("large.bin", os.urandom(25 * MIB))
+    server.faults += [Fault("PUT .*large"), Fault("PUT .*large"), Fault("PUT .*large", status=403)]
+    ended = await upload(parts_at_once=1)
+    assert [one.path for one in ended.failures] == ["large.bin"]
+    server.requests.clear()
+    server.bodies.clear()
+
+
+async def test_parts_that_are_there_are_not_sent_again(upload, server, original):
+    await broken_off(upload, server)
+    ended = await upload()
+    assert ended.finalized
+    upload.check_whole()
+    flags = [said.get("resume") for name, said in server.bodies if name == "files/start"]
+    assert flags[0] is True
+    if not original:  # of such a one the next batch has all of it
+        assert puts(server) == 1
+        assert ended.sent_bytes == 5 * MIB
+        assert upload.seen.bytes == 25 * MIB  # as far as the bar goes
+        assert flags == [True]
+
+
+async def test_parts_of_another_content_are_not_gone_on_with(upload, server):
+    await broken_off(upload, server)
+    upload.write("large.bin", os.urandom(25 * MIB))
+    assert (await upload()).finalized
+    upload.check_whole()
+    assert puts(server) >= 3
+
+
+async def test_parts_cut_at_other_places_are_sent_again(upload, server, original):
+    await broken_off(upload, server)
+    (parts,) = server.parts.values()
+    parts[1] = parts[1][:-1]
+    assert (await upload()).finalized
+    upload.check_whole()
+    assert original or puts(server) == 2
+
+
+async def test_a_file_that_was_completed_meanwhile_is_left(upload, server, original):
+    upload.write("large.bin", os.urandom(6 * MIB))
+    plan = await asyncio.to_thread(plan_of, upload.asked())
+    (large,) = [file for file in plan.files if file.path == "large.bin"]
+    async with upload.desk() as desk:
+        opening = {"uploader": "ana", "root_path": "/", "file_count": 1, "total_size": 1}
+        batch = (await desk.client.init(opening, None)).batch_id
+        told = []
+        sender = upload_file.Sender(desk.client, batch, parts_at_once=1, sent=told.append)
+        assert await sender.send(large) == 6 * MIB
+        told.clear()
+        assert await sender.send(large, resume=True) == (6 * MIB if original else 0)
+    assert sum(told) == 6 * MIB
 
 
 async def test_a_file_written_since_is_compared_by_content(upload, server, original):

@@ -12,30 +12,39 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from quire.blobs.landing import Part
+from quire.blobs.landing import Part, StoredPart
 from quire.blobs.port import Stored
 from quire.ledger.port import Upload
 from quire.ledger.reception import AWAITED, TAKEN
 from quire.model.cid import sha256_of
-from quire.model.errors import Missing, QuireError, Reject, Retry, Stale
+from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry, Stale
 from quire.service.ingest.front import MULTIPART_FROM, PART_SIZE, Front, prefix_of, refused, status_of
-from quire.service.ingest.rules import announcement
+from quire.service.ingest.rules import Announcement, announcement
 
 _MAX_PARTS = 10_000
 
 
 class Ticket(Struct, frozen=True, kw_only=True):
-    """Where the bytes of a file may be sent. In parts when there is an `upload_id`."""
+    """Where the bytes of a file may be sent. In parts when there is an `upload_id`. `there` is for those who
+    go on after a break: the parts that need not be sent again. What is `completed` has no URLs.
+    """
 
     key: str
     urls: list[str]
     upload_id: str = ""
+    there: list[StoredPart] | None = None
+    completed: bool = False
 
 
 async def start_file(front: Front, batch_id: str, said: Any, *, base_url: str) -> Ticket:
-    """Announced again, a file takes the place of what was announced under its path."""
+    """Announced again, a file takes the place of what was announced under its path; unless the sender asks to
+    `resume`, and it is the same file: then what was begun goes on.
+    """
     number = await front.number(batch_id)
     wanted = announcement(said, batch_id, front.limits)
+    resume = said.get("resume") is True
+    if resume and (going_on := await _resumed(front, batch_id, number, wanted, base_url)) is not None:
+        return going_on
     key = f"{prefix_of(batch_id)}{wanted.path[1:]}"
     in_parts = wanted.size >= MULTIPART_FROM
     upload_id = await front.landing.begin(key, content_type=wanted.content_type) if in_parts else ""
@@ -59,13 +68,50 @@ async def start_file(front: Front, batch_id: str, said: Any, *, base_url: str) -
         raise
     if earlier is not None:
         await _drop(front, key, earlier.upload_id)
-    seconds = front.limits.url_seconds
-    if not in_parts:
-        urls = [await front.landing.put_url(key, seconds=seconds, base_url=base_url)]
-    else:
-        parts = -(-wanted.size // PART_SIZE)
-        urls = await front.landing.part_urls(key, upload_id, parts=parts, seconds=seconds, base_url=base_url)
-    return Ticket(key=key, urls=urls, upload_id=upload_id)
+    urls = await _urls(front, upload, base_url)
+    return Ticket(key=key, urls=urls, upload_id=upload_id, there=[] if resume else None)
+
+
+async def _resumed(
+    front: Front, batch_id: str, number: int, wanted: Announcement, base_url: str
+) -> Ticket | None:
+    """What was begun of the same file and is still known to the store; None when it must begin anew."""
+    upload = await _begun(front, number, wanted)
+    if upload is None or status_of(await front.submission(batch_id)) != "uploading":
+        return None  # announcing says why it cannot be
+    if upload.state == TAKEN:
+        return Ticket(key=upload.key, urls=[], upload_id=upload.upload_id, there=[], completed=True)
+    if not upload.upload_id:
+        return None
+    try:
+        there = await front.landing.parts(upload.key, upload.upload_id)
+    except (Missing, Misconfigured):  # gone, or the store may not be asked
+        return None
+    urls = await _urls(front, upload, base_url)
+    there = [part for part in there if part.number <= len(urls)]
+    return Ticket(key=upload.key, urls=urls, upload_id=upload.upload_id, there=there)
+
+
+async def _begun(front: Front, number: int, wanted: Announcement) -> Upload | None:
+    """What stands under its path, when it is said to be the same: parts of another content must not be mixed
+    with these, nor another description be kept.
+    """
+    try:
+        upload = await front.office.ledger.upload(number, wanted.path)
+    except Missing:
+        return None
+    noted = (upload.size, upload.cid, upload.content_type, upload.config)
+    return upload if noted == (wanted.size, wanted.cid, wanted.content_type, wanted.config) else None
+
+
+async def _urls(front: Front, upload: Upload, base_url: str) -> list[str]:
+    landing, seconds = front.landing, front.limits.url_seconds
+    if not upload.upload_id:
+        return [await landing.put_url(upload.key, seconds=seconds, base_url=base_url)]
+    parts = -(-upload.size // PART_SIZE)
+    return await landing.part_urls(
+        upload.key, upload.upload_id, parts=parts, seconds=seconds, base_url=base_url
+    )
 
 
 async def complete_file(front: Front, batch_id: str, said: Any) -> None:
