@@ -2,7 +2,7 @@
 
 Promise: passing faults (no connection, 5xx, 429) are tried again, later each time and not for ever; every
 other one is an error with the server's words. The key goes to the service alone, never to the addresses that
-bytes are sent to, and neither is ever in a message. Must not know: folders, resuming, terminals.
+bytes are sent to, and neither is ever in a message. Must not know: folders, when to resume, terminals.
 """
 
 import ssl
