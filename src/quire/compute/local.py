@@ -63,7 +63,7 @@ class LocalCompute:
             self._keep(asyncio.create_task(self._hire_one(), name="minder"))
         self._keep(asyncio.create_task(self._watch()))
 
-    def room(self) -> int:
+    def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one
         wanted = self._workers * (3 if self._depth() else 2) * self._chunk_size()
         out = sum(hand.orders_out for hand in self._hands) + sum(len(orders) for _, orders in self._backlog)
         # Small top-ups would cost a transaction each: wait until a good part can be filled.

@@ -43,6 +43,7 @@ class Foreman:
         self._ledger = ledger
         self._blobs = blobs
         self._compute = compute
+        self._computes = sorted({phase.compute for one in pipelines.values() for phase in one.phases}) or [""]
         self._pipelines = pipelines
         self._clock = clock
         self._ids = ids
@@ -165,20 +166,23 @@ class Foreman:
 
     async def _hand_new(self, member: int, only: Only) -> int:
         self.asked = self._more
-        room = max(0, self._compute.room() - self._out.parked, self._free) if self._more else 0
-        if not room:
+        rooms = {name: self._room(name) for name in self._computes} if self._more else {}
+        if not any(rooms.values()):
             return 0
         claimed = 0
-        for batch, phase, wanted in await self._offers(room, only):
+        for batch, phase, wanted in await self._offers(rooms, only):
             claimed += await self._claim(batch, phase, member, wanted)
-        self._more = claimed >= room
+        self._more = claimed >= max(rooms.values())
         return claimed
 
-    async def _offers(self, room: int, only: Only) -> list[tuple[Batch, Phase, int]]:
-        """Which batches get how much of the room."""
+    def _room(self, compute: str) -> int:
+        return max(0, self._compute.room(compute) - self._out.parked, self._free)
+
+    async def _offers(self, rooms: Mapping[str, int], only: Only) -> list[tuple[Batch, Phase, int]]:
+        """Which batches get how much of the room of the compute that their phase runs on."""
         now = self._clock.now()
         known: dict[int, tuple[Batch, Phase]] = {}
-        candidates = []
+        candidates: dict[str, list[Candidate]] = {name: [] for name in rooms}
         for one in await self._ledger.workable(
             limit=CANDIDATES_AT_ONCE,
             now=now,
@@ -189,9 +193,17 @@ class Foreman:
             batch = one.batch
             phase = moves.current_phase(batch, pipeline_of(batch, self._pipelines))
             known[batch.no] = (batch, phase)
+            room = rooms.get(phase.compute, 0)
             most = phase.pace.at_once or room
-            candidates.append(Candidate(batch.no, batch.tier, batch.tenant, one.served_at, most))
-        return [(*known[no], wanted) for no, wanted in self._shares.split(candidates, room, now)]
+            if room:
+                candidate = Candidate(batch.no, batch.tier, batch.tenant, one.served_at, most)
+                candidates[phase.compute].append(candidate)
+        return [
+            (*known[no], wanted)
+            for name, some in candidates.items()
+            if some
+            for no, wanted in self._shares.split(some, rooms[name], now)
+        ]
 
     async def _claim(self, batch: Batch, phase: Phase, member: int, wanted: int) -> int:
         now = self._clock.now()

@@ -80,6 +80,7 @@ class Phase(Struct, frozen=True, kw_only=True):
     unit: Unit = Unit.FILE
     rank: Callable[[File], int] | None = None
     pace: Pace = Pace()
+    compute: str = ""  # where it runs, by name; empty: wherever there is only one
 
     def call(self) -> StepCall:
         return StepCall(
@@ -90,6 +91,7 @@ class Phase(Struct, frozen=True, kw_only=True):
             stall_seconds=self.stall_seconds,
             memory_mb=self.memory_mb,
             unit=self.unit.value,
+            compute=self.compute,
         )
 
 

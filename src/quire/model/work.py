@@ -24,6 +24,7 @@ class StepCall(Struct, frozen=True, kw_only=True):
     stall_seconds: float = 0.0  # the longest time without a sign of progress; 0: no such limit
     # "file"; with "directory" or "batch" the order's file is a JSON array of the member files.
     unit: str = "file"
+    compute: str = ""  # the name of the compute that the phase is to run on; empty: the only one
 
 
 class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,8 +87,10 @@ class Compute(Protocol):
     that crashes, hangs or eats its memory costs its own attempt and nothing else.
     """
 
-    def room(self) -> int:
-        """How many more orders it wants now; 0 means: wait for reports first."""
+    def room(self, compute: str = "") -> int:
+        """How many more orders it wants now of phases that run on the compute of this name; 0 means: wait for
+        reports first. A compute that is the only one does not look at the name.
+        """
         ...
 
     async def hand(self, call: StepCall, orders: list[Order]) -> None:

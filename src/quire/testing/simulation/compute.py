@@ -114,7 +114,7 @@ class SimCompute:
         self._count = 0
         self._dead = False
 
-    def room(self) -> int:
+    def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one
         return max(0, self._workers + self._backlog - len(self._waiting) - len(self._running))
 
     async def hand(self, call: StepCall, orders: list[Order]) -> None:
