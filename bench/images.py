@@ -1,9 +1,11 @@
-"""The pipeline beside bare pyvips on the same files and cores.
+"""The pipeline beside bare pyvips, sharp (the original workers' engine), Pillow and ImageMagick: the same
+files, cores and products.
 
 Bare pyvips: one process per core, each file read from its folder, the cheapest right decoding (no colour
 transform: these files need none) and the same products (a JPEG per TIFF; three variants, chained) written
-with the same settings; no fsync, no ledger, no digests, no report. The pipeline: the function behind
-`quire run`, from the scan to the last line of the report. Both pay for starting their processes.
+with the same settings; no fsync, no ledger, no digests, no report. The others do the same in the same way.
+The pipeline: the function behind `quire run`, from the scan to the last line of the report. All pay for
+starting their processes. sharp comes from npm into bench/data; where there is no npm its row says so.
 """
 
 import asyncio
@@ -91,14 +93,46 @@ for line in sys.stdin:
 """
 
 
-def bare_seconds(folder: Path, workers: int) -> float:
+def sharp_folder() -> Path | None:
+    """Where sharp is, fetched on the first run."""
+    folder = DATA / "sharp"
+    if not (folder / "node_modules" / "sharp").exists():
+        if shutil.which("npm") is None:
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text('{"private": true}')
+        done = subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "sharp"],
+            cwd=folder,
+            capture_output=True,
+            check=False,
+            timeout=300,
+        )
+        if done.returncode:
+            return None
+    return folder
+
+
+def engines() -> dict[str, list[str]]:
+    """How each is started; the output folder comes last, or before what else it needs."""
+    found = {"pyvips": [sys.executable, "-c", BARE, "OUT"]}
+    peers = HERE / "peers"
+    found["pillow"] = [sys.executable, str(peers / "images_pillow.py"), "OUT"]
+    if (sharp := sharp_folder()) is not None and shutil.which("node"):
+        found["sharp"] = ["node", str(peers / "images_sharp.mjs"), "OUT", str(sharp)]
+    if shutil.which("convert"):
+        found["imagemagick"] = [sys.executable, str(peers / "images_magick.py"), "OUT"]
+    return found
+
+
+def bare_seconds(folder: Path, workers: int, command: list[str]) -> float:
     files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     environment = os.environ | {"VIPS_CONCURRENCY": "1", "MALLOC_ARENA_MAX": "1"}
     with tempfile.TemporaryDirectory(dir=DATA) as out:
         began = time.perf_counter()
         pool = [
             subprocess.Popen(
-                [sys.executable, "-c", BARE, out],
+                [out if word == "OUT" else word for word in command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -154,27 +188,77 @@ async def _pipeline_seconds(folder: Path) -> float:
         return seconds
 
 
+LARGE_TIFF = """
+import resource, sys, tempfile
+from pathlib import Path
+from quire.model.files import File
+from quire.model.step import StepInput
+from quire.steps import tiff_to_jpeg
+source = Path(sys.argv[1])
+with tempfile.TemporaryDirectory() as folder:
+    size = source.stat().st_size
+    file = File(key="k", path=source.name, name=source.name, size=size, content_type="image/tiff")
+    tiff_to_jpeg.run(StepInput(file=file, source=source, folder=Path(folder), options={}))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def worker_megabytes() -> int:
+    """The most memory that the step takes for a TIFF of 200 megapixels."""
+    import pyvips
+
+    large = DATA / "large.tif"
+    if not large.exists():
+        base = pyvips.Image.gaussnoise(20_000, 10_000, mean=128, sigma=40).cast("uchar")
+        base.bandjoin([base, base]).copy(interpretation="srgb").tiffsave(str(large), compression="lzw")
+    environment = os.environ | {"VIPS_CONCURRENCY": "1", "MALLOC_ARENA_MAX": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE_TIFF, str(large)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    return int(done.stdout)
+
+
 def run() -> dict[str, object]:
     folder = collection()
     files = [path for path in folder.iterdir() if not path.name.startswith(".")]
     workers = len(os.sched_getaffinity(0))
-    bare, pipeline = [], []
-    for _ in range(ROUNDS):
-        # What one leaves unwritten must not be written at the other's cost.
+    found = engines()
+    seconds: dict[str, list[float]] = {name: [] for name in (*found, "quire")}
+    for turn in range(ROUNDS):
+        for name, command in found.items():
+            # Pillow and ImageMagick are slower by far; three rounds tell as much.
+            if name in {"pillow", "imagemagick"} and turn >= 3:
+                continue
+            # What one leaves unwritten must not be written at the other's cost.
+            os.sync()
+            seconds[name].append(bare_seconds(folder, workers, command))
         os.sync()
-        bare.append(bare_seconds(folder, workers))
-        os.sync()
-        pipeline.append(asyncio.run(_pipeline_seconds(folder)))
-    ratios = [round(one / other, 3) for one, other in zip(bare, pipeline, strict=True)]
+        seconds["quire"].append(asyncio.run(_pipeline_seconds(folder)))
     rows = [
         {
+            "engine": name,
             "files": len(files),
             "megabytes": round(sum(path.stat().st_size for path in files) / 1e6),
             "workers": workers,
-            "bare_pyvips_seconds": round(median(bare), 2),
-            "pipeline_seconds": round(median(pipeline), 2),
-            # Of neighbours in time: the machine's pace changes from minute to minute.
-            "throughput_ratio": median(ratios),
+            "seconds": round(median(some), 2),
+            "files_per_s": round(len(files) / median(some), 1),
         }
+        for name, some in seconds.items()
     ]
-    return {"rows": rows, "ratios_round_by_round": ratios}
+    # Of neighbours in time: the machine's pace changes from minute to minute.
+    ratios = {
+        name: median(round(one / other, 3) for one, other in zip(some, seconds["quire"], strict=False))
+        for name, some in seconds.items()
+        if name != "quire"
+    }
+    by_round = [round(one / other, 3) for one, other in zip(seconds["pyvips"], seconds["quire"], strict=True)]
+    return {
+        "rows": rows,
+        "quire_over_each": ratios,
+        "over_pyvips_round_by_round": by_round,
+        "worker_mb_on_200_megapixels": worker_megabytes(),
+    }
