@@ -11,19 +11,18 @@ from quire.api.routing import Answer, Asked, Route, answer
 from quire.blobs.landing import Receives
 from quire.blobs.landing_rules import attachment
 from quire.model.errors import Missing, Reject
-from quire.service.ingest.uploading import check_expected
+from quire.service.ingest.uploading import expected
 
 STALL_SECONDS = 60.0  # a sender that is silent for so long is gone
 
 
 async def put(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     length = request.headers.get("content-length")
-    landing, token = _landing(desk), str(request.path_params["token"])
-    await check_expected(desk.front, landing.allowed(token))
-    etag = await landing.receive(
-        token,
+    etag = await _landing(desk).receive(
+        str(request.path_params["token"]),
         _pieces(request),
         length=int(length) if length is not None and length.isdecimal() else None,
+        awaited=lambda key: expected(desk.front, key),
     )
     return answer({}, headers={"etag": f'"{etag}"'})
 

@@ -8,7 +8,8 @@ keep the same promises, shown by one suite:
 URLs are secrets while they live: never log them.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -75,19 +76,22 @@ class Landing(Protocol):
         ...
 
 
+# Key → what is entered when its bytes have come and left when they are stored; entering it may refuse them.
+Awaited = Callable[[str], AbstractAsyncContextManager[None]]
+
+
 @runtime_checkable
 class Receives(Protocol):
     """A landing whose URLs lead to Quire's own routes."""
 
-    async def receive(self, token: str, body: AsyncIterator[bytes], *, length: int | None) -> str:
+    async def receive(
+        self, token: str, body: AsyncIterator[bytes], *, length: int | None, awaited: Awaited | None = None
+    ) -> str:
         """Take the body of a PUT on a URL of ours; `token` is its part after the route. The ETag. Raises
         Reject: `bad_signature`, `url_expired` (403), `too_large` (413), `incomplete_body` (400: fewer bytes
-        than `length`), Missing for a part of an upload that is over.
+        than `length`), Missing for a part of an upload that is over. `awaited` is asked once more when all
+        has come: a body may take hours, and what it was sent for may be over by then.
         """
-        ...
-
-    def allowed(self, token: str) -> str:
-        """The key that a PUT URL of ours allows to write. Raises Reject as `receive` does."""
         ...
 
     def opened(self, token: str) -> tuple[str, str]:

@@ -8,11 +8,12 @@ blocking work is in `local_vault` and `local_parts`. Must not know: HTTP, settin
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 from quire.blobs import keys
 from quire.blobs.labels import Labels, labels
-from quire.blobs.landing import Part, StoredPart
+from quire.blobs.landing import Awaited, Part, StoredPart
 from quire.blobs.landing_rules import check_count, check_seconds
 from quire.blobs.local_parts import DIGEST_LABEL, PartFiles, etag_of, too_large
 from quire.blobs.local_spool import PIECE_BYTES, Spool
@@ -88,28 +89,35 @@ class LocalLanding:
     async def give_up(self, key: str, upload_id: str) -> None:
         await asyncio.to_thread(self._parts.drop, keys.check(key), upload_id)
 
-    async def receive(self, token: str, body: AsyncIterator[bytes], *, length: int | None) -> str:
+    async def receive(
+        self, token: str, body: AsyncIterator[bytes], *, length: int | None, awaited: Awaited | None = None
+    ) -> str:
         grant = self._tokens.read(token, method="PUT")
         max_bytes = self._max_part_bytes if grant.part else self._max_blob_bytes
         if length is not None and length > max_bytes:
             raise too_large(max_bytes)
+        awaited = awaited or _always
         if grant.part:
+            async with awaited(grant.key):
+                pass
             await asyncio.to_thread(self._parts.demand, grant.key, grant.upload_id)
+            awaited = _always  # from here on: a part is taken only while its upload is there
         if length is not None and length <= PIECE_BYTES:
             whole = await _small(body, length)
-            return etag_of(await asyncio.to_thread(self._land_small, grant, whole))
+            async with awaited(grant.key):
+                return etag_of(await asyncio.to_thread(self._land_small, grant, whole))
+        async with awaited(grant.key):
+            pass  # what nobody wants need not be sent to its end
         # Made here and not in a thread: a cancelled hop would leave its descriptors open.
         spool = self._vault.spool(grant.key)
         try:
             digest = await self._gather(spool, grant.key, body, length=length, max_bytes=max_bytes)
-            await asyncio.to_thread(self._land, spool, grant, digest)
+            async with awaited(grant.key):
+                await asyncio.to_thread(self._land, spool, grant, digest)
         except BaseException:
             await asyncio.to_thread(spool.discard)  # in a thread, for it may have to wait for one
             raise
         return etag_of(digest)
-
-    def allowed(self, token: str) -> str:
-        return self._tokens.read(token, method="PUT").key
 
     def opened(self, token: str) -> tuple[str, str]:
         grant = self._tokens.read(token, method="GET")
@@ -165,6 +173,10 @@ class LocalLanding:
 
     def _url(self, base_url: str, grant: Grant) -> str:
         return f"{base_url.rstrip('/')}/{ROUTE}/{self._tokens.sign(grant)}"
+
+
+def _always(key: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG001
+    return nullcontext()
 
 
 async def _small(body: AsyncIterator[bytes], length: int) -> bytes:

@@ -46,9 +46,6 @@ class Landing:
             raise
         return "e"
 
-    def allowed(self, _token):
-        return "elsewhere/a"
-
     def opened(self, _token):
         raise AssertionError
 

@@ -1,5 +1,8 @@
 """What the use cases of uploading work with, and the limits they keep."""
 
+import asyncio
+import weakref
+
 from msgspec import Struct
 
 from quire.blobs.landing import Landing
@@ -39,6 +42,11 @@ class Front:
         self.pipeline = office.pipelines[pipeline]
         self.hands_over_to = hands_over_to
         self._known: dict[str, tuple[int, str, str]] = {}
+        self._busy: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def alone_with(self, key: str) -> asyncio.Lock:
+        """Of those who change what lies under a key, one at a time; those in this process, that is."""
+        return self._busy.setdefault(key, asyncio.Lock())
 
     async def number(self, batch_id: str) -> int:
         """Raises Missing."""

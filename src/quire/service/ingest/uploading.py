@@ -5,8 +5,8 @@ when an object of its size lies under its key; until then the batch cannot be cl
 """
 
 import hashlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -119,6 +119,12 @@ async def complete_file(front: Front, batch_id: str, said: Any) -> None:
     number = await front.number(batch_id)
     if not isinstance(said, dict) or not isinstance(said.get("r2_key"), str):
         raise refused("Missing or invalid r2_key")
+    # Bytes that are still on their way wait at the door meanwhile, and are refused afterwards.
+    async with front.alone_with(said["r2_key"]):
+        await _complete(front, batch_id, number, said)
+
+
+async def _complete(front: Front, batch_id: str, number: int, said: dict[str, Any]) -> None:
     upload = await _announced(front, batch_id, number, said["r2_key"])
     if upload.state == TAKEN:
         return
@@ -138,10 +144,17 @@ async def complete_file(front: Front, batch_id: str, said: Any) -> None:
         raise await _closed(front, batch_id, "cannot complete files", started_again=True) from error
 
 
-async def check_expected(front: Front, key: str) -> None:
-    """Bytes are about to arrive under this key, by a URL that was given for it. Raises Reject `not_awaited`
-    when the file has been confirmed or given up since: what was confirmed does not change any more.
+@asynccontextmanager
+async def expected(front: Front, key: str) -> AsyncIterator[None]:
+    """Bytes are about to be stored under this key, by a URL that was given for it. Raises Reject
+    `not_awaited` when the file has been confirmed or given up since: what was confirmed does not change.
     """
+    async with front.alone_with(key):
+        await _check_expected(front, key)
+        yield
+
+
+async def _check_expected(front: Front, key: str) -> None:
     place, _, rest = key.partition("/")
     batch_id, slash, _ = rest.partition("/")
     if place != "staging" or not slash:
@@ -164,14 +177,15 @@ async def withdraw_file(front: Front, batch_id: str, key: Any) -> None:
     if not isinstance(key, str):
         raise refused("Missing or invalid r2_key")
     path = _path_of(batch_id, key)
-    try:
-        earlier = await front.office.ledger.withdraw(number, path, now=front.office.clock.now())
-    except Stale as error:
-        raise await _closed(front, batch_id, "cannot withdraw files") from error
-    if earlier is None:
-        raise Missing("File not found in batch", code="unknown_file")
-    await _drop(front, earlier.key, earlier.upload_id)
-    await front.office.blobs.delete(earlier.key)
+    async with front.alone_with(key):
+        try:
+            earlier = await front.office.ledger.withdraw(number, path, now=front.office.clock.now())
+        except Stale as error:
+            raise await _closed(front, batch_id, "cannot withdraw files") from error
+        if earlier is None:
+            raise Missing("File not found in batch", code="unknown_file")
+        await _drop(front, earlier.key, earlier.upload_id)
+        await front.office.blobs.delete(earlier.key)
 
 
 async def _announced(front: Front, batch_id: str, number: int, key: str) -> Upload:
