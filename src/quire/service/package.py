@@ -5,10 +5,10 @@ or is not what was stored, breaks the stream off: half a package cannot be taken
 """
 
 import hashlib
-import io
 import tempfile
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import IO, Any, Self
 
@@ -44,10 +44,13 @@ async def package(office: Office, batch_id: str, *, bag: bool, inputs: bool) -> 
         async for record in _inputs(office, batch):
             making.report(record)
             for file in _files(record, inputs=inputs):
-                async for piece in making.add(file):
-                    yield piece
-        async for piece in making.end():
-            yield piece
+                # Closed in order, also when the one who fetches it is gone: the entry before the ZIP.
+                async with aclosing(making.add(file)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+        async with aclosing(making.end()) as pieces:
+            async for piece in pieces:
+                yield piece
 
 
 async def _inputs(office: Office, batch: Batch) -> AsyncIterator[InputRecord]:
@@ -79,7 +82,7 @@ class _Package:
         self._bag = bag
         self._folder = f"{batch.id}/data/" if bag else ""
         self._out = _Pipe()
-        self._zip = zipfile.ZipFile(self._out, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self._zip = _Zip(self._out, "w", zipfile.ZIP_STORED, allowZip64=True)
         moment = datetime.fromtimestamp(batch.completed_at or batch.updated_at, tz=UTC)
         self._moment = (max(_EARLIEST, moment.year), *moment.timetuple()[1:6])
         self._date = moment.date().isoformat()
@@ -93,6 +96,7 @@ class _Package:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._zip.close()  # what it writes now nobody takes
         self._manifest.close()
         self._lines.close()
 
@@ -107,7 +111,7 @@ class _Package:
         }
         self._lines.write(_encoder.encode(line) + b"\n")
 
-    async def add(self, file: File) -> AsyncIterator[bytes]:
+    async def add(self, file: File) -> AsyncGenerator[bytes, None]:
         name = fitting(file.path)
         mark = hashlib.blake2b(name.encode(), digest_size=16).digest()
         if mark in self._seen:
@@ -126,7 +130,7 @@ class _Package:
             )
         self._noted(name, digest.hexdigest(), size)
 
-    async def end(self) -> AsyncIterator[bytes]:
+    async def end(self) -> AsyncGenerator[bytes, None]:
         digest, size = hashlib.sha256(), self._lines.tell()
         self._lines.seek(0)
         with self._entry("report.jsonl", size) as entry:
@@ -136,12 +140,13 @@ class _Package:
                 yield self._out.taken()
         self._noted("report.jsonl", digest.hexdigest(), size)
         if self._bag:
-            async for piece in self._bagged():
-                yield piece
+            async with aclosing(self._bagged()) as pieces:
+                async for piece in pieces:
+                    yield piece
         self._zip.close()
         yield self._out.taken()
 
-    async def _bagged(self) -> AsyncIterator[bytes]:
+    async def _bagged(self) -> AsyncGenerator[bytes, None]:
         info = (
             f"Bag-Software-Agent: quire {__version__}\nBagging-Date: {self._date}\n"
             f"External-Identifier: {self._batch.id}\nPayload-Oxum: {self._octets}.{self._streams}\n"
@@ -181,20 +186,29 @@ class _Package:
         return self._zip.open(entry, "w", force_zip64=size >= _ZIP64_FROM)
 
 
-class _Pipe(io.RawIOBase):
-    """What the ZIP writer has written since it was last taken. It cannot go back, and the writer knows."""
+class _Zip(zipfile.ZipFile):
+    def __del__(self) -> None:
+        """Not closed by the garbage collection, which may come while an entry is open and then complains."""
+
+
+class _Pipe:
+    """What the ZIP writer has written since it was last taken. It cannot go back, and the writer knows.
+
+    Not one of Python's streams, for the same reason.
+    """
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        self._length = 0
-
-    def writable(self) -> bool:
-        return True
 
     def write(self, data: Any) -> int:
         self._pieces.append(bytes(data))
-        self._length += len(self._pieces[-1])
         return len(self._pieces[-1])
+
+    def flush(self) -> None:
+        """There is nothing behind it."""
+
+    def close(self) -> None:
+        """Nor anything that is held."""
 
     def taken(self) -> bytes:
         pieces, self._pieces = self._pieces, []
