@@ -6,6 +6,8 @@ is answered.
 """
 
 import asyncio
+import errno
+import logging
 import socket
 from contextlib import suppress
 from http import HTTPStatus
@@ -116,10 +118,10 @@ def listening(host: str, port: int) -> socket.socket:
         made.bind((host, port))
     except OSError as error:
         made.close()
+        taken = error.errno in {errno.EADDRINUSE, errno.EACCES}
+        advice = "choose another --port, or end the program that has this one" if taken else "check --host"
         raise Misconfigured(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another --port, or end "
-            "the program that has this one",
-            code="cannot_listen",
+            f"cannot listen on {host} port {port}: {error.strerror or error}; {advice}", code="cannot_listen"
         ) from error
     made.setblocking(False)
     return made
@@ -141,6 +143,7 @@ async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asy
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
+    logging.getLogger("uvicorn.error").addFilter(_not_cut_off)  # once, however often it is added
     server = _Server(config, started)
     serving = asyncio.ensure_future(server.serve(sockets=[sock]))
     stopping = asyncio.ensure_future(stop.wait())
@@ -148,6 +151,11 @@ async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asy
     server.should_exit = True
     stopping.cancel()
     await serving
+
+
+def _not_cut_off(record: logging.LogRecord) -> bool:
+    """Requests that are not over when the grace is are cut off: uvicorn says how many, and that is enough."""
+    return not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
 
 
 class _Server(uvicorn.Server):

@@ -15,6 +15,7 @@ from quire.assembly.secrets import signing_secret
 from quire.blobs.landing import Landing
 from quire.model.errors import Misconfigured
 from quire.service import queue_desk
+from quire.service.access import is_valid
 from quire.service.house import Office
 from quire.service.ingest.front import Front, Limits
 from quire.service.messenger import DeliveryPolicy, Messenger
@@ -85,10 +86,12 @@ async def anonymous_allowed(settings: Settings, office: Office) -> bool:
     wanted = settings.serve.anonymous
     loopback = is_loopback(settings.serve.host)
     anonymous = wanted == "always" or (wanted == "loopback" and loopback)
-    if not anonymous and not await office.ledger.keys():
+    now = office.clock.now()
+    if not anonymous and not any(is_valid(key, now) for key in await office.ledger.keys()):
+        otherwise = "do not set serve.anonymous to never" if loopback else "listen on 127.0.0.1"
         raise Misconfigured(
-            f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none; "
-            "make one with `quire key create --scope admin`, or listen on 127.0.0.1",
+            f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none "
+            f"that are valid; make one with `quire key create --scope admin`, or {otherwise}",
             code="no_keys",
         )
     return anonymous

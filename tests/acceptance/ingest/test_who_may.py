@@ -47,17 +47,25 @@ def new_key(server, **said) -> str:
         return answer.json()["text"]
 
 
-def test_without_keys_a_server_that_asks_for_them_does_not_start(tmp_path):
+@pytest.mark.parametrize(
+    ("host", "environment", "advice"),
+    [("0.0.0.0", {}, "listen on 127.0.0.1"), ("127.0.0.1", NEVER, "do not set serve.anonymous to never")],  # noqa: S104
+)
+def test_without_valid_keys_a_server_that_asks_for_them_does_not_start(tmp_path, host, environment, advice):
+    home = tmp_path / "home"
+    made(home, "--scope", "admin")
+    key = json.loads(quire(home, "key", "list").stdout)["keys"][0]["id"]
+    assert quire(home, "key", "revoke", key).returncode == 0
     done = subprocess.run(
-        [sys.executable, "-m", "quire.cli.main", "serve", "--host", "0.0.0.0", "--port", "0", "--api-only"],  # noqa: S104
-        env={"QUIRE_HOME": str(tmp_path / "home"), "PATH": ""},
+        [sys.executable, "-m", "quire.cli.main", "serve", "--host", host, "--port", "0", "--api-only"],
+        env={"QUIRE_HOME": str(home), "PATH": ""} | environment,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert done.returncode == 1
-    assert "quire key create --scope admin" in done.stderr
+    assert f"quire key create --scope admin`, or {advice}" in done.stderr
 
 
 def test_on_loopback_nothing_is_asked_for(api):

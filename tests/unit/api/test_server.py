@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +13,7 @@ from quire.api.app import build_app
 from quire.api.gate import Gate
 from quire.api.routing import Route, answer, json_of
 from quire.api.tables import ROUTES
+from quire.model.errors import Misconfigured
 
 SHORT = 0.05
 NEVER = 1000.0
@@ -35,12 +36,14 @@ class Landing:
 
     def __init__(self) -> None:
         self.taken = 0
+        self.came = asyncio.Event()
         self.broken = asyncio.Event()
 
     async def receive(self, _token, body, **_):
         try:
             async for piece in body:
                 self.taken += len(piece)
+                self.came.set()
         except BaseException:
             self.broken.set()
             raise
@@ -227,3 +230,22 @@ async def test_bytes_that_are_cut_off_break_what_receives_them(framing):
             writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\n" + framing)
             await writer.drain()
         await asyncio.wait_for(landing.broken.wait(), 10)
+
+
+async def test_who_is_cut_off_at_the_end_is_no_fault_of_ours(monkeypatch, caplog):
+    monkeypatch.setattr(server, "GRACE_SECONDS", SHORT)
+    landing = Landing()
+    async with AsyncExitStack() as lasting, serving(landing) as port:
+        _, writer = await lasting.enter_async_context(connected(port))
+        writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")
+        await asyncio.wait_for(landing.came.wait(), 10)
+    assert landing.broken.is_set()
+    assert [record.exc_info for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize(("host", "advice"), [("no.such.invalid", "check --host"), ("127.0.0.1", "--port")])
+def test_where_it_cannot_listen_it_says_what_to_do(host, advice):
+    with closing(server.listening("127.0.0.1", 0)) as taken:
+        taken.listen()
+        with pytest.raises(Misconfigured, match=advice):
+            server.listening(host, taken.getsockname()[1])
