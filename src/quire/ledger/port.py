@@ -93,8 +93,12 @@ class Intake(Protocol):
         """Its results lie where they were asked for: a repeated request is a new one."""
         ...
 
-    async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
-        """End a batch that will not be continued. No effect on one that has ended."""
+    async def abandon(
+        self, batch_no: int, *, reason: str, now: float, idle_before: float | None = None
+    ) -> bool:
+        """End a batch that will not be continued; False when it had ended. With `idle_before` also when it is
+        not a submission that is open and that nothing was sent to since that moment.
+        """
         ...
 
 

@@ -226,6 +226,20 @@ class HousekeepingSuite:
         )
         assert await idle(99.0) == ["01A", "01D"]
 
+    async def test_who_comes_back_is_not_given_up(self, ledger: Ledger) -> None:
+        idle, back, closed = [(await ledger.open_submission(new(f"01{name}"))).batch.no for name in "ABC"]
+        for no, at in ((idle, 20.0), (back, 30.0), (closed, 20.0)):
+            await ledger.announce(no, awaited("/a"), now=at)
+        await ledger.close_submission(closed, revision=1, manifest_key="m", letter=letter("01C"), now=21.0)
+        ended = [
+            await ledger.abandon(no, reason="idle", now=99.0, idle_before=30.0) for no in (idle, back, closed)
+        ]
+        assert ended == [True, False, False]
+        assert await kinds(ledger, idle) == ["batch_opened", "batch_cancelled"]
+        assert await kinds(ledger, back) == ["batch_opened"]
+        assert await kinds(ledger, closed) == ["batch_opened", "batch_finalized"]
+        assert not await ledger.abandon(idle, reason="idle", now=99.0, idle_before=30.0)
+
     async def test_what_has_ended_is_swept_once(self, ledger: Ledger) -> None:
         await started(ledger, batch_id="01S")  # came in another way
         await ledger.cancel((await ledger.batch("01S")).no, act())

@@ -140,6 +140,44 @@ async def test_an_upload_that_goes_on_is_left_alone(scene):
     assert len(await scene.keys()) == 1
 
 
+async def test_who_comes_back_while_others_are_cleaned_up_loses_nothing(scene):
+    batch = await scene.opened()
+    await scene.sent(batch)
+    upload = await scene.sent(batch, "large.bin", parts=True)
+    scene.clock.advance(8 * DAY)
+    ledger = scene.office.ledger
+    found = await ledger.idle_submissions(before=scene.clock.now(), limit=9)
+    await scene.sent(batch, "b.txt")
+
+    async def found_before(**_):
+        return found
+
+    ledger.idle_submissions = found_before
+    assert await scene.clean() == Cleaned()
+    assert (await ledger.batch(batch)).position.stage is Stage.OPEN
+    assert len(await scene.keys()) == 2
+    noted = (await ledger.upload(1, "/large.bin")).upload_id
+    assert await scene.landing.parts(upload, noted) == []
+
+
+async def test_a_batch_that_goes_on_again_keeps_its_staging(scene):
+    batch = await scene.opened()
+    await scene.sent(batch)
+    await scene.done(batch)
+    scene.clock.advance(31 * DAY)
+    ledger = scene.office.ledger
+    read = ledger.submission
+
+    async def reopened(batch_id):
+        known = await read(batch_id)
+        position = msgspec.structs.replace(known.batch.position, stage=Stage.WORKING)
+        return msgspec.structs.replace(known, batch=msgspec.structs.replace(known.batch, position=position))
+
+    ledger.submission = reopened
+    assert await scene.clean() == Cleaned()
+    assert len(await scene.keys()) == 1
+
+
 async def test_what_arrives_by_an_old_url_after_its_batch_was_given_up_is_found_later(scene):
     batch = await scene.opened()
     scene.clock.advance(8 * DAY)

@@ -83,13 +83,21 @@ class PostgresIntake:
     async def delivered(self, batch_no: int, *, now: float) -> None:
         await self._database.write(lambda connection: change(connection, "delivered", (now, batch_no)))
 
-    async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
+    async def abandon(
+        self, batch_no: int, *, reason: str, now: float, idle_before: float | None = None
+    ) -> bool:
         values = {"stage": "cancelled", "status": "CANCELLED", "error": readable(reason)}
 
-        async def work(connection: Connection) -> None:
-            if await change(connection, "end_batch", values | {"now": now, "no": batch_no}):
-                await change(connection, "clear_alarm", (batch_no,))
-                await note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
-                await wake(connection)
+        async def work(connection: Connection) -> bool:
+            if idle_before is not None:
+                await one_row(connection, "hold_submission", (batch_no,))
+                if await one_row(connection, "still_idle", (batch_no, idle_before)) is None:
+                    return False
+            if not await change(connection, "end_batch", values | {"now": now, "no": batch_no}):
+                return False
+            await change(connection, "clear_alarm", (batch_no,))
+            await note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+            await wake(connection)
+            return True
 
-        await self._database.write(work)
+        return await self._database.write(work)

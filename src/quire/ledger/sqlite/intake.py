@@ -69,15 +69,22 @@ class SqliteIntake:
     async def delivered(self, batch_no: int, *, now: float) -> None:
         await self._database.write(lambda connection: connection.execute(SQL["delivered"], (now, batch_no)))
 
-    async def abandon(self, batch_no: int, *, reason: str, now: float) -> None:
-        def work(connection: sqlite3.Connection) -> None:
-            if connection.execute(
-                SQL["end_batch"], ("cancelled", "CANCELLED", reason, now, batch_no)
-            ).rowcount:
-                connection.execute(SQL["clear_alarm"], (batch_no,))
-                note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+    async def abandon(
+        self, batch_no: int, *, reason: str, now: float, idle_before: float | None = None
+    ) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            if idle_before is not None:
+                values = (batch_no, idle_before)
+                if connection.execute(SQL["still_idle"], values).fetchone() is None:
+                    return False
+            end = ("cancelled", "CANCELLED", reason, now, batch_no)
+            if not connection.execute(SQL["end_batch"], end).rowcount:
+                return False
+            connection.execute(SQL["clear_alarm"], (batch_no,))
+            note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+            return True
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
 
 def send(connection: sqlite3.Connection, letter: Letter, now: float) -> None:

@@ -67,21 +67,37 @@ async def clean(office: Office, landing: Landing, terms: Terms) -> Cleaned:
     """May be repeated, and stopped at any moment."""
     uploads = stagings = objects = 0
     for one in await due(office, terms):
+        # Read again: what is due may have been found minutes ago, and gone on since.
         submission = await office.ledger.submission(one.batch_id)
-        batch = submission.batch
-        if one.kind == "idle_upload":
-            async for upload in _in_parts(office, batch.no):
-                await landing.give_up(*upload)
-            reason = IDLE.format(days=terms.idle_upload_days)
-            await office.ledger.abandon(batch.no, reason=reason, now=office.clock.now())
+        if one.kind == "idle_upload" and await _abandoned(office, submission, terms):
             # Not noted as swept: URLs may still be valid, and what arrives by them is found the next time.
-            objects += await _delete(office, one.batch_id)
+            objects += await _emptied(office, landing, submission)
             uploads += 1
-        else:
-            objects += await _delete(office, one.batch_id)
-            await office.ledger.swept(batch.no, now=office.clock.now())
+        elif one.kind == "staging" and submission.batch.ended:
+            objects += await _emptied(office, landing, submission)
+            await office.ledger.swept(submission.batch.no, now=office.clock.now())
             stagings += 1
     return Cleaned(idle_uploads=uploads, stagings=stagings, objects=objects)
+
+
+async def _abandoned(office: Office, submission: Submission, terms: Terms) -> bool:
+    """False when its sender has come back: it is ended before anything of it is deleted."""
+    now = office.clock.now()
+    return await office.ledger.abandon(
+        submission.batch.no,
+        reason=IDLE.format(days=terms.idle_upload_days),
+        now=now,
+        idle_before=now - terms.idle_upload_days * DAY_SECONDS,
+    )
+
+
+async def _emptied(office: Office, landing: Landing, submission: Submission) -> int:
+    """All that lies in the store of it is gone; how many objects that were."""
+    batch = submission.batch
+    if submission.finalized_at is None:  # otherwise nothing is in parts
+        async for upload in _in_parts(office, batch.no):
+            await landing.give_up(*upload)
+    return await _delete(office, batch.id)
 
 
 async def _waits_for_takeover(office: Office, submission: Submission) -> bool:

@@ -198,6 +198,10 @@ FROM submissions s JOIN batch_rows b ON b.no = s.batch_no
 WHERE s.active_at < %s AND s.finalized_at IS NULL AND s.swept_at IS NULL AND b.stage = 'open'
 ORDER BY s.active_at, s.batch_no LIMIT %s
 
+-- name: still_idle
+SELECT 1 FROM submissions s JOIN batches b ON b.no = s.batch_no
+WHERE s.batch_no = %s AND s.active_at < %s AND s.finalized_at IS NULL AND b.stage = 'open'
+
 -- name: sweepable
 SELECT s.session_id, s.uploader, s.root_path, s.parent_pi, s.file_count, s.total_size, s.metadata, s.custom_prompts,
        s.owner, s.files_announced, s.files_taken, s.bytes_taken, s.revision, s.active_at, s.finalized_at, s.swept_at, b.*
