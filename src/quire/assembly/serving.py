@@ -83,7 +83,7 @@ async def run_server(
                 _once(answering, stop, lambda: started(told)),
                 _conduct(wheel, stop)
                 if wheel is not None
-                else _relay(settings, office, signal, stop, trouble),
+                else _persistently(lambda: _relay(settings, office, signal, stop, trouble), stop),
                 _persistently(lambda: _clean(settings, office, landing, stop), stop),
                 _persistently(lambda: messenger.run(stop), stop),
             ]
