@@ -9,7 +9,17 @@ from typing import Any
 from litestar.exceptions import HTTPException
 
 from quire.api.routing import Answer, answer
-from quire.model.errors import Bug, Lost, Misconfigured, Missing, QuireError, Reject, Retry, Stale
+from quire.model.errors import (
+    Bug,
+    Lost,
+    Misconfigured,
+    Missing,
+    QuireError,
+    Reject,
+    Retry,
+    Stale,
+    Unavailable,
+)
 from quire.service.ingest.closing import Incomplete
 
 _log = logging.getLogger("quire.api")
@@ -53,6 +63,7 @@ TITLES = {
     503: "Service unavailable",
 }
 INTERNAL = "Internal server error"
+AWAY = "The database or the store cannot be reached just now; come again after Retry-After"
 
 
 def status_for(error: QuireError) -> int:
@@ -77,6 +88,11 @@ def told(error: Exception, *, contract: bool) -> Answer:
     if status == 500:
         _log.error("request_failed: %s", error)
         return _answer(INTERNAL, 500, error.code, contract=contract, **_details(error, contract=contract))
+    words = str(error)
+    if isinstance(error, Unavailable) or error.code == "storage_unavailable":
+        # Where they are and what they said is for the operator, not for everybody who asks.
+        _log.warning("backend_away: %s", error)
+        words = AWAY
     headers = {}
     if status == 401:
         headers["www-authenticate"] = 'Bearer realm="quire"'
@@ -84,7 +100,7 @@ def told(error: Exception, *, contract: bool) -> Answer:
         delay = getattr(error, "delay_seconds", None)
         headers["retry-after"] = str(max(1, ceil(delay if delay is not None else 1)))
     more = {"incomplete": error.names} if isinstance(error, Incomplete) else {}
-    return _answer(str(error), status, error.code, contract=contract, headers=headers, **more)
+    return _answer(words, status, error.code, contract=contract, headers=headers, **more)
 
 
 def _details(error: Exception, *, contract: bool) -> dict[str, Any]:

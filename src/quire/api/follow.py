@@ -1,6 +1,7 @@
 """Following batches: where one stands, which there are, what became of each file, what happens now."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -34,6 +35,7 @@ LOOK_EVERY_SECONDS = 0.5
 BEAT_EVERY_SECONDS = 15.0
 MAX_STREAMS = 500
 URL_SECONDS = 3600
+_log = logging.getLogger("quire.api")
 _encoder = msgspec.json.Encoder()
 
 
@@ -156,6 +158,9 @@ async def _events(desk: Desk, batch_id: str, after: int) -> AsyncIterator[bytes]
                 yield _event("progress", _encoder.encode(one))
         if not desk.stopping.is_set():
             yield _event("end", b"{}")
+    except Retry as error:
+        # Without an end: who follows comes again, and goes on after the last event seen.
+        _log.warning("following_broken_off: %s", error)
     finally:
         desk.streams.discard(id(me))
 

@@ -1,0 +1,48 @@
+"""What is told to those who ask, and what is not."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from quire.api import follow
+from quire.api.errors import AWAY, told
+from quire.model.errors import Missing, Retry, Unavailable
+from quire.service.lines import Event
+from quire.testing.time import FakeClock
+
+
+@pytest.mark.parametrize("contract", [True, False])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("PostgreSQL db.internal:5432/quire cannot be reached"),
+        Retry("no answer from http://minio.internal:9000", code="storage_unavailable", delay_seconds=30.0),
+    ],
+)
+def test_where_the_house_keeps_its_things_is_not_told(error, contract):
+    made = told(error, contract=contract)
+    said = json.loads(made.content)
+    assert made.status_code == 503
+    assert int(made.headers["retry-after"]) >= 1
+    assert said["error" if contract else "detail"] == AWAY
+
+
+def test_other_reasons_to_come_again_are_told():
+    made = told(Retry("the files keep changing", delay_seconds=1), contract=True)
+    assert json.loads(made.content) == {"error": "the files keep changing"}
+    assert told(Missing("Batch not found"), contract=True).status_code == 404
+
+
+async def test_who_follows_while_the_database_goes_away_is_let_go_quietly(monkeypatch):
+    async def happenings(*_, **__):
+        yield Event(no=7, at="2026-01-01T00:00:00.000Z", kind="batch_started", data={})
+        raise Unavailable("away")
+
+    monkeypatch.setattr(follow, "happenings", happenings)
+    desk = SimpleNamespace(office=SimpleNamespace(clock=FakeClock()), streams=set(), stopping=asyncio.Event())
+    said = b"".join([piece async for piece in follow._events(desk, "01A", 0)])
+    assert b"id: 7\nevent: batch_started" in said
+    assert b"event: end" not in said
+    assert desk.streams == set()
