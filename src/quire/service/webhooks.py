@@ -38,6 +38,7 @@ KINDS = (
     "staging_swept",
 )
 MOST_AT_ONCE = 1000
+MOST_HOOKS = 100  # of one batch, and of all batches: each event becomes a call to every one of them
 
 
 class HookDesk(Struct, frozen=True, kw_only=True):
@@ -88,8 +89,8 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
 
 
 async def add_hook(desk: HookDesk, *, url: str, batch_id: str = "", kinds: Sequence[str] = ()) -> NewHook:
-    """Events from now on are sent there. Without kinds: all. Raises Reject for a URL that is never called and
-    for a kind that does not exist, Missing for an unknown batch.
+    """Events from now on are sent there. Without kinds: all. Raises Reject for a URL that is never called,
+    for a kind that does not exist and when there are enough of them, Missing for an unknown batch.
     """
     wanted = tuple(dict.fromkeys(kind.removeprefix("quire.") for kind in kinds))
     for kind in wanted:
@@ -102,6 +103,12 @@ async def add_hook(desk: HookDesk, *, url: str, batch_id: str = "", kinds: Seque
         kinds=wanted,
         created_at=desk.clock.now(),
     )
+    active = [one for one in await desk.ledger.hooks(batch_id=batch_id) if one.disabled_at is None]
+    if len(active) >= MOST_HOOKS:
+        raise Reject(
+            f"there are {len(active)} webhooks already, which is the limit; remove one first",
+            code="too_many_webhooks",
+        )
     await desk.ledger.add_hook(hook)
     return NewHook(secret=hook.secret, hook=hook_line(hook))
 

@@ -70,6 +70,17 @@ async def test_an_unknown_kind_is_refused_with_the_nearest_one(desk):
     assert caught.value.code == "unknown_event"
 
 
+async def test_there_are_so_many_and_no_more(desk, ledger, monkeypatch):
+    monkeypatch.setattr(webhooks, "MOST_HOOKS", 2)
+    await ledger.open_batch(draft("01B"))
+    for batch_id in ("", "01B"):
+        one, _ = [await webhooks.add_hook(desk, url=URL, batch_id=batch_id) for _ in range(2)]
+        with pytest.raises(Reject, match="remove one first"):
+            await webhooks.add_hook(desk, url=URL, batch_id=batch_id)
+        await webhooks.disable_hook(desk, one.hook.id)
+        await webhooks.add_hook(desk, url=URL, batch_id=batch_id)
+
+
 async def test_a_hook_is_disabled_for_good(desk):
     hook_id = (await webhooks.add_hook(desk, url=URL)).hook.id
     line = await webhooks.disable_hook(desk, hook_id, reason="moved")
