@@ -189,7 +189,7 @@ class Ingest(Struct, frozen=True, kw_only=True):
     ] = ""
     url_seconds: Annotated[int, _about("how long a signed URL is valid", ge=60, le=604_800)] = 86_400
     verify_cid_bytes: Annotated[
-        int, _about("files up to this size are read to verify their CID; 0 is none", ge=0)
+        int, _about("files up to this size are read to verify their CID; 0: CIDs are not verified", ge=0)
     ] = 67_108_864
     hand_over_to: Annotated[str, _about("queue that is told when preprocessing is done; empty is none")] = (
         "arke-batch-jobs"

@@ -2,11 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass
+from hashlib import sha256
 
 import pytest
 
 from quire.assembly.house import open_office
 from quire.assembly.landing import open_landing
+from quire.model.cid import cid_of
 from quire.model.errors import Missing, Reject
 from quire.service.ingest.front import Front, Limits
 from quire.service.ingest.opening import Asker, open_batch
@@ -22,13 +24,14 @@ class Scene:
     front: Front
     batch_id: str
 
-    async def started(self, size: int) -> tuple[str, str]:
+    async def started(self, size: int, **more: str) -> tuple[str, str]:
         """The key, and the token of its URL."""
         said = {
             "file_name": "a.txt",
             "file_size": size,
             "logical_path": "/a.txt",
             "processing_config": {"ocr": True, "describe": False, "pinax": True},
+            **more,
         }
         ticket = await start_file(self.front, self.batch_id, said, base_url="")
         return ticket.key, ticket.urls[0].rpartition("/")[2]
@@ -119,3 +122,15 @@ async def test_bytes_wait_while_their_file_is_being_confirmed(scene):
     with pytest.raises(Reject):
         await late[0]
     assert await scene.stored(key) == b"first"
+
+
+@pytest.mark.parametrize("verify", [1, 0])
+async def test_that_cids_agree_can_be_switched_off(scene, verify):
+    scene.front.limits = Limits(verify_cid_bytes=verify)
+    key, token = await scene.started(5, cid=cid_of(sha256(b"other").digest()))
+    await scene.put(token, body(b"first"), 5)
+    if verify:
+        with pytest.raises(Reject, match="CID mismatch"):
+            await scene.complete(key)
+    else:
+        await scene.complete(key)

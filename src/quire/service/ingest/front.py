@@ -27,7 +27,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     prompts_characters: int = 80_000
     allowed_extensions: tuple[str, ...] = ()  # none named: all
     url_seconds: int = 86_400
-    verify_cid_bytes: int = 64 * MIB  # larger ones are not read again for it
+    verify_cid_bytes: int = 64 * MIB  # larger ones are not read again for it; 0: CIDs are not looked at
 
 
 class Front:
