@@ -3,11 +3,11 @@
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from quire.cli.batch_office import Config, Home, Json, answered, print_json
+from quire.cli.batch_office import Config, Home, Json, act_of, answered, print_json
 from quire.cli.shown import shown
 from quire.service import access
 from quire.service.access import KeyDesk, KeyDraft, KeyLine, NewKey, Scope
@@ -76,7 +76,12 @@ def create(
         max_bytes=max_bytes,
     )
     made = _at_desk(
-        lambda desk: access.create(desk, draft), home, config, json_output=json_output, makes_home=True
+        lambda desk: access.create(desk, draft),
+        home,
+        config,
+        json_output=json_output,
+        makes_home=True,
+        noted=lambda made: ("key_created", {"key": made.key.id, "scope": made.key.scope}),
     )
     _show_new(made, json_output=json_output)
 
@@ -108,7 +113,13 @@ def revoke(key_id: Id, json_output: Json = False, home: Home = None, config: Con
 
     Exit codes: 0 revoked, also when it was before, 1 could not (no such key), 2 usage.
     """
-    line = _at_desk(lambda desk: access.revoke(desk, key_id), home, config, json_output=json_output)
+    line = _at_desk(
+        lambda desk: access.revoke(desk, key_id),
+        home,
+        config,
+        json_output=json_output,
+        noted=lambda line: ("key_revoked", {"key": line.id}),
+    )
     if json_output:
         print_json(line)
     else:
@@ -142,6 +153,7 @@ def rotate(
         home,
         config,
         json_output=json_output,
+        noted=lambda made: ("key_rotated", {"key": made.key.id}),
     )
     _show_new(made, json_output=json_output)
 
@@ -161,9 +173,15 @@ def _at_desk(
     *,
     json_output: bool,
     makes_home: bool = False,
+    noted: Callable[[T], tuple[str, dict[str, Any]]] | None = None,
 ) -> T:
+    """`noted`: what is written into the audit trail of it, as the API does."""
+
     async def asking(office: Office, _: Settings) -> T:
-        return await ask(KeyDesk(ledger=office.ledger, clock=office.clock, ids=office.ids))
+        answer = await ask(KeyDesk(ledger=office.ledger, clock=office.clock, ids=office.ids))
+        if noted is not None:
+            await office.ledger.acted(act_of(office, ""), *noted(answer))
+        return answer
 
     return answered(asking, home=home, config=config, json_output=json_output, makes_home=makes_home)
 

@@ -179,3 +179,17 @@ def test_what_was_done_with_keys_is_in_the_audit_trail(guarded):
         last = admin.get("/api/audit").json()["events"][-1]
     assert (last["kind"], last["data"]["actor"], last["data"]["scope"]) == ("key_created", "boss", "read")
     assert "qk_" not in json.dumps(last)
+
+
+def test_so_is_what_was_done_at_the_command_line(guarded):
+    made = json.loads(quire(guarded.home, "key", "create", "--scope", "read").stdout)["key"]["id"]
+    rotated = json.loads(quire(guarded.home, "key", "rotate", made).stdout)["key"]["id"]
+    assert quire(guarded.home, "key", "revoke", made).returncode == 0
+    with as_(guarded, guarded.admin) as admin:
+        events = admin.get("/api/audit").json()["events"][-3:]
+    assert [(one["kind"], one["data"]["key"]) for one in events] == [
+        ("key_created", made),
+        ("key_rotated", rotated),
+        ("key_revoked", made),
+    ]
+    assert all("@" in one["data"]["actor"] for one in events)
