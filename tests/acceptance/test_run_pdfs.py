@@ -74,7 +74,7 @@ def test_single_pages_lie_beside_their_pictures_and_come_from_the_cache_next_tim
 
 def test_other_words_for_the_setting_are_refused(quire, collection):
     ran = quire.run(str(collection), QUIRE_PREPROCESS_PDF_PAGES="jpegs")
-    assert ran.returncode == 2
+    assert ran.returncode == 1
     assert "preprocess.pdf_pages" in ran.stderr
     assert '"images" or "pdfs" or "both" or "none"' in ran.stderr
 
