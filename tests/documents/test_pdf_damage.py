@@ -142,6 +142,21 @@ def test_a_pdf_that_opens_without_its_password_is_split(corpus, run_step, tmp_pa
     assert refused(run_step, tmp_path / "locked.pdf").code == "encrypted"
 
 
+def test_a_lock_of_an_unknown_kind_is_a_lock(run_step, write_pdf, book, tmp_path):
+    source = write_pdf(tmp_path / "book.pdf", book(1))
+    lock = b"/Encrypt<</Filter/Adobe.PubSec/V 4/R 4/Length 128>>/ID[<31><32>]/Size"
+    source.write_bytes(source.read_bytes().replace(b"/Size", lock))
+
+    assert refused(run_step, source).code == "encrypted"
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "/None", "(3)", "null"])
+def test_a_pdf_without_pages_is_refused_whatever_it_claims(count, run_step, write_pdf, tmp_path):
+    objects = {1: "<</Type/Catalog/Pages 2 0 R>>", 2: f"<</Type/Pages/Count {count}/Kids[]>>"}
+
+    assert refused(run_step, write_pdf(tmp_path / "none.pdf", objects)).code == "no_pages"
+
+
 @pytest.fixture
 def nothing_is_drawn(monkeypatch):
     monkeypatch.setattr(pdfium.Page, "draw", lambda *_: pytest.fail("a page was drawn"))

@@ -27,6 +27,8 @@ _LINEARIZED = re.compile(rb"/Linearized\b.*?/L\s+(\d{1,15})\b", re.DOTALL)
 _MOST_DAMAGES = 5
 _LONGEST_DAMAGE = 200
 _ROUTINE = re.compile("common error handled correctly")  # an odd habit of writers, not damage
+_REBUILT = re.compile("reconstruct")
+_FOREIGN_LOCK = re.compile("unsupported encryption")
 _PAGE_LOST = re.compile(r"\bpages tree\b.*\bignoring\b|\bkid\b.*\bignoring\b", re.IGNORECASE)
 
 
@@ -94,13 +96,13 @@ class Document:
         damage = self._heard()
         if damage:
             _check_end(self._path)
-        if not found and claimed in {0, None}:
-            raise refusals.no_pages()
         if any(_PAGE_LOST.search(words) for words in damage):
             raise refusals.corrupt("some of its pages are missing", "PDF")
         if isinstance(claimed, int) and claimed > found:
             raise refusals.corrupt(f"of {claimed} pages {found} were found", "PDF")
-        if damage:
+        if not found:
+            raise refusals.no_pages()
+        if any(_REBUILT.search(words) for words in damage):
             self._check_contents()
         return found
 
@@ -140,6 +142,8 @@ class Document:
             AttributeError,
             LookupError,
         ) as error:
+            if _FOREIGN_LOCK.search(str(error)):
+                raise refusals.encrypted() from error
             _check_end(self._path)
             raise refusals.corrupt(self._words(error), "PDF") from error
 
