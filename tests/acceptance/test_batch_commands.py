@@ -34,7 +34,11 @@ def test_a_finished_run_is_listed_and_shown(quire, ran):
     shown = answer(quire("batch", "show", ran, "--json"))
     assert (shown["status"], shown["total_files"]) == ("DONE", 2)
     assert shown["queue_message"]["batch_id"] == ran
-    assert [one["name"] for one in shown["plan"]["phases"]] == ["TIFF_CONVERSION", "IMAGE_PROCESSING"]
+    assert [one["name"] for one in shown["plan"]["phases"]] == [
+        "PDF_SPLIT",
+        "TIFF_CONVERSION",
+        "IMAGE_PROCESSING",
+    ]
     (failed,) = shown["failed_tasks"]
     assert failed["task_id"].startswith("tiff_")
     assert failed["path"] == "bad.tif"

@@ -78,7 +78,7 @@ def test_equal_files_are_worked_on_once(quire, folder):
         shutil.copy(GOOD_TIFF, folder / f"{number}.tif")
     assert quire.run(str(folder)).returncode == 0
     report = quire.report()
-    conversion, images = report["phases"]
+    _, conversion, images = report["phases"]
     assert (conversion["total"], conversion["from_cache"]) == (6, 5)
     # The references carry the files' names, so each picture has its own.
     assert (images["total"], images["from_cache"]) == (6, 0)

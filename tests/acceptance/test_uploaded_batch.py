@@ -64,7 +64,9 @@ async def submitted(house, **drafted):
     manifest_key = f"{PREFIX}/_manifest.json"
     await house.blobs.put(manifest_key, writer.begin() + writer.add(files) + writer.end())
     pipeline = house.pipelines["preprocess"]
-    batch = await house.ledger.open_batch(draft(ID, pipeline=pipeline.name, **drafted))
+    batch = await house.ledger.open_batch(
+        draft(ID, pipeline=pipeline.name, pipeline_version=pipeline.version, **drafted)
+    )
     uploads = [
         Upload(path=file.path, state="taken", size=file.size, key=file.key, content_type=file.content_type)
         for file in files

@@ -79,15 +79,23 @@ def test_a_phase_of_ones_own_gives_every_pdf_its_text(pdfs: Path, tmp_path: Path
     out = _run("pdf_ocr", pdfs, tmp_path)
 
     report = json.loads((out / "report.json").read_text("utf-8"))
-    assert [phase["name"] for phase in report["phases"]] == ["TIFF_CONVERSION", "IMAGE_PROCESSING", "PDF_OCR"]
+    assert [phase["name"] for phase in report["phases"]] == [
+        "PDF_SPLIT",
+        "TIFF_CONVERSION",
+        "IMAGE_PROCESSING",
+        "PDF_OCR",
+    ]
     assert _ends(report) == {
+        "bug1980958.pdf": ("failed", "unreadable_pdf", 1),
         "c02-22-scan.pdf": ("done", None, 1),
         "crazyones-encrypted-256.pdf": ("failed", "encrypted", 1),
         "crazyones.pdf": ("done", None, 1),
         "hopper_lzw.tif": ("done", None, 2),
         "issue9105_other.pdf": ("failed", "unreadable_pdf", 1),
+        "multi_page.pdf": ("done", None, 1),
         "named.pdf": ("done", None, 0),  # the same bytes are read once
         "named.pdf.txt": ("skipped", "not_handled", 0),
+        "rotation.pdf": ("done", None, 1),
         "zero-pages.pdf": ("failed", "unreadable_pdf", 1),
     }
     layer = (out / "crazyones.pdf.txt").read_text("utf-8")

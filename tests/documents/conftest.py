@@ -26,11 +26,25 @@ def corpus() -> Path:
 def run_step(tmp_path_factory: pytest.TempPathFactory) -> RunStep:
     """Runs a step on a file in a fresh scratch folder, as a worker does."""
 
-    def run(step: str, source: Path, *, cid: str | None = None, name: str = "", **options: Any) -> StepOutput:
+    def run(
+        step: str,
+        source: Path,
+        *,
+        cid: str | None = None,
+        name: str = "",
+        config: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> StepOutput:
         name = name or source.name
         size = source.stat().st_size
         file = File(
-            key=name, path=name, name=name, size=size, content_type="application/octet-stream", cid=cid
+            key=name,
+            path=name,
+            name=name,
+            size=size,
+            content_type="application/octet-stream",
+            cid=cid,
+            processing_config=config or {},
         )
         folder = tmp_path_factory.mktemp("scratch")
         return STEPS[step].run(StepInput(file=file, source=source, folder=folder, options=options))
@@ -104,3 +118,60 @@ def write_tiff() -> Callable[..., Path]:
 def rgb_tags() -> Tags:
     """An uncompressed RGB page of 16 x 8 pixels."""
     return {256: 16, 257: 8, 258: (8, 8, 8), 259: 1, 262: 2, 277: 3, 278: 8, 284: 1}
+
+
+Objects = dict[int, str | tuple[str, bytes]]
+
+
+@pytest.fixture
+def write_pdf() -> Callable[..., Path]:
+    """Writes PDFs of any objects, by number: a text, or a table without its ends and a stream. Object 1 is
+    the catalog.
+    """
+
+    def write(path: Path, objects: Objects) -> Path:
+        out = bytearray(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+        offsets = {}
+        for number, content in sorted(objects.items()):
+            offsets[number] = len(out)
+            if isinstance(content, tuple):
+                table, stream = content
+                head = f"<<{table}/Length {len(stream)}>>\nstream\n".encode()
+                body = head + stream + b"\nendstream"
+            else:
+                body = content.encode()
+            out += f"{number} 0 obj\n".encode() + body + b"\nendobj\n"
+        index = len(out)
+        out += f"xref\n0 1\n{0:010d} 65535 f \n".encode()
+        for number, offset in offsets.items():
+            out += f"{number} 1\n{offset:010d} 00000 n \n".encode()
+        size = max(objects) + 1
+        out += f"trailer\n<</Root 1 0 R/Size {size}>>\nstartxref\n{index}\n%%EOF\n".encode()
+        path.write_bytes(out)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def book() -> Callable[..., Objects]:
+    """The objects of a PDF of so many pages; each has its number in large letters."""
+
+    def objects(pages: int, *, box: str = "0 0 200 100", page: str = "", catalog: str = "") -> Objects:
+        first = 10
+        kids = " ".join(f"{first + 2 * at} 0 R" for at in range(pages))
+        made: Objects = {
+            1: f"<</Type/Catalog/Pages 2 0 R{catalog}>>",
+            2: f"<</Type/Pages/Count {pages}/Kids[{kids}]>>",
+            3: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        }
+        for at in range(pages):
+            text = f"BT /F 40 Tf 10 30 Td (page {at + 1}) Tj ET"
+            made[first + 2 * at] = (
+                f"<</Type/Page/Parent 2 0 R/MediaBox[{box}]/Resources<</Font<</F 3 0 R>>>>"
+                f"/Contents {first + 2 * at + 1} 0 R{page}>>"
+            )
+            made[first + 2 * at + 1] = ("", text.encode())
+        return made
+
+    return objects

@@ -19,6 +19,7 @@ from quire.model.errors import Missing, Reject, Retry
 
 _PIECE_BYTES = 1 << 20
 _IN_MEMORY_BYTES = 8 << 20
+_FILES_AT_ONCE = 16  # a step may make thousands, and each may be in memory while it is stored
 
 
 class Content(Struct, frozen=True):
@@ -57,7 +58,13 @@ async def put_files(blobs: Blobs, paths: Sequence[Path], *, owned: bool = False)
     """Several at once: cheaper where the store takes files."""
     if isinstance(blobs, TakesFiles):
         return [_content(*taken) for taken in await blobs.take(paths, owned=owned)]
-    return list(await asyncio.gather(*(put_file(blobs, path, owned=owned) for path in paths)))
+    places = asyncio.Semaphore(_FILES_AT_ONCE)
+
+    async def put(path: Path) -> Content:
+        async with places:
+            return await put_file(blobs, path, owned=owned)
+
+    return list(await asyncio.gather(*map(put, paths)))
 
 
 async def put_stream(blobs: Blobs, pieces: AsyncIterator[bytes], *, folder: Path | None = None) -> Content:

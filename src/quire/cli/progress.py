@@ -10,7 +10,7 @@ from quire.cli.talk import Talk
 from quire.model.batch import Batch, Hold, PhaseCounts
 from quire.service.run_folder import Watcher
 
-LABELS = {"TIFF_CONVERSION": "TIFF → JPEG", "IMAGE_PROCESSING": "Image variants"}
+LABELS = {"PDF_SPLIT": "PDF pages", "TIFF_CONVERSION": "TIFF → JPEG", "IMAGE_PROCESSING": "Image variants"}
 PLAIN_LINES_PER_PHASE = 10
 
 

@@ -5,9 +5,11 @@ looks at anything else of the record would be wrong, not merely uncached.
 """
 
 import hashlib
+from typing import Any
 
 import msgspec
 
+from quire.model.files import File
 from quire.model.pipeline import Phase
 from quire.model.work import Order
 
@@ -25,7 +27,14 @@ def key(prefix: "hashlib._Hash", phase: Phase, order: Order) -> str | None:
     if not phase.cached or not file.digest:
         return None
     digest = prefix.copy()
-    digest.update(_encoder.encode([file.digest, *(getattr(file, name) for name in phase.cache_by)]))
+    digest.update(_encoder.encode([file.digest, *(_said(file, name) for name in phase.cache_by)]))
     if order.earlier:
         digest.update(_encoder.encode(order.earlier))
     return digest.hexdigest()
+
+
+def _said(file: File, name: str) -> Any:
+    """A field of the record, or one key of a field that is a table: `processing_config.pdf_pages`."""
+    field, dot, key_within = name.partition(".")
+    value = getattr(file, field)
+    return value.get(key_within) if dot else value

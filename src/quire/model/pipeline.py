@@ -60,7 +60,8 @@ class Phase(Struct, frozen=True, kw_only=True):
     rivals:   paths that must be free for the names this phase would like to give; the engine looks them up
     becomes:  what the file list turns into after success. `taken` holds those rivals (case-folded) that
               exist. After failure the file always passes unchanged.
-    cache_by: fields of the file's record (beside its bytes) that the step's result depends on
+    cache_by: fields of the file's record (beside its bytes) that the step's result depends on; of a table
+              one key will do: `processing_config.pdf_pages`
     """
 
     name: str

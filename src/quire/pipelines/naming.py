@@ -12,6 +12,8 @@ from collections.abc import Container, Iterable
 from quire.model.files import File, sibling, stem_and_extension
 
 _TIFF_EXTENSIONS = (".tif", ".tiff")
+_PDF_EXTENSION = ".pdf"
+_PAGE_EXTENSIONS = (".jpg", ".pdf")
 
 
 def jpeg_paths(file: File, pages: int, taken: Container[str]) -> tuple[str, ...]:
@@ -29,6 +31,22 @@ def jpeg_rivals(file: File, pages: int) -> tuple[str, ...]:
     return tuple(sibling(file.path, name) for name in dict.fromkeys(_rivals(names)))
 
 
+def page_bases(file: File, pages: int, taken: Container[str]) -> tuple[str, ...]:
+    """How the pages of a PDF are called, without extension: `x-p0001` …; else `x.pdf-p0001` …; else with a
+    mark. `.jpg` and `.pdf` are both free.
+    """
+    for base in _pdf_bases(_name(file)):
+        if not any(rival in taken for rival in _folded(file, _pdf_rivals(base, pages))):
+            return tuple(sibling(file.path, name) for name in _numbered(base, pages))
+    return tuple(sibling(file.path, name) for name in _numbered(_marked(file), pages))
+
+
+def page_rivals(file: File, pages: int) -> tuple[str, ...]:
+    """All paths whose existence `page_bases` asks about."""
+    names = [name for base in _pdf_bases(_name(file)) for name in _pdf_rivals(base, pages)]
+    return tuple(sibling(file.path, name) for name in dict.fromkeys(names))
+
+
 def beside(file: File, ending: str, taken: Container[str]) -> str:
     """`x.jpg` + `.ref.json`, or with a mark when that path, or the file's own, is another file's too."""
     wanted = file.path + ending
@@ -38,6 +56,10 @@ def beside(file: File, ending: str, taken: Container[str]) -> str:
 
 def is_tiff_name(name: str) -> bool:
     return name.lower().endswith(_TIFF_EXTENSIONS)
+
+
+def is_pdf_name(name: str) -> bool:
+    return name.lower().endswith(_PDF_EXTENSION)
 
 
 def _bases(name: str) -> tuple[str, ...]:
@@ -59,6 +81,25 @@ def _rivals(names: Iterable[str]) -> list[str]:
     for name in names:
         base = name.removesuffix(".jpg")
         found += [name, base, *(base + extension for extension in _TIFF_EXTENSIONS)]
+    return found
+
+
+def _pdf_bases(name: str) -> tuple[str, ...]:
+    stem, extension = stem_and_extension(name)
+    return (stem, name) if is_pdf_name(extension) else (name,)
+
+
+def _numbered(base: str, pages: int) -> list[str]:
+    """No name is made of two bases: what follows the last `-p` is the number."""
+    return [f"{base}-p{page:04d}" for page in range(1, pages + 1)]
+
+
+def _pdf_rivals(base: str, pages: int) -> list[str]:
+    """Every name of a page, and of every file that may have the same base or would see a page as a rival."""
+    found = [base, base + _PDF_EXTENSION]
+    for numbered in _numbered(base, pages):
+        names = [numbered + extension for extension in _PAGE_EXTENSIONS]
+        found += [numbered, *names, *(name + _PDF_EXTENSION for name in names)]
     return found
 
 

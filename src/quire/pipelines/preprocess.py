@@ -1,10 +1,10 @@
-"""The `preprocess` pipeline: TIFFs become JPEGs, then every web picture becomes a reference with its
-smaller copies.
+"""The `preprocess` pipeline: PDFs are split where that is asked for, TIFFs become JPEGs, then every web
+picture becomes a reference with its smaller copies.
 
 A value: pure functions over file records, called inside transactions and perhaps twice. An empty phase
-moves on to the next. Nothing is lost on the way: TIFFs stay in the list, marked as sources; a picture's
-bytes stay in the store behind its reference; files of other kinds, uploaded references among them, pass
-untouched.
+moves on to the next. Nothing is lost on the way: PDFs and TIFFs stay in the list, marked as sources; a
+picture's bytes stay in the store behind its reference; files of other kinds, uploaded references among them,
+pass untouched.
 """
 
 from collections.abc import Container
@@ -12,7 +12,7 @@ from collections.abc import Container
 from quire.model.files import File, Product
 from quire.model.pipeline import Added, Change, Kept, Pace, Phase, Pipeline, from_product
 from quire.model.work import StepResult
-from quire.pipelines import naming
+from quire.pipelines import naming, pdf_pages
 from quire.steps.registry import STEPS
 
 NAME = "preprocess"
@@ -23,10 +23,14 @@ JPEG_TAG = "TiffConverter"
 REFERENCE_TAG = "ImageProcessor"
 
 WEB_PICTURES = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp"})
+WEB_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
+_SOURCE_TAGS = frozenset({SOURCE_TAG, pdf_pages.SOURCE_TAG})
+_TIFF = "image/tiff"
 _VARIANT_ROLES = ("thumb", "medium", "large")
 _REFERENCE_ENDING = ".ref.json"
 # A TIFF may have more pages than this, but not more pixels: one setting moves both limits.
 _PAGES_OF_FULL_SIZE = 20
+_PAGE_SECONDS = 120.0  # for one page of a PDF; the time for all of them is a setting
 NO_PACE = Pace()
 
 
@@ -38,6 +42,13 @@ def preprocess(
     all_pages: bool = True,
     max_pixels: int = 500_000_000,
     cid_profile: str = "unixfs-v1-2025",
+    pdf_split: str = "none",
+    pdf_dpi: int = 200,
+    pdf_quality: int = 95,
+    pdf_max_pages: int = 10_000,
+    pdf_max_pixels: int = 150_000_000,
+    pdf_max_total_bytes: int = 10_000_000_000,
+    pdf_timeout_seconds: float = 3600.0,
     tiff_timeout_seconds: float = 60.0,
     image_timeout_seconds: float = 120.0,
     memory_mb: int = 2048,
@@ -45,8 +56,33 @@ def preprocess(
     tiff_pace: Pace = NO_PACE,
     image_pace: Pace = NO_PACE,
 ) -> Pipeline:
-    """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding."""
+    """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding.
+    `pdf_split` is for PDFs whose own configuration says nothing.
+    """
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
+    pdf_phase = Phase(
+        name="PDF_SPLIT",
+        task_prefix="pdf",
+        step="pdf_split",
+        step_version=STEPS["pdf_split"].version,
+        finds=pdf_pages.Finds(pdf_split),
+        rivals=pdf_pages.rivals,
+        becomes=pdf_pages.becomes,
+        options={
+            "pages": pdf_split,
+            "dpi": pdf_dpi,
+            "quality": pdf_quality,
+            "max_pages": pdf_max_pages,
+            "max_pixels": pdf_max_pixels,
+            "max_total_bytes": pdf_max_total_bytes,
+            "cid_profile": cid_profile,
+        },
+        timeout_seconds=pdf_timeout_seconds,
+        stall_seconds=_PAGE_SECONDS,
+        memory_mb=memory_mb,
+        max_attempts=max_attempts,
+        cache_by=STEPS["pdf_split"].reads,
+    )
     tiff_conversion = Phase(
         name="TIFF_CONVERSION",
         task_prefix="tiff",
@@ -81,11 +117,11 @@ def preprocess(
         cache_by=STEPS["image_variants"].reads,
         pace=image_pace,
     )
-    return Pipeline(name=NAME, version=1, queue=QUEUE, phases=(tiff_conversion, image_processing))
+    return Pipeline(name=NAME, version=2, queue=QUEUE, phases=(pdf_phase, tiff_conversion, image_processing))
 
 
 def is_tiff(file: File) -> bool:
-    return naming.is_tiff_name(file.name) or file.content_type.lower() == "image/tiff"
+    return naming.is_tiff_name(file.name) or file.content_type.lower() == _TIFF
 
 
 def tiff_rivals(file: File, result: StepResult) -> tuple[str, ...]:
@@ -105,7 +141,13 @@ def tiff_becomes(file: File, result: StepResult, taken: Container[str]) -> Chang
 
 
 def is_web_picture(file: File) -> bool:
-    return file.content_type.lower() in WEB_PICTURES and SOURCE_TAG not in file.tags
+    """By extension first: senders call a JPEG application/octet-stream. What TIFF_CONVERSION could not read
+    is not tried again for its extension, and sources have had their turn.
+    """
+    kind = file.content_type.lower()
+    if kind == _TIFF or not _SOURCE_TAGS.isdisjoint(file.tags):
+        return False
+    return file.name.lower().endswith(WEB_EXTENSIONS) or kind in WEB_PICTURES
 
 
 def picture_rivals(file: File, result: StepResult) -> tuple[str, ...]:

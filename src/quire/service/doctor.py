@@ -19,7 +19,7 @@ from msgspec import Struct
 
 import quire
 from quire.model.errors import QuireError
-from quire.tools import pillow, vips
+from quire.tools import pdfium, pillow, qpdf, vips
 from quire.tools.probing import Probe
 
 State = Literal["ok", "warning", "missing", "failed"]
@@ -78,6 +78,8 @@ def package(name: str, *, extra: str) -> Callable[[], Probe]:
 TOOLS = (
     Tool(probe=vips.probe, purpose="decodes and encodes pictures"),
     Tool(probe=pillow.probe, purpose="reads the pictures that libvips does not know"),
+    Tool(probe=qpdf.probe, purpose="opens, mends and splits PDFs"),
+    Tool(probe=pdfium.probe, purpose="draws pages of PDFs"),
     Tool(probe=package("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
 )
 

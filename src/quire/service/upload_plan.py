@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from quire.model.errors import Reject
 from quire.service.scan import Found, scan
+from quire.steps import page_choice
 
 CONFIG_NAME = ".arke-process.json"
 EVERYTHING: Mapping[str, Any] = {"ocr": True, "describe": True, "pinax": True}
@@ -137,6 +138,8 @@ def processing_config(said: object, place: str, default: Mapping[str, Any] = EVE
     for name in (*EVERYTHING, *_OPTIONAL):
         if name in table and not isinstance(table[name], bool):
             raise Reject(f"{place}: {name} must be true or false", code="bad_processing")
+    if (wrong := page_choice.fault(table)) is not None:
+        raise Reject(f"{place}: {wrong}", code="bad_processing")
     return {name: default[name] for name in EVERYTHING} | table
 
 

@@ -63,6 +63,16 @@ class S3(Struct, frozen=True, kw_only=True):
 class Preprocess(Struct, frozen=True, kw_only=True):
     tiff_quality: Annotated[int, _about("JPEG quality of pages made from TIFFs", ge=1, le=100)] = 95
     all_pages: Annotated[bool, _about("convert every page of a TIFF, not the first alone")] = True
+    pdf_pages: Annotated[
+        Literal["images", "pdfs", "both", "none"],
+        _about("what pages of a PDF become, unless its processing_config says so; none leaves PDFs alone"),
+    ] = "none"
+    pdf_dpi: Annotated[int, _about("resolution at which pages of PDFs are drawn", ge=10, le=2400)] = 200
+    pdf_quality: Annotated[int, _about("JPEG quality of pages of PDFs", ge=1, le=100)] = 95
+    pdf_max_pages: Annotated[int, _about("most pages of a PDF that is split", ge=1, le=1_000_000)] = 10_000
+    pdf_max_megapixels: Annotated[int, _about("largest page of a PDF that is drawn", ge=1, le=100_000)] = 150
+    pdf_max_megabytes: Annotated[int, _about("most room that pages of one PDF take", ge=1, le=10**7)] = 10_000
+    pdf_timeout_seconds: Annotated[float, _about("longest time for one PDF", gt=0, le=86_400)] = 3600.0
     variant_quality: Annotated[int, _about("JPEG quality of the smaller copies", ge=1, le=100)] = 85
     max_megapixels: Annotated[int, _about("largest picture that is decoded", ge=1, le=100_000)] = 500
     public_url: Annotated[str, _about("how links to assets begin", min_length=1)] = "http://localhost:8787"

@@ -20,9 +20,16 @@ def _image_variants(step_input: StepInput) -> StepOutput:
     return image_variants.run(step_input)
 
 
+def _pdf_split(step_input: StepInput) -> StepOutput:
+    from quire.steps import pdf_split
+
+    return pdf_split.run(step_input)
+
+
 STEPS: dict[str, Step] = {
     step.name: step
     for step in (
+        Step(name="pdf_split", version=1, run=_pdf_split, reads=("processing_config.pdf_pages",)),
         Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg),
         Step(name="image_variants", version=1, run=_image_variants, reads=("name", "cid")),
     )

@@ -1,4 +1,4 @@
-"""Why a picture is refused: the whole vocabulary, in one place, so that reports can be grouped by it.
+"""Why a picture or a PDF is refused: the whole vocabulary, in one place, so that reports can be grouped.
 
     empty_file           there are no bytes
     not_an_image         the bytes are something else (text, a PDF …)
@@ -6,6 +6,11 @@
     truncated            the end of the file is missing
     corrupt              the bytes contradict themselves
     too_many_pixels      larger than the limit, judged by the header before a pixel is decoded
+    not_a_pdf            the bytes are something else than a PDF
+    encrypted            a PDF that does not open without its password
+    no_pages             a PDF without a single page
+    too_many_pages       more pages than the limit, counted before one is drawn
+    too_many_bytes       its pages take more room than the limit, judged while they are written
 
 Decoding is deterministic, so each of these is final (`Reject`): trying again gives the same answer.
 """
@@ -48,12 +53,12 @@ def unsupported(what: str) -> Unsupported:
     return Unsupported(f"{what}. Convert it to an ordinary TIFF, JPEG or PNG and send that.")
 
 
-def truncated(detail: str) -> Reject:
-    return Reject(f"the end of the picture is missing ({detail}). {_SEND_AGAIN}", code="truncated")
+def truncated(detail: str, what: str = "picture") -> Reject:
+    return Reject(f"the end of the {what} is missing ({detail}). {_SEND_AGAIN}", code="truncated")
 
 
-def corrupt(detail: str) -> Reject:
-    return Reject(f"the picture is damaged ({detail}). {_SEND_AGAIN}", code="corrupt")
+def corrupt(detail: str, what: str = "picture") -> Reject:
+    return Reject(f"the {what} is damaged ({detail}). {_SEND_AGAIN}", code="corrupt")
 
 
 def too_many_pixels(what: str) -> Reject:
@@ -79,6 +84,42 @@ def check_jpeg_sides(width: int, height: int) -> None:
     if max(width, height) > LONGEST_JPEG_SIDE:
         message = f"{width} x {height} pixels do not fit in a JPEG, whose sides end at {LONGEST_JPEG_SIDE}"
         raise Reject(f"{message}. Cut the picture into parts.", code="too_many_pixels")
+
+
+def not_a_pdf(looks: str) -> Reject:
+    advice = "Send the PDF itself, or give the file the extension of what it is."
+    return Reject(f"not a PDF: it looks like {looks}. {advice}", code="not_a_pdf")
+
+
+def encrypted() -> Reject:
+    advice = "Take the password off and send it again."
+    return Reject(f"the PDF is locked by a password. {advice}", code="encrypted")
+
+
+def no_pages() -> Reject:
+    return Reject(f"the PDF has no pages. {_SEND_AGAIN}", code="no_pages")
+
+
+def check_pages(pages: int, limit: int) -> None:
+    if pages > limit:
+        advice = "Raise the limit (setting preprocess.pdf_max_pages), or cut the PDF into parts."
+        raise Reject(f"the PDF has {pages} pages, the limit is {limit}. {advice}", code="too_many_pages")
+
+
+def check_page_pixels(number: int, width: int, height: int, limit: int) -> None:
+    """Of a page that is yet to be drawn."""
+    if width * height > limit:
+        what = _compared(f"page {number} of {width} x {height} pixels", width * height, limit)
+        advice = "Lower preprocess.pdf_dpi, or raise preprocess.pdf_max_megapixels if the page is genuine."
+        raise Reject(f"{what}. {advice}", code="too_many_pixels")
+    check_jpeg_sides(width, height)
+
+
+def check_total_bytes(written: int, number: int, pages: int, limit: int) -> None:
+    if written > limit:
+        size = f"{written / 1_000_000:.0f} MB, the limit is {limit / 1_000_000:.0f}"
+        advice = "Raise the limit (setting preprocess.pdf_max_megabytes), or lower preprocess.pdf_dpi."
+        raise Reject(f"{number} of {pages} pages take {size}. {advice}", code="too_many_bytes")
 
 
 def _compared(what: str, pixels: int, limit: int) -> str:

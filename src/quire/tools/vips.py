@@ -130,7 +130,7 @@ def verify(path: Path, content_type: str) -> None:
         _load(path, content_type, access="sequential").avg()
 
 
-def from_pixels(data: bytes, width: int, height: int, bands: int) -> Picture:
+def from_pixels(data: bytes | memoryview, width: int, height: int, bands: int) -> Picture:
     """A plain picture that another decoder has read: `bands` is 1 for grey, 3 for sRGB."""
     numbers = _vips().Image.new_from_memory(data, width, height, bands, "uchar")
     picture: Picture = numbers.copy(interpretation="b-w" if bands == 1 else "srgb")

@@ -134,6 +134,7 @@ def test_the_status_of_the_preprocessing_service_and_of_the_unified_one(client, 
     assert (status["status"], status["stage"], status["phase"]) == ("DONE", "queue_orchestrator", "DONE")
     assert status["progress"] == {"tasks_total": 2, "tasks_completed": 1, "tasks_failed": 1}
     assert {name: (one["total"], one["failed"]) for name, one in status["phases"].items()} == {
+        "PDF_SPLIT": (0, 0),
         "TIFF_CONVERSION": (2, 1),
         "IMAGE_PROCESSING": (2, 1),
     }

@@ -10,9 +10,31 @@ def test_every_phase_has_its_own_pace():
     chosen = Preprocess(
         tiff_first_seconds=1.0, tiff_between_seconds=10.0, tiff_at_once=100, image_between_seconds=7.0
     )
-    tiff, image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases
+    _, tiff, image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases
     assert tiff.pace == Pace(first_seconds=1.0, between_seconds=10.0, at_once=100)
     assert image.pace == Pace(between_seconds=7.0)
+
+
+def test_settings_of_pdfs_reach_their_phase():
+    chosen = Preprocess(
+        pdf_pages="both",
+        pdf_dpi=100,
+        pdf_quality=80,
+        pdf_max_pages=7,
+        pdf_max_megapixels=3,
+        pdf_max_megabytes=5,
+        pdf_timeout_seconds=9.0,
+    )
+    pdf = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases[0]
+    assert {name: pdf.options[name] for name in pdf.options if name != "cid_profile"} == {
+        "pages": "both",
+        "dpi": 100,
+        "quality": 80,
+        "max_pages": 7,
+        "max_pixels": 3_000_000,
+        "max_total_bytes": 5_000_000,
+    }
+    assert pdf.timeout_seconds == 9.0
 
 
 def test_nothing_waits_by_default():

@@ -160,3 +160,26 @@ async def test_a_damaged_blob_is_replaced_when_its_content_comes_again(tmp_path)
     await blobs.put(stored.key, b"cut")
     await content.put_file(blobs, tmp_path / "file")
     assert await content.get(blobs, stored.digest) == SMALL
+
+
+async def test_of_many_files_only_some_are_in_hand_at_once(tmp_path):
+    class Watching(Counting):
+        now = most = 0
+
+        async def put(self, *args, **kwargs):
+            self.now += 1
+            self.most = max(self.most, self.now)
+            try:
+                return await super().put(*args, **kwargs)
+            finally:
+                self.now -= 1
+
+    paths = [tmp_path / f"{number}" for number in range(100)]
+    for number, path in enumerate(paths):
+        path.write_text(f"page {number}", encoding="utf-8")
+    watching = Watching(tmp_path / "blobs")
+    stored = await content.put_files(watching, paths)
+
+    assert [one.digest for one in stored] == [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    assert watching.puts == 100
+    assert watching.most <= 16

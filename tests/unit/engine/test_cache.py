@@ -30,6 +30,15 @@ def test_other_work_has_another_key():
     assert len(set(keys)) == len(keys)
 
 
+def test_of_a_table_one_key_may_count():
+    def with_config(**config):
+        return of(file(processing_config=config), cache_by=("processing_config.pdf_pages",))
+
+    assert with_config() == with_config(ocr=True) == with_config(pdf_pages=None)
+    assert with_config(pdf_pages="both") == with_config(ocr=True, pdf_pages="both")
+    assert len({with_config(), with_config(pdf_pages="both"), with_config(pdf_pages="pdfs")}) == 3
+
+
 def test_uncacheable_work_has_none():
     assert of(cached=False) is None
     assert of(file(digest="")) is None

@@ -68,3 +68,39 @@ def test_names_do_not_depend_on_the_order_of_work():
     taken = {"x.jpg"}
 
     assert naming.jpeg_paths(file, 2, taken) == naming.jpeg_paths(file, 2, frozenset(taken))
+
+
+PDF_NAMES = st.lists(
+    st.tuples(
+        st.sampled_from(["x", "X", "x.pdf", "x-p0001", "x-P0001", "x.pdf-p0001", "x-p0001-p0001", "ß", "ss"]),
+        st.sampled_from(["", ".pdf", ".PDF", ".jpg", ".dat", "-p0001.pdf", ".pdf.pdf", "-p0002.jpg"]),
+    ).map("".join),
+    unique=True,
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(names=PDF_NAMES, data=st.data())
+def test_pages_of_pdfs_never_collide_and_do_not_depend_on_the_order_of_work(names, data):
+    """Every file but the uploaded JPEGs is a PDF here, named so or not, of up to three pages."""
+    files = [listed(name, "") for name in names]
+    pdfs = [(file, data.draw(st.integers(1, 3))) for file in files if not file.name.endswith(".jpg")]
+    orders = [pdfs, data.draw(st.permutations(pdfs))]
+    named = [dict(_split_one_after_the_other(order, files)) for order in orders]
+
+    assert named[0] == named[1]
+    made = [path.casefold() for paths in named[0].values() for path in paths]
+    assert len(set(made)) == len(made)
+    assert not set(made) & {file.path.casefold() for file in files}
+
+
+def _split_one_after_the_other(order, files):
+    """Each sees also what those before it have made."""
+    there = list(files)
+    for file, pages in order:
+        taken = taken_for(file, naming.page_rivals(file, pages), there)
+        paths = [base + end for base in naming.page_bases(file, pages, taken) for end in (".jpg", ".pdf")]
+        there += [listed(path, "") for path in paths]
+        yield file.path, paths

@@ -8,7 +8,8 @@ from quire.pipelines.preprocess import preprocess
 from quire.pipelines.registry import PIPELINES
 from quire.steps.registry import STEPS
 
-TIFF, IMAGE = preprocess().phases
+PDF, TIFF, IMAGE = preprocess().phases
+SPLIT = preprocess(pdf_split="both").phases[0]
 
 
 def file(path="scans/p1.tif", content_type="image/tiff", tags=(), **more):
@@ -60,7 +61,21 @@ FOUND = [
     ("p1.gif", "image/gif", (), None),
     ("p1.bmp", "image/bmp", (), None),
     ("p1.jpg.ref.json", "application/json", (), None),
+    ("p1.jpg.ref.json", "application/octet-stream", (), None),
     ("p1.pdf", "application/pdf", (), None),
+    ("p1.jpg", "application/octet-stream", (), "img"),
+    ("P1.JPG", "", (), "img"),
+    ("p1.jpeg", "application/octet-stream", (), "img"),
+    ("p1.png", "application/octet-stream", (), "img"),
+    ("p1.webp", "binary/octet-stream", (), "img"),
+    ("p1.gif", "application/octet-stream", (), None),
+    ("p1.bmp", "application/octet-stream", (), None),
+    ("p1.jpg.txt", "application/octet-stream", (), None),
+    ("p1", "image/jpeg", (), "img"),
+    ("p1", "application/octet-stream", (), None),
+    ("p1.jpg", "image/tiff", (), "tiff"),
+    ("x-p0001.jpg", "image/jpeg", ("PdfSplitter",), "img"),
+    ("x-p0001.pdf", "application/pdf", ("PdfSplitter",), None),
     ("p1.jpg", "image/jpeg", ("TiffConverter",), "img"),
 ]
 
@@ -69,7 +84,7 @@ FOUND = [
 def test_what_the_phases_find(name, content_type, tags, prefix):
     source = file(name, content_type, tags)
 
-    assert [phase.task_prefix for phase in (TIFF, IMAGE) if phase.finds(source)] == (
+    assert [phase.task_prefix for phase in (PDF, TIFF, IMAGE) if phase.finds(source)] == (
         [prefix] if prefix else []
     )
 
@@ -77,6 +92,7 @@ def test_what_the_phases_find(name, content_type, tags, prefix):
 def test_a_converted_source_is_not_processed_again():
     """A JPEG called scan.tif is converted, and then only its copy is processed."""
     assert not IMAGE.finds(file("scan.tif", "image/jpeg", ("TiffConverter:source",)))
+    assert not IMAGE.finds(file("scan.jpg", "application/pdf", ("PdfSplitter:source",)))
 
 
 def test_a_tiff_stays_marked_and_its_pages_join():
@@ -181,14 +197,16 @@ def test_the_pipeline_is_the_contracts():
     assert PIPELINES["preprocess"]() == PIPELINES["preprocess"]()
     pipeline = preprocess(public_url="https://cdn.example", tiff_quality=80, all_pages=False, max_pixels=7)
     assert [(phase.name, phase.task_prefix, phase.step) for phase in pipeline.phases] == [
+        ("PDF_SPLIT", "pdf", "pdf_split"),
         ("TIFF_CONVERSION", "tiff", "tiff_to_jpeg"),
         ("IMAGE_PROCESSING", "img", "image_variants"),
     ]
     assert [(phase.timeout_seconds, phase.memory_mb) for phase in pipeline.phases] == [
+        (3600, 2048),
         (60, 2048),
         (120, 2048),
     ]
-    tiff, image = pipeline.phases
+    _, tiff, image = pipeline.phases
     assert (tiff.options["quality"], tiff.options["all_pages"], tiff.options["max_pixels"]) == (80, False, 7)
     assert (image.options["public_url"], image.options["max_pixels"]) == ("https://cdn.example", 7)
     assert all(phase.cache_by == STEPS[phase.step].reads for phase in pipeline.phases)
@@ -196,7 +214,109 @@ def test_the_pipeline_is_the_contracts():
 
 
 def test_the_phases_options_are_those_of_their_steps():
-    from quire.steps import image_variants, tiff_to_jpeg
+    from quire.steps import image_variants, pdf_split, tiff_to_jpeg
 
-    for phase, step in ((TIFF, tiff_to_jpeg), (IMAGE, image_variants)):
+    for phase, step in ((PDF, pdf_split), (TIFF, tiff_to_jpeg), (IMAGE, image_variants)):
         assert phase.options.keys() <= set(step.Options.__struct_fields__)
+
+
+def pages(*roles, count=1):
+    made = [
+        Product(
+            role=role,
+            key=f"out/{role}/{page}",
+            size=5,
+            content_type={"page_image": "image/jpeg", "page_pdf": "application/pdf"}[role],
+            digest="d",
+            facts={"page": page, "pages": count, "cid": f"bafk{page}"},
+        )
+        for page in range(1, count + 1)
+        for role in roles
+    ]
+    return StepResult(products=tuple(made))
+
+
+ASKED = [
+    # of the file, by the setting: are its pages wanted?
+    ({}, "none", False),
+    ({}, "images", True),
+    ({"pdf_pages": None}, "none", False),
+    ({"pdf_pages": "none"}, "both", False),
+    ({"pdf_pages": "images"}, "none", True),
+    ({"pdf_pages": "pdfs", "ocr": False}, "none", True),
+    ({"pdf_pages": "jpegs"}, "none", True),  # so that the step can say what is wrong
+    ({"pdf_pages": ["images"]}, "none", True),
+]
+
+
+@pytest.mark.parametrize(("config", "setting", "found"), ASKED)
+def test_a_pdf_is_split_when_its_configuration_or_the_setting_says_so(config, setting, found):
+    phase = preprocess(pdf_split=setting).phases[0]
+
+    assert phase.finds(file("x.pdf", "application/pdf", processing_config=config)) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "tags", "found"),
+    [
+        ("x.pdf", "application/octet-stream", (), True),
+        ("X.PDF", "", (), True),
+        ("x", "Application/PDF", (), True),
+        ("x.pdf.txt", "text/plain", (), False),
+        ("x-p0001.pdf", "application/pdf", ("PdfSplitter",), False),
+    ],
+)
+def test_a_pdf_is_told_by_name_or_type_and_its_pages_are_not_split_again(name, content_type, tags, found):
+    assert SPLIT.finds(file(name, content_type, tags)) is found
+
+
+def test_a_pdf_stays_marked_and_its_pages_join():
+    source = file("a/x.pdf", "application/pdf", ("mine",), processing_config={"pdf_pages": "both"})
+    change = SPLIT.becomes(source, pages("page_pdf", "page_image", count=2), ())
+
+    assert change.kept.tags == ("mine", "PdfSplitter:source")
+    assert [(added.file.path, added.role, added.listed) for added in change.added] == [
+        ("a/x-p0001.jpg", "page_image", True),
+        ("a/x-p0001.pdf", "page_pdf", True),
+        ("a/x-p0002.jpg", "page_image", True),
+        ("a/x-p0002.pdf", "page_pdf", True),
+    ]
+    first = change.added[0].file
+    assert (first.name, first.cid, first.source_file, first.tags) == (
+        "x-p0001.jpg",
+        "bafk1",
+        "x.pdf",
+        ("PdfSplitter",),
+    )
+    assert (first.content_type, first.processing_config) == ("image/jpeg", {"pdf_pages": "both"})
+    assert IMAGE.finds(first)
+    assert not SPLIT.finds(change.added[1].file)
+
+
+PDF_NAMES = [
+    ("x.pdf", 1, [], ["x-p0001.jpg"]),
+    ("X.PDF", 1, [], ["X-p0001.jpg"]),
+    ("x.pdf", 2, ["x-p0002.jpg"], ["x.pdf-p0001.jpg", "x.pdf-p0002.jpg"]),
+    ("x.pdf", 1, ["x-p0002.jpg"], ["x-p0001.jpg"]),
+    ("x.pdf", 1, ["X-P0001.PDF"], ["x.pdf-p0001.jpg"]),
+    ("x.pdf", 1, ["x"], ["x.pdf-p0001.jpg"]),
+    ("x.pdf", 1, ["x.pdf.pdf"], ["x-p0001.jpg"]),
+    ("x.pdf.pdf", 1, ["x.pdf"], ["x.pdf.pdf-p0001.jpg"]),
+    ("x", 1, [], ["x-p0001.jpg"]),
+    ("x.dat", 1, [], ["x.dat-p0001.jpg"]),
+    ("a/x.pdf", 1, ["x-p0001.jpg"], ["a/x-p0001.jpg"]),
+]
+
+
+@pytest.mark.parametrize(("path", "count", "existing", "expected"), PDF_NAMES)
+def test_names_of_pages_of_pdfs(path, count, existing, expected):
+    source = file(path, "application/pdf")
+
+    assert paths(SPLIT, source, pages("page_image", count=count), existing) == expected
+
+
+def test_five_thousand_pages_have_five_thousand_names():
+    found = paths(SPLIT, file("x.pdf", "application/pdf"), pages("page_image", "page_pdf", count=5000))
+
+    assert len(set(found)) == 10_000
+    assert sorted(found) == sorted(found, key=str.casefold)

@@ -204,6 +204,7 @@ NAME = "Missing or invalid file_name"
 FILE_SIZE = "Invalid file_size"
 CONFIG_MISSING = "Missing or invalid processing_config"
 CONFIG_LARGE = "Invalid processing_config: more than 16384 bytes, or nested too deep"
+CONFIG_PAGES = "Invalid processing_config: pdf_pages must be one of images, pdfs, both, none"
 
 
 def switch(name):
@@ -245,6 +246,10 @@ START_REFUSED = [
     ("processing_config", CONFIG | {"pinax": 0}, switch("pinax")),
     ("processing_config", CONFIG | {"reorganize": None}, switch("reorganize")),
     ("processing_config", CONFIG | {"cheimarros": "no"}, switch("cheimarros")),
+    *[
+        ("processing_config", CONFIG | {"pdf_pages": value}, CONFIG_PAGES)
+        for value in ("", "jpegs", True, ["images"])
+    ],
     ("processing_config", CONFIG | {"more": "x" * 16_384}, CONFIG_LARGE),
     ("processing_config", CONFIG | {"more": nested(40)}, CONFIG_LARGE),
     ("processing_config", CONFIG | {"more": "\ud800"}, CONFIG_LARGE),
@@ -284,6 +289,10 @@ START_TAKEN = [
     ("cid", "", "cid", None),
     ("cid", "anything at all", "cid", "anything at all"),
     ("processing_config", CONFIG, "config", CONFIG),
+    *[
+        ("processing_config", CONFIG | {"pdf_pages": value}, "config", CONFIG | {"pdf_pages": value})
+        for value in ("images", "pdfs", "both", "none", None)
+    ],
     (
         "processing_config",
         CONFIG | {"reorganize": False, "x": [1]},

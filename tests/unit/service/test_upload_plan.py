@@ -88,7 +88,8 @@ def test_a_configuration_is_for_its_own_folder_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [b"{", b"[]", b'{"ocr": 1}', b'{"reorganize": "yes"}', b"\xff", b"x" * 20_000]
+    "text",
+    [b"{", b"[]", b'{"ocr": 1}', b'{"reorganize": "yes"}', b'{"pdf_pages": "all"}', b"\xff", b"x" * 20_000],
 )
 def test_a_configuration_that_cannot_be_used_is_named(tmp_path, text):
     place = write(tmp_path / "sub" / CONFIG_NAME, text)

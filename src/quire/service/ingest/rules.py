@@ -13,6 +13,7 @@ from msgspec import Struct
 from quire.blobs import keys
 from quire.model.errors import Reject
 from quire.service.ingest.front import Limits, manifest_key, original_key, refused
+from quire.steps import page_choice
 
 ORIGIN = "0" * 26
 PROMPTS = ("general", "reorganization", "pinax", "description", "cheimarros")
@@ -139,6 +140,8 @@ def processing_config(said: Any) -> dict[str, Any]:
         # Absent has a meaning of its own, so it is not filled in.
         if name in said and not isinstance(said[name], bool):
             raise refused(f"Invalid processing_config: {name} must be true or false")
+    if (wrong := page_choice.fault(said)) is not None:
+        raise refused(f"Invalid processing_config: {wrong}")
     length = _length(said)
     if length is None or length > _MAX_CONFIG_BYTES:
         raise refused(f"Invalid processing_config: more than {_MAX_CONFIG_BYTES} bytes, or nested too deep")

@@ -1,0 +1,25 @@
+"""What is to become of the pages of a PDF: the words for it, and where a file says them.
+
+Cheap to import: pipelines and the front door look at these words long before a worker splits anything.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+CONFIG_KEY = "pdf_pages"  # in a file's processing_config
+Pages = Literal["images", "pdfs", "both", "none"]
+CHOICES: tuple[str, ...] = get_args(Pages)
+IMAGE_ROLE, PDF_ROLE = "page_image", "page_pdf"
+
+
+def wanted(config: Mapping[str, Any], default: str) -> Any:
+    """What the file's own configuration says, if anything. Unchecked: see `fault`."""
+    said = config.get(CONFIG_KEY)
+    return default if said is None else said
+
+
+def fault(config: Mapping[str, Any]) -> str | None:
+    """What is wrong with a configuration, in words; None when nothing is."""
+    if wanted(config, "none") in CHOICES:
+        return None
+    return f"{CONFIG_KEY} must be one of {', '.join(CHOICES)}"

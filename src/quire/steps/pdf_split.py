@@ -1,0 +1,117 @@
+"""The pages of a PDF: as JPEGs, as PDFs of one page with their text, or as both.
+
+Runs in a worker process; needs pikepdf, pypdfium2 and pyvips installed. Reads the source file and, of its
+record, `processing_config["pdf_pages"]`, which goes before the option `pages`. Writes one page after the
+other into the scratch folder, so that memory does not grow with their number. Facts of a product: `page`,
+`pages`, `has_text` (is there a text layer), `width` and `height`, of a JPEG in pixels and of a PDF in points.
+A damaged document that can be mended is; the facts of the result then say so. Deterministic: the same bytes
+and options give the same pages. Refuses with the codes of `tools.refusals`.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from quire.model.errors import Reject
+from quire.model.step import Made, StepInput, StepOutput
+from quire.steps import reading
+from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, Pages, fault, wanted
+from quire.tools import refusals, vips
+from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
+from quire.tools.pdfium import Drawing, Page
+from quire.tools.qpdf import Document
+from quire.tools.refusals import MEGAPIXEL
+
+
+class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pages: Pages = "none"
+    dpi: Annotated[int, Meta(ge=10, le=2400)] = 200
+    quality: Annotated[int, Meta(ge=1, le=100)] = 95
+    max_pages: int = 10_000
+    max_pixels: int = 150 * MEGAPIXEL  # of one page: it is drawn in memory as a whole
+    max_total_bytes: int = 10_000_000_000  # of all products
+    cid_profile: str = DEFAULT_PROFILE
+
+
+def run(step_input: StepInput) -> StepOutput:
+    options = reading.options_of(step_input, Options)
+    config = step_input.file.processing_config
+    if (wrong := fault(config)) is not None:
+        raise Reject(
+            f"processing_config: {wrong}. Correct it and send the file again.", code="bad_processing"
+        )
+    chosen = wanted(config, options.pages)
+    if chosen == "none":
+        return StepOutput()
+    with Document(step_input.source) as document:
+        refusals.check_pages(document.pages, options.max_pages)
+        with _drawing(document, step_input) as drawing:
+            if chosen in {"images", "both"}:
+                for number in range(1, document.pages + 1):
+                    refusals.check_page_pixels(
+                        number, *drawing.pixels(number, options.dpi), options.max_pixels
+                    )
+            made = list(_split(document, drawing, chosen, step_input, options))
+        facts: dict[str, Any] = {"pages": document.pages, "cid_profile": options.cid_profile}
+        if document.damage:
+            facts |= {"repaired": True, "damage": list(document.damage)}
+    return StepOutput(made=tuple(made), facts=facts)
+
+
+def _drawing(document: Document, step_input: StepInput) -> Drawing:
+    """Of the file itself; of a mended copy when it is damaged, or when PDFium sees other pages than qpdf."""
+    if not document.damage:
+        try:
+            drawing = Drawing(step_input.source)
+        except Reject:
+            pass
+        else:
+            if len(drawing) == document.pages:
+                return drawing
+            drawing.close()
+    mended = step_input.folder / "mended.pdf"
+    document.write_whole(mended)
+    drawing = Drawing(mended)
+    found = len(drawing)
+    if found != document.pages:
+        drawing.close()
+        raise refusals.corrupt(f"one reader finds {document.pages} pages, another {found}", "PDF")
+    return drawing
+
+
+def _split(
+    document: Document, drawing: Drawing, chosen: str, step_input: StepInput, options: Options
+) -> Iterator[Made]:
+    written = 0
+    for number in range(1, document.pages + 1):
+        common = {"page": number, "pages": document.pages}
+        with drawing.page(number) as page:
+            common["has_text"] = bool(page.text().strip())
+            one: list[Made] = []
+            if chosen in {"images", "both"}:
+                target = step_input.folder / f"page-{number:05d}.jpg"
+                one.append(_image(page, target, common, options))
+        if chosen in {"pdfs", "both"}:
+            target = step_input.folder / f"page-{number:05d}.pdf"
+            document.write_page(number, target)
+            width, height = drawing.points(number)
+            facts = {**common, "width": round(width, 2), "height": round(height, 2)}
+            one.append(_made(PDF_ROLE, target, "application/pdf", facts, options))
+        written += sum(made.path.stat().st_size for made in one)
+        refusals.check_total_bytes(written, number, document.pages, options.max_total_bytes)
+        step_input.meter.progress(number, document.pages)
+        yield from one
+
+
+def _image(page: Page, target: Path, common: Mapping[str, Any], options: Options) -> Made:
+    drawn = page.draw(options.dpi)
+    vips.save_jpeg(vips.from_pixels(*drawn), target, options.quality)
+    facts = {**common, "width": drawn.width, "height": drawn.height}
+    return _made(IMAGE_ROLE, target, "image/jpeg", facts, options)
+
+
+def _made(role: str, target: Path, content_type: str, facts: dict[str, Any], options: Options) -> Made:
+    cid = file_cid(target, options.cid_profile)
+    return Made(role=role, path=target, content_type=content_type, facts={**facts, "cid": cid})

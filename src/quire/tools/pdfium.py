@@ -1,0 +1,118 @@
+"""PDFium: draws the pages of a PDF and reads their text.
+
+Promises: sizes are known before anything is drawn; a page is drawn upright, on white, in plain sRGB; nothing
+in the document is executed (no form environment is made, and the library comes without a JavaScript
+engine). Whether a document is locked or damaged is for `tools.qpdf` to say: PDFium tells neither apart
+reliably. Fonts that are not in the document are the machine's. Pages are counted from 1.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from math import ceil
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from quire.model.errors import Misconfigured
+from quire.tools import refusals
+from quire.tools.probing import Probe
+
+POINTS_PER_INCH = 72
+_ADVICE = "pip install pypdfium2"
+_BANDS = 3
+
+
+class Drawn(NamedTuple):
+    """Rows from the top, 8 bits a sample, sRGB."""
+
+    data: memoryview
+    width: int
+    height: int
+    bands: int
+
+
+def probe() -> Probe:
+    try:
+        library = _pdfium()
+    except Misconfigured:
+        return Probe(name="PDFium", version=None, advice=_ADVICE)
+    return Probe(name="PDFium", version=str(library.PDFIUM_INFO.version))
+
+
+class Page:
+    """A page that is loaded: its content has been parsed."""
+
+    def __init__(self, raw: Any, number: int) -> None:
+        self._raw = raw
+        self._number = number
+
+    def text(self) -> str:
+        """The text layer in the order of the content; empty for a mere picture of a page."""
+        with _translated(self._number), closing(self._raw.get_textpage()) as text:
+            found: str = text.get_text_bounded()
+        return found
+
+    def draw(self, dpi: int) -> Drawn:
+        """Raises MemoryError when there is no room for the picture."""
+        with _translated(self._number):
+            bitmap = self._raw.render(scale=dpi / POINTS_PER_INCH, rev_byteorder=True)
+            return Drawn(memoryview(bitmap.buffer), bitmap.width, bitmap.height, _BANDS)
+
+
+class Drawing:
+    """A document open for drawing; a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        with _translated():
+            self._document = _pdfium().PdfDocument(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._document.close()
+
+    def __len__(self) -> int:
+        return len(self._document)
+
+    def points(self, number: int) -> tuple[float, float]:
+        """Width and height, upright. The page's content is not looked at."""
+        with _translated(number):
+            width, height = self._document.get_page_size(number - 1)
+        return float(width), float(height)
+
+    def pixels(self, number: int, dpi: int) -> tuple[int, int]:
+        """What `draw` would give."""
+        width, height = self.points(number)
+        return ceil(width * dpi / POINTS_PER_INCH), ceil(height * dpi / POINTS_PER_INCH)
+
+    @contextmanager
+    def page(self, number: int) -> Iterator[Page]:
+        with _translated(number):
+            raw = self._document[number - 1]
+        with closing(raw):
+            yield Page(raw, number)
+
+
+@cache
+def _pdfium() -> Any:
+    try:
+        import pypdfium2
+    except (ImportError, OSError) as error:
+        raise Misconfigured(f"PDFium cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
+    return pypdfium2
+
+
+@contextmanager
+def _translated(number: int = 0) -> Iterator[None]:
+    try:
+        yield
+    except _pdfium().PdfiumError as error:
+        where = f"page {number}: " if number else ""
+        raise refusals.corrupt(f"{where}{error}", "PDF") from error

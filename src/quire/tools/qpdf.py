@@ -1,0 +1,192 @@
+"""qpdf, by way of pikepdf: opens, repairs, counts and splits PDFs.
+
+Promises: what is locked, cut off or beyond repair is refused; what was repaired says so in `damage`; a
+single page is written with its text, fonts and layers, without the document's scripts and attachments, and
+the same input gives the same bytes. Nothing is decoded that need not be, and the file is mapped, not read.
+Draws nothing. Pages are counted from 1.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from quire.model.errors import Misconfigured, QuireError
+from quire.tools import pdf_single, refusals, sniff
+from quire.tools.probing import Probe
+
+_ADVICE = "pip install pikepdf"
+_HEADER = b"%PDF-"
+_HEADER_BYTES = 1024  # readers look for the header this far
+_TAIL_BYTES = 4096  # and for the end within this
+_LINEARIZED = re.compile(rb"/Linearized\b.*?/L\s+(\d{1,15})\b", re.DOTALL)
+_MOST_DAMAGES = 5
+_LONGEST_DAMAGE = 200
+_ROUTINE = re.compile("common error handled correctly")  # an odd habit of writers, not damage
+_REBUILT = re.compile("reconstruct")
+_FOREIGN_LOCK = re.compile("unsupported encryption")
+_PAGE_LOST = re.compile(r"\bpages tree\b.*\bignoring\b|\bkid\b.*\bignoring\b", re.IGNORECASE)
+
+
+def probe() -> Probe:
+    try:
+        library = _pikepdf()
+    except Misconfigured:
+        return Probe(name="qpdf", version=None, advice=_ADVICE)
+    return Probe(name="qpdf", version=str(library.__libqpdf_version__))
+
+
+class Document:
+    """An open PDF with at least one page; a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._damage: dict[str, None] = {}
+        self._lean = False
+        _check_kind(path)
+        with self._translated():
+            # Pages are left as they are until their number, as the document claims it, is read.
+            self._pdf = _pikepdf().open(path, inherit_page_attributes=False)
+            try:
+                self.pages = self._checked_pages()
+            except BaseException:
+                self._pdf.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pdf.close()
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What was found wrong and mended so far, in qpdf's words; the first few."""
+        return tuple(self._heard())[:_MOST_DAMAGES]
+
+    def write_whole(self, target: Path) -> None:
+        """The whole document, mended and without a lock: for readers that are less patient."""
+        with self._translated():
+            _save(self._pdf, target, encryption=False)
+
+    def write_page(self, number: int, target: Path) -> None:
+        with self._translated():
+            if not self._lean:
+                # Where all pages share one table of resources, each would take everybody's pictures along.
+                self._pdf.remove_unreferenced_resources()
+                self._lean = True
+            library = _pikepdf()
+            with library.new() as single:
+                single.pages.append(self._pdf.pages[number - 1])
+                pdf_single.quieten(single.pages[0].obj, library)
+                pdf_single.copy_layers(self._pdf, single, library)
+                pdf_single.copy_fields(self._pdf, single, library)
+                _save(single, target, min_version=self._pdf.pdf_version)
+
+    def _checked_pages(self) -> int:
+        """Their number. Refuses what may not be complete: a repair must not lose pages in silence."""
+        claimed = self._pdf.Root.Pages.get("/Count")
+        found = len(self._pdf.pages)
+        damage = self._heard()
+        if damage:
+            _check_end(self._path)
+        if any(_PAGE_LOST.search(words) for words in damage):
+            raise refusals.corrupt("some of its pages are missing", "PDF")
+        if isinstance(claimed, int) and claimed > found:
+            raise refusals.corrupt(f"of {claimed} pages {found} were found", "PDF")
+        if not found:
+            raise refusals.no_pages()
+        if any(_REBUILT.search(words) for words in damage):
+            self._check_contents()
+        return found
+
+    def _check_contents(self) -> None:
+        """Refuse when the content of a page may have gone missing: it would come out blank."""
+        library = _pikepdf()
+        for number, page in enumerate(self._pdf.pages, 1):
+            said = page.obj.get("/Contents")
+            streams = list(said) if isinstance(said, library.Array) else [said]
+            if not all(isinstance(one, library.Stream) for one in streams):
+                raise refusals.corrupt(f"the content of page {number} is missing", "PDF")
+
+    def _heard(self) -> dict[str, None]:
+        """All warnings so far: qpdf tells each of them once."""
+        found = (self._words(one) for one in self._pdf.get_warnings())
+        self._damage |= dict.fromkeys(words for words in found if not _ROUTINE.search(words))
+        return self._damage
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        library = _pikepdf()
+        try:
+            yield
+        except (QuireError, MemoryError):
+            raise
+        except library.PasswordError as error:
+            raise refusals.encrypted() from error
+        # Documents that contradict themselves surface as any of these.
+        except (
+            library.PdfError,
+            library.DataDecodingError,
+            library.ForeignObjectError,
+            library.DeletedObjectError,
+            RuntimeError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            LookupError,
+        ) as error:
+            if _FOREIGN_LOCK.search(str(error)):
+                raise refusals.encrypted() from error
+            _check_end(self._path)
+            raise refusals.corrupt(self._words(error), "PDF") from error
+
+    def _words(self, error: object) -> str:
+        """Without the path: a reason must not depend on the machine."""
+        words = " ".join(str(error).replace(str(self._path), "").split())
+        return words.lstrip(" :")[:_LONGEST_DAMAGE]
+
+
+def _save(pdf: Any, target: Path, **options: Any) -> None:
+    # Without a buffer of Python's: a full disk that it meets at its end kills the process (pikepdf 10.17).
+    with target.open("wb", buffering=0) as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about boxes of forms that belong to no field, as in the source
+        pdf.save(stream, deterministic_id=True, **options)
+
+
+def _check_kind(path: Path) -> None:
+    with path.open("rb") as stream:
+        head = stream.read(_HEADER_BYTES)
+    if not head:
+        raise refusals.empty_file()
+    if _HEADER not in head:
+        raise refusals.not_a_pdf(sniff.looks_like(head[: sniff.HEAD_BYTES]))
+
+
+def _check_end(path: Path) -> None:
+    """Refuse a file that ends before the document does."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        head = stream.read(_HEADER_BYTES)
+        stream.seek(-min(size, _TAIL_BYTES), 2)
+        tail = stream.read()
+    said = _LINEARIZED.search(head)
+    if said and int(said[1]) > size:
+        raise refusals.truncated(f"it says that it has {int(said[1])} bytes, the file ends at {size}", "PDF")
+    if b"startxref" not in tail:
+        raise refusals.truncated("there is no startxref near the end of the file", "PDF")
+
+
+@cache
+def _pikepdf() -> Any:
+    try:
+        import pikepdf
+    except (ImportError, OSError) as error:
+        raise Misconfigured(f"qpdf cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
+    return pikepdf
