@@ -24,6 +24,6 @@ STEPS: dict[str, Step] = {
     step.name: step
     for step in (
         Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg),
-        Step(name="image_variants", version=1, run=_image_variants, reads=("name", "cid")),
+        Step(name="image_variants", version=2, run=_image_variants, reads=("name", "cid")),
     )
 }
