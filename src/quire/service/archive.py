@@ -154,7 +154,9 @@ async def _asset_id(office: Office, batch: Batch, source: _Source) -> str:
     held = await asset_shelf.holder(office.blobs, source.key)
     if held:
         return held
-    named = named_ulid(source.cid) if source.cid else await _of_reference(office, batch, source.key)
+    named = await _of_reference(office, batch, source.key)
+    if named is None and source.cid:
+        named = named_ulid(source.cid)
     if named is None or await _another_has(office.blobs, named, batch, source.key):
         return named_ulid(source.digest)
     return named

@@ -40,9 +40,11 @@ def run(step_input: StepInput) -> StepOutput:
     if kind == "image/tiff":
         raise refusals.unsupported("a TIFF: image_variants works on what tiff_to_jpeg makes of it")
     width, height, variants = _variants(source, kind, step_input.folder, options)
-    # A CID that came with the file is the one its owner knows it by; it may follow another profile.
-    cid = step_input.file.cid or file_cid(source, options.cid_profile)
-    asset_id = named_ulid(cid)
+    own = file_cid(source, options.cid_profile)
+    # A CID that came with the file is the one its owner knows it by; it may follow another profile, or be
+    # anything: an address that stays for good follows from the bytes alone.
+    cid = step_input.file.cid or own
+    asset_id = named_ulid(own)
     reference = {
         "url": f"{options.public_url.rstrip('/')}/asset/{asset_id}",
         "ipfs_cid": cid,

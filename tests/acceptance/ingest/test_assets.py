@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from urllib.parse import urlsplit
 
 import httpx
@@ -264,3 +267,38 @@ def test_a_batch_without_pictures_has_no_manifest(gallery):
     batch = sent(gallery.client, {"/a.txt": ("text/plain", b"12345")})
     found = gallery.client.get(f"{batch.at}/iiif/manifest.json")
     assert (found.status_code, found.json()["type"]) == (404, "urn:quire:error:no_pictures")
+
+
+def _quire(server, *arguments):
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("QUIRE_")}
+    ran = subprocess.run(
+        [sys.executable, "-m", "quire.cli.main", *arguments, "--json"],
+        env=kept | server.environment | {"QUIRE_HOME": str(server.home)},
+        cwd=server.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("archives", ["true", "false"])
+def test_addresses_hold_when_staging_is_cleaned(store, tmp_path, archives):
+    environment = store | {
+        "QUIRE_ARCHIVE_ENABLED": archives,
+        "QUIRE_CLEANING_STAGING_DAYS": "0.000000001",
+        "QUIRE_CLEANING_EVERY_SECONDS": "0",
+        "QUIRE_INGEST_HAND_OVER_TO": "",
+    }
+    with serving(tmp_path, environment, "--workers", "1") as server, server.client() as client:
+        shown = Gallery(client)
+        if archives == "true":
+            size = sum(len(data) for _, data in FILES.values())
+            assert _quire(server, "batch", "archive", shown.batch.id) == {"files": 4, "bytes": size}
+        cleaned = _quire(server, "clean")
+        assert cleaned["stagings"] == 1
+        # Without an archive the two uploaded pictures stay; the page of the TIFF was never staged.
+        assert (cleaned["kept"], cleaned["archived"]) == ((0, 4) if archives == "true" else (2, 0))
+        for path in ("/a/large.jpg", "/a/small.png"):
+            assert shown.get(path, "/original").content == FILES[path][1]
+        assert shown.get("/b/scan.tif").status_code == 200
