@@ -91,7 +91,9 @@ async def _hold(blobs: Blobs, key: str, asset_id: str) -> None:
     batch_id = batch_of(key)
     if batch_id is None:
         return
-    there = await holder(blobs, key)
-    if there is None or there != asset_id:
-        said = asset_id if there is None else _ALWAYS
-        await blobs.put(keys.hold(batch_id, key), said.encode())
+    mark = keys.hold(batch_id, key)
+    try:
+        await blobs.put(mark, asset_id.encode(), condition=IfAbsent())
+    except Stale:
+        if await holder(blobs, key) != asset_id:
+            await blobs.put(mark, _ALWAYS.encode())
