@@ -95,10 +95,21 @@ def test_the_reference_says_where_and_what_the_picture_is(corpus, run_step):
     assert output.facts["asset_id"] == named_ulid(cid)
 
 
-def test_a_cid_that_came_with_the_file_is_kept(corpus, run_step):
-    output = run_step("image_variants", corpus / "image" / "exif.png", cid="bafkreiknown")
+def test_a_cid_that_came_with_the_file_is_kept_and_does_not_choose_the_address(corpus, run_step):
+    source = corpus / "image" / "exif.png"
+    output = run_step("image_variants", source, cid="bafkreiknown")
 
-    assert json.loads(by_role(output)["ref"].path.read_bytes())["ipfs_cid"] == "bafkreiknown"
+    reference = json.loads(by_role(output)["ref"].path.read_bytes())
+    assert reference["ipfs_cid"] == "bafkreiknown"
+    assert reference["url"].endswith(named_ulid(file_cid(source)))
+
+
+def test_a_picture_becomes_an_asset_with_its_upright_size(corpus, run_step):
+    output = run_step("image_variants", corpus / "image" / "Landscape_6.jpg")
+
+    assert output.asset.id == output.facts["asset_id"]
+    assert (output.asset.width, output.asset.height) == (1800, 1200)
+    assert (output.asset.content_type, output.asset.cid) == ("image/jpeg", output.facts["cid"])
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -16,9 +16,11 @@ from quire.model.errors import Missing, Reject
 
 CORS = {
     "access-control-allow-origin": "*",
-    "access-control-allow-methods": "GET, POST, PUT, DELETE, OPTIONS",
+    "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE, OPTIONS",
     "access-control-allow-headers": "Content-Type, Authorization, X-User-Id, Idempotency-Key",
-    "access-control-expose-headers": "ETag, Retry-After",
+    "access-control-expose-headers": (
+        "ETag, Retry-After, Content-Range, X-Asset-Id, X-Variant, X-Variant-Dimensions, X-Original-Dimensions"
+    ),
     "access-control-max-age": "86400",
 }
 # Nothing here is to be guessed at, framed or kept by a cache.

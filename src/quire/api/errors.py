@@ -49,6 +49,11 @@ BY_KIND: tuple[tuple[type[QuireError], int], ...] = (
 # Reasons for which what was asked does not fit the state of the thing asked for.
 CONFLICTS = frozenset({"still_running", "not_finished", "nothing_to_retry", "budget_spent", "wrong_state"})
 TITLES = {
+    200: "Done before",
+    206: "Partial content",
+    302: "Found elsewhere",
+    303: "See other",
+    304: "Not modified",
     400: "Bad request",
     401: "Unauthorized",
     403: "Forbidden",
@@ -57,6 +62,7 @@ TITLES = {
     408: "Request timeout",
     409: "Conflict",
     413: "Content too large",
+    416: "Range not satisfiable",
     422: "Unprocessable content",
     429: "Too many requests",
     500: "Internal server error",

@@ -25,6 +25,7 @@ _PROBLEM = {
     },
     "required": ["type", "title", "status"],
 }
+_WITH_CONTENT = frozenset({200, 206})  # of the answers beside the usual one
 _ABOUT = """Durable document pipelines over HTTP. Open a batch, send its files straight to the store, close
 it, follow it. The routes of the group Upload are the published batch upload protocol; their errors are
 `{"error": …}`. All others answer errors as problem+json (RFC 9457)."""
@@ -65,7 +66,11 @@ def _operation(route: Route, of: dict[str, Any]) -> dict[str, Any]:
         "operationId": route.name,
         "summary": route.about,
         "tags": [route.group],
-        "responses": {str(route.status): _success(route, of), **_failures(route)},
+        "responses": {
+            str(route.status): _success(route, of),
+            **{str(status): _other(route, status, of) for status in route.also},
+            **_failures(route),
+        },
     }
     parameters = [_in_path(name) for name in _PLACE.findall(route.path)]
     parameters += [_parameter(one, of) for one in route.parameters]
@@ -99,6 +104,11 @@ def _success(route: Route, of: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
+def _other(route: Route, status: int, of: dict[str, Any]) -> dict[str, Any]:
+    made = _success(route, of) if status in _WITH_CONTENT else {}
+    return made | {"description": TITLES.get(status, "Answer")}
+
+
 def _failures(route: Route) -> dict[str, Any]:
     statuses = set(route.errors)
     if route.scope is not None:
@@ -108,10 +118,8 @@ def _failures(route: Route) -> dict[str, Any]:
     statuses |= {503}
     kind, schema = (JSON, "Error") if route.contract else ("application/problem+json", "Problem")
     content = {kind: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {
-        str(status): {"description": TITLES.get(status, "Error"), "content": content}
-        for status in sorted(statuses)
-    }
+    said = {} if route.method == "HEAD" else {"content": content}
+    return {str(status): {"description": TITLES.get(status, "Error"), **said} for status in sorted(statuses)}
 
 
 def _in_path(name: str) -> dict[str, Any]:

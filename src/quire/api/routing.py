@@ -36,7 +36,7 @@ class Route(Struct, frozen=True, kw_only=True):
     `whole`: it is about the whole house, and not for keys that are bound to a tenant.
     """
 
-    method: Literal["GET", "POST", "PUT", "DELETE"]
+    method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
     path: str
     serve: Callable[..., Awaitable[Answer]]
     scope: Scope | None  # what a key must allow; None: the URL itself permits it, or nothing is asked for
@@ -54,6 +54,7 @@ class Route(Struct, frozen=True, kw_only=True):
     answer_example: Any = None
     answer_type: str = JSON
     status: int = 200
+    also: tuple[int, ...] = ()  # other answers that are no errors
     errors: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
 

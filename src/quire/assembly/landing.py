@@ -11,7 +11,11 @@ from quire.settings import Settings
 
 def cleaning_terms(settings: Settings) -> Terms:
     chosen = settings.cleaning
-    return Terms(idle_upload_days=chosen.idle_upload_days, staging_days=chosen.staging_days)
+    return Terms(
+        idle_upload_days=chosen.idle_upload_days,
+        staging_days=chosen.staging_days,
+        archives=settings.archive.enabled,
+    )
 
 
 def open_landing(settings: Settings, office: Office) -> Landing:

@@ -5,6 +5,7 @@ bucket prefix. Built keys hold ids and digests only, never text that a user wrot
 Must not know: any store.
 """
 
+import hashlib
 import re
 
 from quire.model.errors import Reject
@@ -18,6 +19,8 @@ RESERVED = frozenset({".tmp", ".meta", ".locks", ".parts"})
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_ASSET = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{7,63}")
+_EXTENSION = re.compile(r"[a-z0-9]{1,10}")
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
@@ -45,6 +48,32 @@ def content(digest: str) -> str:
 def manifest(batch_id: str) -> str:
     _demand(_ULID, batch_id, "a batch id (ULID)")
     return f"batches/{batch_id}/manifest.json"
+
+
+def asset(asset_id: str) -> str:
+    """The record of an asset."""
+    _demand(_ASSET, asset_id, "an asset id")
+    return f"assets/{asset_id}.json"
+
+
+def hold(batch_id: str, key: str) -> str:
+    """A mark that an asset depends on the staged file of this key."""
+    _demand(_ULID, batch_id, "a batch id (ULID)")
+    return f"asset-holds/{batch_id}/{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def archived(batch_id: str, asset_id: str, extension: str) -> str:
+    """The archive copy of an original."""
+    _demand(_ULID, batch_id, "a batch id (ULID)")
+    _demand(_ASSET, asset_id, "an asset id")
+    _demand(_EXTENSION, extension, "an extension")
+    return f"archive/{batch_id}/{asset_id}/original.{extension}"
+
+
+def archive_index(batch_id: str, first_key: str) -> str:
+    """What a page of the archive holds that begins with this file."""
+    _demand(_ULID, batch_id, "a batch id (ULID)")
+    return f"archive/{batch_id}/index/{hashlib.sha256(first_key.encode()).hexdigest()[:32]}.jsonl"
 
 
 def probe(nonce: str, name: str = "blob") -> str:

@@ -78,8 +78,8 @@ class LocalBlobs:
     async def get(self, key: str) -> bytes:
         return await asyncio.to_thread(self._vault.read, keys.check(key))
 
-    async def stream(self, key: str) -> AsyncIterator[bytes]:
-        reader = _Reader(self._vault, keys.check(key))
+    async def stream(self, key: str, *, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+        reader = _Reader(self._vault, keys.check(key), start, stop)
         try:
             while piece := await asyncio.to_thread(reader.read):
                 yield piece
@@ -145,9 +145,11 @@ class _Reader:
     a thread is still opening it.
     """
 
-    def __init__(self, vault: Vault, key: str) -> None:
+    def __init__(self, vault: Vault, key: str, start: int, stop: int | None) -> None:
         self._vault = vault
         self._key = key
+        self._at = start
+        self._stop = stop
         self._lock = threading.Lock()
         self._descriptor = -1
         self._closed = False
@@ -158,8 +160,11 @@ class _Reader:
                 return b""
             if self._descriptor < 0:
                 self._descriptor = self._vault.open(self._key)
+            wanted = PIECE_BYTES if self._stop is None else min(PIECE_BYTES, self._stop - self._at)
             with translated("read", self._key):
-                return os.read(self._descriptor, PIECE_BYTES)
+                piece = os.pread(self._descriptor, max(0, wanted), self._at)
+            self._at += len(piece)
+            return piece
 
     def close(self) -> None:
         with self._lock:

@@ -66,8 +66,10 @@ class Blobs(Protocol):
         """The whole blob; for small ones. Raises Missing."""
         ...
 
-    def stream(self, key: str) -> AsyncIterator[bytes]:
-        """The blob in pieces of about a megabyte, never all at once. Raises Missing at the first piece."""
+    def stream(self, key: str, *, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+        """The blob in pieces of about a megabyte, never all at once; from byte `start` to before `stop`, both
+        within its size. Raises Missing at the first piece.
+        """
         ...
 
     async def head(self, key: str) -> Stored:

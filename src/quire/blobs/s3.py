@@ -20,7 +20,7 @@ from quire.blobs.s3_edge import translated
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import GetOptions, ObjectMeta
 
 _PIECE_BYTES = 1 << 20
 _PART_BYTES = 8 << 20  # S3 takes 10,000 parts: 80 GB to a blob
@@ -111,10 +111,15 @@ class S3Blobs:
             found = await self._store.get_async(self._path(key))
             return bytes(await found.bytes_async())
 
-    async def stream(self, key: str) -> AsyncIterator[bytes]:
+    async def stream(self, key: str, *, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
         path = self._path(key)
+        options: GetOptions = {}
+        if stop is not None:
+            options = {"range": (start, stop)}
+        elif start:
+            options = {"range": {"offset": start}}
         with self._edge("read", key):
-            found = await self._store.get_async(path)
+            found = await self._store.get_async(path, options=options)
             async for piece in found.stream(min_chunk_size=_PIECE_BYTES):
                 yield bytes(piece)
 

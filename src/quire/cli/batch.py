@@ -19,6 +19,7 @@ from quire.cli.talk import Talk
 from quire.ledger.port import Wanted
 from quire.model.batch import Batch, FileOutcome
 from quire.service import inspect
+from quire.service.archive import Sum, archive_batch
 from quire.service.export import Summary, lay_out_again
 from quire.service.house import Office
 from quire.service.lines import BatchLine, Event, Standing, Story
@@ -239,6 +240,29 @@ def _tell_export(summary: Summary, out: Path) -> None:
     typer.echo(f"{many(counts['files'], 'file')}: {ends or 'none'}; {results}")
     typer.echo(f"Results: {shown(out)}")
     typer.echo(f"Report:  {shown(summary.report)}")
+
+
+@batch.command()
+def archive(batch_id: Id, json_output: Json = False, home: Home = None, config: Config = None) -> None:
+    """Copy the uploaded originals of a batch that has ended to the archive now, and read them back.
+
+    With archive.enabled the server does so by itself, before it deletes them from staging. Nothing is deleted
+    here, and the same command again only looks whether everything is right.
+
+    Examples:
+      quire batch archive 01JA…
+
+    Exit codes: 0 archived, 1 could not, 2 usage.
+    """
+
+    async def work(office: Office, _settings: Settings) -> Sum:
+        return await archive_batch(office, batch_id)
+
+    made = answered(work, home=home, config=config, json_output=json_output)
+    if json_output:
+        print_json(made)
+    else:
+        typer.echo(f"{many(made.files, 'file')} archived, {amount(made.bytes)}.")
 
 
 for _command in (

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from quire.compute.job import Job
+from quire.model.asset import NAMED_ID, AssetDraft
 from quire.model.errors import Reject
 from quire.model.step import Made, StepOutput
 
@@ -23,6 +24,8 @@ def checked(output: object, job: Job) -> StepOutput:
         _check_facts(output.facts, job, "facts")
     if output.made != ():
         _check_made(output.made, job)
+    if output.asset is not None:
+        _check_asset(output.asset, job)
     return output
 
 
@@ -41,6 +44,17 @@ def _check_made(made: Any, job: Job) -> None:
         _check_file(one, job)
         if one.facts:
             _check_facts(one.facts, job, f"facts of {one.path.name!r}")
+
+
+def _check_asset(asset: Any, job: Job) -> None:
+    if not isinstance(asset, AssetDraft):
+        raise _bad(job, f"`asset` as a {type(asset).__name__} instead of an AssetDraft")
+    if not isinstance(asset.id, str) or not NAMED_ID.fullmatch(asset.id):
+        raise _bad(job, "an asset whose id is not a ULID")
+    try:
+        msgspec.convert(msgspec.to_builtins(asset), AssetDraft)
+    except Exception as error:
+        raise _bad(job, f"an asset that cannot be recorded: {error}") from error
 
 
 def _check_file(made: Made, job: Job) -> None:

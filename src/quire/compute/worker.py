@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from quire.blobs import content
+from quire.blobs import asset_shelf, content
 from quire.blobs.port import Blobs
 from quire.compute import failures, frames
 from quire.compute.failures import Failure
@@ -24,6 +24,7 @@ from quire.compute.job import Job, Supply
 from quire.compute.meter import Line, OrderMeter
 from quire.compute.pipe import Inbox, Outbox
 from quire.compute.results import checked
+from quire.model.asset import drafted
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Misconfigured
@@ -126,7 +127,7 @@ class Worker:
             self._fail(job, explain(error, job.call))
             return
         job.meter.close()
-        if output.made:
+        if output.made or output.asset is not None:
             # From here on the store is at work: its slowness is not to be taken for the step's.
             self._outbox.send(frames.COMPUTED_FRAME)
             self._places.acquire()
@@ -146,8 +147,11 @@ class Worker:
         try:
             paths = [made.path for made in output.made]
             stored = await content.put_files(self._tools.blobs, paths, owned=True)
-            products = map(_product, output.made, stored)
-            result = StepResult(products=tuple(products), facts=output.facts)
+            products = tuple(map(_product, output.made, stored))
+            if output.asset is not None:
+                asset = drafted(output.asset, job.order.file, products)
+                await asset_shelf.register(self._tools.blobs, asset)
+            result = StepResult(products=products, facts=output.facts)
             job.meter.bytes_out = sum(one.size for one in stored)
         except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
             result = failures.of_store(error, job.call)

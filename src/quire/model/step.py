@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from quire.model.asset import AssetDraft
 from quire.model.cost import Money
 from quire.model.errors import Misconfigured
 from quire.model.files import File
@@ -79,8 +80,11 @@ class Made(Struct, frozen=True, kw_only=True):
 
 
 class StepOutput(Struct, frozen=True, kw_only=True):
+    """With `asset` the file is registered as one when its products are stored, if it is not yet."""
+
     made: tuple[Made, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+    asset: AssetDraft | None = None
 
 
 StepFunction = Callable[[StepInput], StepOutput]

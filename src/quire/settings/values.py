@@ -225,6 +225,12 @@ class Cleaning(Struct, frozen=True, kw_only=True):
     ] = 30.0
 
 
+class Archive(Struct, frozen=True, kw_only=True):
+    enabled: Annotated[
+        bool, _about("copy originals to the archive before cleaning deletes them from staging")
+    ] = False
+
+
 def _home() -> Path:
     return platformdirs.user_data_path("quire")
 
@@ -253,6 +259,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     ingest: Ingest = Ingest()
     webhooks: Webhooks = Webhooks()
     cleaning: Cleaning = Cleaning()
+    archive: Archive = Archive()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property

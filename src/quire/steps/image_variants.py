@@ -2,9 +2,9 @@
 
 Runs in a worker process; needs pyvips and Pillow installed. Reads the source file (JPEG, PNG or WebP),
 writes `thumb`, `medium` and `large` JPEGs, each only when the picture is larger than that, and the
-reference. The original is not changed. Deterministic: ids come from the content, so a repeated run gives
-the same bytes. Refuses with the codes of `tools.refusals`; a picture too small for any copy is decoded all
-the same, so that damage does not pass.
+reference; the picture with its copies becomes an asset. The original is not changed. Deterministic: ids come
+from the content, so a repeated run gives the same bytes. Refuses with the codes of `tools.refusals`; a
+picture too small for any copy is decoded all the same, so that damage does not pass.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from quire.model.asset import AssetDraft
 from quire.model.ids import named_ulid
 from quire.model.step import Made, StepInput, StepOutput
 from quire.steps import reading
@@ -39,9 +40,11 @@ def run(step_input: StepInput) -> StepOutput:
     if kind == "image/tiff":
         raise refusals.unsupported("a TIFF: image_variants works on what tiff_to_jpeg makes of it")
     width, height, variants = _variants(source, kind, step_input.folder, options)
-    # A CID that came with the file is the one its owner knows it by; it may follow another profile.
-    cid = step_input.file.cid or file_cid(source, options.cid_profile)
-    asset_id = named_ulid(cid)
+    own = file_cid(source, options.cid_profile)
+    # A CID that came with the file is the one its owner knows it by; it may follow another profile, or be
+    # anything: an address that stays for good follows from the bytes alone.
+    cid = step_input.file.cid or own
+    asset_id = named_ulid(own)
     reference = {
         "url": f"{options.public_url.rstrip('/')}/asset/{asset_id}",
         "ipfs_cid": cid,
@@ -51,7 +54,8 @@ def run(step_input: StepInput) -> StepOutput:
     }
     made = (*variants, _reference(step_input.folder / "ref.json", reference, options.cid_profile))
     facts = {"width": width, "height": height, "asset_id": asset_id, "cid": cid, "content_type": kind}
-    return StepOutput(made=made, facts=facts)
+    asset = AssetDraft(id=asset_id, content_type=kind, width=width, height=height, cid=cid)
+    return StepOutput(made=made, facts=facts, asset=asset)
 
 
 def _variants(source: Path, kind: str, folder: Path, options: Options) -> tuple[int, int, list[Made]]:

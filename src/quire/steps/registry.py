@@ -31,6 +31,6 @@ STEPS: dict[str, Step] = {
     for step in (
         Step(name="pdf_split", version=1, run=_pdf_split, reads=("processing_config.pdf_pages",)),
         Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg),
-        Step(name="image_variants", version=1, run=_image_variants, reads=("name", "cid")),
+        Step(name="image_variants", version=2, run=_image_variants, reads=("name", "cid")),
     )
 }

@@ -94,6 +94,17 @@ class BlobsSuite:
         assert (await blobs.put("from/empty", pieces())).size == 0
         assert [piece async for piece in blobs.stream("from/empty") if piece] == []
 
+    @pytest.mark.parametrize(
+        ("start", "stop"), [(0, 1), (3, None), (1_000_000, 2_500_000), (2_999_999, 3_000_000)]
+    )
+    async def test_a_stream_may_begin_and_end_anywhere(
+        self, blobs: Blobs, start: int, stop: int | None
+    ) -> None:
+        data = bytes(number % 251 for number in range(3_000_000))
+        await blobs.put("long", data)
+        out = [piece async for piece in blobs.stream("long", start=start, stop=stop)]
+        assert b"".join(out) == data[start:stop]
+
     async def test_a_stream_that_breaks_off_changes_nothing(self, blobs: Blobs) -> None:
         async def broken() -> AsyncIterator[bytes]:
             yield b"x" * BIG

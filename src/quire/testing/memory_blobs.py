@@ -55,10 +55,10 @@ class MemoryBlobs:
     async def get(self, key: str) -> bytes:
         return self._find(key).data
 
-    async def stream(self, key: str) -> AsyncIterator[bytes]:
-        data = self._find(key).data
-        for start in range(0, len(data), _PIECE_BYTES):
-            yield data[start : start + _PIECE_BYTES]
+    async def stream(self, key: str, *, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+        data = self._find(key).data[start:stop]
+        for at in range(0, len(data), _PIECE_BYTES):
+            yield data[at : at + _PIECE_BYTES]
 
     async def head(self, key: str) -> Stored:
         self._find(key)

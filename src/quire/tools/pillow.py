@@ -55,6 +55,15 @@ def decode(path: Path, content_type: str, page_index: int, limits: Limits) -> Pi
     return Pixels(plain.tobytes(), plain.width, plain.height, len(plain.getbands()))
 
 
+def dimensions(data: bytes, content_type: str, limits: Limits) -> tuple[int, int]:
+    """Width and height as the header says, without decoding. Raises as `decode` does."""
+    from PIL import Image
+
+    with _translated(limits), Image.open(BytesIO(data), formats=[_FORMATS[content_type]]) as opened:
+        refusals.check_pixels([opened.size], limits)
+        return opened.size
+
+
 def _plain(picture: Any) -> Any:
     """Mode L or RGB, on white where it was transparent."""
     from PIL import Image

@@ -6,9 +6,10 @@ import threading
 import msgspec
 import pytest
 
-from quire.blobs import content
+from quire.blobs import asset_shelf, content
 from quire.compute import frames
 from quire.compute.meter import TELL_SECONDS
+from quire.model.asset import AssetDraft
 from quire.model.cost import Cost
 from quire.model.errors import Reject, Retry
 from quire.model.step import NO_OUTPUT, Made, StepOutput
@@ -367,3 +368,50 @@ def test_what_was_revoked_is_skipped_and_what_came_later_is_not(bench):
     assert ran == ["2a", "1a-again"]
     done = [frames.STARTED, frames.REPORT]
     assert [kind for kind, _ in heard] == [frames.SKIPPED, *done, frames.SKIPPED, *done]
+
+
+def with_asset(asset_id="0" * 26, **changes):
+    """A step that makes a thumb and says that its file is an asset."""
+
+    def run(given):
+        (given.folder / "t.jpg").write_bytes(b"thumb")
+        facts = {"width": 2, "height": 1}
+        made = Made(role="thumb", path=given.folder / "t.jpg", content_type="image/jpeg", facts=facts)
+        draft = AssetDraft(id=asset_id, content_type="image/png", width=9, height=8, cid="c")
+        return StepOutput(made=(made,), asset=msgspec.structs.replace(draft, **changes))
+
+    return run
+
+
+def test_an_asset_is_registered_with_the_keys_of_its_copies_before_the_report(bench):
+    bench = bench()
+    source = stored(bench, b"whole")
+    (report,) = bench.reports(bench.step(with_asset(), needs_source=True), Order(1, 1, 1, source))
+    (thumb,) = report.result.products
+    asset = asyncio.run(asset_shelf.find(bench.blobs, "0" * 26))
+    assert {role: one.key for role, one in asset.renditions.items()} == {
+        "thumb": thumb.key,
+        "original": source.key,
+    }
+    assert (asset.width, asset.height, asset.cid, asset.name) == (9, 8, "c", source.name)
+    assert (asset.renditions["thumb"].width, asset.renditions["thumb"].height) == (2, 1)
+
+
+def test_the_first_registration_of_an_asset_wins(bench):
+    bench = bench()
+    first, second = stored(bench, b"1"), stored(bench, b"2")
+    call = bench.step(with_asset(), needs_source=True)
+    bench.reports(call, Order(1, 1, 1, first))
+    (report,) = bench.reports(call, Order(1, 2, 1, second))
+    assert report.outcome is Outcome.DONE
+    asset = asyncio.run(asset_shelf.find(bench.blobs, "0" * 26))
+    assert asset.renditions["original"].key == first.key
+
+
+@pytest.mark.parametrize(
+    "run", [with_asset("../../x"), with_asset(width="wide"), lambda _: StepOutput(asset=5)]
+)
+def test_an_asset_that_cannot_be_recorded_fails_its_own_attempt(bench, run):
+    bench = bench()
+    (report,) = bench.reports(bench.step(run, needs_source=True), Order(1, 1, 1, stored(bench, b"1")))
+    assert (report.outcome, report.error_class) == (Outcome.REJECTED, "bad_result")

@@ -1,20 +1,25 @@
 """Cleaning: uploads that nobody goes on with, and the staged files of batches that ended long ago.
 
 Promises: nothing is deleted that somebody may still need: not what is being uploaded, not what waits to be
-taken over by the next stage. Every clean-up is an event of its batch, and can be looked at beforehand.
+taken over by the next stage, not a staged file that an asset leads to, not an original whose archive copy is
+to be and was not verified. Every clean-up is an event of its batch, and can be looked at beforehand.
 """
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
+from quire.blobs import asset_shelf
 from quire.blobs.landing import Landing
 from quire.ledger.reception import Submission
 from quire.model.batch import Stage
 from quire.model.clock import timestamp
-from quire.model.errors import Missing
+from quire.model.errors import Missing, Reject, Retry
+from quire.service.archive import archive_page, staged
 from quire.service.house import Office
-from quire.service.ingest.front import prefix_of
+
+_log = logging.getLogger("quire.cleaning")
 
 PAGE = 200
 DAY_SECONDS = 86_400.0
@@ -22,10 +27,11 @@ IDLE = "nothing was uploaded for {days:g} days; open a new batch to send the fil
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """After how many days; 0 is never."""
+    """After how many days; 0 is never. `archives`: originals are copied to the archive before they go."""
 
     idle_upload_days: float = 7.0
     staging_days: float = 30.0
+    archives: bool = False
 
 
 class Due(Struct, frozen=True, kw_only=True):
@@ -39,9 +45,24 @@ class Due(Struct, frozen=True, kw_only=True):
 
 
 class Cleaned(Struct, frozen=True, kw_only=True):
+    """`objects` were deleted, `kept` stay because assets lead to them; of the `postponed` batches the archive
+    could not be written, and nothing more was deleted.
+    """
+
     idle_uploads: int = 0
     stagings: int = 0
     objects: int = 0
+    kept: int = 0
+    archived: int = 0
+    postponed: int = 0
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.idle_uploads = self.stagings = self.objects = self.kept = self.archived = self.postponed = 0
+
+    def cleaned(self) -> Cleaned:
+        return Cleaned(**vars(self))
 
 
 async def due(office: Office, terms: Terms) -> list[Due]:
@@ -65,19 +86,25 @@ async def due(office: Office, terms: Terms) -> list[Due]:
 
 async def clean(office: Office, landing: Landing, terms: Terms) -> Cleaned:
     """May be repeated, and stopped at any moment."""
-    uploads = stagings = objects = 0
+    tally = _Tally()
     for one in await due(office, terms):
         # Read again: what is due may have been found minutes ago, and gone on since.
         submission = await office.ledger.submission(one.batch_id)
         if one.kind == "idle_upload" and await _abandoned(office, submission, terms):
             # Not noted as swept: URLs may still be valid, and what arrives by them is found the next time.
-            objects += await _emptied(office, landing, submission)
-            uploads += 1
+            await _emptied(office, landing, submission, tally, archives=False)
+            tally.idle_uploads += 1
         elif one.kind == "staging" and submission.batch.ended:
-            objects += await _emptied(office, landing, submission)
+            try:
+                await _emptied(office, landing, submission, tally, archives=terms.archives)
+            except (Retry, Reject) as error:
+                # One batch that cannot be archived must not keep the others.
+                _log.warning("archive_postponed batch_id=%s: %s", one.batch_id, error)
+                tally.postponed += 1
+                continue
             await office.ledger.swept(submission.batch.no, now=office.clock.now())
-            stagings += 1
-    return Cleaned(idle_uploads=uploads, stagings=stagings, objects=objects)
+            tally.stagings += 1
+    return tally.cleaned()
 
 
 async def _abandoned(office: Office, submission: Submission, terms: Terms) -> bool:
@@ -91,13 +118,14 @@ async def _abandoned(office: Office, submission: Submission, terms: Terms) -> bo
     )
 
 
-async def _emptied(office: Office, landing: Landing, submission: Submission) -> int:
-    """All that lies in the store of it is gone; how many objects that were."""
-    batch = submission.batch
+async def _emptied(
+    office: Office, landing: Landing, submission: Submission, tally: _Tally, *, archives: bool
+) -> None:
+    """All that lies in the store of it and that nobody needs is gone."""
     if submission.finalized_at is None:  # otherwise nothing is in parts
-        async for upload in _in_parts(office, batch.no):
+        async for upload in _in_parts(office, submission.batch.no):
             await landing.give_up(*upload)
-    return await _delete(office, batch.id)
+    await _delete(office, submission, tally, archives=archives)
 
 
 async def _waits_for_takeover(office: Office, submission: Submission) -> bool:
@@ -125,23 +153,32 @@ async def _in_parts(office: Office, number: int) -> AsyncIterator[tuple[str, str
                 yield upload.key, upload.upload_id
 
 
-async def _delete(office: Office, batch_id: str) -> int:
-    deleted = 0
+async def _delete(office: Office, submission: Submission, tally: _Tally, *, archives: bool) -> None:
+    batch, after = submission.batch, ""
     # A page at a time: a store need not list well while what it lists is deleted.
-    while keys := await _some(office, prefix_of(batch_id)):
-        for key in keys:
+    while page := await staged(office, batch.id, after):
+        after = page[-1]
+        places: dict[str, str] = {}
+        # Uploads that were never closed are nobody's originals.
+        if archives and submission.finalized_at is not None:
+            made = await archive_page(office, batch, page)
+            places = {one.original_r2_key: one.asset_id for one in made}
+            tally.archived += len(made)
+        doomed = await _free(office, page, places)
+        for key in doomed:
             await office.blobs.delete(key)
-        deleted += len(keys)
-    return deleted
+        tally.objects += len(doomed)
+        tally.kept += len(page) - len(doomed)
 
 
-async def _some(office: Office, prefix: str) -> list[str]:
-    keys: list[str] = []
-    async for stored in office.blobs.list(prefix):
-        keys.append(stored.key)
-        if len(keys) >= PAGE:
-            break
-    return keys
+async def _free(office: Office, page: Sequence[str], places: dict[str, str]) -> list[str]:
+    """Those that no asset needs: none leads to them, or it finds its original in the archive."""
+    free = []
+    for key in page:
+        held = await asset_shelf.holder(office.blobs, key)
+        if held is None or (held and places.get(key) == held):
+            free.append(key)
+    return free
 
 
 def _due(kind: str, submission: Submission, since: float) -> Due:

@@ -1,0 +1,135 @@
+"""Assets on the web: registering them, and giving them to whoever has their address."""
+
+from typing import Any
+
+from litestar import Response
+from msgspec import Struct, structs
+
+from quire.api.desk import Caller, Desk
+from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
+from quire.api.sending import FOREVER, sent
+from quire.service.access import Scope
+from quire.service.assets import deliver, register
+
+BODY_BYTES = 64 << 20
+_ASSET = "01KB0000000000000000000000"
+
+
+class AssetBody(Struct, frozen=True, kw_only=True):
+    """Three kinds: `url` or `r2_key`; an image whose `variants` are in the store, by name; an image whose
+    `variants` are a list and carry their data.
+    """
+
+    content_type: Any = None
+    size_bytes: Any = None
+    url: Any = None
+    r2_key: Any = None
+    is_image: Any = None
+    original_width: Any = None
+    original_height: Any = None
+    default_variant: Any = None
+    variants: Any = None
+    original_filename: Any = None
+    original_content_type: Any = None
+    ipfs_cid: Any = None
+
+
+async def post(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    made = await register(
+        desk.office.blobs,
+        str(request.path_params["asset_id"]),
+        await json_of(request, limit=BODY_BYTES),
+        allowed=desk.hook_desk.outgoing.checked,
+        base_url=desk.base_url(request),
+    )
+    return answer(made.answer, status=201 if made.created else 200)
+
+
+async def get(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    wanted = request.path_params.get("variant") or request.query_params.get("size")
+    given = await deliver(
+        desk.office.blobs,
+        str(request.path_params["asset_id"]),
+        None if wanted is None else str(wanted),
+        allowed=desk.hook_desk.outgoing.checked,
+    )
+    if given.url:
+        headers = {"location": given.url, "cache-control": FOREVER, "x-asset-id": given.asset.id}
+        return Response(content=None, status_code=302, headers=headers)
+    return sent(desk.office.blobs, given, request, {})
+
+
+_GROUP = "Assets"
+_AT = "/asset/{asset_id:str}"
+_GET = Route(
+    method="GET",
+    path=_AT,
+    serve=get,
+    scope=None,
+    name="getAsset",
+    about="An asset, in its usual size. Ranges and If-None-Match are understood.",
+    group=_GROUP,
+    contract=True,
+    pages=True,
+    also=(206, 302, 304),
+    errors=(400, 404, 416),
+    parameters=(
+        Parameter(name="size", about="thumb, medium, large or original.", example="thumb"),
+        Parameter(name="Range", about="A part of it, such as bytes=0-1023.", place="header"),
+        Parameter(name="If-None-Match", about="The ETag of what is there already.", place="header"),
+    ),
+)
+_VARIANT = structs.replace(
+    _GET,
+    path=f"{_AT}/{{variant:str}}",
+    name="getAssetVariant",
+    about="An asset in the size that is asked for, or in the one that stands in for it.",
+    parameters=_GET.parameters[1:],
+)
+_NAMED = structs.replace(
+    _VARIANT,
+    path=f"{_AT}/{{variant:str}}/{{file_name:str}}",
+    name="getAssetVariantAs",
+    about="The same, with any name at the end of the address for those who save it.",
+)
+
+
+def _head(route: Route) -> Route:
+    about = f"What GET would say, without the bytes. {route.about}"
+    return structs.replace(route, method="HEAD", name=route.name.replace("get", "head", 1), about=about)
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=_AT,
+        serve=post,
+        scope=Scope.OPERATE,
+        whole=True,
+        name="registerAsset",
+        about="Register an asset for good; in the shape of the service, or with its copies as base64.",
+        group=_GROUP,
+        contract=True,
+        body=AssetBody,
+        body_example={
+            "is_image": True,
+            "content_type": "image/jpeg",
+            "original_width": 3000,
+            "original_height": 2000,
+            "default_variant": "medium",
+            "variants": {
+                "thumb": {
+                    "r2_key": f"staging/{_ASSET}/p1.thumb.jpg",
+                    "width": 200,
+                    "height": 133,
+                    "size_bytes": 9000,
+                }
+            },
+        },
+        answers=dict[str, Any],
+        status=201,
+        also=(200,),
+        errors=(400, 409, 413),
+    ),
+    *(one for route in (_GET, _VARIANT, _NAMED) for one in (route, _head(route))),
+)

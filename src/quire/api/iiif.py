@@ -1,0 +1,128 @@
+"""IIIF: batches as manifests and assets as image services, for any viewer of that standard."""
+
+from typing import Any
+
+from litestar import Response
+from msgspec import structs
+
+from quire.api.desk import Caller, Desk
+from quire.api.routing import Answer, Asked, Parameter, Route, answer
+from quire.api.sending import sent
+from quire.model.errors import Missing, Reject
+from quire.service import iiif
+from quire.service.access import Scope
+from quire.service.assets import delivery, find
+
+_KEPT = {"cache-control": "public, max-age=3600"}
+
+
+async def manifest(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    limit = request.query_params.get("limit", str(iiif.MAX_CANVASES))
+    if (
+        not limit.isascii()
+        or not limit.isdecimal()
+        or len(limit) > 9
+        or not 1 <= int(limit) <= iiif.MAX_CANVASES
+    ):
+        raise Reject(f"limit is a whole number from 1 to {iiif.MAX_CANVASES}")
+    try:
+        made = await iiif.manifest(
+            desk.office,
+            str(request.path_params["batch_id"]),
+            base_url=desk.base_url(request),
+            after=request.query_params.get("after", "").encode("utf-8", "replace").decode(),
+            limit=int(limit),
+        )
+    except Missing as error:
+        if error.code == "no_pictures":
+            raise
+        raise Missing("Batch not found", code="unknown_batch") from error
+    return answer(made)
+
+
+async def service(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    asset = await find(desk.office.blobs, str(request.path_params["asset_id"]))
+    at = f"{desk.base_url(request)}/iiif/{asset.id}/info.json"
+    return Response(content=None, status_code=303, headers={"location": at})
+
+
+async def information(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    asset = await find(desk.office.blobs, str(request.path_params["asset_id"]))
+    return answer(iiif.information(asset, base_url=desk.base_url(request)), headers=dict(_KEPT))
+
+
+async def picture(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said, blobs = request.path_params, desk.office.blobs
+    asset = await find(blobs, str(said["asset_id"]))
+    role = iiif.size_of(asset, str(said["size"]), str(said["file_name"]))
+    return sent(blobs, await delivery(blobs, asset, role), request, {})
+
+
+_GROUP = "IIIF"
+_AT = "/iiif/{asset_id:str}"
+_PICTURE = Route(
+    method="GET",
+    path=f"{_AT}/full/{{size:str}}/0/{{file_name:str}}",
+    serve=picture,
+    scope=None,
+    name="iiifPicture",
+    about="A picture in one of the sizes of its info.json: `max`, `w,h` or `w,`, as default.jpg.",
+    group=_GROUP,
+    pages=True,
+    also=(206, 304),
+    errors=(404, 416),
+)
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/batches/{batch_id:str}/iiif/manifest.json",
+        serve=manifest,
+        scope=Scope.READ,
+        name="iiifManifest",
+        about="The pictures of a batch as a IIIF manifest (Presentation 3), in order of path.",
+        group=_GROUP,
+        pages=True,
+        answers=dict[str, Any],
+        errors=(400, 404),
+        parameters=(
+            Parameter(name="after", about="Only files after this path; `seeAlso` has the next page."),
+            Parameter(
+                name="limit",
+                about=f"About so many pictures, up to {iiif.MAX_CANVASES}.",
+                kind=int,
+                example=100,
+            ),
+        ),
+    ),
+    Route(
+        method="GET",
+        path=_AT,
+        serve=service,
+        scope=None,
+        name="iiifService",
+        about="Leads to the image service's info.json.",
+        group=_GROUP,
+        pages=True,
+        status=303,
+        errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/info.json",
+        serve=information,
+        scope=None,
+        name="iiifInformation",
+        about="A picture as a IIIF image service (Image 3, level 0), with the sizes that exist.",
+        group=_GROUP,
+        pages=True,
+        answers=dict[str, Any],
+        errors=(404,),
+    ),
+    _PICTURE,
+    structs.replace(
+        _PICTURE,
+        method="HEAD",
+        name="iiifPictureHead",
+        about="What GET would say, without the bytes.",
+    ),
+)

@@ -1,0 +1,99 @@
+"""Records of assets in the blob store, and which staged files they hold on to.
+
+Promises: a record is written once and never changed, whoever races; before it names a file in staging, that
+file is marked as held, so that cleaning finds out with one question. Must not know: who registers, and why.
+"""
+
+import re
+
+import msgspec
+
+from quire.blobs import keys
+from quire.blobs.port import Blobs, IfAbsent, Stored
+from quire.model import asset as assets
+from quire.model.asset import ORIGINAL, Asset
+from quire.model.errors import Missing, Reject, Stale
+from quire.model.files import stem_and_extension
+
+_STAGED = re.compile(r"staging/([0-7][0-9A-HJKMNP-TV-Z]{25})/.+")
+_EXTENSION = re.compile(r"[a-z0-9]{1,10}")
+_ALWAYS = "-"  # held for more than one reason, or not as an original: no copy elsewhere takes its place
+
+
+async def find(blobs: Blobs, asset_id: str) -> Asset:
+    """Raises Missing, or Reject `corrupt`."""
+    text = await blobs.get(keys.asset(asset_id))
+    try:
+        return assets.decode(text)
+    except msgspec.DecodeError as error:
+        raise Reject(f"The record of asset {asset_id} is damaged: {error}", code="corrupt") from error
+
+
+async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
+    """The asset of this id from now on, and whether it is this one: the first registration wins. May be
+    repeated.
+    """
+    try:
+        return await find(blobs, asset.id), False
+    except Missing:
+        for role, rendition in asset.renditions.items():
+            await _hold(blobs, rendition.key, asset.id if role == ORIGINAL else _ALWAYS)
+    try:
+        await blobs.put(
+            keys.asset(asset.id),
+            assets.encode(asset),
+            content_type="application/json",
+            condition=IfAbsent(),
+        )
+    except Stale:
+        return await find(blobs, asset.id), False
+    return asset, True
+
+
+async def holder(blobs: Blobs, key: str) -> str | None:
+    """The asset whose original this staged file is; empty when more depends on it; None: no asset does."""
+    batch_id = batch_of(key)
+    if batch_id is None:
+        return None
+    try:
+        said = (await blobs.get(keys.hold(batch_id, key))).decode()
+    except Missing:
+        return None
+    return "" if said == _ALWAYS else said
+
+
+async def located(blobs: Blobs, asset_id: str, role: str, key: str) -> Stored:
+    """Where a rendition lies: at its key or, of an original that was staged, in the archive. Raises
+    Missing.
+    """
+    try:
+        return await blobs.head(key)
+    except Missing:
+        batch_id = batch_of(key)
+        if role != ORIGINAL or batch_id is None:
+            raise
+        return await blobs.head(keys.archived(batch_id, asset_id, extension(key)))
+
+
+def batch_of(key: str) -> str | None:
+    """The batch in whose staging it lies, if it does."""
+    found = _STAGED.fullmatch(key)
+    return found[1] if found else None
+
+
+def extension(key: str) -> str:
+    """As the archive writes it."""
+    ending = stem_and_extension(key.rpartition("/")[2])[1].removeprefix(".").lower()
+    return ending if _EXTENSION.fullmatch(ending) else "bin"
+
+
+async def _hold(blobs: Blobs, key: str, asset_id: str) -> None:
+    batch_id = batch_of(key)
+    if batch_id is None:
+        return
+    mark = keys.hold(batch_id, key)
+    try:
+        await blobs.put(mark, asset_id.encode(), condition=IfAbsent())
+    except Stale:
+        if await holder(blobs, key) != asset_id:
+            await blobs.put(mark, _ALWAYS.encode())

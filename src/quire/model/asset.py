@@ -1,0 +1,118 @@
+"""Assets: pictures and files that have an address of their own for good, and what is recorded of them.
+
+Pure values. A record never changes once it is stored: caches are told to keep what it leads to for a year.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Struct, field
+
+from quire.model.files import File, Product
+
+ORIGINAL = "original"
+# The copies that exist beside the original, and what is given instead of one that was not made.
+FALLBACKS: Final = {
+    "thumb": ("thumb", "medium", ORIGINAL),
+    "medium": ("medium", ORIGINAL),
+    "large": ("large", "medium", ORIGINAL),
+    ORIGINAL: (ORIGINAL,),
+}
+DEFAULT = "medium"
+# A ULID, or as the service before wrote them: time in base 36 and 16 hexadecimal digits.
+ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{7,63}")
+NAMED_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+class Rendition(Struct, frozen=True, kw_only=True):
+    """One of the forms in which an asset can be had. `width` and `height` are 0 where they are not known."""
+
+    key: str
+    content_type: str
+    size: int
+    width: int = 0
+    height: int = 0
+
+
+class Asset(Struct, frozen=True, kw_only=True):
+    """A record. With `url` the bytes lie elsewhere and there are no renditions."""
+
+    id: str
+    content_type: str
+    is_image: bool
+    schema: int = 1
+    url: str = ""
+    width: int = 0
+    height: int = 0
+    default: str = DEFAULT
+    size: int = 0
+    name: str = ""
+    cid: str | None = None
+    renditions: dict[str, Rendition] = field(default_factory=dict)
+
+    def chosen(self, wanted: str | None) -> str | None:
+        """Which rendition is given to one who wants this one, None: the usual one. None: there is none."""
+        if wanted is None:
+            chain = (self.default, *FALLBACKS.get(self.default, ()), DEFAULT, ORIGINAL, "large", "thumb")
+        else:
+            chain = FALLBACKS.get(wanted, ())
+        return next((role for role in chain if role in self.renditions), None)
+
+
+class AssetDraft(Struct, frozen=True, kw_only=True):
+    """A step's word that its file is a picture with an address. The copies are those of its products whose
+    roles are in `FALLBACKS`, with `width` and `height` among their facts.
+    """
+
+    id: str
+    content_type: str
+    width: int
+    height: int
+    cid: str | None = None
+
+
+def drafted(draft: AssetDraft, original: File, products: tuple[Product, ...]) -> Asset:
+    """The record of what a step made, with the keys under which it was stored."""
+    copies = {
+        one.role: Rendition(
+            key=one.key,
+            content_type=one.content_type,
+            size=one.size,
+            width=int(one.facts.get("width", 0)),
+            height=int(one.facts.get("height", 0)),
+        )
+        for one in products
+        if one.role in FALLBACKS
+    }
+    whole = Rendition(
+        key=original.key,
+        content_type=draft.content_type,
+        size=original.size,
+        width=draft.width,
+        height=draft.height,
+    )
+    return Asset(
+        id=draft.id,
+        content_type=draft.content_type,
+        is_image=True,
+        width=draft.width,
+        height=draft.height,
+        size=original.size,
+        name=original.name,
+        cid=draft.cid,
+        renditions={**copies, ORIGINAL: whole},
+    )
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(Asset)
+
+
+def encode(asset: Asset) -> bytes:
+    return _encoder.encode(asset)
+
+
+def decode(text: bytes) -> Asset:
+    """Raises msgspec.DecodeError."""
+    return _decoder.decode(text)

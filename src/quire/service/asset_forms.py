@@ -1,0 +1,218 @@
+"""Registrations of assets as they are sent, in both published shapes, and what each is answered with.
+
+The service's own shape names blobs that are in the store; that of the older specification carries the copies
+in itself. Promise: a form that passes can be recorded; every refusal is one sentence for its sender.
+"""
+
+import re
+from base64 import b64decode
+from binascii import Error
+from typing import Any
+
+from msgspec import Struct, field
+
+from quire.model.asset import FALLBACKS, ORIGINAL, Asset
+from quire.model.errors import Reject
+from quire.tools import pillow
+from quire.tools.refusals import MEGAPIXEL, Limits
+
+MAX_SIZE_BYTES = 5 << 40
+MAX_SIDE = 1_000_000
+_LIMITS = Limits(max_pixels=500 * MEGAPIXEL)
+_CARRIED = frozenset({"image/jpeg", "image/png", "image/webp"})
+_CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+_-]+/[A-Za-z0-9.+_-]+(; ?[A-Za-z0-9._-]+=[A-Za-z0-9._-]+)?")
+_MAX_TEXT = 255
+
+
+class Copy(Struct, frozen=True, kw_only=True):
+    """With `data` it is still to be stored, otherwise it lies under `key`."""
+
+    content_type: str
+    size: int
+    key: str = ""
+    data: bytes = b""
+    width: int = 0
+    height: int = 0
+
+
+class Form(Struct, frozen=True, kw_only=True):
+    """`carried`: in the shape of the specification, which is answered in its own way."""
+
+    content_type: str
+    is_image: bool
+    size: int = 0
+    url: str = ""
+    width: int = 0
+    height: int = 0
+    default: str = "medium"
+    name: str = ""
+    cid: str | None = None
+    carried: bool = False
+    copies: dict[str, Copy] = field(default_factory=dict)
+
+
+def read(said: Any) -> Form:
+    """Raises Reject `bad_asset`."""
+    if not isinstance(said, dict):
+        raise bad("The body must be a JSON object")
+    if isinstance(said.get("variants"), list):
+        return _carried(said)
+    return _image(said) if said.get("is_image") is True else _single(said)
+
+
+def answer(asset: Asset, form: Form, base_url: str) -> dict[str, Any]:
+    """In the form of the shape that was sent."""
+    address = f"{base_url}/asset/{asset.id}"
+    made: dict[str, Any] = {"success": True, "assetId": asset.id, "cdnUrl": address}
+    if form.carried:
+        return made | {"variants": {role: f"{address}?size={role}" for role in asset.renditions}}
+    made["storage_type"] = "url" if asset.url else "r2"
+    if asset.is_image:
+        return made | {
+            "defaultUrl": address,
+            "variants": {role: f"{address}/{role}" for role in asset.renditions},
+        }
+    if asset.url:
+        return made | {"sourceUrl": asset.url}
+    return made | {"r2_key": asset.renditions[ORIGINAL].key}
+
+
+def bad(words: str) -> Reject:
+    return Reject(words, code="bad_asset")
+
+
+def _single(said: dict[str, Any]) -> Form:
+    url, key = said.get("url"), said.get("r2_key")
+    if not url and not key:
+        raise bad("Either url or r2_key is required")
+    if url and key:
+        raise bad("Only one of url and r2_key is allowed")
+    kind, size = _kind(said, "content_type"), _count(said, "size_bytes", MAX_SIZE_BYTES)
+    if url:
+        return Form(content_type=kind, is_image=False, size=size, url=_text(said, "url", longest=2000))
+    copy = Copy(key=_text(said, "r2_key", longest=1024), content_type=kind, size=size)
+    return Form(content_type=kind, is_image=False, size=size, copies={ORIGINAL: copy})
+
+
+def _image(said: dict[str, Any]) -> Form:
+    kind = _kind(said, "content_type")
+    width, height = _sides(said, "original_width", "original_height")
+    variants = said.get("variants")
+    if not isinstance(variants, dict) or not variants:
+        raise bad("variants is required for images")
+    copies = {}
+    for role, one in variants.items():
+        _known(role)
+        if not isinstance(one, dict):
+            raise bad(f"variants.{role} must be an object")
+        copies[role] = _copy(role, one, kind)
+    default = _known(said.get("default_variant", "medium"))
+    size = copies[ORIGINAL].size if ORIGINAL in copies else 0
+    return Form(
+        content_type=kind,
+        is_image=True,
+        width=width,
+        height=height,
+        default=default,
+        size=size,
+        copies=copies,
+    )
+
+
+def _copy(role: str, said: dict[str, Any], original_kind: str) -> Copy:
+    # Those that the original's type does not hold for are JPEGs, unless they say otherwise.
+    usual = original_kind if role == ORIGINAL else "image/jpeg"
+    kind = _kind(said, "content_type") if "content_type" in said else usual
+    width, height = _sides(said, "width", "height")
+    return Copy(
+        key=_text(said, "r2_key", longest=1024),
+        content_type=kind,
+        size=_count(said, "size_bytes", MAX_SIZE_BYTES),
+        width=width,
+        height=height,
+    )
+
+
+def _carried(said: dict[str, Any]) -> Form:
+    kind = _kind(said, "original_content_type")
+    copies: dict[str, Copy] = {}
+    for one in said["variants"]:
+        if not isinstance(one, dict):
+            raise bad("Each variant must be an object")
+        role = _known(one.get("name"))
+        if role in copies:
+            raise bad(f"The variant {role} is there twice")
+        copies[role] = _decoded(one, role)
+    if not copies:
+        raise bad("At least one variant is required")
+    largest = max(copies.values(), key=lambda copy: copy.width)
+    whole = copies.get(ORIGINAL, largest)
+    cid = said.get("ipfs_cid")
+    if cid is not None and (not isinstance(cid, str) or len(cid) > _MAX_TEXT):
+        raise bad("ipfs_cid must be text")
+    return Form(
+        content_type=kind,
+        is_image=True,
+        width=whole.width,
+        height=whole.height,
+        size=copies[ORIGINAL].size if ORIGINAL in copies else 0,
+        name=_text(said, "original_filename") if "original_filename" in said else "",
+        cid=cid,
+        carried=True,
+        copies=copies,
+    )
+
+
+def _decoded(said: dict[str, Any], role: str) -> Copy:
+    kind = _kind(said, "content_type")
+    if kind not in _CARRIED:
+        raise bad(f"The variant {role} must be image/jpeg, image/png or image/webp")
+    try:
+        data = b64decode(said.get("data", ""), validate=True)
+    except (Error, TypeError, ValueError) as error:
+        raise bad(f"The data of variant {role} is not base64") from error
+    if not data or ("size" in said and said["size"] != len(data)):
+        raise bad(f"The data of variant {role} does not have its size")
+    try:
+        width, height = pillow.dimensions(data, kind, _LIMITS)
+    except Reject as error:
+        raise bad(f"The variant {role} cannot be read as {kind}: {error}") from error
+    return Copy(data=data, content_type=kind, size=len(data), width=width, height=height)
+
+
+def _known(role: Any) -> str:
+    if not isinstance(role, str) or role not in FALLBACKS:
+        raise bad(f"Variants are named {', '.join(FALLBACKS)}, not {str(role)[:80]!r}")
+    return role
+
+
+def _text(said: dict[str, Any], name: str, *, longest: int = _MAX_TEXT) -> str:
+    found = said.get(name)
+    if not isinstance(found, str) or not found:
+        raise bad(f"{name} is required")
+    if len(found) > longest or not found.isprintable():
+        raise bad(f"{name} must be printable and at most {longest} characters long")
+    return found
+
+
+def _kind(said: dict[str, Any], name: str) -> str:
+    found = _text(said, name)
+    if not _CONTENT_TYPE.fullmatch(found):
+        raise bad(f"{name} must be a content type such as image/jpeg")
+    return found.lower()
+
+
+def _count(said: dict[str, Any], name: str, most: int) -> int:
+    found = said.get(name)
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise bad(f"{name} is required")
+    if not 0 < found <= most:
+        raise bad(f"{name} must be from 1 to {most}")
+    return found
+
+
+def _sides(said: dict[str, Any], *names: str) -> tuple[int, int]:
+    width, height = (_count(said, name, MAX_SIDE) for name in names)
+    if width * height > _LIMITS.max_pixels:
+        raise bad(f"{names[0]} and {names[1]} make more than {_LIMITS.max_pixels} pixels")
+    return width, height
