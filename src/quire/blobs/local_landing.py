@@ -24,6 +24,7 @@ from quire.model.clock import Clock
 from quire.model.errors import Reject
 
 ROUTE = "blobs"
+OUTPUT = "output"  # stands in a grant to write that is for a worker
 
 _Asked = tuple[str, str, tuple[Part, ...]]
 
@@ -47,8 +48,9 @@ class LocalLanding:
     def __repr__(self) -> str:
         return f"LocalLanding({str(self._vault.tree.root)!r})"
 
-    async def put_url(self, key: str, *, seconds: int, base_url: str) -> str:
-        return self._url(base_url, Grant("PUT", keys.check(key), self._until(seconds)))
+    async def put_url(self, key: str, *, seconds: int, base_url: str, awaited: bool = True) -> str:
+        name = "" if awaited else OUTPUT
+        return self._url(base_url, Grant("PUT", keys.check(key), self._until(seconds), name=name))
 
     async def get_url(self, key: str, *, seconds: int, base_url: str, name: str) -> str:
         return self._url(base_url, Grant("GET", keys.check(key), self._until(seconds), name=name))
@@ -108,8 +110,9 @@ class LocalLanding:
             raise
         return etag_of(digest)
 
-    def allowed(self, token: str) -> str:
-        return self._tokens.read(token, method="PUT").key
+    def allowed(self, token: str) -> str | None:
+        grant = self._tokens.read(token, method="PUT")
+        return None if grant.name == OUTPUT else grant.key
 
     def opened(self, token: str) -> tuple[str, str]:
         grant = self._tokens.read(token, method="GET")

@@ -28,6 +28,7 @@ _REFERENCE_ENDING = ".ref.json"
 # A TIFF may have more pages than this, but not more pixels: one setting moves both limits.
 _PAGES_OF_FULL_SIZE = 20
 NO_PACE = Pace()
+_HERE = frozenset({"", "local"})
 
 
 def preprocess(
@@ -44,8 +45,14 @@ def preprocess(
     max_attempts: int = 3,
     tiff_pace: Pace = NO_PACE,
     image_pace: Pace = NO_PACE,
+    tiff_compute: str = "",
+    image_compute: str = "",
 ) -> Pipeline:
-    """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding."""
+    """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding.
+
+    What leaves the process is not remembered in the step cache: other programs may do it, and what they make
+    lies with the batch and goes with it.
+    """
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
     tiff_conversion = Phase(
         name="TIFF_CONVERSION",
@@ -65,6 +72,8 @@ def preprocess(
         memory_mb=memory_mb,
         max_attempts=max_attempts,
         pace=tiff_pace,
+        compute=tiff_compute,
+        cached=tiff_compute in _HERE,
     )
     image_processing = Phase(
         name="IMAGE_PROCESSING",
@@ -80,6 +89,8 @@ def preprocess(
         max_attempts=max_attempts,
         cache_by=STEPS["image_variants"].reads,
         pace=image_pace,
+        compute=image_compute,
+        cached=image_compute in _HERE,
     )
     return Pipeline(name=NAME, version=1, queue=QUEUE, phases=(tiff_conversion, image_processing))
 
