@@ -30,7 +30,6 @@ INHERITED = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "PYTHONDONTWRITEBYTECODE"),
 )
-FLY_LOOK_SECONDS = 5.0
 
 
 def pushed(settings: Settings) -> set[str]:
@@ -89,7 +88,11 @@ class Pushing:
 
     def _launcher(self, name: str, office: Office, scratch: Path) -> tuple[Launcher, Terms]:
         chosen = self._settings.compute
-        times = {"start_seconds": chosen.start_seconds, "grace_seconds": chosen.grace_seconds}
+        times = {
+            "start_seconds": chosen.start_seconds,
+            "grace_seconds": chosen.grace_seconds,
+            "look_seconds": chosen.look_seconds,
+        }
         if name == "process":
             command = tuple(shlex.split(chosen.command)) or TASK_COMMAND
             ours = task_environment()
@@ -101,7 +104,6 @@ class Pushing:
         fly = self._settings.fly
         terms = Terms(
             at_once=fly.at_once,
-            look_seconds=FLY_LOOK_SECONDS,
             price_per_second=fly.price_per_second,
             **times,
         )

@@ -98,12 +98,13 @@ class FlyLauncher:
     async def ended(self, handles: Collection[str]) -> dict[str, str]:
         found = {}
         for app in sorted({handle.partition("/")[0] for handle in handles}):
-            states = {one.id: one.state for one in await self._machines(app)}
+            states = {f"{app}/{one.id}": one.state for one in await self._machines(app)}
             for handle in handles:
-                place, _, machine = handle.partition("/")
-                state = states.get(machine, "destroyed")
-                if place == app and state in _ENDED:
-                    found[handle] = state
+                if handle.partition("/")[0] == app:
+                    # Lists may lag behind: one that is not there yet is asked for by itself.
+                    state = states.get(handle) or await self._state(handle)
+                    if state in _ENDED:
+                        found[handle] = state
         return found
 
     async def end(self, handle: str) -> None:
@@ -139,6 +140,15 @@ class FlyLauncher:
                 "metadata": {HOUSE: self._house, ATTEMPT: ".".join(map(str, name_of(order)))},
             },
         }
+
+    async def _state(self, handle: str) -> str:
+        app, _, machine = handle.partition("/")
+        answer = await self._asked("GET", app, f"/{machine}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return "destroyed"
+        if not answer.is_success:
+            raise _refused(answer, app)
+        return str(_decoded(answer, _Machine).state)
 
     async def _machines(self, app: str) -> list[_Machine]:
         answer = await self._asked("GET", app, "")

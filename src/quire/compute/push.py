@@ -7,6 +7,7 @@ itself, whoever received it: here it is only learnt that the order is back. Must
 """
 
 import asyncio
+import logging
 from collections.abc import Collection, Coroutine, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -24,6 +25,7 @@ from quire.model.errors import Misconfigured, QuireError, Retry
 from quire.model.signal import Signal
 from quire.model.work import Order, Outcome, Report, StepCall
 
+_log = logging.getLogger("quire.compute")
 AGAIN_SECONDS = 5.0  # before what could not be launched is launched again
 
 
@@ -91,6 +93,7 @@ class Sent:
         self.batch_id = ""
         self.launching = False
         self.handle: str | None = None
+        self.launch: asyncio.Task[None] | None = None
         self.gone_since: float | None = None
 
 
@@ -120,7 +123,7 @@ class PushCompute:
     async def hand(self, call: StepCall, orders: list[Order]) -> None:
         for order in orders:
             sent = self._sent[name_of(order)] = Sent(call, order, self._clock)
-            self._background(self._launch(sent))
+            sent.launch = self._background(self._launch(sent))
 
     def reports(self) -> list[Report]:
         taken, self._reports = self._reports, []
@@ -161,19 +164,20 @@ class PushCompute:
 
     async def look(self) -> None:
         """Who is back, who is gone, who has had its time. Raises Retry when that cannot be told now."""
-        out = {sent.handle: sent for sent in self._sent.values() if sent.handle is not None}
-        if not out:
-            return
-        ended = await self._launcher.ended([handle for handle in out if handle is not None])
+        out = [sent for sent in self._sent.values() if sent.launching]
+        handles = [sent.handle for sent in out if sent.handle is not None]
+        ended = await self._launcher.ended(handles) if handles else {}
         # Asked after that: whoever was answered before its end is known to the ledger by now.
-        over = await self._errands.over([name_of(sent.order) for sent in out.values()])
+        over = await self._errands.over([name_of(sent.order) for sent in out]) if out else set()
         now = self._clock.monotonic()
-        for handle, sent in out.items():
+        for sent in out:
             if name_of(sent.order) in over:
                 self._back(sent)
                 self._end(sent)
-            elif handle in ended:
-                await self._bury(sent, ended[handle], now)
+            elif sent.handle is None:
+                continue
+            elif sent.handle in ended:
+                await self._bury(sent, ended[sent.handle], now)
             elif now - sent.began > sent.call.timeout_seconds + self._terms.start_seconds:
                 await self._give_up(sent)
 
@@ -225,6 +229,8 @@ class PushCompute:
     def _back(self, sent: Sent) -> None:
         """Its end is in the ledger."""
         if self._sent.pop(name_of(sent.order), None) is not None:
+            if sent.handle is None and sent.launch is not None:
+                sent.launch.cancel()  # whose answer was lost: asked again, it would begin anew
             names = name_of(sent.order)
             self._reports.append(Report(*names, Outcome.DONE, sent.started_at, 0.0, self._name, known=True))
             self._signal.set()
@@ -249,20 +255,25 @@ class PushCompute:
         with suppress(QuireError):  # the reaper comes again
             await self._launcher.end(handle)
 
-    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _background(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _watch(self) -> None:
         reaped_at: float | None = None
         while True:
             now = self._clock.monotonic()
-            with suppress(Retry):  # the ledger, the store or the provider is away: the next time
+            try:
                 if reaped_at is None or now - reaped_at >= self._terms.reap_seconds:
                     await self.reap()
                     reaped_at = now
                 await self.look()
+            except Retry:  # the ledger, the store or the provider is away: the next time
+                pass
+            except Exception:  # noqa: BLE001 - nobody else looks: whatever it is, it is told and tried again
+                _log.exception("machines_not_looked_at")
             await asyncio.sleep(self._terms.look_seconds)
 
 

@@ -229,6 +229,7 @@ class Computes(Struct, frozen=True, kw_only=True):
     grace_seconds: Annotated[
         float, _about("wait for the callback of a machine that is gone", ge=0, le=3600)
     ] = 2.0
+    look_seconds: Annotated[float, _about("how often what is out is looked after", gt=0, le=3600)] = 2.0
     registry_url: Annotated[str, _about("asset registry that workers tell of pictures; empty is none")] = ""
 
 

@@ -82,21 +82,22 @@ class MachinesServer:
             there = [one for one in self.machines if one.app == app and one.state != "destroyed"]
             if machine_id is None:
                 return 200, [one.shown() for one in there]
-            one = next((one for one in there if one.id == machine_id), None)
-            if one is None:
-                return 404, {"error": "machine not found"}
-            if method == "DELETE":
-                self.destroyed.append(one.name)
-                one.kill()
-                one.state = "destroyed"
-                self._changed.notify_all()
-                return 200, {"ok": True}
-            return 200, one.shown()
+            return self._one(method, next((one for one in there if one.id == machine_id), None))
 
     def close(self) -> None:
         for one in self.machines:
             one.kill()
             one.process.wait()
+
+    def _one(self, method: str, machine: Machine | None) -> tuple[int, Any]:
+        if machine is None:
+            return 404, {"error": "machine not found"}
+        if method == "DELETE":
+            self.destroyed.append(machine.name)
+            machine.kill()
+            machine.state = "destroyed"
+            self._changed.notify_all()
+        return 200, machine.shown()
 
     def _create(self, app: str, said: dict[str, Any]) -> tuple[int, Any]:
         fault = self.faults.pop(0) if self.faults else None

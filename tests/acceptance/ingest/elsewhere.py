@@ -15,7 +15,7 @@ from tests.acceptance.ingest.sender import Sender
 from quire.testing.machines_server import TASK_COMMAND, MachinesServer, machines_server
 
 FAST = {"QUIRE_RETRY_FIRST_DELAY_SECONDS": "0.05", "QUIRE_RETRY_LONGEST_DELAY_SECONDS": "0.1"}
-FAST |= {"QUIRE_COMPUTE_GRACE_SECONDS": "0.1"}
+FAST |= {"QUIRE_COMPUTE_GRACE_SECONDS": "0.1", "QUIRE_COMPUTE_LOOK_SECONDS": "0.2"}
 PROCESS = {"QUIRE_COMPUTE_TIFF": "process", "QUIRE_COMPUTE_IMAGE": "process"}
 
 
