@@ -29,6 +29,7 @@ _SHIM = (
     "os.execvp(sys.argv[3],sys.argv[3:])\n"
 )
 KILL_SECONDS = 10.0
+LAST_WORDS = ".stderr"
 MOST_ENDINGS = 1000  # that are remembered, for whoever asks how one ended
 
 
@@ -47,16 +48,18 @@ class ProcessLauncher:
         folder = Path(mkdtemp(prefix="task-", dir=self._scratch))
         shim = (sys.executable, "-c", _SHIM, str(os.getpid()), str(call.memory_mb))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *shim,
-                *self._command,
-                cwd=folder,
-                env={**self._environment, **environment, "TMPDIR": str(folder)},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            # A file and no pipe: one that it started and left behind would hold a pipe open.
+            with (folder / LAST_WORDS).open("wb") as last_words:
+                process = await asyncio.create_subprocess_exec(
+                    *shim,
+                    *self._command,
+                    cwd=folder,
+                    env={**self._environment, **environment, "TMPDIR": str(folder)},
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=last_words,
+                    start_new_session=True,
+                )
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise Retry(f"a process cannot be started: {error.strerror}") from error
@@ -84,10 +87,9 @@ class ProcessLauncher:
             await self.end(handle)
 
     async def _mind(self, handle: str, process: asyncio.subprocess.Process, folder: Path) -> None:
-        listening = asyncio.create_task(_last_words(process))
         code = await process.wait()
-        _kill(process.pid)  # whatever it left behind in its group, which would also hold the pipe open
-        words = (await listening).decode(errors="replace").strip()[-300:]
+        _kill(process.pid)  # whatever it left behind in its group
+        words = _last_words(folder)
         shutil.rmtree(folder, ignore_errors=True)
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         self._endings[handle] = f"{how}; its last words: {words}" if words else how
@@ -96,11 +98,11 @@ class ProcessLauncher:
         del self._names[handle], self._minders[handle]
 
 
-async def _last_words(process: asyncio.subprocess.Process) -> bytes:
-    said = b""
-    while process.stderr is not None and (piece := await process.stderr.read(LAST_WORDS_BYTES)):
-        said = (said + piece)[-LAST_WORDS_BYTES:]
-    return said
+def _last_words(folder: Path) -> str:
+    with suppress(OSError), (folder / LAST_WORDS).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+        return file.read().decode(errors="replace").strip()[-300:]
+    return ""
 
 
 def _kill(group: int) -> None:

@@ -197,11 +197,8 @@ class PushCompute:
                 return
             sent.batch_id, sent.launching, sent.began = environment["BATCH_ID"], True, self._clock.monotonic()
             sent.handle = await self._launcher.launch(order, call, environment)
-        except Retry as error:
-            delay = error.delay_seconds or AGAIN_SECONDS
-            self._fail(sent, Failure(Outcome.INTERRUPTED, "not_launched", _words(error), delay))
-        except Misconfigured as error:
-            self._fail(sent, Failure(Outcome.ERRED, "not_launched", _words(error)))
+        except (Retry, Misconfigured) as error:
+            self._fail(sent, failures.of_launch(error, AGAIN_SECONDS))
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the report
             self._fail(sent, failures.of_error(error, call))
         else:
@@ -216,8 +213,7 @@ class PushCompute:
         if await self._errands.found(sent.order):
             self._back(sent)
             return
-        text = f"the machine of step {sent.call.step} ended without a word ({ending})"
-        self._fail(sent, Failure(Outcome.CRASHED, "crash", text))
+        self._fail(sent, failures.of_silence(sent.call, ending))
 
     async def _give_up(self, sent: Sent) -> None:
         if await self._errands.found(sent.order):
@@ -275,7 +271,3 @@ class PushCompute:
             except Exception:  # noqa: BLE001 - nobody else looks: whatever it is, it is told and tried again
                 _log.exception("machines_not_looked_at")
             await asyncio.sleep(self._terms.look_seconds)
-
-
-def _words(error: BaseException) -> str:
-    return f"no machine could be started: {error}"[: failures.MAX_ERROR_LENGTH]

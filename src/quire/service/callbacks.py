@@ -194,8 +194,8 @@ async def _report(
     spent = (started_at, seconds, WORKER)
     if said.status == "error":
         words = (said.error or "the worker gave no reason")[:MAX_ERROR_CHARACTERS]
-        outcome, error_class = _failure(said.quire)
-        return Report(*names, outcome, *spent, error_class=error_class, error=words)
+        failed = Report(*names, Outcome.ERRED, *spent, error_class="worker_error", error=words)
+        return _classed(failed, said.quire)
     if attempt != order.attempt or task.state in {TaskState.DONE, TaskState.SUPERSEDED}:
         return Report(*names, Outcome.DONE, *spent)  # changes nothing: what it made need not be looked at
     try:
@@ -206,10 +206,11 @@ async def _report(
     return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, made))
 
 
-def _failure(own: Own | None) -> tuple[Outcome, str]:
+def _classed(report: Report, own: Own | None) -> Report:
+    """A worker of ours knows whether it is worth trying again, and under which name people find it."""
     if own is None or not _CLASS.fullmatch(own.error_class):
-        return Outcome.ERRED, "worker_error"
-    return Outcome(own.outcome), own.error_class
+        return report
+    return structs.replace(report, outcome=Outcome(own.outcome), error_class=own.error_class)
 
 
 def _priced(report: Report, price: float, now: float) -> Report:

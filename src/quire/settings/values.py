@@ -224,7 +224,7 @@ class Computes(Struct, frozen=True, kw_only=True):
     tiff: Annotated[Where, _about("where TIFFs are converted")] = "local"
     image: Annotated[Where, _about("where pictures are worked on")] = "local"
     processes: Annotated[int, _about("processes at once; 0 is one per usable core", ge=0, le=1024)] = 0
-    command: Annotated[str, _about("what such a process runs; empty is `quire task run`")] = ""
+    command: Annotated[str, _about("what such a process runs in place of `quire task run` itself")] = ""
     start_seconds: Annotated[float, _about("what a start may take beyond a timeout", ge=0, le=3600)] = 30.0
     grace_seconds: Annotated[
         float, _about("wait for the callback of a machine that is gone", ge=0, le=3600)
