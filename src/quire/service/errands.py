@@ -179,7 +179,7 @@ class Errands:
             rivals = {output_key(file.path, role).casefold() for role in ROLES[phase.step]}
         own = file.path.casefold()
         taken = await self._office.ledger.taken(batch.no, rivals | {own})
-        return sum(taken.values()) <= 1
+        return taken.pop(own, 1) == 1 and not taken
 
     async def _kept(self, key: str, limit: int = MAX_BODY_BYTES) -> bytes | None:
         try:
