@@ -159,6 +159,8 @@ class PushCompute:
             self._end(sent)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=max(1.0, grace_seconds))
+        for task in self._tasks:  # what they began is found by the reaper of the next process
+            task.cancel()
         await self._launcher.close()
         return unstarted
 
