@@ -16,7 +16,7 @@ from quire.model.errors import Missing
 from quire.model.files import File
 from quire.model.ids import task_id
 from quire.model.work import Order
-from quire.service.callbacks import Attempt, verify
+from quire.service.callbacks import Attempt, receive, verify
 from quire.service.errands import Errands, Terms
 from quire.testing.ledger_situations import act
 from quire.testing.postgres_server import fresh_schema
@@ -244,6 +244,16 @@ class ErrandSuite:
         await desk.call(status="error", error="no", quire=own)
         task = await desk.settled()
         assert (task.state, task.error_class) == (state, error_class)
+
+    @pytest.mark.parametrize("status", ["success", "error"])
+    async def test_what_a_machine_costs_is_counted_by_its_seconds(self, desk, status):
+        desk.clock.advance(10.0)
+        about = desk.about("/box/p1.tif")
+        body = {"task_id": about.task_id, "batch_id": ID, "status": status, "error": "no"}
+        body |= {"performance": {"total_time_ms": 3000}}
+        await receive(desk.office, about, json.dumps(body).encode(), prices={"": 0.5, "fly": 9.0})
+        (counts,) = await desk.ledger.counts((await desk.ledger.batch(ID)).no)
+        assert counts.spent.money_micros == 1_500_000
 
     async def test_there_is_no_errand_for_a_batch_that_is_not_there(self, desk):
         file = File(key="k", path="/p", name="p", size=1, content_type="image/tiff")

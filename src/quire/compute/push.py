@@ -26,6 +26,7 @@ from quire.model.signal import Signal
 from quire.model.work import Order, Outcome, Report, StepCall
 
 _log = logging.getLogger("quire.compute")
+STARTING_AT_ONCE = 50
 AGAIN_SECONDS = 5.0  # before what could not be launched is launched again
 
 
@@ -118,7 +119,11 @@ class PushCompute:
         self._watching = asyncio.create_task(self._watch())
 
     def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one of its name
-        return 0 if self._stopping else max(0, self._terms.at_once - len(self._sent))
+        if self._stopping:
+            return 0
+        # What waits for its start grows old: its URLs run out, and others could do it meanwhile.
+        waiting = sum(sent.handle is None for sent in self._sent.values())
+        return max(0, min(self._terms.at_once - len(self._sent), STARTING_AT_ONCE - waiting))
 
     async def hand(self, call: StepCall, orders: list[Order]) -> None:
         for order in orders:
@@ -197,8 +202,9 @@ class PushCompute:
             environment = await self._errands.pack(call, order)
             if not self._out(sent):
                 return
-            sent.batch_id, sent.launching, sent.began = environment["BATCH_ID"], True, self._clock.monotonic()
+            sent.batch_id, sent.launching = environment["BATCH_ID"], True
             sent.handle = await self._launcher.launch(order, call, environment)
+            sent.began = self._clock.monotonic()  # it may have waited for its turn
         except (Retry, Misconfigured) as error:
             self._fail(sent, failures.of_launch(error, AGAIN_SECONDS))
         except Exception as error:  # noqa: BLE001 - whatever it is becomes the report
@@ -206,6 +212,7 @@ class PushCompute:
         else:
             if not self._out(sent):  # revoked while it was being started, or back already
                 self._end(sent)
+            self._signal.set()  # there may be room for the next
 
     async def _bury(self, sent: Sent, ending: str, now: float) -> None:
         if sent.gone_since is None:

@@ -152,7 +152,7 @@ async def receive(
     if not 1 <= about.attempt <= order.attempt:
         raise Missing(f"attempt {about.attempt} of task {about.task_id} was never out", code="unknown_task")
     report = await _report(office, batch, phase, task, about.attempt, said)
-    report = _priced(report, prices.get(phase.compute, 0.0), office.clock.now())
+    report = _priced(report, prices.get(phase.compute, 0.0))
     now = office.clock.now()
     # Not remembered in the step cache: what other programs make is not what our step would have made.
     settlement = judged(report, task.claim, policy_of(phase, policy), now=now, fraction=office.ids.fraction())
@@ -213,11 +213,11 @@ def _classed(report: Report, own: Own | None) -> Report:
     return structs.replace(report, outcome=Outcome(own.outcome), error_class=own.error_class)
 
 
-def _priced(report: Report, price: float, now: float) -> Report:
-    """With what the machine has cost since it was sent for: that is longer than the worker itself knows."""
+def _priced(report: Report, price: float) -> Report:
+    """With what the machine has cost."""
     if not price:
         return report
-    amount = min(Decimal(str(price)) * Decimal(max(0.0, now - report.started_at)), Decimal(LARGEST_AMOUNT))
+    amount = min(Decimal(str(price)) * Decimal(report.seconds), Decimal(LARGEST_AMOUNT))
     return structs.replace(report, cost=report.cost + Cost(money_micros=micros(amount)))
 
 

@@ -255,3 +255,23 @@ async def test_the_reaper_ends_machines_that_stand_for_nothing(scene):
     scene.house.settled = {(1, 1, 1)}
     await scene.compute.reap()
     assert scene.machines.ends == ["old"]
+
+
+async def test_no_more_wait_for_their_start_than_can_be_started_in_time():
+    scene = Scene(at_once=1000)
+    scene.machines.gate.clear()
+    await scene.hand(*[order(number) for number in range(1, 31)])
+    assert scene.compute.room() == 20
+    scene.machines.gate.set()
+    await scene.quiet()
+    assert scene.compute.room() == 50
+
+
+async def test_waiting_for_its_start_does_not_count_as_its_time(scene):
+    scene.machines.gate.clear()
+    await scene.hand(order(1))
+    assert await scene.look(after=1000.0) == []
+    scene.machines.gate.set()
+    await scene.quiet()
+    assert await scene.look(after=69.0) == []
+    assert told(await scene.look(after=2.0)) == [(1, Outcome.TIMED_OUT, False)]
