@@ -55,13 +55,6 @@ class LandingSuite:
         assert await blobs.get(KEY) == b"a=1&b=%20"
         assert [stored.key async for stored in blobs.list()] == [KEY]
 
-    async def test_a_worker_s_url_does_the_same(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
-    ) -> None:
-        url = await landing.put_url(KEY, seconds=60, base_url=base_url, awaited=False)
-        assert (await web.put(url, content=b"made")).status_code == 200
-        assert await blobs.get(KEY) == b"made"
-
     @pytest.mark.parametrize("size", [0, 1, MIB, 5 * MIB - 1])
     async def test_bytes_land_as_they_were_sent(
         self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, size: int
@@ -71,10 +64,11 @@ class LandingSuite:
         assert answer.status_code == 200
         assert await blobs.get(KEY) == body
 
+    @pytest.mark.parametrize("awaited", [True, False], ids=["an uploader's", "a worker's"])
     async def test_a_second_put_replaces_the_first(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, awaited: bool
     ) -> None:
-        url = await landing.put_url(KEY, seconds=60, base_url=base_url)
+        url = await landing.put_url(KEY, seconds=60, base_url=base_url, awaited=awaited)
         first, second = [await web.put(url, content=body) for body in (b"first", b"second")]
         assert first.headers["etag"] != second.headers["etag"]
         assert await blobs.get(KEY) == b"second"
