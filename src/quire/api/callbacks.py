@@ -26,9 +26,10 @@ async def callback(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
     verify(desk.secret, about, said.get("sig", ""))
     body = await body_of(request, limit=MAX_BODY_BYTES)
     try:
-        made = await receive(desk.office, about, body)
+        made = await receive(desk.office, about, body, policy=desk.policy, prices=desk.prices)
     except Missing as error:
         raise Missing("Batch or task not found", code="unknown_task") from error
+    desk.delivered(about)
     desk.wake()
     return answer(made)
 

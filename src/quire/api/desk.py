@@ -1,12 +1,14 @@
 """What the routes work with: the use cases' components, and who is asking."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
 from quire.api.routing import Asked, Route
+from quire.engine.retry import RetryPolicy
 from quire.service import queue_desk
+from quire.service.callbacks import Attempt
 from quire.service.house import Office
 from quire.service.ingest.cleaning import Terms
 from quire.service.ingest.front import Front
@@ -31,6 +33,9 @@ class Desk(Struct, frozen=True, kw_only=True):
     stopping: asyncio.Event
     public_url: str = ""  # where people reach this server; empty: as the asker did
     wake: Callable[[], None] = lambda: None  # something waits in the outbox
+    delivered: Callable[[Attempt], None] = lambda _: None  # this attempt was settled by a callback
+    policy: RetryPolicy = RetryPolicy()
+    prices: Mapping[str, float] = {}  # of a second on each compute
     version: str = ""
     routes: tuple[Route, ...] = ()
     cleaning: Terms = Terms()

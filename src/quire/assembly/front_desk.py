@@ -10,12 +10,15 @@ from quire.api.gate import is_loopback
 from quire.api.tables import ROUTES
 from quire.assembly.landing import cleaning_terms
 from quire.assembly.outgoing import open_outgoing
+from quire.assembly.pipelines import retry_policy
+from quire.assembly.push import prices
 from quire.assembly.queues import queue_policies
 from quire.assembly.secrets import signing_secret
 from quire.blobs.landing import Landing
 from quire.model.errors import Misconfigured
 from quire.service import queue_desk
 from quire.service.access import is_valid
+from quire.service.callbacks import Attempt
 from quire.service.house import Office
 from quire.service.ingest.front import Front, Limits
 from quire.service.messenger import DeliveryPolicy, Messenger
@@ -28,7 +31,13 @@ SOURCE = "urn:quire"
 
 
 def build_desk(
-    settings: Settings, office: Office, landing: Landing, *, stopping: asyncio.Event, wake: Callable[[], None]
+    settings: Settings,
+    office: Office,
+    landing: Landing,
+    *,
+    stopping: asyncio.Event,
+    wake: Callable[[], None],
+    delivered: Callable[[Attempt], None] = lambda _: None,
 ) -> Desk:
     front = Front(
         office, landing, limits(settings), pipeline=PIPELINE, hands_over_to=settings.ingest.hand_over_to
@@ -45,6 +54,9 @@ def build_desk(
         stopping=stopping,
         public_url=settings.serve.public_url,
         wake=wake,
+        delivered=delivered,
+        policy=retry_policy(settings),
+        prices=prices(settings),
         version=__version__,
         routes=ROUTES,
         cleaning=cleaning_terms(settings),

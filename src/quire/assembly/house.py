@@ -18,13 +18,17 @@ from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
 from quire.compute.local import LocalCompute
+from quire.compute.switchboard import Switchboard
 from quire.engine.conductor import Conductor
 from quire.engine.foreman import Foreman
 from quire.engine.mail import Mail
 from quire.engine.roster import Roster
 from quire.engine.wheel import Wheel
+from quire.model.errors import Misconfigured
 from quire.model.pipeline import Pipeline
+from quire.model.signal import Signal
 from quire.model.tiers import tier_number
+from quire.model.work import Compute
 from quire.service.house import Defaults, House, Office
 from quire.settings import S3, Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
@@ -34,6 +38,8 @@ STEP_MODULES = ("quire.steps.registry",)
 LEFTOVERS_AFTER_SECONDS = 3600.0
 
 Trouble = Callable[[str | None], None]
+# Hires computes beside the local one, by name; the folder is for what is being made.
+Hire = Callable[[Office, Signal, Path], Mapping[str, Compute]]
 
 
 @asynccontextmanager
@@ -68,8 +74,11 @@ async def open_house(
     step_modules: tuple[str, ...] = STEP_MODULES,
     kind: str = "run",
     trouble: Trouble = lambda _: None,
+    hire: Hire | None = None,
 ) -> AsyncIterator[House]:
-    """A house with workers. `trouble` is told when the ledger is away, and with None when it is back."""
+    """A house with workers. `trouble` is told when the ledger is away, and with None when it is back. `hire`
+    brings the computes whose work leaves the process.
+    """
     clock, ids = SystemClock(), SystemIds()
     with present(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
@@ -90,7 +99,7 @@ async def open_house(
                     pipelines=known,
                     defaults=_defaults(settings),
                 )
-                wheels = _Wheels(settings, office, books, presence, step_modules, kind, trouble)
+                wheels = _Wheels(settings, office, books, presence, step_modules, kind, trouble, hire)
                 yield House(
                     **msgspec.structs.asdict(office),
                     conducting=wheels.turning,
@@ -112,6 +121,7 @@ class _Wheels:
         step_modules: tuple[str, ...],
         kind: str,
         trouble: Trouble,
+        hire: Hire | None,
     ) -> None:
         self._settings = settings
         self._office = office
@@ -120,12 +130,13 @@ class _Wheels:
         self._step_modules = step_modules
         self._kind = kind
         self._trouble = trouble
+        self._hire_others = hire
 
     @asynccontextmanager
     async def turning(self, *, conducts: bool = True, workers: int | None = None) -> AsyncIterator[Wheel]:
         office, settings, signal = self._office, self._settings, LoopSignal()
         hired = settings.worker_count if workers is None else workers
-        compute = self._hire(hired, signal) if hired else None
+        compute = self._computes(hired, signal)
         # On one machine a lock says who lives; elsewhere only the beats do.
         embedded = settings.ledger == "sqlite"
         roster = Roster(
@@ -154,6 +165,21 @@ class _Wheels:
         finally:
             if compute is not None:
                 await compute.stop(0)
+
+    def _computes(self, workers: int, signal: LoopSignal) -> Compute | None:
+        """What the phases run on: workers of ours, others, both on one switchboard, or nothing."""
+        used = {phase.compute for one in self._office.pipelines.values() for phase in one.phases}
+        away = used - {"", "local"}
+        if away and workers and self._hire_others is None:
+            raise Misconfigured(
+                f"compute.tiff and compute.image say {', '.join(sorted(away))}: such workers call back, and "
+                "only `quire serve` answers; use that, or set both to local"
+            )
+        others = self._hire_others(self._office, signal, self._presence.scratch) if self._hire_others else {}
+        local = self._hire(workers, signal) if workers and used - away else None
+        if not others:
+            return local
+        return Switchboard({**others, **({"local": local} if local is not None else {})})
 
     def _hire(self, workers: int, signal: LoopSignal) -> LocalCompute:
         settings = self._settings
@@ -192,7 +218,7 @@ class _Wheels:
             policy=phase_policy(self._settings),
         )
 
-    def _foreman(self, compute: LocalCompute) -> Foreman:
+    def _foreman(self, compute: Compute) -> Foreman:
         office = self._office
         return Foreman(
             ledger=office.ledger,

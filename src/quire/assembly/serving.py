@@ -14,6 +14,7 @@ from quire.api.tables import ROUTES
 from quire.assembly.front_desk import anonymous_allowed, build_desk, build_messenger, own_hosts
 from quire.assembly.house import open_house, open_office
 from quire.assembly.landing import cleaning_terms, open_landing
+from quire.assembly.push import Pushing
 from quire.assembly.queues import queue_policies
 from quire.blobs.landing import Landing
 from quire.engine.mail import Mail
@@ -58,8 +59,11 @@ async def run_server(
     """Until `stop`. Raises Misconfigured when it cannot or must not start."""
     host = settings.serve.host
     sock = listening(host, settings.serve.port)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{sock.getsockname()[1]}"
+    pushing = Pushing(settings, settings.serve.public_url or _reached(url))
     try:
-        async with _opened(settings, plan, trouble) as (office, wheel):
+        async with _opened(settings, plan, trouble, pushing) as (office, wheel):
             anonymous = await anonymous_allowed(settings, office)
             landing = open_landing(settings, office)
             signal, messenger = LoopSignal(), build_messenger(settings, office)
@@ -68,15 +72,12 @@ async def run_server(
                 messenger.wake()
                 signal.set() if wheel is None else wheel.wake()
 
-            desk = build_desk(settings, office, landing, stopping=stop, wake=wake)
+            desk = build_desk(settings, office, landing, stopping=stop, wake=wake, delivered=pushing.deliver)
             doorkeeper = Doorkeeper(office.ledger, office.clock)
             gate = Gate(
                 doorkeeper.identify, desk.front.origin, anonymous=anonymous, hosts=own_hosts(settings)
             )
-            shown = f"[{host}]" if ":" in host else host
-            told = Started(
-                url=f"http://{shown}:{sock.getsockname()[1]}", anonymous=anonymous, warnings=office.warnings
-            )
+            told = Started(url=url, anonymous=anonymous, warnings=office.warnings)
             answering = asyncio.Event()
             beside = [
                 serve(build_app(desk, gate, ROUTES), sock, stop, answering),
@@ -93,7 +94,13 @@ async def run_server(
                 await doorkeeper.note_used()
                 await landing.close()
     finally:
+        await pushing.close()
         sock.close()
+
+
+def _reached(url: str) -> str:
+    """Where a process of this machine finds a server that listens everywhere."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 async def _together(parts: Sequence[Awaitable[None]], stop: asyncio.Event) -> None:
@@ -174,12 +181,14 @@ async def _clean(settings: Settings, office: Office, landing: Landing, stop: asy
 
 @asynccontextmanager
 async def _opened(
-    settings: Settings, plan: Plan, trouble: Trouble
+    settings: Settings, plan: Plan, trouble: Trouble, pushing: Pushing
 ) -> AsyncIterator[tuple[Office, Wheel | None]]:
     async with AsyncExitStack() as stack:
         if plan.api_only:
             yield await stack.enter_async_context(open_office(settings)), None
             return
-        house = await stack.enter_async_context(open_house(settings, kind="serve", trouble=trouble))
+        house = await stack.enter_async_context(
+            open_house(settings, kind="serve", trouble=trouble, hire=pushing.hire)
+        )
         wheel = await stack.enter_async_context(house.conducting(conducts=True, workers=plan.workers))
         yield house, wheel

@@ -25,6 +25,7 @@ from quire.model.clock import Clock
 from quire.model.errors import Reject
 
 ROUTE = "blobs"
+OUTPUT = "output"  # stands in a grant to write that is for a worker
 
 _Asked = tuple[str, str, tuple[Part, ...]]
 
@@ -48,8 +49,9 @@ class LocalLanding:
     def __repr__(self) -> str:
         return f"LocalLanding({str(self._vault.tree.root)!r})"
 
-    async def put_url(self, key: str, *, seconds: int, base_url: str) -> str:
-        return self._url(base_url, Grant("PUT", keys.check(key), self._until(seconds)))
+    async def put_url(self, key: str, *, seconds: int, base_url: str, awaited: bool = True) -> str:
+        name = "" if awaited else OUTPUT
+        return self._url(base_url, Grant("PUT", keys.check(key), self._until(seconds), name=name))
 
     async def get_url(self, key: str, *, seconds: int, base_url: str, name: str) -> str:
         return self._url(base_url, Grant("GET", keys.check(key), self._until(seconds), name=name))
@@ -96,7 +98,8 @@ class LocalLanding:
         max_bytes = self._max_part_bytes if grant.part else self._max_blob_bytes
         if length is not None and length > max_bytes:
             raise too_large(max_bytes)
-        awaited = awaited or _always
+        # What a worker of ours makes was not announced.
+        awaited = _always if awaited is None or grant.name == OUTPUT else awaited
         if grant.part:
             async with awaited(grant.key):
                 pass

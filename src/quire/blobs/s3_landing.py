@@ -65,7 +65,14 @@ class S3Landing:
         # Not the endpoint: people write credentials into URLs.
         return f"S3Landing(bucket={self._bucket!r}, prefix={self._prefix!r})"
 
-    async def put_url(self, key: str, *, seconds: int, base_url: str) -> str:  # noqa: ARG002
+    async def put_url(
+        self,
+        key: str,
+        *,
+        seconds: int,
+        base_url: str,  # noqa: ARG002
+        awaited: bool = True,  # noqa: ARG002 the store receives it, and asks nobody
+    ) -> str:
         return self._signed("PUT", key, {}, seconds)
 
     async def get_url(self, key: str, *, seconds: int, base_url: str, name: str) -> str:  # noqa: ARG002

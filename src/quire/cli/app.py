@@ -10,6 +10,7 @@ from quire.cli.key import key
 from quire.cli.queue import queue
 from quire.cli.run import run
 from quire.cli.serve import serve
+from quire.cli.task import task
 from quire.cli.upload import upload
 from quire.cli.webhook import webhook
 from quire.cli.work import conductor, worker
@@ -33,6 +34,7 @@ app.add_typer(batch)
 app.add_typer(queue)
 app.add_typer(webhook)
 app.add_typer(key)
+app.add_typer(task)
 
 
 def _version(value: bool) -> None:

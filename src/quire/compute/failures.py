@@ -73,6 +73,19 @@ def of_crash(call: StepCall, ending: str, last_words: str) -> Failure:
     return Failure(Outcome.CRASHED, "crash", f"the worker process died in step {call.step} ({ending}){said}")
 
 
+def of_silence(call: StepCall, ending: str) -> Failure:
+    text = f"the machine of step {call.step} ended without a word ({ending})"
+    return Failure(Outcome.CRASHED, "crash", text[:MAX_ERROR_LENGTH])
+
+
+def of_launch(error: BaseException, again_seconds: float) -> Failure:
+    """No machine came about. A passing fault is not the file's; what a person must mend ends it in time."""
+    text = f"no machine could be started: {_words(error)}"[:MAX_ERROR_LENGTH]
+    if isinstance(error, Retry):
+        return Failure(Outcome.INTERRUPTED, "not_launched", text, error.delay_seconds or again_seconds)
+    return Failure(Outcome.ERRED, "not_launched", text)
+
+
 def of_interruption() -> Failure:
     return Failure(Outcome.INTERRUPTED, "interrupted", _NOT_ITS_FAULT)
 

@@ -110,6 +110,9 @@ class Foreman:
         """What becomes of it; kept until the ledger has it."""
         now = self._clock.now()
         out, behind = self._out.back(report)
+        if report.known:
+            self._again += behind
+            return
         policy = _DEFAULT_POLICY if out is None else policy_of(out.phase, self._policy)
         settlements = self._unfolded.setdefault(report.batch_no, [])
         if report.outcome is Outcome.DONE:

@@ -78,6 +78,7 @@ class Report(Struct, frozen=True, array_like=True):
     error: str = ""
     delay_seconds: float = 0.0  # not before this much time has passed
     cost: Cost = NO_COST  # of this attempt, however it ended, as far as it is known
+    known: bool = False  # the ledger has its end already, from elsewhere: there is nothing to fold
 
 
 class Compute(Protocol):

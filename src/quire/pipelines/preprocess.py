@@ -32,6 +32,7 @@ _REFERENCE_ENDING = ".ref.json"
 _PAGES_OF_FULL_SIZE = 20
 _PAGE_SECONDS = 120.0  # for one page of a PDF; the time for all of them is a setting
 NO_PACE = Pace()
+_HERE = frozenset({"", "local"})
 
 
 def preprocess(
@@ -55,9 +56,14 @@ def preprocess(
     max_attempts: int = 3,
     tiff_pace: Pace = NO_PACE,
     image_pace: Pace = NO_PACE,
+    tiff_compute: str = "",
+    image_compute: str = "",
 ) -> Pipeline:
     """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding.
     `pdf_split` is for PDFs whose own configuration says nothing.
+
+    What leaves the process is not remembered in the step cache: other programs may do it, and what they make
+    lies with the batch and goes with it.
     """
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
     pdf_phase = Phase(
@@ -101,6 +107,8 @@ def preprocess(
         memory_mb=memory_mb,
         max_attempts=max_attempts,
         pace=tiff_pace,
+        compute=tiff_compute,
+        cached=tiff_compute in _HERE,
     )
     image_processing = Phase(
         name="IMAGE_PROCESSING",
@@ -116,6 +124,8 @@ def preprocess(
         max_attempts=max_attempts,
         cache_by=STEPS["image_variants"].reads,
         pace=image_pace,
+        compute=image_compute,
+        cached=image_compute in _HERE,
     )
     return Pipeline(name=NAME, version=2, queue=QUEUE, phases=(pdf_phase, tiff_conversion, image_processing))
 

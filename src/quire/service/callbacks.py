@@ -7,12 +7,14 @@ HTTP, and how the attempt was sent out.
 
 import hashlib
 import hmac
-from collections.abc import Callable
-from typing import Annotated, Literal
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct, field, structs
 
 from quire.blobs import keys
 from quire.engine.conductor import pipeline_of
@@ -21,11 +23,12 @@ from quire.engine.retry import RetryPolicy
 from quire.ledger.port import TaskStanding
 from quire.model import ids
 from quire.model.batch import Batch, TaskState
-from quire.model.cost import Cost
+from quire.model.cost import LARGEST_AMOUNT, Cost, micros
 from quire.model.errors import Missing, Reject
 from quire.model.files import Product
 from quire.model.pipeline import Phase
 from quire.model.work import Outcome, Report, StepResult
+from quire.service.errand_keys import VARIANTS
 from quire.service.house import Office
 
 MAX_BODY_BYTES = 256 * 1024
@@ -33,6 +36,8 @@ MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
 _Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _DEFAULT_POLICY = RetryPolicy()
+_NO_PRICES: Mapping[str, float] = {}
+_CLASS = re.compile(r"[a-z][a-z_]{0,39}")
 
 
 class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,6 +60,25 @@ class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     filename: str | None = None
 
 
+class OwnProduct(Struct, frozen=True, kw_only=True):
+    role: str
+    key: str
+    size: _Number
+    content_type: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Own(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What workers of ours tell beyond the contract: what the step found out and all that it made, or how it
+    failed.
+    """
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    products: tuple[OwnProduct, ...] = ()
+    outcome: Literal["rejected", "erred", "out_of_memory", "interrupted"] = "erred"
+    error_class: str = ""
+
+
 class Callback(Struct, frozen=True, kw_only=True):
     """What a worker says, of a TIFF or of a picture. What a success needs is looked at apart: without it the
     attempt has failed, and the body is still one.
@@ -71,6 +95,7 @@ class Callback(Struct, frozen=True, kw_only=True):
     ref_data: Reference | None = None
     archive_r2_key: str | None = None
     performance: dict[str, float] | None = None
+    quire: Own | None = None
 
 
 _decoder = msgspec.json.Decoder(Callback)
@@ -104,9 +129,15 @@ def url(base: str, secret: bytes, about: Attempt) -> str:
 
 
 async def receive(
-    office: Office, about: Attempt, body: bytes, *, policy: RetryPolicy = _DEFAULT_POLICY
+    office: Office,
+    about: Attempt,
+    body: bytes,
+    *,
+    policy: RetryPolicy = _DEFAULT_POLICY,
+    prices: Mapping[str, float] = _NO_PRICES,
 ) -> CallbackAnswer:
-    """Fold the report; `about` comes from a URL that `verify` has let pass. May be repeated.
+    """Fold the report; `about` comes from a URL that `verify` has let pass. May be repeated. `prices` are
+    those of a second on each compute.
 
     Raises Reject for a body that is none or is about something else, Missing for a batch, task or attempt
     that never was, Retry when the store cannot be asked.
@@ -121,6 +152,7 @@ async def receive(
     if not 1 <= about.attempt <= order.attempt:
         raise Missing(f"attempt {about.attempt} of task {about.task_id} was never out", code="unknown_task")
     report = await _report(office, batch, phase, task, about.attempt, said)
+    report = _priced(report, prices.get(phase.compute, 0.0))
     now = office.clock.now()
     # Not remembered in the step cache: what other programs make is not what our step would have made.
     settlement = judged(report, task.claim, policy_of(phase, policy), now=now, fraction=office.ids.fraction())
@@ -162,7 +194,8 @@ async def _report(
     spent = (started_at, seconds, WORKER)
     if said.status == "error":
         words = (said.error or "the worker gave no reason")[:MAX_ERROR_CHARACTERS]
-        return Report(*names, Outcome.ERRED, *spent, error_class="worker_error", error=words)
+        failed = Report(*names, Outcome.ERRED, *spent, error_class="worker_error", error=words)
+        return _classed(failed, said.quire)
     if attempt != order.attempt or task.state in {TaskState.DONE, TaskState.SUPERSEDED}:
         return Report(*names, Outcome.DONE, *spent)  # changes nothing: what it made need not be looked at
     try:
@@ -173,20 +206,37 @@ async def _report(
     return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, made))
 
 
+def _classed(report: Report, own: Own | None) -> Report:
+    """A worker of ours knows whether it is worth trying again, and under which name people find it."""
+    if own is None or not _CLASS.fullmatch(own.error_class):
+        return report
+    return structs.replace(report, outcome=Outcome(own.outcome), error_class=own.error_class)
+
+
+def _priced(report: Report, price: float) -> Report:
+    """With what the machine has cost."""
+    if not price:
+        return report
+    amount = min(Decimal(str(price)) * Decimal(report.seconds), Decimal(LARGEST_AMOUNT))
+    return structs.replace(report, cost=report.cost + Cost(money_micros=micros(amount)))
+
+
 async def _result(office: Office, batch: Batch, phase: Phase, said: Callback) -> StepResult:
     shape = SHAPES.get(phase.step)
     if shape is None:
         raise _bad(f"tasks of phase {phase.name} are not done by callback")
-    key, size, result = shape(said)
-    await _check_place(office, batch, key)
-    stored = (await office.blobs.head(key)).size
-    if stored <= 0 or size not in {None, stored}:
-        raise Reject(
-            f"the output {key[:200]!r} has {stored} bytes in the store, the worker says {size}",
-            code="size_mismatch",
-        )
-    product = structs.replace(result.products[0], size=stored)
-    return structs.replace(result, products=(product,))
+    claimed, facts = shape(said)
+    products = []
+    for product, size in claimed:
+        await _check_place(office, batch, product.key)
+        stored = (await office.blobs.head(product.key)).size
+        if stored <= 0 or size not in {None, stored}:
+            raise Reject(
+                f"the output {product.key[:200]!r} has {stored} bytes in the store, the worker says {size}",
+                code="size_mismatch",
+            )
+        products.append(structs.replace(product, size=stored))
+    return StepResult(products=tuple(products), facts=facts)
 
 
 async def _check_place(office: Office, batch: Batch, key: str) -> None:
@@ -207,12 +257,18 @@ async def _check_place(office: Office, batch: Batch, key: str) -> None:
         raise _bad(f"the output {key[:200]!r} has the key of another file of the batch")
 
 
-def _jpeg(said: Callback) -> tuple[str, int | None, StepResult]:
-    """Where a converted TIFF lies, its size as told, and what the pipeline makes its list of."""
+# What is said to be stored, with the size as told, and the facts of the result.
+Claimed = tuple[list[tuple[Product, int | None]], dict[str, Any]]
+
+
+def _jpeg(said: Callback) -> Claimed:
+    """Where a converted TIFF lies."""
     if not said.output_r2_key or not said.output_file_name or said.output_file_size is None:
         raise _bad("a success names output_r2_key, output_file_name and output_file_size")
     if said.output_file_size <= 0:
         raise _bad(f"an output has more than {said.output_file_size} bytes")
+    own = said.quire or Own()
+    found = _facts_of(own, said.output_r2_key)
     # The digest is not known without reading the bytes again; the next phase does that anyway.
     jpeg = Product(
         role="jpeg",
@@ -220,31 +276,53 @@ def _jpeg(said: Callback) -> tuple[str, int | None, StepResult]:
         size=0,
         content_type="image/jpeg",
         digest="",
-        facts={"page": 1, "pages": 1},
+        facts=found | {"page": 1, "pages": 1},
     )
-    facts = {"pages": 1, "file_name": said.output_file_name}
-    return said.output_r2_key, said.output_file_size, StepResult(products=(jpeg,), facts=facts)
+    facts = own.facts | {"pages": 1, "file_name": said.output_file_name}
+    return [(jpeg, said.output_file_size)], facts
 
 
-def _reference(said: Callback) -> tuple[str, int | None, StepResult]:
-    """Where a picture's reference lies; its size is told by the store alone."""
+def _facts_of(own: Own, key: str) -> dict[str, Any]:
+    found = next((one.facts for one in own.products if one.key == key), {})
+    return {name: value for name, value in found.items() if name != "cid" or isinstance(value, str)}
+
+
+def _reference(said: Callback) -> Claimed:
+    """Where a picture's reference lies, whose size is told by the store alone, and its smaller copies."""
     if not said.ref_json_r2_key or said.ref_data is None:
         raise _bad("a success names ref_json_r2_key and ref_data")
     if not said.ref_data.url.startswith(("https://", "http://")):
         raise _bad("the url of ref_data begins with http:// or https://")
+    own = said.quire or Own()
+    found = _facts_of(own, said.ref_json_r2_key)
     reference = Product(
-        role="ref", key=said.ref_json_r2_key, size=0, content_type="application/json", digest=""
+        role="ref",
+        key=said.ref_json_r2_key,
+        size=0,
+        content_type="application/json",
+        digest="",
+        facts=found,
     )
-    facts = {"ref_data": msgspec.to_builtins(said.ref_data)}
+    copies: list[tuple[Product, int | None]] = [
+        (
+            Product(
+                role=one.role, key=one.key, size=0, content_type="image/jpeg", digest="", facts=one.facts
+            ),
+            one.size,
+        )
+        for one in own.products
+        if one.role in VARIANTS
+    ]
+    facts = own.facts | {"ref_data": msgspec.to_builtins(said.ref_data)}
     if said.ref_data.ipfs_cid is not None:
         facts["cid"] = said.ref_data.ipfs_cid
     if said.archive_r2_key is not None:
         facts["archive_r2_key"] = said.archive_r2_key
-    return said.ref_json_r2_key, None, StepResult(products=(reference,), facts=facts)
+    return [*copies, (reference, None)], facts
 
 
 # By the step that the worker does in our place.
-SHAPES: dict[str, Callable[[Callback], tuple[str, int | None, StepResult]]] = {
+SHAPES: dict[str, Callable[[Callback], Claimed]] = {
     "tiff_to_jpeg": _jpeg,
     "image_variants": _reference,
 }

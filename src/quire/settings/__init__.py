@@ -20,7 +20,9 @@ from quire.settings.values import (
     S3,
     UPLOAD_FALLBACKS,
     Budgets,
+    Computes,
     Crew,
+    Fly,
     Key,
     PhaseRetries,
     Postgres,
@@ -49,7 +51,9 @@ __all__ = [
     "S3",
     "UPLOAD_FALLBACKS",
     "Budgets",
+    "Computes",
     "Crew",
+    "Fly",
     "Key",
     "Loaded",
     "PhaseRetries",
@@ -65,6 +69,7 @@ __all__ = [
     "load",
     "load_here",
     "shown",
+    "task_environment",
     "worker_environment",
 ]
 
@@ -99,6 +104,11 @@ def load_here(
 def worker_environment() -> dict[str, str]:
     """What worker processes inherit: everything but our own variables, which hold secrets no step needs."""
     return {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+
+
+def task_environment() -> dict[str, str]:
+    """What a single task is told by, which knows no settings."""
+    return dict(os.environ)
 
 
 def load(

@@ -10,12 +10,18 @@ from quire.model.errors import Reject
 from quire.model.tiers import tier_number
 from quire.settings.values import Settings, plain, value_of
 
+_ADDRESSES = (
+    *("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"),
+    *("compute.registry_url", "fly.api"),
+)
+
 
 def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """Values that are of the right kind but cannot work, each with the keys it was concluded from."""
     yield from _of_the_store(settings)
     yield from _of_the_engine(settings)
     yield from _of_uploads(settings)
+    yield from _of_machines(settings)
 
 
 def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -29,7 +35,7 @@ def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if bool(s3.access_key_id) != bool(s3.secret_access_key):
         there, absent = pair if s3.access_key_id else reversed(pair)
         yield pair, f"{there} is set but {absent} is not; set both, or neither"
-    for name in ("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"):
+    for name in _ADDRESSES:
         if not _is_address(value_of(settings, name)):  # not quoted: people write passwords into addresses
             problem = f"{name} must be an http or https address without user name and password"
             yield (name,), f"{problem}, such as https://files.example.org"
@@ -81,6 +87,17 @@ def _of_uploads(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             "upload.url has no TLS, so others could read upload.key; use https, or set upload.allow_http"
         )
         yield ("upload.url", "upload.key", "upload.allow_http"), problem
+
+
+def _of_machines(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    wanted = {"compute.tiff": ("fly.tiff_app", "fly.tiff_worker")}
+    wanted["compute.image"] = ("fly.image_app", "fly.image_worker")
+    for chosen, needed in wanted.items():
+        if value_of(settings, chosen) != "fly":
+            continue
+        for name in (*needed, "fly.token", "serve.public_url"):
+            if not value_of(settings, name):
+                yield (chosen, name), f'{chosen} is "fly" but {name} is not set'
 
 
 def _is_this_machine(host: str) -> bool:

@@ -231,6 +231,41 @@ class Archive(Struct, frozen=True, kw_only=True):
     ] = False
 
 
+Where = Literal["local", "process", "fly"]
+
+
+class Computes(Struct, frozen=True, kw_only=True):
+    """Where the phases run; what is not local runs under `quire serve` alone, which is called back."""
+
+    tiff: Annotated[Where, _about("where TIFFs are converted")] = "local"
+    image: Annotated[Where, _about("where pictures are worked on")] = "local"
+    processes: Annotated[int, _about("processes at once; 0 is one per usable core", ge=0, le=1024)] = 0
+    command: Annotated[str, _about("what such a process runs in place of `quire task run` itself")] = ""
+    start_seconds: Annotated[float, _about("what a start may take beyond a timeout", ge=0, le=3600)] = 30.0
+    grace_seconds: Annotated[
+        float, _about("wait for the callback of a machine that is gone", ge=0, le=3600)
+    ] = 2.0
+    look_seconds: Annotated[float, _about("how often what is out is looked after", gt=0, le=3600)] = 2.0
+    registry_url: Annotated[str, _about("asset registry that workers tell of pictures; empty is none")] = ""
+
+
+class Fly(Struct, frozen=True, kw_only=True):
+    api: Annotated[str, _about("address of the Machines API", min_length=1)] = "https://api.machines.dev"
+    token: Annotated[Secret, _about("token for the Machines API; never shown")] = Secret()
+    tiff_app: Annotated[str, _about("app whose machines convert TIFFs")] = ""
+    tiff_worker: Annotated[str, _about("container image of these machines")] = ""
+    tiff_memory_mb: Annotated[int, _about("memory of such a machine", ge=256, le=1 << 20)] = 1024
+    image_app: Annotated[str, _about("app whose machines work on pictures")] = ""
+    image_worker: Annotated[str, _about("container image of these machines")] = ""
+    image_memory_mb: Annotated[int, _about("memory of such a machine", ge=256, le=1 << 20)] = 2048
+    region: Annotated[str, _about("where machines are started", min_length=1)] = "ord"
+    cpus: Annotated[int, _about("processors of a machine", ge=1, le=128)] = 2
+    cpu_kind: Annotated[Literal["shared", "performance"], _about("kind of processors")] = "shared"
+    at_once: Annotated[int, _about("machines at the same time", ge=1, le=100_000)] = 100
+    per_second: Annotated[float, _about("machines that are asked for in a second", gt=0, le=1000)] = 1.0
+    price_per_second: Annotated[float, _about("what a machine costs in a second", ge=0, le=1000)] = 0.0
+
+
 def _home() -> Path:
     return platformdirs.user_data_path("quire")
 
@@ -260,6 +295,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     webhooks: Webhooks = Webhooks()
     cleaning: Cleaning = Cleaning()
     archive: Archive = Archive()
+    compute: Computes = Computes()
+    fly: Fly = Fly()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property

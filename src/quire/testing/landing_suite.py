@@ -64,10 +64,11 @@ class LandingSuite:
         assert answer.status_code == 200
         assert await blobs.get(KEY) == body
 
+    @pytest.mark.parametrize("awaited", [True, False], ids=["an uploader's", "a worker's"])
     async def test_a_second_put_replaces_the_first(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, awaited: bool
     ) -> None:
-        url = await landing.put_url(KEY, seconds=60, base_url=base_url)
+        url = await landing.put_url(KEY, seconds=60, base_url=base_url, awaited=awaited)
         first, second = [await web.put(url, content=body) for body in (b"first", b"second")]
         assert first.headers["etag"] != second.headers["etag"]
         assert await blobs.get(KEY) == b"second"

@@ -30,7 +30,7 @@ class Recorded:
     def revoke(self, batch_no: int) -> None:
         self.revoked.append(batch_no)
 
-    async def stop(self, grace_seconds: float) -> list[Order]:  # noqa: ARG002
+    async def stop(self, grace_seconds: float) -> list[Order]:  # noqa: ARG002 all of it is unstarted
         return self.taken
 
 

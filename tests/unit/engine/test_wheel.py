@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import Selection
+from quire.ledger.port import Selection, Settlement
 from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Unavailable
 from quire.model.pipeline import Added, Change, Kept, Pace, Pipeline, Unit, from_product
@@ -60,6 +60,34 @@ async def test_a_batch_walks_from_its_message_to_its_end(small):
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
     message = json.loads(await small.ledger.message(batch.no))
     assert message["batch_id"] == ID
+
+
+async def test_what_was_settled_elsewhere_is_back_without_a_second_word(small):
+    batch = await small.submitted(TWO, NAMES[:1])
+    wheel = small.wheel(TWO)
+    told = small.compute.reports
+
+    def reports():
+        """Of the first phase: somebody else has told the ledger, and here it is only known."""
+        return [
+            structs.replace(report, known=True, outcome=Outcome.ERRED) if small.elsewhere else report
+            for report in told()
+        ]
+
+    async def hand(call, orders):
+        await handed(call, orders)
+        small.elsewhere = not small.elsewhere
+        if small.elsewhere:
+            settlements = [
+                Settlement(report=report, state=TaskState.DONE) for report in small.compute._reports
+            ]
+            await small.ledger.settle(batch.no, settlements, now=small.clock.now())
+
+    small.elsewhere, handed = False, small.compute.hand
+    small.compute.reports, small.compute.hand = reports, hand
+    assert (await wheel.conduct(ID, ignore)).status == "DONE"
+    assert await small.ledger.strays(batch.no, limit=9) == []
+    assert [one.attempt for one in (await small.ledger.story(batch.no, NAMES[0]))[1]] == [1]
 
 
 async def test_only_what_failed_runs_again_and_only_its_own_followers(small):

@@ -1,0 +1,130 @@
+"""Computes whose work leaves the process, from settings: processes of this machine, and machines elsewhere.
+
+For `quire serve` alone: their workers call back, and somebody must answer.
+"""
+
+import asyncio
+import hashlib
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from quire.assembly.landing import open_landing
+from quire.assembly.pipelines import retry_policy
+from quire.assembly.secrets import signing_secret
+from quire.blobs.landing import Landing
+from quire.compute.process import ProcessLauncher
+from quire.compute.push import Launcher, PushCompute, Terms
+from quire.model.signal import Signal
+from quire.service import errands
+from quire.service.callbacks import Attempt
+from quire.service.errands import Errands
+from quire.service.house import Office
+from quire.settings import Settings, task_environment
+from quire.tools.vips import WORKER_ENVIRONMENT
+
+TASK_COMMAND = (sys.executable, "-m", "quire.cli.main", "task", "run")
+# Of our own environment, what a program needs to be found and to speak; nothing that could be a secret.
+INHERITED = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "PYTHONDONTWRITEBYTECODE"),
+)
+
+
+def pushed(settings: Settings) -> set[str]:
+    """The computes in use whose work leaves the process."""
+    chosen: set[str] = {settings.compute.tiff, settings.compute.image}
+    return chosen - {"local"}
+
+
+def prices(settings: Settings) -> dict[str, float]:
+    return {"fly": settings.fly.price_per_second}
+
+
+class Pushing:
+    """Made before the house is opened, as it is the house that hires. `base_url`: where workers call back."""
+
+    def __init__(self, settings: Settings, base_url: str) -> None:
+        self._settings = settings
+        self._base_url = base_url
+        self._computes: dict[str, PushCompute] = {}
+        self._landing: Landing | None = None
+
+    def hire(self, office: Office, signal: Signal, scratch: Path) -> Mapping[str, PushCompute]:
+        """Started; whoever takes them stops them."""
+        wanted = pushed(self._settings)
+        if not wanted:
+            return {}
+        self._landing = open_landing(self._settings, office)
+        known = Errands(office, self._landing, self._errand_terms())
+        for name in sorted(wanted):
+            launcher, terms = self._launcher(name, office, scratch)
+            compute = PushCompute(name, launcher, known, clock=office.clock, signal=signal, terms=terms)
+            compute.start()
+            self._computes[name] = compute
+        return self._computes
+
+    def deliver(self, about: Attempt) -> None:
+        """A callback was folded by this process."""
+        for compute in self._computes.values():
+            compute.deliver(about.batch_id, about.task_no, about.attempt)
+
+    async def close(self) -> None:
+        if self._landing is not None:
+            await self._landing.close()
+
+    def _errand_terms(self) -> errands.Terms:
+        settings = self._settings
+        return errands.Terms(
+            base_url=self._base_url,
+            secret=signing_secret(settings),
+            start_seconds=settings.compute.start_seconds,
+            public_url=settings.preprocess.public_url,
+            registry_url=settings.compute.registry_url,
+            policy=retry_policy(settings),
+            prices=prices(settings),
+        )
+
+    def _launcher(self, name: str, office: Office, scratch: Path) -> tuple[Launcher, Terms]:
+        chosen = self._settings.compute
+        times = {
+            "start_seconds": chosen.start_seconds,
+            "grace_seconds": chosen.grace_seconds,
+            "look_seconds": chosen.look_seconds,
+        }
+        if name == "process":
+            command = tuple(shlex.split(chosen.command)) or TASK_COMMAND
+            ours = task_environment()
+            kept = {name: ours[name] for name in INHERITED if name in ours}
+            at_once = chosen.processes or self._settings.worker_count
+            return ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch), Terms(
+                at_once=at_once, **times
+            )
+        fly = self._settings.fly
+        terms = Terms(
+            at_once=fly.at_once,
+            price_per_second=fly.price_per_second,
+            **times,
+        )
+        return self._fly(office), terms
+
+    def _fly(self, office: Office) -> Launcher:
+        from quire.compute.fly import App, FlyLauncher, Guest
+
+        fly = self._settings.fly
+        tiff = App(app=fly.tiff_app, image=fly.tiff_worker, memory_mb=fly.tiff_memory_mb, prefix="tiff")
+        image = App(app=fly.image_app, image=fly.image_worker, memory_mb=fly.image_memory_mb, prefix="img")
+        apps = {"tiff_to_jpeg": tiff, "image_variants": image}
+        used = {"tiff_to_jpeg": self._settings.compute.tiff, "image_variants": self._settings.compute.image}
+        return FlyLauncher(
+            api=fly.api,
+            token=fly.token.reveal(),
+            apps={step: app for step, app in apps.items() if used[step] == "fly"},
+            guest=Guest(region=fly.region, cpus=fly.cpus, cpu_kind=fly.cpu_kind),
+            house=hashlib.sha256(b"machines\0" + signing_secret(self._settings)).hexdigest()[:16],
+            per_second=fly.per_second,
+            clock=office.clock,
+            sleep=asyncio.sleep,
+            fraction=office.ids.fraction,
+        )

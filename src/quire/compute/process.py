@@ -1,0 +1,110 @@
+"""A launcher that starts a child process for each order, with exactly the worker's environment.
+
+Promises: the process has a group, a temporary folder and a memory limit of its own; it is ended as a group,
+its folder goes with it, and it does not outlive this process. Must not know: what the command does.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+from quire.compute.crew import LAST_WORDS_BYTES, Name, name_of
+from quire.model.errors import Retry
+from quire.model.work import Order, StepCall
+
+# Between fork and the command: die with the parent, take no more memory than told. In the child itself, since
+# between fork and exec of a process with threads nothing may be called.
+_SHIM = (
+    "import ctypes,os,resource,signal,sys\n"
+    "if sys.platform=='linux': ctypes.CDLL(None).prctl(1,signal.SIGKILL,0,0,0)\n"
+    "os.getppid()==int(sys.argv[1]) or os._exit(1)\n"
+    "limit=int(sys.argv[2])<<20\n"
+    "resource.setrlimit(resource.RLIMIT_DATA,(limit,resource.getrlimit(resource.RLIMIT_DATA)[1]))\n"
+    "os.execvp(sys.argv[3],sys.argv[3:])\n"
+)
+KILL_SECONDS = 10.0
+LAST_WORDS = ".stderr"
+MOST_ENDINGS = 1000  # that are remembered, for whoever asks how one ended
+
+
+class ProcessLauncher:
+    """`environment` is what every process gets beside the worker's own: where programs and libraries are."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], scratch: Path) -> None:
+        self._command = command
+        self._environment = environment
+        self._scratch = scratch
+        self._names: dict[str, Name] = {}  # of those that run
+        self._endings: dict[str, str] = {}
+        self._minders: dict[str, asyncio.Task[None]] = {}
+
+    async def launch(self, order: Order, call: StepCall, environment: Mapping[str, str]) -> str:
+        folder = Path(mkdtemp(prefix="task-", dir=self._scratch))
+        shim = (sys.executable, "-c", _SHIM, str(os.getpid()), str(call.memory_mb))
+        try:
+            # A file and no pipe: one that it started and left behind would hold a pipe open.
+            with (folder / LAST_WORDS).open("wb") as last_words:
+                process = await asyncio.create_subprocess_exec(
+                    *shim,
+                    *self._command,
+                    cwd=folder,
+                    env={**self._environment, **environment, "TMPDIR": str(folder)},
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=last_words,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Retry(f"a process cannot be started: {error.strerror}") from error
+        handle = str(process.pid)
+        self._endings.pop(handle, None)  # numbers come again
+        self._names[handle] = name_of(order)
+        self._minders[handle] = asyncio.create_task(self._mind(handle, process, folder))
+        return handle
+
+    async def ended(self, handles: Collection[str]) -> dict[str, str]:
+        return {handle: self._endings.get(handle, "gone") for handle in handles if handle not in self._names}
+
+    async def end(self, handle: str) -> None:
+        if handle in self._names:
+            _kill(int(handle))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KILL_SECONDS):
+                    await asyncio.shield(self._minders[handle])
+
+    async def listed(self) -> dict[str, Name]:
+        return dict(self._names)
+
+    async def close(self) -> None:
+        for handle in list(self._names):
+            await self.end(handle)
+
+    async def _mind(self, handle: str, process: asyncio.subprocess.Process, folder: Path) -> None:
+        code = await process.wait()
+        _kill(process.pid)  # whatever it left behind in its group
+        words = _last_words(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        self._endings[handle] = f"{how}; its last words: {words}" if words else how
+        if len(self._endings) > MOST_ENDINGS:
+            del self._endings[next(iter(self._endings))]
+        del self._names[handle], self._minders[handle]
+
+
+def _last_words(folder: Path) -> str:
+    with suppress(OSError), (folder / LAST_WORDS).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+        return file.read().decode(errors="replace").strip()[-300:]
+    return ""
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

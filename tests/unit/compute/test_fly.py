@@ -1,0 +1,165 @@
+"""The launcher on the Machines API, against a server whose machines are processes."""
+
+import sys
+
+import pytest
+
+from quire.compute.fly import App, FlyLauncher, Guest
+from quire.model.errors import Misconfigured, Retry
+from quire.model.work import Order, StepCall
+from quire.testing.factories import file
+from quire.testing.machines_server import MachinesServer, machines_server
+from quire.testing.time import FakeClock
+
+CALL = StepCall(step="tiff_to_jpeg", version=1)
+HANGS = (sys.executable, "-c", "import signal; signal.pause()")
+ENDS = (sys.executable, "-c", "")
+APPS = {
+    "tiff_to_jpeg": App(app="tiffs", image="registry.example/w:1", memory_mb=1024, prefix="tiff"),
+    "image_variants": App(app="pictures", image="registry.example/w:2", memory_mb=2048, prefix="img"),
+}
+
+
+def order(task_no=1, attempt=1):
+    return Order(4, task_no, attempt, file())
+
+
+def environment(task_no=1):
+    return {"TASK_ID": f"tiff_{task_no}", "BATCH_ID": "b"}
+
+
+class Provider:
+    def __init__(self, server):
+        self.server = server
+        self.slept = []
+        self.clock = FakeClock()
+        self.opened = []
+
+    def launcher(self, **changes):
+        async def sleep(seconds):
+            self.slept.append(seconds)
+            self.clock.advance(seconds)
+
+        parts = {"api": self.server.url, "token": "token", "apps": APPS, "house": "h1", "per_second": 2.0}
+        launcher = FlyLauncher(
+            **(parts | changes),
+            guest=Guest(region="ord", cpus=2, cpu_kind="shared"),
+            clock=self.clock,
+            sleep=sleep,
+            fraction=lambda: 1.0,
+        )
+        self.opened.append(launcher)
+        return launcher
+
+
+@pytest.fixture(params=[HANGS], ids=["hangs"])
+async def provider(request):
+    with machines_server(MachinesServer(command=request.param)) as server:
+        provider = Provider(server)
+        yield provider
+        for launcher in provider.opened:
+            await launcher.close()
+
+
+async def test_the_request_is_that_of_the_contract(provider):
+    handle = await provider.launcher().launch(order(), CALL, environment())
+    (body,) = provider.server.bodies
+    assert body == {
+        "name": "tiff-tiff_1-a1",
+        "region": "ord",
+        "config": {
+            "image": "registry.example/w:1",
+            "auto_destroy": True,
+            "restart": {"policy": "no"},
+            "guest": {"memory_mb": 1024, "cpus": 2, "cpu_kind": "shared"},
+            "env": {"TASK_ID": "tiff_1", "BATCH_ID": "b"},
+            "metadata": {"quire_house": "h1", "quire_attempt": "4.1.1"},
+        },
+    }
+    assert handle == f"tiffs/{provider.server.machines[0].id}"
+
+
+@pytest.mark.parametrize(
+    ("faults", "slept"),
+    [
+        (["429"], [1.0]),
+        (["500", "429", "500"], [1.0, 2.0, 4.0]),
+        (["409 after"], []),
+        (["lost after"], [1.0]),
+        (["500", "lost after"], [1.0, 2.0]),
+    ],
+)
+async def test_an_attempt_has_one_machine(provider, faults, slept):
+    provider.server.faults += faults
+    handle = await provider.launcher().launch(order(), CALL, environment())
+    (machine,) = provider.server.machines
+    assert handle == f"tiffs/{machine.id}"
+    assert provider.slept == slept
+
+
+async def test_asking_again_gives_the_same_machine_and_another_attempt_another(provider):
+    launcher = provider.launcher()
+    first = await launcher.launch(order(), CALL, environment())
+    assert await launcher.launch(order(), CALL, environment()) == first
+    assert await launcher.launch(order(attempt=2), CALL, environment()) != first
+    assert [one.name for one in provider.server.machines] == ["tiff-tiff_1-a1", "tiff-tiff_1-a2"]
+
+
+async def test_a_provider_that_is_away_is_a_passing_fault(provider):
+    provider.server.faults += ["500"] * 5
+    with pytest.raises(Retry, match="answered 500"):
+        await provider.launcher().launch(order(), CALL, environment())
+    with pytest.raises(Retry, match="no answer"):
+        await provider.launcher(api="http://127.0.0.1:9").listed()
+    assert provider.server.machines == []
+
+
+@pytest.mark.parametrize(("changes", "words"), [({"token": "wrong"}, "401"), ({"api": "/v9"}, "404")])
+async def test_a_refusal_is_for_a_person_and_does_not_show_the_token(provider, changes, words):
+    if "api" in changes:
+        changes = {"api": provider.server.url + changes["api"]}
+    with pytest.raises(Misconfigured, match=words) as caught:
+        await provider.launcher(**changes).launch(order(), CALL, environment())
+    assert "wrong" not in str(caught.value)
+
+
+async def test_machines_are_not_asked_for_faster_than_allowed(provider):
+    launcher = provider.launcher()
+    for number in range(4):
+        await launcher.launch(order(number), CALL, environment(number))
+    assert provider.slept == [0.5, 0.5, 0.5]
+
+
+async def test_who_is_gone_is_told_and_ending_is_repeatable(provider):
+    launcher = provider.launcher()
+    first, second = [await launcher.launch(order(no), CALL, environment(no)) for no in (1, 2)]
+    assert await launcher.ended([first, second]) == {}
+    provider.server.machines[0].kill()
+    provider.server.wait_until(lambda: len(provider.server.running()) == 1)
+    assert await launcher.ended([first, second]) == {first: "destroyed"}
+    await launcher.end(second)
+    await launcher.end(second)
+    assert await launcher.ended([second, "pictures/none"]) == {
+        second: "destroyed",
+        "pictures/none": "destroyed",
+    }
+
+
+@pytest.mark.parametrize("provider", [ENDS], ids=["ends"], indirect=True)
+async def test_a_name_that_is_taken_by_one_that_has_ended_is_gone(provider):
+    provider.server.faults += ["409 after"]
+    launcher = provider.launcher()
+    machine = provider.server
+    handle = await launcher.launch(order(), CALL, environment())
+    machine.wait_until(lambda: machine.machines and not machine.running())
+    assert await launcher.ended([handle]) == {handle: "destroyed"}
+
+
+async def test_machines_of_this_house_are_listed_with_their_attempts(provider):
+    await provider.launcher(house="h2").launch(order(9), CALL, environment(9))
+    launcher = provider.launcher()
+    first = await launcher.launch(order(1, attempt=3), CALL, environment())
+    call = StepCall(step="image_variants", version=1)
+    second = await launcher.launch(order(2), call, {"TASK_ID": "img_1", "BATCH_ID": "b"})
+    assert await provider.launcher().listed() == {first: (4, 1, 3), second: (4, 2, 1)}
+    assert provider.server.machines[-1].name == "img-img_1-a1"
