@@ -18,6 +18,7 @@ from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
 from quire.compute.local import LocalCompute
+from quire.compute.switchboard import Switchboard
 from quire.engine.conductor import Conductor
 from quire.engine.foreman import Foreman
 from quire.engine.mail import Mail
@@ -25,6 +26,7 @@ from quire.engine.roster import Roster
 from quire.engine.wheel import Wheel
 from quire.model.pipeline import Pipeline
 from quire.model.tiers import tier_number
+from quire.model.work import Compute
 from quire.service.house import Defaults, House, Office
 from quire.settings import S3, Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
@@ -125,7 +127,7 @@ class _Wheels:
     async def turning(self, *, conducts: bool = True, workers: int | None = None) -> AsyncIterator[Wheel]:
         office, settings, signal = self._office, self._settings, LoopSignal()
         hired = settings.worker_count if workers is None else workers
-        compute = self._hire(hired, signal) if hired else None
+        compute = self._computes(hired, signal) if hired else None
         # On one machine a lock says who lives; elsewhere only the beats do.
         embedded = settings.ledger == "sqlite"
         roster = Roster(
@@ -155,7 +157,34 @@ class _Wheels:
             if compute is not None:
                 await compute.stop(0)
 
+    def _computes(self, workers: int, signal: LoopSignal) -> Compute:
+        """What the phases run on: workers of this machine, or several computes on one switchboard."""
+        used = {phase.compute for one in self._office.pipelines.values() for phase in one.phases}
+        if not used - {"", "local"}:
+            return self._hire(workers, signal)
+        hired: dict[str, Compute] = {}
+        if "ray" in used:
+            from quire.assembly.ray import hire_on_ray
+
+            clock, scratch = self._office.clock, self._presence.scratch
+            hired["ray"] = hire_on_ray(self._settings, self._greeting(), scratch, clock=clock, signal=signal)
+        if here := used & {"", "local"}:
+            hired |= dict.fromkeys(here, self._hire(workers, signal))
+        return Switchboard(hired)
+
     def _hire(self, workers: int, signal: LoopSignal) -> LocalCompute:
+        compute = LocalCompute(
+            command=WORKER_COMMAND,
+            environment=worker_environment() | WORKER_ENVIRONMENT,
+            greeting=self._greeting(),
+            workers=workers,
+            clock=self._office.clock,
+            signal=signal,
+        )
+        compute.start()
+        return compute
+
+    def _greeting(self) -> bytes:
         settings = self._settings
         greeting = Greeting(
             blobs_root=str(settings.home / "blobs"),
@@ -163,16 +192,7 @@ class _Wheels:
             step_modules=self._step_modules,
             scratch=str(self._presence.scratch),
         )
-        compute = LocalCompute(
-            command=WORKER_COMMAND,
-            environment=worker_environment() | WORKER_ENVIRONMENT,
-            greeting=msgspec.json.encode(greeting),
-            workers=workers,
-            clock=self._office.clock,
-            signal=signal,
-        )
-        compute.start()
-        return compute
+        return msgspec.json.encode(greeting)
 
     def _conductor(self) -> Conductor:
         office = self._office
@@ -192,7 +212,7 @@ class _Wheels:
             policy=phase_policy(self._settings),
         )
 
-    def _foreman(self, compute: LocalCompute) -> Foreman:
+    def _foreman(self, compute: Compute) -> Foreman:
         office = self._office
         return Foreman(
             ledger=office.ledger,

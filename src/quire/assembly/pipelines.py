@@ -9,7 +9,8 @@ from quire.settings import Settings
 
 
 def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
-    chosen = settings.preprocess
+    chosen, where = settings.preprocess, settings.compute
+    alone = where.tiff == where.image == "local"  # then there is one compute, and names say nothing
     return {
         "preprocess": preprocess(
             public_url=chosen.public_url,
@@ -31,6 +32,8 @@ def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
                 between_seconds=chosen.image_between_seconds,
                 at_once=chosen.image_at_once,
             ),
+            tiff_compute="" if alone else where.tiff,
+            image_compute="" if alone else where.image,
         )
     }
 

@@ -2,7 +2,8 @@
 
 Promises: a step that crashes, hangs past its timeout or eats its memory costs its own attempt; the worker is
 replaced and what it had not started goes to the others. Small tasks travel in chunks sized by how long they
-have been taking, so that a chunk is about a tenth of a second of work. Must not know: how a worker is started.
+have been taking, so that a chunk is about a tenth of a second of work. Must not know: how a worker is
+started.
 """
 
 import asyncio
@@ -178,9 +179,7 @@ class Pool:
                 continue
             failure = self._blame(hand, call, order, ending)
             since = self._clock.monotonic() - hand.current_since
-            self._reports.append(
-                report_of(order, self._clock.now() - since, since, hand.name, failure, cost)
-            )
+            self._reports.append(report_of(order, self._clock.now() - since, since, hand.name, failure, cost))
         for call, order in reversed(again):
             if not hand.is_revoked(order):
                 self._backlog.appendleft((call, [order]))
@@ -202,7 +201,7 @@ class Pool:
                 hand = await self._hire()
             except Misconfigured as error:
                 self._failed_starts += 1
-                if self._failed_starts >= MAX_FAILED_STARTS:
+                if self._failed_starts >= MAX_FAILED_STARTS and not self._stopping.is_set():
                     self._broken = error
                     self._signal.set()
                 continue

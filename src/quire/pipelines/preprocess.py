@@ -44,6 +44,8 @@ def preprocess(
     max_attempts: int = 3,
     tiff_pace: Pace = NO_PACE,
     image_pace: Pace = NO_PACE,
+    tiff_compute: str = "",
+    image_compute: str = "",
 ) -> Pipeline:
     """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding."""
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
@@ -65,6 +67,7 @@ def preprocess(
         memory_mb=memory_mb,
         max_attempts=max_attempts,
         pace=tiff_pace,
+        compute=tiff_compute,
     )
     image_processing = Phase(
         name="IMAGE_PROCESSING",
@@ -80,6 +83,7 @@ def preprocess(
         max_attempts=max_attempts,
         cache_by=STEPS["image_variants"].reads,
         pace=image_pace,
+        compute=image_compute,
     )
     return Pipeline(name=NAME, version=1, queue=QUEUE, phases=(tiff_conversion, image_processing))
 

@@ -215,6 +215,24 @@ class Cleaning(Struct, frozen=True, kw_only=True):
     ] = 30.0
 
 
+Where = Literal["local", "ray"]
+
+
+class Computes(Struct, frozen=True, kw_only=True):
+    """Where the phases run."""
+
+    tiff: Annotated[Where, _about("where TIFFs are converted")] = "local"
+    image: Annotated[Where, _about("where pictures are worked on")] = "local"
+
+
+class Ray(Struct, frozen=True, kw_only=True):
+    address: Annotated[str, _about("host:port of the Ray cluster; empty starts one on this machine")] = ""
+    workers: Annotated[int, _about("workers on the cluster; 0 is as many as fit", ge=0, le=100_000)] = 0
+    cpus: Annotated[float, _about("processors that Ray sets aside for a worker", gt=0, le=1024)] = 1.0
+    memory_mb: Annotated[int, _about("memory that Ray sets aside for a worker", ge=0, le=1 << 20)] = 0
+    max_out: Annotated[int, _about("tasks out at once; 0 is what keeps the workers busy", ge=0)] = 0
+
+
 def _home() -> Path:
     return platformdirs.user_data_path("quire")
 
@@ -243,6 +261,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     ingest: Ingest = Ingest()
     webhooks: Webhooks = Webhooks()
     cleaning: Cleaning = Cleaning()
+    compute: Computes = Computes()
+    ray: Ray = Ray()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property
