@@ -109,7 +109,7 @@ class FarChild:
         try:
             data: bytes = await self._berth.read.remote(self._pid)
         except self._lost as error:
-            self._gone = _first_line(error)
+            self._gone = in_short(error)
             return b""
         return data
 
@@ -123,7 +123,7 @@ class FarChild:
             try:
                 how, self._last_words = await self._berth.ending.remote(self._pid)
             except self._lost as error:
-                self._gone = _first_line(error)
+                self._gone = in_short(error)
         self._back(self._berth, not self._gone)
         return how or f"its machine or its actor is gone: {self._gone}"
 
@@ -137,8 +137,10 @@ class FarChild:
             try:
                 await self._berth.write.remote(self._pid, data)
             except self._lost as error:
-                self._gone = _first_line(error)
+                self._gone = in_short(error)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def in_short(error: Exception) -> str:
+    """Errors of a cluster fill a page; what happened is in the first line, why is in the last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"

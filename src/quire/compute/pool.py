@@ -201,7 +201,9 @@ class Pool:
                 hand = await self._hire()
             except Misconfigured as error:
                 self._failed_starts += 1
-                if self._failed_starts >= MAX_FAILED_STARTS and not self._stopping.is_set():
+                # Twice as many as there are: a machine that dies may take many along that were just starting.
+                limit = max(MAX_FAILED_STARTS, 2 * self._workers)
+                if self._failed_starts >= limit and not self._stopping.is_set():
                     self._broken = error
                     self._signal.set()
                 continue

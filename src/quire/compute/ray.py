@@ -7,15 +7,17 @@ results go from there to the blob store, never through Ray. Must not know: setti
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
-from quire.compute.berth import Berth, FarChild, Outfit
+from quire.compute.berth import Berth, FarChild, Outfit, in_short
 from quire.compute.crew import Hand
 from quire.compute.pool import Pool
 from quire.model.clock import Clock
@@ -59,6 +61,7 @@ class RayCompute(Pool):
         self._local_cpus = local_cpus
         self._ray: Any = None
         self._ours = False  # the connection to the cluster
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of a cluster that is ours
         self._berths: list[Any] = []
         self._free: list[Any] = []
 
@@ -74,13 +77,13 @@ class RayCompute(Pool):
         unstarted = await super().stop(grace_seconds)
         berths, self._berths = self._berths, []
         if berths:
-            closing = [asyncio.ensure_future(_settled(berth.close.remote())) for berth in berths]
-            await asyncio.wait(closing, timeout=CLOSE_SECONDS if grace_seconds else 1.0)
+            closing = [asyncio.ensure_future(self._close(berth)) for berth in berths]
+            await asyncio.wait(closing, timeout=CLOSE_SECONDS)
             for berth in berths:
                 self._ray.kill(berth)
         if self._ours:
             self._ours = False
-            await asyncio.to_thread(self._ray.shutdown)
+            await asyncio.to_thread(self._disconnect)
         return unstarted
 
     async def _open(self) -> None:
@@ -93,27 +96,39 @@ class RayCompute(Pool):
 
     async def _hire(self) -> Hand:
         berth = self._free.pop() if self._free else await asyncio.to_thread(self._build)
-        started = asyncio.ensure_future(_settled(berth.start.remote()))
+        started = asyncio.ensure_future(berth.start.remote())
         stopping = asyncio.ensure_future(self._stopping.wait())
         # A full cluster may leave us waiting for hours.
         await asyncio.wait({started, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not started.done():
             started.cancel()
+            self._back(berth, usable=False)
             raise Misconfigured("stopped before the Ray cluster had a place for a worker")
-        pid, name = started.result()
+        try:
+            pid, name = started.result()
+        except self._ray.exceptions.RayError as error:
+            self._back(berth, usable=False)
+            raise Misconfigured(
+                f"Ray could not start a worker: {in_short(error)}; is the same quire installed on all "
+                "machines of the cluster?"
+            ) from error
         if not pid:
-            self._drop(berth, usable=False)
+            self._back(berth, usable=True)
             raise Misconfigured(f"Ray could not start a worker: {name}")
-        child = FarChild(berth, pid, name, lost=self._ray.exceptions.RayError, back=self._drop)
+        child = FarChild(berth, pid, name, lost=self._ray.exceptions.RayError, back=self._back)
         return await Hand.hire(child, self._greeting, self._clock)
 
-    def _drop(self, berth: Any, usable: bool) -> None:
+    def _back(self, berth: Any, usable: bool) -> None:
         if usable:
             self._free.append(berth)
         elif berth in self._berths:
             self._berths.remove(berth)
             self._ray.kill(berth)
+
+    async def _close(self, berth: Any) -> None:
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            await berth.close.remote()
 
     def _build(self) -> Any:
         terms = self._terms
@@ -125,8 +140,8 @@ class RayCompute(Pool):
         return berth
 
     def _connect(self) -> int:
-        """How many workers to hire. Raises Misconfigured. Waits, so it is called in a thread; there Ray leaves
-        the process's signals alone, too.
+        """How many workers to hire. Raises Misconfigured. Waits, so it is called in a thread; there Ray
+        leaves the process's signals alone, too.
         """
         terms = self._terms
         _prepare_environment(alone=not terms.address)
@@ -135,9 +150,10 @@ class RayCompute(Pool):
             try:
                 ray.init(**self._init())
             except Exception as error:
+                which = terms.address or "on this machine"
                 raise Misconfigured(
-                    f"the Ray cluster {terms.address or 'on this machine'} cannot be used: {error}; look at "
-                    "ray.address, and whether this machine is a node of it (`ray status`)"
+                    f"the Ray cluster {which} cannot be used: {in_short(error)}; look at ray.address, and "
+                    "whether this machine is a node of it (`ray status`)"
                 ) from error
             self._ours = True
         fitting = sum(_fitting(node["Resources"], terms) for node in ray.nodes() if node["Alive"])
@@ -148,10 +164,16 @@ class RayCompute(Pool):
             )
         return terms.workers or fitting
 
+    def _disconnect(self) -> None:
+        self._ray.shutdown()
+        if self._folder is not None:
+            self._folder.cleanup()
+
     def _init(self) -> dict[str, Any]:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": None}
         if self._terms.address:
             return quiet | {"address": self._terms.address}
+        self._folder = tempfile.TemporaryDirectory(prefix="quire-cluster-", ignore_cleanup_errors=True)
         wanted = self._terms.workers * self._terms.cpus or self._local_cpus
         return quiet | {
             "address": "local",
@@ -159,6 +181,8 @@ class RayCompute(Pool):
             "include_dashboard": False,
             "object_store_memory": OBJECT_STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
+            # Its logs and sockets, which it would leave where everybody can read them.
+            "_temp_dir": self._folder.name,
         }
 
 
@@ -189,13 +213,3 @@ def _fitting(resources: dict[str, float], terms: Terms) -> int:
     by_cpus = resources.get("CPU", 0.0) / terms.cpus
     by_memory = resources.get("memory", 0.0) / (terms.memory_mb << 20) if terms.memory_mb else by_cpus
     return int(min(by_cpus, by_memory))
-
-
-async def _settled(call: Any) -> tuple[int, str]:
-    """What the call of an actor gives; or 0, and why the actor gives nothing."""
-    from ray.exceptions import RayError
-
-    try:
-        return await call or (0, "")
-    except RayError as error:
-        return 0, (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -11,6 +11,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 
 OBJECT_STORE_BYTES = 80_000_000
@@ -53,8 +54,10 @@ class RayCluster:
 @contextlib.contextmanager
 def ray_cluster() -> Iterator[RayCluster]:
     """Whoever connects needs ENVIRONMENT before it imports Ray."""
+    # Short, as its sockets lie in it.
+    folder = tempfile.TemporaryDirectory(prefix="q-", dir="/tmp", ignore_cleanup_errors=True)
     process = subprocess.Popen(
-        [sys.executable, "-m", "quire.testing.ray_cluster"],
+        [sys.executable, "-m", "quire.testing.ray_cluster", folder.name],
         env={**os.environ, **ENVIRONMENT},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -66,6 +69,7 @@ def ray_cluster() -> Iterator[RayCluster]:
         yield RayCluster(process)
     finally:
         _end(process)
+        folder.cleanup()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -79,7 +83,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def _serve() -> None:
+def _serve(folder: str) -> None:
     from ray.cluster_utils import Cluster
 
     def tell(text: str) -> None:
@@ -90,6 +94,7 @@ def _serve() -> None:
         initialize_head=True,
         head_node_args={
             "num_cpus": 0,
+            "temp_dir": folder,
             "include_dashboard": False,
             "object_store_memory": OBJECT_STORE_BYTES,
         },
@@ -105,8 +110,8 @@ def _serve() -> None:
         else:
             cluster.remove_node(nodes.pop(what), allow_graceful=False)
             tell("gone")
-    cluster.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1])
