@@ -44,7 +44,7 @@ test: $(STAMP) ## everything CI runs
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 
-bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=engine|images|ingest|queues]; writes bench/results.json
+bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|queues]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)
 
 # When it cannot be made, the peers' rows say that they were not run; the rest is measured all the same.

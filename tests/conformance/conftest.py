@@ -3,6 +3,7 @@
 import pytest
 
 pytest.register_assert_rewrite(
+    "quire.testing.compute_suite",
     "quire.testing.landing_suite",
     "quire.testing.ledger_access_suite",
     "quire.testing.ledger_closing_suite",

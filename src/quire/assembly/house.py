@@ -167,21 +167,41 @@ class _Wheels:
                 await compute.stop(0)
 
     def _computes(self, workers: int, signal: LoopSignal) -> Compute | None:
-        """What the phases run on: workers of ours, others, both on one switchboard, or nothing."""
+        """What the phases run on: workers of ours, others, several on one switchboard, or nothing."""
         used = {phase.compute for one in self._office.pipelines.values() for phase in one.phases}
-        away = used - {"", "local"}
+        here = used & {"", "local"}
+        away = used - here - {"ray"}
         if away and workers and self._hire_others is None:
             raise Misconfigured(
                 f"compute.tiff and compute.image say {', '.join(sorted(away))}: such workers call back, and "
                 "only `quire serve` answers; use that, or set both to local"
             )
-        others = self._hire_others(self._office, signal, self._presence.scratch) if self._hire_others else {}
-        local = self._hire(workers, signal) if workers and used - away else None
-        if not others:
+        hired: dict[str, Compute] = {}
+        if self._hire_others is not None:
+            hired |= self._hire_others(self._office, signal, self._presence.scratch)
+        if "ray" in used and workers:
+            from quire.assembly.ray import hire_on_ray
+
+            clock, scratch = self._office.clock, self._presence.scratch
+            hired["ray"] = hire_on_ray(self._settings, self._greeting(), scratch, clock=clock, signal=signal)
+        local = self._hire(workers, signal) if workers and here else None
+        if not hired:
             return local
-        return Switchboard({**others, **({"local": local} if local is not None else {})})
+        return Switchboard(hired | (dict.fromkeys(here, local) if local is not None else {}))
 
     def _hire(self, workers: int, signal: LoopSignal) -> LocalCompute:
+        compute = LocalCompute(
+            command=WORKER_COMMAND,
+            environment=worker_environment() | WORKER_ENVIRONMENT,
+            greeting=self._greeting(),
+            workers=workers,
+            clock=self._office.clock,
+            signal=signal,
+        )
+        compute.start()
+        return compute
+
+    def _greeting(self) -> bytes:
         settings = self._settings
         greeting = Greeting(
             blobs_root=str(settings.home / "blobs"),
@@ -189,16 +209,7 @@ class _Wheels:
             step_modules=self._step_modules,
             scratch=str(self._presence.scratch),
         )
-        compute = LocalCompute(
-            command=WORKER_COMMAND,
-            environment=worker_environment() | WORKER_ENVIRONMENT,
-            greeting=msgspec.json.encode(greeting),
-            workers=workers,
-            clock=self._office.clock,
-            signal=signal,
-        )
-        compute.start()
-        return compute
+        return msgspec.json.encode(greeting)
 
     def _conductor(self) -> Conductor:
         office = self._office

@@ -1,6 +1,7 @@
 """The entrance of a worker process: builds its few components from the pool's greeting."""
 
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from quire.system import SystemClock
 WORKER_COMMAND = (sys.executable, "-c", "from quire.assembly.worker import worker_main; worker_main()")
 
 
-def worker_main() -> None:
-    serve(_build_toolbox)
+def worker_main(name: str = "local", scratch: str = "") -> None:
+    """`scratch`: a folder of the machine that it runs on, where the pool cannot know of one."""
+    serve(partial(_build_toolbox, name, scratch))
 
 
-def _build_toolbox(greeting: bytes) -> Toolbox:
+def _build_toolbox(name: str, scratch: str, greeting: bytes) -> Toolbox:
     told = msgspec.json.decode(greeting, type=Greeting)
     steps: dict[str, Step] = {}
     for module in told.step_modules:
@@ -26,6 +28,7 @@ def _build_toolbox(greeting: bytes) -> Toolbox:
     return Toolbox(
         blobs=open_store(Path(told.blobs_root), told.s3),
         steps=steps,
-        scratch=Path(told.scratch),
+        scratch=Path(scratch or told.scratch),
         clock=SystemClock(),
+        name=name,
     )

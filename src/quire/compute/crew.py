@@ -1,13 +1,11 @@
 """One worker process as the pool sees it: what it was given, what it is on, and how it ended."""
 
 import asyncio
-import contextlib
-import os
-import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from quire.compute import failures, frames
+from quire.compute.child import Process
 from quire.compute.failures import Failure
 from quire.compute.meter import TELL_SECONDS
 from quire.model.clock import Clock
@@ -15,8 +13,6 @@ from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Misconfigured
 from quire.model.work import Order, Report, StepCall
 
-READ_BYTES = 1 << 18
-LAST_WORDS_BYTES = 4096
 START_SECONDS = 60.0
 NO_PROGRESS = frames.Progress(0, 0)
 Given = tuple[StepCall, Order]
@@ -30,12 +26,10 @@ def name_of(order: Order) -> Name:
 class Hand:
     """Orders start in the order they were given, so a STARTED needs no name."""
 
-    def __init__(self, process: asyncio.subprocess.Process, clock: Clock) -> None:
+    def __init__(self, process: Process, clock: Clock) -> None:
         self._process = process
         self._clock = clock
         self._unframer = frames.Unframer()
-        self._last_words = b""
-        self._stderr = asyncio.create_task(self._listen_to_stderr())
         self.unstarted: deque[Given] = deque()
         self.started: dict[Name, Given] = {}  # until reported
         self.current: Given | None = None  # the one whose step is running
@@ -51,25 +45,10 @@ class Hand:
         self._revoked: set[Name] = set()
 
     @classmethod
-    async def hire(
-        cls, command: Sequence[str], environment: Mapping[str, str], greeting: bytes, clock: Clock
-    ) -> "Hand":
-        """Start a process and wait until it is ready for work. Raises Misconfigured when it is not."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=dict(environment),
-            )
-        except OSError as error:
-            raise Misconfigured(
-                f"a worker process cannot be started: {error.strerror}; raise the limits of processes, open "
-                "files or memory, or set fewer workers"
-            ) from error
+    async def hire(cls, process: Process, greeting: bytes, clock: Clock) -> "Hand":
+        """Greet a process and wait until it is ready for work. Raises Misconfigured when it is not."""
         hand = cls(process, clock)
-        hand._write(_greeting_frame(greeting))
+        process.write(_greeting_frame(greeting))
         try:
             heard = await asyncio.wait_for(hand.hear(), START_SECONDS)
         except TimeoutError:
@@ -81,8 +60,8 @@ class Hand:
         return hand
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def name(self) -> str:
+        return self._process.name
 
     @property
     def orders_out(self) -> int:
@@ -92,12 +71,11 @@ class Hand:
         self.unstarted.extend((call, order) for order in orders)
         self._left_in_chunk.append(len(orders))
         self.chunks_waiting += 1
-        self._write(frames.frame(frames.CHUNK, frames.Chunk(call, list(orders))))
+        self._process.write(frames.frame(frames.CHUNK, frames.Chunk(call, list(orders))))
 
     async def hear(self) -> list[Report] | None:
         """What it said next: reports, perhaps none; None when it is gone."""
-        stdout = self._process.stdout
-        data = await stdout.read(READ_BYTES) if stdout else b""
+        data = await self._process.read()
         if not data:
             return None
         reports = []
@@ -141,7 +119,7 @@ class Hand:
         if self.current is not None and self.current[1].batch_no == batch_no:
             self._dismiss()
         elif waiting:
-            self._write(frames.frame(frames.REVOKE, frames.Revoke(batch_no)))
+            self._process.write(frames.frame(frames.REVOKE, frames.Revoke(batch_no)))
 
     def is_revoked(self, order: Order) -> bool:
         return name_of(order) in self._revoked
@@ -151,29 +129,18 @@ class Hand:
 
     def stop(self) -> None:
         """Finish the order you are on, then end."""
-        self._write(frames.frame(frames.STOP))
+        self._process.write(frames.frame(frames.STOP))
 
     def kill(self) -> None:
-        # Not Process.kill: that looks whether the process has ended and may take its exit code away from the
-        # thread that waits for it.
         self.doomed = True
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     async def ending(self) -> str:
         """How the process ended, in words; waits for it."""
-        code = await self._process.wait()
-        await self._stderr
-        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return await self._process.ending()
 
     def last_words(self) -> str:
-        return self._last_words.decode(errors="replace").strip()
-
-    def _write(self, data: bytes) -> None:
-        # A dead process is noticed where we read; what could not be written was never started.
-        if self._process.stdin is not None and not self._process.stdin.is_closing():
-            self._process.stdin.write(data)
+        return self._process.last_words()
 
     def _next(self) -> Given:
         given = self.unstarted.popleft()
@@ -207,11 +174,6 @@ class Hand:
     def _dismiss(self) -> None:
         self.dismissed = True
         self.kill()
-
-    async def _listen_to_stderr(self) -> None:
-        stderr = self._process.stderr
-        while stderr is not None and (said := await stderr.read(LAST_WORDS_BYTES)):
-            self._last_words = (self._last_words + said)[-LAST_WORDS_BYTES:]
 
 
 def _greeting_frame(greeting: bytes) -> bytes:

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-from quire.compute.crew import LAST_WORDS_BYTES, Name, name_of
+from quire.compute.child import LAST_WORDS_BYTES
+from quire.compute.crew import Name, name_of
 from quire.model.errors import Retry
 from quire.model.work import Order, StepCall
 

@@ -44,6 +44,7 @@ class Toolbox(Struct, frozen=True, kw_only=True):
     steps: Mapping[str, Step]
     scratch: Path
     clock: Clock
+    name: str = "local"  # reports call the worker by it and by the number of its process
 
 
 def serve(build: Callable[[bytes], Toolbox]) -> None:
@@ -67,7 +68,7 @@ class Worker:
         self._tools = toolbox
         self._inbox = inbox
         self._outbox = outbox
-        self._name = f"local-{os.getpid()}"
+        self._name = f"{toolbox.name}-{os.getpid()}"
         self._places = threading.Semaphore(PERSISTING_AT_ONCE)
         self._retired = False
         self._chunks = 0

@@ -32,7 +32,7 @@ _REFERENCE_ENDING = ".ref.json"
 _PAGES_OF_FULL_SIZE = 20
 _PAGE_SECONDS = 120.0  # for one page of a PDF; the time for all of them is a setting
 NO_PACE = Pace()
-_HERE = frozenset({"", "local"})
+_HERE = frozenset({"", "local", "ray"})
 
 
 def preprocess(

@@ -55,6 +55,11 @@ def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.queue_store == "redis" and not settings.redis.url:
         problem = 'queue_store is "redis" but redis.url is not set; set it or QUIRE_REDIS_URL'
         yield ("queue_store", "redis.url"), problem
+    if settings.ray.address.lower().startswith("ray:"):
+        problem = (
+            "ray.address must be host:port of a cluster that this machine is a node of; ray:// is not used"
+        )
+        yield ("ray.address",), problem
     for queue, tuning in settings.queues.items():
         first, longest = tuning.first_delay_seconds, tuning.longest_delay_seconds
         if first is not None and longest is not None and first > longest:

@@ -231,11 +231,11 @@ class Archive(Struct, frozen=True, kw_only=True):
     ] = False
 
 
-Where = Literal["local", "process", "fly"]
+Where = Literal["local", "process", "fly", "ray"]
 
 
 class Computes(Struct, frozen=True, kw_only=True):
-    """Where the phases run; what is not local runs under `quire serve` alone, which is called back."""
+    """Where the phases run; processes and machines under `quire serve` alone, which is called back."""
 
     tiff: Annotated[Where, _about("where TIFFs are converted")] = "local"
     image: Annotated[Where, _about("where pictures are worked on")] = "local"
@@ -264,6 +264,14 @@ class Fly(Struct, frozen=True, kw_only=True):
     at_once: Annotated[int, _about("machines at the same time", ge=1, le=100_000)] = 100
     per_second: Annotated[float, _about("machines that are asked for in a second", gt=0, le=1000)] = 1.0
     price_per_second: Annotated[float, _about("what a machine costs in a second", ge=0, le=1000)] = 0.0
+
+
+class Ray(Struct, frozen=True, kw_only=True):
+    address: Annotated[str, _about("host:port of the Ray cluster; empty starts one on this machine")] = ""
+    workers: Annotated[int, _about("workers on the cluster; 0 is as many as fit", ge=0, le=100_000)] = 0
+    cpus: Annotated[float, _about("processors that Ray sets aside for a worker", gt=0, le=1024)] = 1.0
+    memory_mb: Annotated[int, _about("memory that Ray sets aside for a worker", ge=0, le=1 << 20)] = 0
+    max_out: Annotated[int, _about("tasks out at once; 0 is what keeps the workers busy", ge=0)] = 0
 
 
 def _home() -> Path:
@@ -297,6 +305,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     archive: Archive = Archive()
     compute: Computes = Computes()
     fly: Fly = Fly()
+    ray: Ray = Ray()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property

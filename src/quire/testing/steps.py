@@ -57,6 +57,10 @@ def _slow(_: StepInput) -> None:
     time.sleep(0.2)
 
 
+def _doze(step: StepInput) -> None:
+    time.sleep(step.options["seconds"])
+
+
 def _noise(_: StepInput) -> None:
     os.write(1, b"a library that prints\n")
     print("and another")  # noqa: T201
@@ -106,6 +110,7 @@ HABITS: dict[str, Callable[[StepInput], object]] = {
     "transient": _busy,
     "bug": _bug,
     "slow": _slow,
+    "doze": _doze,
     "noise": _noise,
     "once": _once,
     "spend": _spend,

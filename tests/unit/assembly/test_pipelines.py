@@ -3,7 +3,7 @@
 from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy
 from quire.model.batch import Budget
 from quire.model.pipeline import Pace
-from quire.settings import Budgets, PhaseRetries, Preprocess, Retries, Settings
+from quire.settings import Budgets, Computes, PhaseRetries, Preprocess, Retries, Settings
 
 
 def test_every_phase_has_its_own_pace():
@@ -39,6 +39,12 @@ def test_settings_of_pdfs_reach_their_phase():
 
 def test_nothing_waits_by_default():
     assert {phase.pace for phase in build_pipelines(Settings())["preprocess"].phases} == {Pace()}
+
+
+def test_phases_run_where_the_settings_say():
+    tiff, image = build_pipelines(Settings(compute=Computes(image="ray")))["preprocess"].phases
+    assert (tiff.compute, image.compute) == ("local", "ray")
+    assert {phase.compute for phase in build_pipelines(Settings())["preprocess"].phases} == {""}
 
 
 def test_retries_and_budgets_are_as_set():

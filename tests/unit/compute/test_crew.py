@@ -17,25 +17,23 @@ STARTED, COMPUTED, SKIPPED = frames.STARTED_FRAME, frames.COMPUTED_FRAME, frames
 PROGRESS = frames.frame(frames.PROGRESS, frames.Progress(3, 7))
 
 
-class Stdin:
+class GoneProcess:
+    """Has ended; what it had said is still to be read."""
+
+    name = "gone"
+
     def __init__(self):
         self.written = b""
-
-    def is_closing(self):
-        return False
+        self.stdout = asyncio.StreamReader()
 
     def write(self, data):
         self.written += data
 
+    async def read(self):
+        return await self.stdout.read(1 << 18)
 
-class GoneProcess:
-    """Has ended, so that nothing is killed here; what it had said is still to be read."""
-
-    pid, returncode = 0, 0
-
-    def __init__(self):
-        self.stdin, self.stdout, self.stderr = Stdin(), asyncio.StreamReader(), asyncio.StreamReader()
-        self.stderr.feed_eof()
+    def kill(self):
+        pass
 
 
 class Told:
@@ -49,7 +47,7 @@ class Told:
         return await self.hand.hear()
 
     def kinds_given(self):
-        return [kind for kind, _ in frames.Unframer().feed(self.process.stdin.written)]
+        return [kind for kind, _ in frames.Unframer().feed(self.process.written)]
 
     def judged(self):
         self.hand.judge(self.clock.monotonic())

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from quire.compute import local
+from quire.compute import pool as pool_module
 from quire.compute.crew import name_of
 from quire.compute.local import LocalCompute
 from quire.model.cost import Cost
@@ -154,7 +154,7 @@ class Judged:
 
 
 async def test_a_pool_that_was_held_up_hears_its_workers_before_it_judges(monkeypatch):
-    monkeypatch.setattr(local, "WATCH_SECONDS", 0)
+    monkeypatch.setattr(pool_module, "WATCH_SECONDS", 0)
     compute = LocalCompute(
         command=(), environment={}, greeting=b"", workers=0, clock=ScriptedClock(0, 100, 100.2), signal=None
     )

@@ -1,0 +1,156 @@
+"""What it costs to have steps run in worker processes, here and on Ray, without the ledger around it.
+
+Tasks that do nothing and tasks that take 50 ms, on two workers: of the local pool, of Ray compute on a
+cluster of this machine, and as bare Ray tasks, which store nothing, have no time or memory limit and no
+chunks. Each in a process of its own, warmed up before the clock starts.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+WORKERS = 2
+DOZE_SECONDS = 0.05
+TASKS = {"no-op": 20_000, "50 ms": 400}
+WARM = 40
+ROUNDS = 2
+BARE_IN_FLIGHT = 1000
+LIMIT_SECONDS = 600
+
+
+async def driven(compute, signal, call, orders) -> float:
+    """Seconds from the first order to the last report."""
+    began, out, back = time.perf_counter(), 0, 0
+    while back < len(orders):
+        if out < len(orders) and (room := compute.room()):
+            await compute.hand(call, orders[out : out + room])
+            out = min(len(orders), out + room)
+        reports = compute.reports()
+        assert all(report.outcome == "done" for report in reports), reports
+        back += len(reports)
+        if not reports:
+            await signal.wait(LIMIT_SECONDS)
+    return time.perf_counter() - began
+
+
+async def measure(kind: str, task: str) -> float:
+    from quire.assembly.ray import hire_on_ray
+    from quire.assembly.stores import Greeting
+    from quire.assembly.worker import WORKER_COMMAND
+    from quire.compute.local import LocalCompute
+    from quire.model.work import Order, StepCall
+    from quire.settings import Ray, Settings
+    from quire.system import LoopSignal, SystemClock
+    from quire.testing.factories import file
+
+    call = StepCall(step="noop", version=1)
+    if task == "50 ms":
+        call = StepCall(step="misbehave", version=1, options={"seconds": DOZE_SECONDS})
+    orders = [Order(1, number, 1, file("doze")) for number in range(TASKS[task])]
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder, "scratch")
+        scratch.mkdir()
+        greeting = Greeting(
+            blobs_root=f"{folder}/blobs",
+            s3=None,
+            step_modules=("quire.testing.steps",),
+            scratch=str(scratch),
+        )
+        told, clock, signal = json.dumps(_plain(greeting)).encode(), SystemClock(), LoopSignal()
+        if kind == "quire on ray":
+            settings = Settings(home=Path(folder), ray=Ray(workers=WORKERS))
+            compute = hire_on_ray(settings, told, scratch, clock=clock, signal=signal)
+        else:
+            compute = LocalCompute(
+                command=WORKER_COMMAND,
+                environment=dict(os.environ),
+                greeting=told,
+                workers=WORKERS,
+                clock=clock,
+                signal=signal,
+            )
+            compute.start()
+        try:
+            await driven(compute, signal, call, orders[:WARM])
+            return min([await driven(compute, signal, call, orders) for _ in range(ROUNDS)])
+        finally:
+            await compute.stop(0)
+
+
+def _plain(greeting) -> dict[str, object]:
+    import msgspec
+
+    return msgspec.to_builtins(greeting)
+
+
+def bare(task: str) -> float:
+    from quire.compute.ray import _prepare_environment
+
+    _prepare_environment(alone=True)
+    import ray
+
+    ray.init(
+        "local",
+        num_cpus=WORKERS,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        object_store_memory=100_000_000,
+        _node_ip_address="127.0.0.1",
+    )
+
+    @ray.remote
+    def work(seconds: float) -> None:
+        if seconds:
+            time.sleep(seconds)
+
+    def gathered(count: int) -> float:
+        began, running = time.perf_counter(), []
+        for _ in range(count):
+            if len(running) >= BARE_IN_FLIGHT:
+                ready, running = ray.wait(running, num_returns=BARE_IN_FLIGHT // 2)
+                ray.get(ready)
+            running.append(work.remote(DOZE_SECONDS if task == "50 ms" else 0))
+        ray.get(running)
+        return time.perf_counter() - began
+
+    gathered(WARM)
+    best = min(gathered(TASKS[task]) for _ in range(ROUNDS))
+    ray.shutdown()
+    return best
+
+
+def row(kind: str, task: str) -> dict[str, object]:
+    found: dict[str, object] = {"compute": kind, "task": task, "tasks": TASKS[task]}
+    ran = subprocess.run(
+        [sys.executable, __file__, kind, task],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_SECONDS,
+    )
+    if ran.returncode:
+        problem = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1][:300]
+        return found | {"per_second": None, "problem": problem}
+    return found | {
+        "per_second": round(TASKS[task] / float(ran.stdout.splitlines()[-1]), 1),
+        "problem": "",
+    }
+
+
+def run() -> dict[str, object]:
+    rows = [row(kind, task) for task in TASKS for kind in ("local", "quire on ray", "bare ray")]
+    rates = {(one["compute"], one["task"]): one["per_second"] for one in rows}
+    ours, theirs = rates["quire on ray", "50 ms"], rates["bare ray", "50 ms"]
+    overhead = round(theirs / ours - 1, 3) if ours and theirs else None
+    return {"rows": rows, "overhead_over_bare_ray_with_50_ms_tasks": overhead}
+
+
+if __name__ == "__main__":
+    kind, task = sys.argv[1:]
+    print(bare(task) if kind == "bare ray" else asyncio.run(measure(kind, task)))

@@ -1,0 +1,85 @@
+"""Ray compute out of settings, and how a worker is started on a machine of the cluster.
+
+The second half runs there: nothing of it may rely on what only this machine has.
+"""
+
+import os
+import socket
+import stat
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from quire.assembly.presence import present
+from quire.compute.ray import RayCompute, Terms
+from quire.model.clock import Clock
+from quire.model.errors import Misconfigured
+from quire.model.signal import Signal
+from quire.settings import Settings, cores, worker_environment
+from quire.system import SystemIds
+from quire.tools.vips import WORKER_ENVIRONMENT
+
+_START = "import sys; from quire.assembly.worker import worker_main; worker_main(*sys.argv[1:])"
+
+
+def hire_on_ray(
+    settings: Settings, greeting: bytes, scratch: Path, *, clock: Clock, signal: Signal
+) -> RayCompute:
+    """Started. `scratch` is a folder of this run beside the blobs, when these lie in a folder."""
+    chosen = settings.ray
+    compute = RayCompute(
+        terms=Terms(
+            address=chosen.address,
+            workers=chosen.workers,
+            cpus=chosen.cpus,
+            memory_mb=chosen.memory_mb,
+            max_out=chosen.max_out,
+        ),
+        fit_out=partial(NodeOutfit, str(scratch) if settings.store == "local" else ""),
+        greeting=greeting,
+        local_cpus=cores(),
+        clock=clock,
+        signal=signal,
+    )
+    compute.start()
+    return compute
+
+
+class NodeOutfit:
+    """On a machine of the cluster. `shared` is a folder of the run that every machine must see, as the blobs
+    are beside it; empty when the blobs are on a server: then it is a folder of the machine's own.
+    """
+
+    def __init__(self, shared: str) -> None:
+        self._stack = ExitStack()
+        self.name = f"ray-{socket.gethostname()}"
+        scratch = _seen(shared) if shared else self._own_folder()
+        self.command: Sequence[str] = (sys.executable, "-c", _START, self.name, scratch)
+        self.environment: Mapping[str, str] = worker_environment() | WORKER_ENVIRONMENT
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _own_folder(self) -> str:
+        """What workers that were killed left behind is removed by the next one that comes to the machine."""
+        home = Path(tempfile.gettempdir(), f"quire-ray-{os.getuid()}")
+        presence = self._stack.enter_context(present(home, SystemIds().ulid()))
+        found = home.lstat()
+        # The name can be guessed, and other people's documents come here.
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise Misconfigured(f"the folder {home} on {socket.gethostname()} is not ours alone; remove it")
+        return str(presence.scratch)
+
+
+def _seen(shared: str) -> str:
+    # It has a name that no other run has: who sees it sees the same file system.
+    if not Path(shared).is_dir():
+        raise Misconfigured(
+            f"the machine {socket.gethostname()} of the Ray cluster does not see the folder {shared}, so it "
+            'could not keep results; set store to "s3", or lay the home folder on a file system that all '
+            "machines of the cluster share"
+        )
+    return shared

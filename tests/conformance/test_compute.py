@@ -1,0 +1,47 @@
+"""The suite of computes on worker processes of this machine."""
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from quire.assembly.stores import Greeting
+from quire.assembly.worker import WORKER_COMMAND
+from quire.blobs.local import LocalBlobs
+from quire.compute.local import LocalCompute
+from quire.system import LoopSignal, SystemClock
+from quire.testing.compute_suite import PATIENCE_SECONDS, Bench, ComputeSuite
+
+
+@pytest.mark.slow
+class TestLocalCompute(ComputeSuite):
+    @pytest.fixture
+    def opened(self, tmp_path):
+        @asynccontextmanager
+        async def opened(workers):
+            (tmp_path / "scratch").mkdir()
+            greeting = Greeting(
+                blobs_root=str(tmp_path / "blobs"),
+                s3=None,
+                step_modules=("quire.testing.steps",),
+                scratch=str(tmp_path / "scratch"),
+            )
+            signal = LoopSignal()
+            compute = LocalCompute(
+                command=WORKER_COMMAND,
+                environment=dict(os.environ),
+                greeting=msgspec.json.encode(greeting),
+                workers=workers,
+                clock=SystemClock(),
+                signal=signal,
+            )
+            compute.start()
+            try:
+                async with asyncio.timeout(2 * PATIENCE_SECONDS):
+                    yield Bench(compute, signal, LocalBlobs(tmp_path / "blobs"))
+            finally:
+                await compute.stop(0)
+
+        return opened

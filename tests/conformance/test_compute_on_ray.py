@@ -1,0 +1,136 @@
+"""The suite of computes on a real Ray cluster; and what only a cluster can do: lose a machine."""
+
+import asyncio
+import os
+import sqlite3
+from contextlib import asynccontextmanager
+from functools import partial
+
+import msgspec
+import pytest
+
+from quire.assembly.house import open_house
+from quire.assembly.ray import NodeOutfit
+from quire.assembly.stores import Greeting
+from quire.blobs.local import LocalBlobs
+from quire.compute.ray import RayCompute, Terms
+from quire.model.errors import Misconfigured
+from quire.model.work import Outcome
+from quire.settings import Ray, Settings
+from quire.system import LoopSignal, SystemClock
+from quire.testing.compute_suite import MISBEHAVE, PATIENCE_SECONDS, Bench, ComputeSuite, names, order
+from quire.testing.factories import phase, pipeline
+from quire.testing.houses import TEST_STEPS, submitted
+from quire.testing.ray_cluster import ENVIRONMENT, ray_cluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.service]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    os.environ.update(ENVIRONMENT)
+    import ray
+
+    with ray_cluster() as cluster:
+        cluster.add(2)
+        ray.init(cluster.address, log_to_driver=False)
+        yield cluster
+        ray.shutdown()
+
+
+@asynccontextmanager
+async def opened_on(cluster, folder, **terms):
+    (folder / "scratch").mkdir()
+    greeting = Greeting(
+        blobs_root=str(folder / "blobs"),
+        s3=None,
+        step_modules=("quire.testing.steps",),
+        scratch=str(folder / "scratch"),
+    )
+    signal = LoopSignal()
+    compute = RayCompute(
+        terms=Terms(address=cluster.address, **terms),
+        fit_out=partial(NodeOutfit, str(folder / "scratch")),
+        greeting=msgspec.json.encode(greeting),
+        local_cpus=2,
+        clock=SystemClock(),
+        signal=signal,
+    )
+    compute.start()
+    try:
+        async with asyncio.timeout(2 * PATIENCE_SECONDS):
+            yield Bench(compute, signal, LocalBlobs(folder / "blobs"))
+    finally:
+        await compute.stop(0)
+
+
+class TestRayCompute(ComputeSuite):
+    @pytest.fixture
+    def opened(self, cluster, tmp_path):
+        return lambda workers: opened_on(cluster, tmp_path, workers=workers)
+
+
+async def test_the_work_of_a_machine_that_dies_is_finished_elsewhere(cluster, tmp_path):
+    second = await asyncio.to_thread(cluster.add, 2)
+    given = [order("slow", number) for number in range(60)]
+    async with opened_on(cluster, tmp_path) as bench:
+        await bench.until(lambda: bench.compute.room() > 0)
+        await bench.compute.hand(MISBEHAVE, given)
+        reports = []
+        while len({report.worker for report in reports}) < 4:  # as many as fit: both machines are at work
+            reports += await bench.reports(1)
+        killing = asyncio.create_task(asyncio.to_thread(cluster.kill, second))
+        reports += await bench.reports(len(given) - len(reports))
+        await killing
+        assert names(reports) == names(given)
+        crashed = [report for report in reports if report.outcome is Outcome.CRASHED]
+        assert 1 <= len(crashed) <= 2, "those that were running there, and no other"
+        assert all("is gone" in report.error for report in crashed)
+        assert len(reports) - len(crashed) == sum(report.outcome is Outcome.DONE for report in reports)
+        again = [order("slow", report.task_no, attempt=2) for report in crashed]
+        second_attempts = await bench.run(MISBEHAVE, again)
+        assert {report.outcome for report in second_attempts.values()} == {Outcome.DONE}
+        # The two workers that there is no place for any more are not waited for.
+        async with asyncio.timeout(PATIENCE_SECONDS / 2):
+            assert await bench.ended() == ([], [])
+
+
+async def test_phases_of_one_batch_run_here_and_there(cluster, tmp_path):
+    far, here = (phase(name=name, step="noop", cached=False, compute=name) for name in ("ray", "local"))
+    both = pipeline(far, here)
+    settings = Settings(home=tmp_path, workers=1, ray=Ray(address=cluster.address, workers=1))
+    async with open_house(settings, pipelines={both.name: both}, step_modules=TEST_STEPS) as house:
+        batch = await submitted(house, both, [f"{number}.tif" for number in range(20)])
+        async with house.conducting() as wheel:
+            batch = await wheel.conduct(batch.id, ignored)
+        assert batch.status == "DONE"
+        assert [(one.total, one.done) for one in await house.ledger.counts(batch.no)] == [(20, 20)] * 2
+    connection = sqlite3.connect(tmp_path / "quire.db")
+    found = connection.execute("SELECT DISTINCT phase, substr(worker, 1, 3) FROM tasks").fetchall()
+    connection.close()
+    assert sorted(found) == [(1, "ray"), (2, "loc")]
+
+
+async def ignored(_batch):
+    return None
+
+
+async def test_no_more_is_out_than_was_allowed(cluster, tmp_path):
+    async with opened_on(cluster, tmp_path, workers=2, max_out=3) as bench:
+        await bench.until(lambda: bench.compute.room() > 0)
+        assert bench.compute.room() <= 3
+        await bench.compute.hand(MISBEHAVE, [order("hang", number) for number in range(3)])
+        assert bench.compute.room() == 0
+
+
+async def test_a_worker_that_no_machine_has_room_for_is_told(cluster, tmp_path):
+    async with opened_on(cluster, tmp_path, cpus=64) as bench:
+        with pytest.raises(Misconfigured, match=r"64 processors.*ray\.cpus"):
+            await bench.reports(1)
+
+
+async def test_machines_that_do_not_see_the_home_folder_are_told(cluster, tmp_path):
+    async with opened_on(cluster, tmp_path, workers=1) as bench:
+        bench.compute._fit_out = partial(NodeOutfit, str(tmp_path / "elsewhere"))
+        with pytest.raises(Misconfigured, match=r'does not see the folder .* store to "s3"'):
+            await bench.reports(1)
