@@ -176,4 +176,4 @@ def _code(ended: Uploaded) -> int:
         return exits.INTERRUPTED
     if ended.status == FAILED or (ended.failures and not ended.finalized):
         return exits.COULD_NOT_RUN
-    return exits.FINISHED_WITH_FAILURES if ended.failures else exits.DONE
+    return exits.FINISHED_WITH_FAILURES if ended.failures or ended.failed_there else exits.DONE

@@ -167,6 +167,8 @@ def show_plan(plan: Plan, *, json_output: bool) -> None:
 
 def show_end(ended: Uploaded, *, json_output: bool) -> None:
     if json_output:
+        for one in ended.failed_there:
+            _event("failed_there", path=one.path, error_class=one.error_class, reason=one.reason)
         _event(
             "ended",
             batch_id=ended.batch_id,
@@ -178,6 +180,7 @@ def show_end(ended: Uploaded, *, json_output: bool) -> None:
             finalized=ended.finalized,
             status=ended.status,
             interrupted=ended.stopped,
+            failed_there=len(ended.failed_there),
         )
         return
     _listed("Skipped", ended.plan.skipped)
@@ -185,6 +188,7 @@ def show_end(ended: Uploaded, *, json_output: bool) -> None:
     there = f", {ended.there} already there" if ended.there else ""
     failed = f", {len(ended.failures)} failed" if ended.failures else ""
     typer.echo(f"{many(ended.sent, 'file')} uploaded, {amount(ended.sent_bytes)}{there}{failed}")
+    _listed("Failed there", ended.failed_there)
     typer.echo(_verdict(ended))
 
 

@@ -22,10 +22,11 @@ from quire.service.upload_crew import Crew, Settling, same_size
 from quire.service.upload_file import Sender, all_of
 from quire.service.upload_memory import Memory, MemoryFile, digest_of
 from quire.service.upload_plan import LeftOut, Plan, plan_upload
-from quire.tools.ingest_answers import BatchStatus, Finalized, Incomplete, StoredFile
+from quire.tools.ingest_answers import BatchStatus, Finalized, Incomplete, StoredFile, clean
 from quire.tools.ingest_client import IngestClient
 
 OPEN, FAILED = "uploading", "failed"
+TOLD_FAILURES = 100
 ENDED = {"enqueued", "completed", FAILED}  # handed over to what comes after, or finished
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 30.0
 
@@ -86,6 +87,7 @@ class Uploaded(Struct, frozen=True, kw_only=True):
     finalized: bool = False
     status: str = ""
     stopped: bool = False
+    failed_there: tuple[LeftOut, ...] = ()  # uploaded, but the server could not work on them
 
 
 class _UnclosableError(Exception):
@@ -159,6 +161,7 @@ class _Upload:
         if self._request.wait:
             status = await self._follow(batch_id, status)
             stopped = status not in ENDED
+            done = replace(done, failed_there=await self._failed_there(batch_id))
         failures = done.failures or self._plan.refused
         return replace(done, finalized=True, status=status, failures=failures, stopped=stopped)
 
@@ -275,6 +278,17 @@ class _Upload:
             if known.status == OPEN:
                 raise
             return _as_finalized(known)
+
+    async def _failed_there(self, batch_id: str) -> tuple[LeftOut, ...]:
+        return tuple(
+            LeftOut(
+                path=clean(one.path),
+                state="failed",
+                error_class=clean(one.error_class or "unknown"),
+                reason=clean(one.reason or "the server gave no reason"),
+            )
+            for one in await self._desk.client.failed(batch_id, limit=TOLD_FAILURES)
+        )
 
     async def _follow(self, batch_id: str, status: str) -> str:
         """Until the batch has ended, or we are to stop."""

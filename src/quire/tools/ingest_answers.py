@@ -74,6 +74,16 @@ class BatchStatus(Struct, frozen=True, kw_only=True):
     files: tuple[StoredFile, ...] = ()
 
 
+class FailedFile(Struct, frozen=True, kw_only=True):
+    path: str
+    reason: str | None = None
+    error_class: str | None = None
+
+
+class FailedFiles(Struct, frozen=True, kw_only=True):
+    files: tuple[FailedFile, ...] = ()
+
+
 class Finalized(Struct, frozen=True, kw_only=True):
     batch_id: str
     status: str = ""

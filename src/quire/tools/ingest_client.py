@@ -18,9 +18,11 @@ import msgspec
 from msgspec import Struct
 
 from quire.model.clock import Clock
-from quire.model.errors import Misconfigured, QuireError, Retry
+from quire.model.errors import Misconfigured, QuireError, Reject, Retry
 from quire.tools.ingest_answers import (
     BatchStatus,
+    FailedFile,
+    FailedFiles,
     Finalized,
     Opened,
     Part,
@@ -101,6 +103,14 @@ class IngestClient:
     async def status(self, batch_id: str) -> BatchStatus:
         """Raises Missing when the server does not know the batch."""
         return await self._asked("GET", f"{_plain(batch_id)}/status", BatchStatus)
+
+    async def failed(self, batch_id: str, *, limit: int) -> tuple[FailedFile, ...]:
+        """Files that were uploaded and could not be worked on; none where a server does not tell."""
+        try:
+            path = f"{_plain(batch_id)}/files?state=failed&limit={limit}"
+            return (await self._asked("GET", path, FailedFiles)).files
+        except Reject:
+            return ()
 
     async def start(self, batch_id: str, file: Announcement) -> Started:
         """Announce a file; asked to `resume`, a server that can goes on with what was begun. Not to be
