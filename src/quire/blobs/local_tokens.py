@@ -75,7 +75,7 @@ class Tokens:
             return None
         try:
             return _decoder.decode(base64.urlsafe_b64decode(said + b"=" * (-len(said) % 4)))
-        except (binascii.Error, msgspec.DecodeError):
+        except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError):
             return None  # signed by us, in another time
 
     def _mark(self, said: bytes) -> bytes:
