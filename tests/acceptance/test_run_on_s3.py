@@ -36,7 +36,7 @@ def test_the_sample_collection_ends_alike_with_its_bytes_in_a_bucket(quire, s3_s
             assert s3_server.secret_access_key.encode() not in path.read_bytes(), path
     again = quire.run(str(SAMPLES), **access(s3_server, "samples"))
     assert again.returncode == 3
-    for phase in quire.report()["phases"]:
+    for phase in quire.report()["phases"][1:]:  # there is no PDF to split
         assert phase["from_cache"] == phase["done"] > 0
 
 
