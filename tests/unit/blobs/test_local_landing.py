@@ -86,14 +86,6 @@ async def test_a_url_leads_to_our_own_route(landing):
     assert landing.opened(reading.rpartition("/")[2]) == (KEY, "Ü.tif")
 
 
-async def test_it_is_known_for_whom_a_url_is(landing):
-    urls = [
-        await landing.put_url("a/b", seconds=60, base_url="http://quire", awaited=awaited)
-        for awaited in (True, False)
-    ]
-    assert [landing.allowed(url.rpartition("/")[2]) for url in urls] == ["a/b", None]
-
-
 async def test_what_landed_knows_its_digest(landing, blobs):
     body = random.Random(1).randbytes(3 * MIB + 5)
     digest = hashlib.sha256(body).hexdigest()

@@ -22,7 +22,7 @@ from quire.testing.time import FakeClock
 from quire.tools.outgoing import Outgoing
 
 SECRET = new_secret(lambda size: b"s" * size)
-NOW = datetime.now(tz=UTC).timestamp()  # the library that verifies looks at the real clock
+NOW = 1_800_000_000.0
 
 
 @pytest.fixture
@@ -38,6 +38,18 @@ async def ledger(tmp_path):
 @pytest.fixture
 def clock():
     return FakeClock(NOW)
+
+
+def verified_at(clock, monkeypatch):
+    """The library that verifies has no other way to be told the time."""
+    moment = datetime.fromtimestamp(clock.now(), tz=UTC)
+
+    class Then(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return moment
+
+    monkeypatch.setattr("standardwebhooks.webhooks.datetime", Then)
 
 
 @pytest.fixture
@@ -70,12 +82,13 @@ async def only(ledger):
     return delivery
 
 
-async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(ledger, clock, messenger):
+async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(ledger, clock, messenger, monkeypatch):
     with receiver() as there:
         await hooked(ledger, there)
         await happen(ledger, clock)
         assert await messenger.turn() == 1
         (got,) = there.received
+    verified_at(clock, monkeypatch)
     event = Webhook(SECRET).verify(got.body, got.headers)
     delivery = await only(ledger)
     assert got.headers["content-type"] == "application/cloudevents+json"
@@ -88,12 +101,13 @@ async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(ledger, cl
     assert await messenger.turn() == 0
 
 
-async def test_another_secret_or_another_body_does_not_verify(ledger, clock, messenger):
+async def test_another_secret_or_another_body_does_not_verify(ledger, clock, messenger, monkeypatch):
     with receiver() as there:
         await hooked(ledger, there)
         await happen(ledger, clock)
         await messenger.turn()
         (got,) = there.received
+    verified_at(clock, monkeypatch)
     for secret, body in ((new_secret(lambda size: b"x" * size), got.body), (SECRET, got.body + b" ")):
         with pytest.raises(WebhookVerificationError):
             Webhook(secret).verify(body, got.headers)
