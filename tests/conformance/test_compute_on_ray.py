@@ -28,14 +28,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.service]
 
 @pytest.fixture(scope="module")
 def cluster():
-    os.environ.update(ENVIRONMENT)
-    import ray
-
-    with ray_cluster() as cluster:
-        cluster.add(2)
-        ray.init(cluster.address, log_to_driver=False)
-        yield cluster
-        ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():  # read when Ray is imported
+            patch.setenv(name, value)
+        try:
+            import ray
+        except ImportError:
+            reason = "Ray is missing: install the wheel ray (make install)"
+            pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+        with ray_cluster() as cluster:
+            ray.init(cluster.address, log_to_driver=False)
+            yield cluster
+            ray.shutdown()
 
 
 @asynccontextmanager
@@ -72,19 +76,26 @@ class TestRayCompute(ComputeSuite):
 
 async def test_the_work_of_a_machine_that_dies_is_finished_elsewhere(cluster, tmp_path):
     second = await asyncio.to_thread(cluster.add, 2)
-    given = [order("slow", number) for number in range(60)]
+    given, reports = [], []
+
+    async def work_until(condition):
+        while not condition():
+            while room := bench.compute.room():
+                more = [order("slow", len(given) + number) for number in range(room)]
+                given.extend(more)
+                await bench.compute.hand(MISBEHAVE, more)
+            await bench.until(lambda: bench.compute.room() > 0 or reports.extend(bench.compute.reports()))
+
     async with opened_on(cluster, tmp_path) as bench:
-        await bench.until(lambda: bench.compute.room() > 0)
-        await bench.compute.hand(MISBEHAVE, given)
-        reports = []
-        while len({report.worker for report in reports}) < 4:  # as many as fit: both machines are at work
-            reports += await bench.reports(1)
+        # As many workers as fit: then both machines are at work.
+        await work_until(lambda: len({report.worker for report in reports}) == 4)
         killing = asyncio.create_task(asyncio.to_thread(cluster.kill, second))
-        reports += await bench.reports(len(given) - len(reports))
+        await work_until(lambda: any(report.outcome is Outcome.CRASHED for report in reports))
         await killing
+        reports += await bench.reports(len(given) - len(reports))
         assert names(reports) == names(given)
         crashed = [report for report in reports if report.outcome is Outcome.CRASHED]
-        assert 1 <= len(crashed) <= 2, "those that were running there, and no other"
+        assert len(crashed) <= 2, "those that were running there, and no other"
         assert all("is gone" in report.error for report in crashed)
         assert len(reports) - len(crashed) == sum(report.outcome is Outcome.DONE for report in reports)
         again = [order("slow", report.task_no, attempt=2) for report in crashed]

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import secrets
+import socket
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,7 @@ from quire.model.work import Order
 # Chunks and reports are small; what is large is in the blob store.
 OBJECT_STORE_BYTES = 100_000_000
 CLOSE_SECONDS = 5.0
+REACH_SECONDS = 10.0
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -81,9 +83,7 @@ class RayCompute(Pool):
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
             for berth in berths:
                 self._ray.kill(berth)
-        if self._ours:
-            self._ours = False
-            await asyncio.to_thread(self._disconnect)
+        await asyncio.to_thread(self._disconnect)
         return unstarted
 
     async def _open(self) -> None:
@@ -147,6 +147,8 @@ class RayCompute(Pool):
         _prepare_environment(alone=not terms.address)
         ray = self._ray = _ray()
         if not ray.is_initialized():
+            if terms.address:
+                _reach(terms.address)
             try:
                 ray.init(**self._init())
             except Exception as error:
@@ -165,9 +167,12 @@ class RayCompute(Pool):
         return terms.workers or fitting
 
     def _disconnect(self) -> None:
-        self._ray.shutdown()
+        if self._ours:
+            self._ours = False
+            self._ray.shutdown()
         if self._folder is not None:
             self._folder.cleanup()
+            self._folder = None
 
     def _init(self) -> dict[str, Any]:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": None}
@@ -195,6 +200,19 @@ def _prepare_environment(*, alone: bool) -> None:
         told["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     for name, value in told.items():
         os.environ.setdefault(name, value)  # noqa: TID251 not to read settings, but to give Ray its own
+
+
+def _reach(address: str) -> None:
+    """Ray itself tries for many minutes, and cannot be interrupted. Raises Misconfigured."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise Misconfigured(f"ray.address must be host:port of a Ray cluster, not {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise Misconfigured(
+            f"no Ray cluster answers at {address}: {error}; correct ray.address, or start it (`ray start`)"
+        ) from error
 
 
 def _ray() -> Any:

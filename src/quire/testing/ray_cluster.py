@@ -23,7 +23,7 @@ ENVIRONMENT = {
 
 
 class RayCluster:
-    """A head without processors and nodes that come and go, each with the processors it is asked for."""
+    """A head with two processors and nodes that come and go, each with the processors it is asked for."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -93,7 +93,7 @@ def _serve(folder: str) -> None:
     cluster = Cluster(
         initialize_head=True,
         head_node_args={
-            "num_cpus": 0,
+            "num_cpus": 2,
             "temp_dir": folder,
             "include_dashboard": False,
             "object_store_memory": OBJECT_STORE_BYTES,

@@ -158,6 +158,20 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("127.0.0.1:1", "no Ray cluster answers"),
+        ("here", "host:port"),
+        ("a:b", "host:port"),
+        (":6379", "host:port"),
+    ],
+)
+def test_an_address_at_which_nobody_answers_is_told_at_once(address, words):
+    with pytest.raises(Misconfigured, match=words):
+        ray_module._reach(address)
+
+
+@pytest.mark.parametrize(
     ("cpus", "memory_mb", "workers"), [(1, 0, 4), (0.5, 0, 8), (3, 0, 1), (5, 0, 0), (1, 1024, 2)]
 )
 def test_as_many_workers_fit_as_processors_and_memory_allow(cpus, memory_mb, workers):
