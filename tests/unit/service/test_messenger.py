@@ -46,7 +46,7 @@ def verified_at(clock, monkeypatch):
 
     class Then(datetime):
         @classmethod
-        def now(cls, tz=None):
+        def now(cls, tz=None):  # noqa: ARG003
             return moment
 
     monkeypatch.setattr("standardwebhooks.webhooks.datetime", Then)
