@@ -45,7 +45,7 @@ def _run(example: str, folder: Path, tmp_path: Path) -> Path:
     out = tmp_path / "out"
     environment = {
         **{name: text for name, text in os.environ.items() if not name.startswith("QUIRE_")},
-        "PYTHONPATH": str(EXAMPLES),
+        "PYTHONPATH": f"{EXAMPLES}{os.pathsep}{ROOT / 'src'}",  # of this checkout, whatever is installed
         "QUIRE_HOME": str(tmp_path / "home"),
         "QUIRE_WORKERS": "1",
     }
