@@ -33,9 +33,9 @@ INHERITED = (
 
 
 def pushed(settings: Settings) -> set[str]:
-    """The computes in use whose work leaves the process."""
+    """The computes in use whose workers call back."""
     chosen: set[str] = {settings.compute.tiff, settings.compute.image}
-    return chosen - {"local"}
+    return chosen - {"local", "ray"}
 
 
 def prices(settings: Settings) -> dict[str, float]:
