@@ -5,6 +5,8 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 SECTION ?= all
 SEEDS   ?= 20000
+# Tests wait for disks and servers more than they compute: more of them at once than there are cores.
+JOBS    ?= 3
 # The peers of the benchmark have an environment of their own; the images need none of it.
 PEERS       := .venv-bench
 PEERS_STAMP := $(PEERS)/.installed
@@ -42,7 +44,7 @@ test: $(STAMP) ## everything CI runs
 	$(BIN)/ruff check src tests bench samples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|queues]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)
