@@ -31,7 +31,9 @@ async def submitted(
     house: Office, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
 ) -> Batch:
     """A finalized batch of files that have no bytes: for steps that need none."""
-    batch = await house.ledger.open_batch(draft(batch_id, pipeline=pipeline.name))
+    batch = await house.ledger.open_batch(
+        draft(batch_id, pipeline=pipeline.name, pipeline_version=pipeline.version)
+    )
     uploads = [
         Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="text/plain")
         for name in names

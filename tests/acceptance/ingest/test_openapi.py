@@ -183,9 +183,10 @@ def test_schemathesis_finds_nothing(api_only, api, tmp_path):
     """Examples, the edges of every schema, and chance with a fixed seed, on a live server."""
     config = tmp_path / "schemathesis.toml"
     config.write_text(_config(_batches(api)), encoding="utf-8")
+    # One thread: Python 3.11 loses count in `ast` when several parse at once, as Hypothesis does.
     command = [Path(sys.executable).with_name("schemathesis"), "--no-color", "--config-file", config, "run"]
     options = [
-        *("--phases", "examples,coverage,fuzzing", "--max-examples", "6", "--seed", "1", "--workers", "2"),
+        *("--phases", "examples,coverage,fuzzing", "--max-examples", "6", "--seed", "1"),
         *("--checks", ",".join(CHECKS), "--exclude-operation-id", ENDLESS, "--request-timeout", "20"),
         *("--generation-database", "none", "--warnings", "off"),
     ]

@@ -42,7 +42,7 @@ def test_nothing_waits_by_default():
 
 
 def test_phases_run_where_the_settings_say():
-    tiff, image = build_pipelines(Settings(compute=Computes(image="ray")))["preprocess"].phases
+    _, tiff, image = build_pipelines(Settings(compute=Computes(image="ray")))["preprocess"].phases
     assert (tiff.compute, image.compute) == ("local", "ray")
     assert {phase.compute for phase in build_pipelines(Settings())["preprocess"].phases} == {""}
 
