@@ -5,12 +5,13 @@ from typing import Any
 from msgspec import Struct
 
 from quire.api.desk import Caller, Desk
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
+from quire.api.routing import Answer, Asked, Parameter, Route, answer, batch_of, json_of
 from quire.ledger.port import Act, Selection
-from quire.model.errors import Missing, Reject
+from quire.model.errors import Reject
 from quire.queues.port import Chosen
 from quire.service import control, queue_desk
 from quire.service.access import Scope
+from quire.service.overview import known
 from quire.service.queue_desk_lines import DeadLine, QueueLine
 
 MAX_REASON = 500
@@ -66,25 +67,25 @@ class Queues(Struct, frozen=True, kw_only=True):
 
 async def reset(desk: Desk, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
-    batch = await _known(control.reset(desk.office, _batch(request), act))
+    batch = await known(control.reset(desk.office, batch_of(request), act))
     return _acted(desk, "Batch reset", batch.status)
 
 
 async def cancel(desk: Desk, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
-    batch = await _known(control.cancel(desk.office, _batch(request), act))
+    batch = await known(control.cancel(desk.office, batch_of(request), act))
     return _acted(desk, "Batch cancelled", batch.status)
 
 
 async def pause(desk: Desk, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
-    batch = await _known(control.pause(desk.office, _batch(request), act))
+    batch = await known(control.pause(desk.office, batch_of(request), act))
     return _acted(desk, "Batch paused", batch.status)
 
 
 async def resume(desk: Desk, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
-    batch = await _known(control.resume(desk.office, _batch(request), act))
+    batch = await known(control.resume(desk.office, batch_of(request), act))
     return _acted(desk, "Batch resumed", batch.status)
 
 
@@ -92,9 +93,9 @@ async def retry(desk: Desk, request: Asked, caller: Caller) -> Answer:
     said = await _said(request)
     selection = Selection(error_class=_word(said, "error_class"), path=_word(said, "path"))
     if said.get("dry_run") is True:
-        return answer(await _known(control.preview_retry(desk.office, _batch(request), selection)))
-    preview = await _known(
-        control.retry(desk.office, _batch(request), _made_act(desk, caller, said), selection)
+        return answer(await known(control.preview_retry(desk.office, batch_of(request), selection)))
+    preview = await known(
+        control.retry(desk.office, batch_of(request), _made_act(desk, caller, said), selection)
     )
     desk.wake()
     return answer(preview)
@@ -121,8 +122,9 @@ async def replay(desk: Desk, request: Asked, caller: Caller) -> Answer:
     if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 <= rate <= 10_000:
         raise Reject("per_second is a number from 0 to 10000")
     done = await queue_desk.replay(desk.queue_desk, queue, chosen, per_second=float(rate))
-    act = _made_act(desk, caller, said)
-    await desk.office.ledger.acted(act, "dead_letters_replayed", {"queue": queue, "messages": done})
+    await desk.acted(
+        caller, "dead_letters_replayed", {"queue": queue, "messages": done}, reason=_reason(said)
+    )
     desk.wake()
     return answer(Count(ok=True, messages=done))
 
@@ -130,8 +132,9 @@ async def replay(desk: Desk, request: Asked, caller: Caller) -> Answer:
 async def discard(desk: Desk, request: Asked, caller: Caller) -> Answer:
     said, queue = await _said(request), str(request.path_params["queue"])
     done = await queue_desk.discard(desk.queue_desk, queue, _chosen(said))
-    act = _made_act(desk, caller, said)
-    await desk.office.ledger.acted(act, "dead_letters_discarded", {"queue": queue, "messages": done})
+    await desk.acted(
+        caller, "dead_letters_discarded", {"queue": queue, "messages": done}, reason=_reason(said)
+    )
     return answer(Count(ok=True, messages=done))
 
 
@@ -180,20 +183,9 @@ def _word(said: dict[str, Any], name: str) -> str | None:
     return found
 
 
-async def _known(asked: Any) -> Any:
-    try:
-        return await asked
-    except Missing as error:
-        raise Missing("Batch not found", code="unknown_batch") from error
-
-
 def _acted(desk: Desk, message: str, status: str) -> Answer:
     desk.wake()
     return answer(Acted(ok=True, message=message, status=status))
-
-
-def _batch(request: Asked) -> str:
-    return str(request.path_params["batch_id"])
 
 
 def _route(

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from quire.api.batch_start import StartAnswer, StartBody, start_answer
 from quire.api.desk import Caller, Desk
-from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, json_of
+from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, batch_of, json_of
 from quire.model.errors import Reject
 from quire.service.access import Scope
 from quire.service.ingest.closing import Closed, finalize, processed_elsewhere
@@ -113,19 +113,19 @@ async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:
 
 async def start(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request)
-    ticket = await start_file(desk.front, _batch(request), said, base_url=desk.base_url(request))
+    ticket = await start_file(desk.front, batch_of(request), said, base_url=desk.base_url(request))
     return answer(start_answer(ticket))
 
 
 async def complete(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    await complete_file(desk.front, _batch(request), await json_of(request))
+    await complete_file(desk.front, batch_of(request), await json_of(request))
     return answer(Success(success=True))
 
 
 async def withdraw(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request, empty={})
     key = request.query_params.get("r2_key") or (said.get("r2_key") if isinstance(said, dict) else None)
-    await withdraw_file(desk.front, _batch(request), key)
+    await withdraw_file(desk.front, batch_of(request), key)
     return answer(Success(success=True))
 
 
@@ -133,7 +133,9 @@ async def close(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: 
     said = await json_of(request, empty={})
     if not isinstance(said, dict):
         raise Reject("Invalid JSON body (must be an object)")
-    closed = await finalize(desk.front, _batch(request), skip_incomplete=said.get("skip_incomplete") is True)
+    closed = await finalize(
+        desk.front, batch_of(request), skip_incomplete=said.get("skip_incomplete") is True
+    )
     desk.wake()
     return answer(_closed(closed))
 
@@ -152,16 +154,16 @@ def _closed(closed: Closed) -> FinalizeAnswer:
 
 async def processed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request, limit=PROCESSED_BYTES)
-    total = await processed_elsewhere(desk.front, _batch(request), said)
+    total = await processed_elsewhere(desk.front, batch_of(request), said)
     desk.wake()
     return answer(
-        ProcessedAnswer(success=True, batch_id=_batch(request), status="enqueued", total_files=total)
+        ProcessedAnswer(success=True, batch_id=batch_of(request), status="enqueued", total_files=total)
     )
 
 
 async def status(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     files = request.query_params.get("files") != "false"
-    pieces = status_pieces(desk.front, _batch(request), files=files)
+    pieces = status_pieces(desk.front, batch_of(request), files=files)
     # The first piece before the status line: an unknown batch must become a 404.
     first = await anext(pieces)
     return Stream(_after(first, pieces), media_type=JSON)
@@ -171,10 +173,6 @@ async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
     yield first
     async for piece in rest:
         yield piece
-
-
-def _batch(request: Asked) -> str:
-    return str(request.path_params["batch_id"])
 
 
 _GROUP = "Upload"

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from quire.api.routing import Asked, Route
 from quire.engine.retry import RetryPolicy
+from quire.ledger.port import Act
 from quire.service import queue_desk
 from quire.service.callbacks import Attempt
 from quire.service.house import Office
@@ -45,6 +46,11 @@ class Desk(Struct, frozen=True, kw_only=True):
     @property
     def office(self) -> Office:
         return self.front.office
+
+    async def acted(self, caller: Caller, kind: str, data: dict[str, object], *, reason: str = "") -> None:
+        """Something was done that concerns no single batch: it goes into the audit trail."""
+        act = Act(actor=caller.name, reason=reason, now=self.office.clock.now())
+        await self.office.ledger.acted(act, kind, data)
 
     def base_url(self, request: Asked) -> str:
         return self.public_url.rstrip("/") or str(request.base_url).rstrip("/")

@@ -10,7 +10,7 @@ from litestar.response import Stream
 from msgspec import Struct
 
 from quire.api.desk import Caller, Desk
-from quire.api.routing import Answer, Asked, Parameter, Route, answer
+from quire.api.routing import Answer, Asked, Parameter, Route, answer, batch_of, number_of
 from quire.ledger.port import Wanted
 from quire.model.batch import FileOutcome
 from quire.model.clock import timestamp
@@ -52,7 +52,7 @@ class Download(Struct, frozen=True, kw_only=True):
 
 
 async def unified(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    found = await whereabouts(desk.office, _batch(request))
+    found = await whereabouts(desk.office, batch_of(request))
     if request.query_params.get("include_raw") != "true":
         return answer(found)
     raw = msgspec.json.decode(_encoder.encode(found))
@@ -60,17 +60,17 @@ async def unified(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa
 
 
 async def log(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return answer(await logs(desk.office, _batch(request)))
+    return answer(await logs(desk.office, batch_of(request)))
 
 
 async def batches(desk: Desk, request: Asked, caller: Caller) -> Answer:
-    limit = _number(request, "limit", 100, most=MAX_PAGE)
+    limit = number_of(request, "limit", most=MAX_PAGE) or 100
     ended = request.query_params.get("ended")
     wanted = Wanted(
         ended=None if ended is None else _switch("ended", ended),
         status=request.query_params.get("status"),
         tenant=caller.tenant or request.query_params.get("tenant"),
-        before=_number(request, "before", 0, most=2**62) or None,
+        before=number_of(request, "before", most=2**62),
         limit=limit,
     )
     page = await inspect.list_batches(desk.office, wanted)
@@ -85,9 +85,9 @@ async def files(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: 
         raise Reject(f"There is no state {outcome[:80]!r}; known are {known}")
     page = await files_page(
         desk.office,
-        _batch(request),
+        batch_of(request),
         after=_text("after", said.get("after", "")),
-        limit=_number(request, "limit", 100, most=MAX_PAGE),
+        limit=number_of(request, "limit", most=MAX_PAGE) or 100,
         outcome=None if outcome is None else FileOutcome(outcome),
         error_class=said.get("error_class"),
     )
@@ -95,12 +95,12 @@ async def files(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: 
 
 
 async def history(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return answer(await inspect.story(desk.office, _batch(request), _path(request)))
+    return answer(await inspect.story(desk.office, batch_of(request), _path(request)))
 
 
 async def download(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     path = _path(request)
-    key = await key_of(desk.office, _batch(request), path)
+    key = await key_of(desk.office, batch_of(request), path)
     url = await desk.front.landing.get_url(
         key, seconds=URL_SECONDS, base_url=desk.base_url(request), name=path.rpartition("/")[2]
     )
@@ -116,9 +116,9 @@ async def archive(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa
     if form not in {"zip", "bagit"}:
         raise Reject(f"There is no format {form[:80]!r}; known are zip and bagit")
     inputs = _switch("inputs", said.get("inputs", "false"))
-    pieces = package(desk.office, _batch(request), bag=form == "bagit", inputs=inputs)
+    pieces = package(desk.office, batch_of(request), bag=form == "bagit", inputs=inputs)
     await anext(pieces)
-    name = f"{_batch(request)}{'-bag' if form == 'bagit' else ''}.zip"
+    name = f"{batch_of(request)}{'-bag' if form == 'bagit' else ''}.zip"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Stream(_whole(pieces), media_type="application/zip", headers=headers)
 
@@ -132,11 +132,11 @@ async def _whole(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def events(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     after = int(said) if said.isdecimal() and len(said) < 19 else 0
-    await whereabouts(desk.office, _batch(request))
+    await whereabouts(desk.office, batch_of(request))
     streams = desk.streams
     if len(streams) >= MAX_STREAMS:
         raise Retry("too many follow batches just now; poll /status instead", delay_seconds=10)
-    return Stream(_events(desk, _batch(request), after), media_type="text/event-stream")
+    return Stream(_events(desk, batch_of(request), after), media_type="text/event-stream")
 
 
 async def _events(desk: Desk, batch_id: str, after: int) -> AsyncIterator[bytes]:
@@ -182,10 +182,6 @@ def _event(kind: str, data: bytes, no: int | None = None) -> bytes:
     return number + b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def _batch(request: Asked) -> str:
-    return str(request.path_params["batch_id"])
-
-
 def _path(request: Asked) -> str:
     path = request.query_params.get("path", "")
     if not path:
@@ -203,15 +199,6 @@ def _switch(name: str, said: str) -> bool:
     if said not in {"true", "false"}:
         raise Reject(f"{name} is true or false, not {said[:80]!r}")
     return said == "true"
-
-
-def _number(request: Asked, name: str, default: int, *, most: int) -> int:
-    said = request.query_params.get(name)
-    if said is None:
-        return default
-    if not said.isascii() or not said.isdecimal() or len(said) > 19 or not 1 <= int(said) <= most:
-        raise Reject(f"{name} is a whole number from 1 to {most}, not {said[:80]!r}")
-    return int(said)
 
 
 _GROUP = "Follow"

@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.api.desk import Caller, Desk
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
-from quire.ledger.port import Act
+from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of, number_of
 from quire.model.errors import Reject
 from quire.service.access import Scope
 from quire.service.webhooks import (
@@ -59,7 +58,7 @@ async def add(desk: Desk, request: Asked, caller: Caller) -> Answer:
     batch_id = str(request.path_params.get("batch_id", ""))
     made = await add_hook(desk.hook_desk, url=said.url, batch_id=batch_id, kinds=said.kinds)
     # Not the URL: people put secrets into it.
-    await _acted(desk, caller, "webhook_added", {"webhook": made.hook.id, "batch_id": batch_id})
+    await desk.acted(caller, "webhook_added", {"webhook": made.hook.id, "batch_id": batch_id})
     return answer(made, status=201)
 
 
@@ -73,15 +72,15 @@ async def listed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa:
 
 async def end(desk: Desk, request: Asked, caller: Caller) -> Answer:
     line = await disable_hook(desk.hook_desk, str(request.path_params["hook_id"]))
-    await _acted(desk, caller, "webhook_disabled", {"webhook": line.id})
+    await desk.acted(caller, "webhook_disabled", {"webhook": line.id})
     return answer(line)
 
 
 async def deliveries(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = request.query_params
     before, limit = (
-        _number("before", said.get("before"), 2**62),
-        _number("limit", said.get("limit"), MAX_PAGE),
+        number_of(request, "before", most=2**62),
+        number_of(request, "limit", most=MAX_PAGE),
     )
     lines = await list_deliveries(
         desk.hook_desk,
@@ -98,7 +97,7 @@ async def again(desk: Desk, request: Asked, caller: Caller) -> Answer:
     if not all(0 < no < 2**62 for no in said.deliveries):
         raise Reject("deliveries is a list of their numbers")
     sent = await redeliver(desk.hook_desk, said.deliveries)
-    await _acted(desk, caller, "webhooks_redelivered", {"deliveries": sent})
+    await desk.acted(caller, "webhooks_redelivered", {"deliveries": sent})
     desk.wake()
     return answer(Again(ok=True, deliveries=sent))
 
@@ -108,19 +107,6 @@ async def _said(request: Asked, kind: type[T]) -> T:
         return msgspec.convert(await json_of(request), kind)
     except msgspec.ValidationError as error:
         raise Reject(f"Not what is wanted here: {error}") from error
-
-
-def _number(name: str, said: str | None, most: int) -> int | None:
-    if said is None:
-        return None
-    if not said.isascii() or not said.isdecimal() or len(said) > 19 or not 1 <= int(said) <= most:
-        raise Reject(f"{name} is a whole number from 1 to {most}, not {said[:80]!r}")
-    return int(said)
-
-
-async def _acted(desk: Desk, caller: Caller, kind: str, data: dict[str, object]) -> None:
-    act = Act(actor=caller.name, reason="", now=desk.office.clock.now())
-    await desk.office.ledger.acted(act, kind, data)
 
 
 _GROUP = "Be told"

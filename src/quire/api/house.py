@@ -1,13 +1,12 @@
 """The house as a whole: keys, the audit trail, cleaning."""
 
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from quire.api.desk import Caller, Desk
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
-from quire.ledger.port import HOUSE, Act
+from quire.ledger.port import HOUSE
 from quire.model.clock import timestamp
 from quire.model.errors import Reject
 from quire.service.access import (
@@ -52,19 +51,19 @@ async def new_key(desk: Desk, request: Asked, caller: Caller) -> Answer:
     except msgspec.ValidationError as error:
         raise Reject(f"Not the description of a key: {error}") from error
     made = await create(_keys(desk), draft)
-    await _acted(desk, caller, "key_created", {"key": made.key.id, "scope": made.key.scope})
+    await desk.acted(caller, "key_created", {"key": made.key.id, "scope": made.key.scope})
     return answer(made, status=201)
 
 
 async def end_key(desk: Desk, request: Asked, caller: Caller) -> Answer:
     line = await revoke(_keys(desk), str(request.path_params["key_id"]))
-    await _acted(desk, caller, "key_revoked", {"key": line.id})
+    await desk.acted(caller, "key_revoked", {"key": line.id})
     return answer(line)
 
 
 async def turn_key(desk: Desk, request: Asked, caller: Caller) -> Answer:
     made = await rotate(_keys(desk), str(request.path_params["key_id"]))
-    await _acted(desk, caller, "key_rotated", {"key": made.key.id})
+    await desk.acted(caller, "key_rotated", {"key": made.key.id})
     return answer(made, status=201)
 
 
@@ -92,11 +91,6 @@ async def cleaning(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
 
 def _keys(desk: Desk) -> KeyDesk:
     return KeyDesk(ledger=desk.office.ledger, clock=desk.office.clock, ids=desk.office.ids)
-
-
-async def _acted(desk: Desk, caller: Caller, kind: str, data: dict[str, Any]) -> None:
-    act = Act(actor=caller.name, reason="", now=desk.office.clock.now())
-    await desk.office.ledger.acted(act, kind, data)
 
 
 _GROUP = "House"

@@ -100,3 +100,17 @@ async def json_of(request: Asked, *, limit: int = BODY_BYTES, empty: Any = None)
 
 def _too_large(limit: int) -> Reject:
     return Reject(f"The body is larger than {limit} bytes, which is the limit here", code="too_large")
+
+
+def batch_of(request: Asked) -> str:
+    return str(request.path_params["batch_id"])
+
+
+def number_of(request: Asked, name: str, *, most: int) -> int | None:
+    """A whole number of the query, from 1 on; None when it is not there."""
+    said = request.query_params.get(name)
+    if said is None:
+        return None
+    if not said.isascii() or not said.isdecimal() or len(said) > 19 or not 1 <= int(said) <= most:
+        raise Reject(f"{name} is a whole number from 1 to {most}, not {said[:80]!r}")
+    return int(said)

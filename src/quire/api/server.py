@@ -9,7 +9,6 @@ import asyncio
 import errno
 import logging
 import socket
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -91,8 +90,7 @@ class _Impatient(HttpToolsProtocol):
             self._patience = None
 
     def _hang_up(self) -> None:
-        with suppress(Exception):
-            self.transport.abort()
+        self.transport.abort()
 
 
 async def _full(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001

@@ -12,7 +12,7 @@ from quire.ledger.reception import TAKEN, Load, NewSubmission, Submission
 from quire.ledger.rows import Row, batch_of, config_column, file_columns, tags_column, upload_columns
 from quire.ledger.values import Upload
 from quire.model.errors import Reject, Retry, Stale
-from quire.model.files import File
+from quire.model.files import File, folder_of
 
 _COLUMNS = 16  # of a submission; those of its batch follow
 UPLOAD_COLUMNS = (
@@ -82,10 +82,6 @@ def input_columns(upload: Upload) -> Row:
 def as_taken(upload: Upload, now: float) -> Upload:
     taken_at = now if upload.taken_at is None else upload.taken_at
     return structs.replace(upload, state=TAKEN, taken_at=taken_at)
-
-
-def folder_of(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
 
 
 def name_of(path: str) -> str:

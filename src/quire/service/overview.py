@@ -1,7 +1,7 @@
 """One answer for all who follow a batch: where it is on its way through all stages, and what happened."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -11,6 +11,8 @@ from quire.model.errors import Missing
 from quire.service import inspect
 from quire.service.house import Office
 from quire.service.lines import Event, FileLine, Standing
+
+T = TypeVar("T")
 
 PAGE = 1000
 MAX_LOGS = 1000
@@ -48,7 +50,7 @@ class Files(Struct, frozen=True, kw_only=True):
 
 async def whereabouts(office: Office, batch_id: str) -> Whereabouts:
     """Raises Missing."""
-    standing = await _known(inspect.show(office, batch_id))
+    standing = await known(inspect.show(office, batch_id))
     batch = await office.ledger.batch(batch_id)
     return Whereabouts(**structs.asdict(standing), stage=stage_of(batch), phase=batch.status, results={})
 
@@ -69,7 +71,7 @@ def stage_of(batch: Batch) -> str:
 
 async def logs(office: Office, batch_id: str) -> Logs:
     """The first thousand. Raises Missing."""
-    batch = await _known(office.ledger.batch(batch_id))
+    batch = await known(office.ledger.batch(batch_id))
     stage, phase, found = "ingest", "", []
     for _, at, kind, data in await office.ledger.events(batch.no, limit=MAX_LOGS):
         before = (stage, phase)
@@ -106,7 +108,7 @@ async def files_page(
     office: Office, batch_id: str, *, after: str, limit: int, outcome: Any, error_class: str | None
 ) -> Files:
     """Inputs with their ends, in order of path. Raises Missing."""
-    batch = await _known(office.ledger.batch(batch_id))
+    batch = await known(office.ledger.batch(batch_id))
     page = await office.ledger.inputs(
         batch.no, after=after, limit=limit, outcome=outcome, error_class=error_class
     )
@@ -118,7 +120,7 @@ async def files_page(
 
 async def key_of(office: Office, batch_id: str, path: str) -> str:
     """Where the bytes of a file lie: of an input, or of one that was made. Raises Missing."""
-    batch = await _known(office.ledger.batch(batch_id))
+    batch = await known(office.ledger.batch(batch_id))
     made, _ = await office.ledger.story(batch.no, path)
     # The newest of that name: what a retry has replaced is not what people mean.
     for file in reversed(made):
@@ -140,7 +142,7 @@ async def happenings(
     shown: tuple[Any, ...] = ()
     while True:
         # Asked first: what happened up to the end is still told after it.
-        batch = await _known(office.ledger.batch(batch_id))
+        batch = await known(office.ledger.batch(batch_id))
         async for event in inspect.events(office, batch_id, after=after):
             after = event.no
             yield event
@@ -154,7 +156,8 @@ async def happenings(
         yield None
 
 
-async def _known(asked: Awaitable[Any]) -> Any:
+async def known(asked: Awaitable[T]) -> T:
+    """Of a batch that is not there the same words, whoever asks."""
     try:
         return await asked
     except Missing as error:

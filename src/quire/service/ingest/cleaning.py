@@ -16,6 +16,7 @@ from quire.ledger.reception import Submission
 from quire.model.batch import Stage
 from quire.model.clock import timestamp
 from quire.model.errors import Missing, Reject, Retry
+from quire.model.files import folder_of
 from quire.service.archive import archive_page, staged
 from quire.service.house import Office
 
@@ -147,7 +148,7 @@ async def _waits_for_takeover(office: Office, submission: Submission) -> bool:
 async def _in_parts(office: Office, number: int) -> AsyncIterator[tuple[str, str]]:
     after = None
     while page := await office.ledger.arrivals(number, after=after, limit=PAGE):
-        after = (page[-1].path.rpartition("/")[0] or "/", page[-1].path)
+        after = (folder_of(page[-1].path), page[-1].path)
         for upload in page:
             if upload.upload_id and upload.taken_at is None:
                 yield upload.key, upload.upload_id

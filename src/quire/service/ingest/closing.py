@@ -22,7 +22,7 @@ from quire.ledger.port import Letter, Upload
 from quire.ledger.reception import TAKEN, Submission
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
-from quire.model.files import File
+from quire.model.files import File, folder_of
 from quire.model.manifest import ManifestWriter
 from quire.service.ingest.front import (
     MESSAGE_BYTES,
@@ -337,7 +337,3 @@ def file_of(upload: Upload) -> File:
         tags=upload.tags,
         processing_config=upload.config,
     )
-
-
-def folder_of(path: str) -> str:
-    return path.rpartition("/")[0] or "/"

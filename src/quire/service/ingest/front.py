@@ -6,6 +6,7 @@ import weakref
 from msgspec import Struct
 
 from quire.blobs.landing import Landing
+from quire.engine import handover
 from quire.ledger.reception import Submission
 from quire.model.batch import Stage
 from quire.model.errors import Missing, Reject
@@ -104,4 +105,4 @@ def manifest_key(batch_id: str) -> str:
 
 
 def original_key(batch_id: str) -> str:
-    return f"{prefix_of(batch_id)}_manifest.original.json"
+    return handover.original_key(manifest_key(batch_id))

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from quire.ledger.port import Upload
 from quire.ledger.reception import TAKEN, Submission
 from quire.model.clock import timestamp
+from quire.model.files import folder_of
 from quire.service.ingest.front import Front, status_of
 
 PAGE = 1000
@@ -62,7 +63,7 @@ async def status_pieces(front: Front, batch_id: str, *, files: bool = True) -> A
     pieces = bytearray(head[:-1] + b',"files":[')
     after, comma = None, b""
     while page := await front.office.ledger.arrivals(submission.batch.no, after=after, limit=PAGE):
-        after = (page[-1].path.rpartition("/")[0] or "/", page[-1].path)
+        after = (folder_of(page[-1].path), page[-1].path)
         for upload in page:
             pieces += comma + _encoder.encode(upload_line(upload))
             comma = b","
