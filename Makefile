@@ -32,12 +32,12 @@ serve: demo ## show the demo's results in a browser, on loopback only
 	@echo "Look at http://127.0.0.1:8000/ (Ctrl-C ends it)"
 	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory demo-out
 
-check: $(STAMP) ## format, lint, types, import contracts, fast tests; under a minute
+check: $(STAMP) ## format, lint, types, import contracts, fast tests; two minutes
 	$(BIN)/ruff format --check src tests bench samples docs
 	$(BIN)/ruff check src tests bench samples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow and not service"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not service"
 
 test: $(STAMP) ## everything CI runs
 	$(BIN)/ruff format --check src tests bench samples docs

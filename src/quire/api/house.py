@@ -1,6 +1,5 @@
 """The house as a whole: keys, the audit trail, cleaning."""
 
-
 import msgspec
 from msgspec import Struct
 
