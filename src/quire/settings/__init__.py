@@ -13,31 +13,23 @@ import msgspec
 from msgspec import Struct
 
 from quire.model.errors import Misconfigured
+from quire.settings.basics import Secret, cores
+from quire.settings.computing import Computes, Fly, Ray
+from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, plain, shown, value_of
 from quire.settings.reading import DOCS, Reading
+from quire.settings.serving import Upload
 from quire.settings.values import (
-    KEYS,
     PREFIX,
     S3,
-    UPLOAD_FALLBACKS,
     Budgets,
-    Computes,
     Crew,
-    Fly,
-    Key,
     PhaseRetries,
     Postgres,
     Preprocess,
     QueueTuning,
-    Ray,
     Redis,
     Retries,
-    Secret,
     Settings,
-    Upload,
-    cores,
-    plain,
-    shown,
-    value_of,
 )
 
 DEFAULT = "default"

@@ -8,19 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from quire.settings.basics import Secret
+from quire.settings.keys import BY_NAME, BY_VARIABLE, QUEUE_KEYS, TABLES, Key, plain
 from quire.settings.rules import contradictions
-from quire.settings.values import (
-    BY_NAME,
-    BY_VARIABLE,
-    PREFIX,
-    QUEUE_KEYS,
-    TABLES,
-    Key,
-    QueueTuning,
-    Secret,
-    Settings,
-    plain,
-)
+from quire.settings.values import PREFIX, QueueTuning, Settings
 
 FILE_NAME = "quire.toml"
 QUEUES = "queues"  # a table of tables, named as the queues are

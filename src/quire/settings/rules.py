@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from quire.blobs import keys
 from quire.model.errors import Reject
 from quire.model.tiers import tier_number
-from quire.settings.values import Settings, plain, value_of
+from quire.settings.keys import plain, value_of
+from quire.settings.values import Settings
 
 _ADDRESSES = (
     *("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"),

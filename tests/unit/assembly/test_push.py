@@ -4,7 +4,7 @@ import pytest
 
 from quire.assembly.push import pushed
 from quire.settings import Settings
-from quire.settings.values import Computes
+from quire.settings.computing import Computes
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from quire.model.errors import Misconfigured
 from quire.model.queues import KNOWN_QUEUES
 from quire.queues.port import Message
 from quire.settings import Settings, load
-from quire.settings.values import QUEUE_KEYS
+from quire.settings.keys import QUEUE_KEYS
 
 QUEUE = "arke-preprocess-jobs"
 EVIL = "\x1b[31mred\x1b[0m\n[bold]x[/bold]\u202e"

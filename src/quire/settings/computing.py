@@ -1,0 +1,49 @@
+"""Where phases run: the tables of the computes."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from quire.settings.basics import Secret, about
+
+Where = Literal["local", "process", "fly", "ray"]
+
+
+class Computes(Struct, frozen=True, kw_only=True):
+    """Where the phases run; processes and machines under `quire serve` alone, which is called back."""
+
+    tiff: Annotated[Where, about("where TIFFs are converted")] = "local"
+    image: Annotated[Where, about("where pictures are worked on")] = "local"
+    processes: Annotated[int, about("processes at once; 0 is one per usable core", ge=0, le=1024)] = 0
+    command: Annotated[str, about("what such a process runs in place of `quire task run` itself")] = ""
+    start_seconds: Annotated[float, about("what a start may take beyond a timeout", ge=0, le=3600)] = 30.0
+    grace_seconds: Annotated[
+        float, about("wait for the callback of a machine that is gone", ge=0, le=3600)
+    ] = 2.0
+    look_seconds: Annotated[float, about("how often what is out is looked after", gt=0, le=3600)] = 2.0
+    registry_url: Annotated[str, about("asset registry that workers tell of pictures; empty is none")] = ""
+
+
+class Fly(Struct, frozen=True, kw_only=True):
+    api: Annotated[str, about("address of the Machines API", min_length=1)] = "https://api.machines.dev"
+    token: Annotated[Secret, about("token for the Machines API; never shown")] = Secret()
+    tiff_app: Annotated[str, about("app whose machines convert TIFFs")] = ""
+    tiff_worker: Annotated[str, about("container image of these machines")] = ""
+    tiff_memory_mb: Annotated[int, about("memory of such a machine", ge=256, le=1 << 20)] = 1024
+    image_app: Annotated[str, about("app whose machines work on pictures")] = ""
+    image_worker: Annotated[str, about("container image of these machines")] = ""
+    image_memory_mb: Annotated[int, about("memory of such a machine", ge=256, le=1 << 20)] = 2048
+    region: Annotated[str, about("where machines are started", min_length=1)] = "ord"
+    cpus: Annotated[int, about("processors of a machine", ge=1, le=128)] = 2
+    cpu_kind: Annotated[Literal["shared", "performance"], about("kind of processors")] = "shared"
+    at_once: Annotated[int, about("machines at the same time", ge=1, le=100_000)] = 100
+    per_second: Annotated[float, about("machines that are asked for in a second", gt=0, le=1000)] = 1.0
+    price_per_second: Annotated[float, about("what a machine costs in a second", ge=0, le=1000)] = 0.0
+
+
+class Ray(Struct, frozen=True, kw_only=True):
+    address: Annotated[str, about("host:port of the Ray cluster; empty starts one on this machine")] = ""
+    workers: Annotated[int, about("workers on the cluster; 0 is as many as fit", ge=0, le=100_000)] = 0
+    cpus: Annotated[float, about("processors that Ray sets aside for a worker", gt=0, le=1024)] = 1.0
+    memory_mb: Annotated[int, about("memory that Ray sets aside for a worker", ge=0, le=1 << 20)] = 0
+    max_out: Annotated[int, about("tasks out at once; 0 is what keeps the workers busy", ge=0)] = 0

@@ -1,0 +1,80 @@
+"""The house as a service: its address, its doors, what it calls, what it cleans."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from quire.settings.basics import Secret, about
+
+
+class Upload(Struct, frozen=True, kw_only=True):
+    """For `quire upload`. `metadata` and `processing` are JSON, as their options are."""
+
+    url: Annotated[str, about("address of the server that `quire upload` sends to")] = ""
+    key: Annotated[Secret, about("API key for that server; never shown")] = Secret()
+    allow_http: Annotated[bool, about("permit sending the key without TLS to another machine")] = False
+    uploader: Annotated[str, about("who uploads; empty is the name of the user")] = ""
+    root_path: Annotated[str, about("path on the server that files are put below", min_length=1)] = "/"
+    parent: Annotated[str, about("identifier that the batch is put below; empty is the origin")] = ""
+    metadata: Annotated[str, about("JSON object that goes with the batch")] = ""
+    processing: Annotated[str, about("JSON object: what to do with files; empty is everything")] = ""
+    parallel: Annotated[int, about("files that are sent at once", ge=1, le=100)] = 5
+    parallel_parts: Annotated[int, about("parts of one file that are sent at once", ge=1, le=100)] = 3
+
+
+class Serve(Struct, frozen=True, kw_only=True):
+    host: Annotated[str, about("address that `quire serve` listens on", min_length=1)] = "127.0.0.1"
+    port: Annotated[int, about("port that `quire serve` listens on; 0 takes a free one", ge=0, le=65535)] = (
+        8787
+    )
+    public_url: Annotated[str, about("where people reach the server; empty is as the asker did")] = ""
+    anonymous: Annotated[
+        Literal["loopback", "always", "never"],
+        about("when no API key is needed: on loopback addresses, always, never"),
+    ] = "loopback"
+    secret: Annotated[Secret, about("signs URLs and callbacks; empty makes one in the home folder")] = (
+        Secret()
+    )
+
+
+class Ingest(Struct, frozen=True, kw_only=True):
+    max_batch_bytes: Annotated[int, about("largest batch", ge=1)] = 107_374_182_400
+    max_file_bytes: Annotated[int, about("largest file", ge=1)] = 5_368_709_120
+    max_files: Annotated[int, about("most files of a batch", ge=1, le=10_000_000)] = 1_000_000
+    prompt_characters: Annotated[int, about("longest custom prompt", ge=0, le=10**6)] = 60_000
+    prompts_characters: Annotated[int, about("all custom prompts together", ge=0, le=10**6)] = 80_000
+    allowed_extensions: Annotated[
+        str, about("endings of file names that are taken, such as `.tif .jpg`; empty is all")
+    ] = ""
+    url_seconds: Annotated[int, about("how long a signed URL is valid", ge=60, le=604_800)] = 86_400
+    verify_cid_bytes: Annotated[
+        int, about("files up to this size are read to verify their CID; 0: CIDs are not verified", ge=0)
+    ] = 67_108_864
+    hand_over_to: Annotated[str, about("queue that is told when preprocessing is done; empty is none")] = (
+        "arke-batch-jobs"
+    )
+
+
+class Webhooks(Struct, frozen=True, kw_only=True):
+    allow_private: Annotated[bool, about("call webhooks on private and loopback addresses too")] = False
+    timeout_seconds: Annotated[float, about("longest time for one call", gt=0, le=300)] = 15.0
+    max_tries: Annotated[int, about("calls after which a delivery is given up", ge=1, le=100)] = 10
+    at_once: Annotated[int, about("calls of one process at the same time", ge=1, le=1000)] = 16
+
+
+class Cleaning(Struct, frozen=True, kw_only=True):
+    every_seconds: Annotated[float, about("how often the server cleans up; 0 is never", ge=0, le=10**7)] = (
+        3600.0
+    )
+    idle_upload_days: Annotated[float, about("uploads silent for so long are given up; 0 is never", ge=0)] = (
+        7.0
+    )
+    staging_days: Annotated[
+        float, about("staged files are deleted so long after their batch has ended; 0 is never", ge=0)
+    ] = 30.0
+
+
+class Archive(Struct, frozen=True, kw_only=True):
+    enabled: Annotated[
+        bool, about("copy originals to the archive before cleaning deletes them from staging")
+    ] = False
