@@ -140,6 +140,10 @@ def test_a_value_of_the_wrong_kind_or_size_is_named_with_its_source(tmp_path, te
         ({"QUIRE_COMPUTE_TIFF": "fly"}, 'compute.tiff is "fly" but fly.tiff_app is not set'),
         ({"QUIRE_COMPUTE_TIFF": "fly"}, 'compute.tiff is "fly" but fly.token is not set'),
         ({"QUIRE_COMPUTE_IMAGE": "fly"}, 'compute.image is "fly" but serve.public_url is not set'),
+        (
+            {"QUIRE_COMPUTE_IMAGE": "process", "QUIRE_PREPROCESS_TILES": "true"},
+            'compute.image is "process", whose workers give back no tiles',
+        ),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(tmp_path, environment, said):

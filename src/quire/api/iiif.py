@@ -9,7 +9,7 @@ from quire.api.desk import Caller, Desk
 from quire.api.routing import Answer, Asked, Parameter, Route, answer
 from quire.api.sending import sent
 from quire.model.errors import Missing, Reject
-from quire.service import iiif
+from quire.service import iiif, tiles
 from quire.service.access import Scope
 from quire.service.assets import delivery, find
 
@@ -48,13 +48,21 @@ async def service(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa
 
 async def information(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     asset = await find(desk.office.blobs, str(request.path_params["asset_id"]))
-    return answer(iiif.information(asset, base_url=desk.base_url(request)), headers=dict(_KEPT))
+    cut = await tiles.find(desk.office.blobs, asset)
+    return answer(iiif.information(asset, cut, base_url=desk.base_url(request)), headers=dict(_KEPT))
 
 
 async def picture(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said, blobs = request.path_params, desk.office.blobs
     asset = await find(blobs, str(said["asset_id"]))
-    role = iiif.size_of(asset, str(said["size"]), str(said["file_name"]))
+    region, size, file_name = (str(said[name]) for name in ("region", "size", "file_name"))
+    cut = await tiles.find(blobs, asset)
+    tile = tiles.asked(cut, region, size, file_name)
+    if cut is not None and tile is not None:
+        return sent(blobs, await tiles.delivery(blobs, asset, cut, tile), request, {})
+    if region != "full":
+        raise Missing("No such tile; info.json says which there are", code="unknown_variant")
+    role = iiif.size_of(asset, size, file_name)
     return sent(blobs, await delivery(blobs, asset, role), request, {})
 
 
@@ -62,11 +70,12 @@ _GROUP = "IIIF"
 _AT = "/iiif/{asset_id:str}"
 _PICTURE = Route(
     method="GET",
-    path=f"{_AT}/full/{{size:str}}/0/{{file_name:str}}",
+    path=f"{_AT}/{{region:str}}/{{size:str}}/0/{{file_name:str}}",
     serve=picture,
     scope=None,
     name="iiifPicture",
-    about="A picture in one of the sizes of its info.json: `max`, `w,h` or `w,`, as default.jpg.",
+    about="A picture (`full`) in one of the sizes of its info.json: `max`, `w,h` or `w,`; or one of its "
+    "tiles (`x,y,w,h`) in its size. As default.jpg.",
     group=_GROUP,
     pages=True,
     also=(206, 304),
@@ -112,7 +121,7 @@ ROUTES = (
         serve=information,
         scope=None,
         name="iiifInformation",
-        about="A picture as a IIIF image service (Image 3, level 0), with the sizes that exist.",
+        about="A picture as a IIIF image service (Image 3, level 0), with the sizes and tiles that exist.",
         group=_GROUP,
         pages=True,
         answers=dict[str, Any],

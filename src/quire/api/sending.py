@@ -4,9 +4,10 @@ import re
 from typing import Any
 
 from litestar import Response
+from litestar.exceptions import HTTPException
 from litestar.response import Stream
 
-from quire.api.routing import Answer, Asked, answer
+from quire.api.routing import Answer, Asked
 from quire.blobs.landing_rules import attachment
 from quire.blobs.port import Blobs
 from quire.service.assets import Delivery
@@ -18,18 +19,15 @@ _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 def sent(blobs: Blobs, given: Delivery, request: Asked, headers: dict[str, str]) -> Answer:
-    """The whole, the part that was asked for, or only that nothing has changed."""
+    """The whole, the part that was asked for, or only that nothing has changed. Raises HTTPException 416."""
     etag = f'"{given.version}"'
     said = {**headers, **_described(given), "etag": etag, "accept-ranges": "bytes"}
     if _matches(request.headers.get("if-none-match"), etag):
         return _bare(304, said)
     part = _part(request, given.size, etag)
     if part == ():
-        said["content-range"] = f"bytes */{given.size}"
-        said["cache-control"] = "no-store"
-        refused = answer({"error": "Range not satisfiable"}, status=416)
-        refused.headers.update({name: said[name] for name in ("content-range", "cache-control")})
-        return refused
+        refusal = {"content-range": f"bytes */{given.size}", "cache-control": "no-store"}
+        raise HTTPException("Range not satisfiable", status_code=416, headers=refusal)
     start, stop = part or (0, given.size)
     status = 206 if part else 200
     if part:
@@ -37,7 +35,11 @@ def sent(blobs: Blobs, given: Delivery, request: Asked, headers: dict[str, str])
     said["content-length"] = str(stop - start)
     if request.method == "HEAD":
         return _bare(status, said, given.content_type)
-    pieces = blobs.stream(given.key, start=start, stop=stop) if part else blobs.stream(given.key)
+    if part or given.offset is not None:
+        begin = given.offset or 0
+        pieces = blobs.stream(given.key, start=begin + start, stop=begin + stop)
+    else:
+        pieces = blobs.stream(given.key)
     return Stream(pieces, status_code=status, media_type=given.content_type, headers=said)
 
 

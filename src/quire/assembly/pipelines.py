@@ -41,6 +41,8 @@ def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
             ),
             tiff_compute="" if alone else where.tiff,
             image_compute="" if alone else where.image,
+            tile_size=chosen.tile_size if chosen.tiles else 0,
+            tiles_above=chosen.tiles_above,
         )
     }
 

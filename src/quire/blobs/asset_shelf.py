@@ -14,6 +14,7 @@ from quire.model import asset as assets
 from quire.model.asset import ORIGINAL, Asset
 from quire.model.errors import Missing, Reject, Stale
 from quire.model.files import stem_and_extension
+from quire.model.tiling import Tiles
 
 _STAGED = re.compile(r"staging/([0-7][0-9A-HJKMNP-TV-Z]{25})/.+")
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
@@ -48,6 +49,29 @@ async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
     except Stale:
         return await find(blobs, asset.id), False
     return asset, True
+
+
+async def register_tiles(blobs: Blobs, asset_id: str, tiles: Tiles) -> None:
+    """The first tiles of an asset stay its tiles. May be repeated."""
+    try:
+        await blobs.put(
+            keys.asset_tiles(asset_id),
+            assets.encode(tiles),
+            content_type="application/json",
+            condition=IfAbsent(),
+        )
+    except Stale:
+        return
+
+
+async def find_tiles(blobs: Blobs, asset_id: str) -> Tiles | None:
+    """None: it has none. Raises Reject `corrupt`."""
+    try:
+        return assets.decode_tiles(await blobs.get(keys.asset_tiles(asset_id)))
+    except Missing:
+        return None
+    except msgspec.DecodeError as error:
+        raise Reject(f"The record of the tiles of {asset_id} is damaged: {error}", code="corrupt") from error
 
 
 async def holder(blobs: Blobs, key: str) -> str | None:

@@ -56,6 +56,12 @@ def asset(asset_id: str) -> str:
     return f"assets/{asset_id}.json"
 
 
+def asset_tiles(asset_id: str) -> str:
+    """The record of an asset's tiles."""
+    _demand(_ASSET, asset_id, "an asset id")
+    return f"asset-tiles/{asset_id}.json"
+
+
 def hold(batch_id: str, key: str) -> str:
     """A mark that an asset depends on the staged file of this key."""
     _demand(_ULID, batch_id, "a batch id (ULID)")

@@ -24,7 +24,7 @@ from quire.compute.job import Job, Supply
 from quire.compute.meter import Line, OrderMeter
 from quire.compute.pipe import Inbox, Outbox
 from quire.compute.results import checked
-from quire.model.asset import drafted
+from quire.model.asset import drafted, tiled
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Misconfigured
@@ -150,8 +150,10 @@ class Worker:
             stored = await content.put_files(self._tools.blobs, paths, owned=True)
             products = tuple(map(_product, output.made, stored))
             if output.asset is not None:
-                asset = drafted(output.asset, job.order.file, products)
+                asset, tiles = drafted(output.asset, job.order.file, products), tiled(products)
                 await asset_shelf.register(self._tools.blobs, asset)
+                if tiles is not None:
+                    await asset_shelf.register_tiles(self._tools.blobs, asset.id, tiles)
             result = StepResult(products=products, facts=output.facts)
             job.meter.bytes_out = sum(one.size for one in stored)
         except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report

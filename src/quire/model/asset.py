@@ -10,8 +10,10 @@ import msgspec
 from msgspec import Struct, field
 
 from quire.model.files import File, Product
+from quire.model.tiling import Tiles
 
 ORIGINAL = "original"
+TILES = "tiles"
 # The copies that exist beside the original, and what is given instead of one that was not made.
 FALLBACKS: Final = {
     "thumb": ("thumb", "medium", ORIGINAL),
@@ -62,7 +64,8 @@ class Asset(Struct, frozen=True, kw_only=True):
 
 class AssetDraft(Struct, frozen=True, kw_only=True):
     """A step's word that its file is a picture with an address. The copies are those of its products whose
-    roles are in `FALLBACKS`, with `width` and `height` among their facts.
+    roles are in `FALLBACKS`, with `width` and `height` among their facts; the product `TILES`, if there is
+    one, is a pack of tiles.
     """
 
     id: str
@@ -105,14 +108,29 @@ def drafted(draft: AssetDraft, original: File, products: tuple[Product, ...]) ->
     )
 
 
+def tiled(products: tuple[Product, ...]) -> Tiles | None:
+    """The record of the tiles that a step made, if it did."""
+    pack = next((one for one in products if one.role == TILES), None)
+    if pack is None:
+        return None
+    width, height, side = (int(pack.facts.get(name, 0)) for name in ("width", "height", "side"))
+    return Tiles(key=pack.key, size=pack.size, width=width, height=height, side=side)
+
+
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Asset)
+_tiles_decoder = msgspec.json.Decoder(Tiles)
 
 
-def encode(asset: Asset) -> bytes:
-    return _encoder.encode(asset)
+def encode(record: Asset | Tiles) -> bytes:
+    return _encoder.encode(record)
 
 
 def decode(text: bytes) -> Asset:
     """Raises msgspec.DecodeError."""
     return _decoder.decode(text)
+
+
+def decode_tiles(text: bytes) -> Tiles:
+    """Raises msgspec.DecodeError."""
+    return _tiles_decoder.decode(text)

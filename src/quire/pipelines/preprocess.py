@@ -58,14 +58,19 @@ def preprocess(
     image_pace: Pace = NO_PACE,
     tiff_compute: str = "",
     image_compute: str = "",
+    tile_size: int = 0,
+    tiles_above: int = 2400,
 ) -> Pipeline:
     """`public_url` is where assets are served; `max_pixels` is the limit per page, judged before decoding.
-    `pdf_split` is for PDFs whose own configuration says nothing.
+    `pdf_split` is for PDFs whose own configuration says nothing. With `tile_size`, pictures whose longest
+    side is more than `tiles_above` get tiles.
 
     What leaves the process is not remembered in the step cache: other programs may do it, and what they make
     lies with the batch and goes with it.
     """
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
+    # Not there when there are none: what was made before they could be asked for is still in the cache.
+    tiles = {"tile_size": tile_size, "tiles_above": tiles_above} if tile_size else {}
     pdf_phase = Phase(
         name="PDF_SPLIT",
         task_prefix="pdf",
@@ -118,7 +123,7 @@ def preprocess(
         finds=is_web_picture,
         rivals=picture_rivals,
         becomes=picture_becomes,
-        options={"public_url": public_url, "quality": variant_quality, **shared},
+        options={"public_url": public_url, "quality": variant_quality, **shared, **tiles},
         timeout_seconds=image_timeout_seconds,
         memory_mb=memory_mb,
         max_attempts=max_attempts,

@@ -28,7 +28,9 @@ class Registered(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """What is given to somebody who asks. With `url` it lies there and the rest says nothing."""
+    """What is given to somebody who asks. With `url` it lies there and the rest says nothing. With `offset`
+    it is a part of its blob and begins there.
+    """
 
     asset: Asset
     url: str = ""
@@ -39,6 +41,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     version: str = ""
     width: int = 0
     height: int = 0
+    offset: int | None = None
 
 
 async def register(

@@ -1,5 +1,5 @@
 """Pictures for viewers that speak IIIF: a batch as a manifest (Presentation 3), an asset as an image service
-(Image 3, level 0: the sizes that exist, and no others).
+(Image 3, level 0: the sizes and tiles that exist, and no others).
 
 Promise: every address in an answer leads to something that is there. Only pictures that are registered are
 shown; memory holds one page of a batch.
@@ -19,6 +19,7 @@ from quire.blobs.port import Blobs
 from quire.ledger.port import InputRecord
 from quire.model.asset import Asset, Rendition
 from quire.model.errors import Missing, Reject
+from quire.model.tiling import Tiles, grid_of
 from quire.service.house import Office
 
 PAGE = 200
@@ -133,10 +134,13 @@ def _image(asset: Asset, role: str, base_url: str) -> dict[str, Any]:
     return said
 
 
-def information(asset: Asset, *, base_url: str) -> dict[str, Any]:
+def information(asset: Asset, tiles: Tiles | None = None, *, base_url: str) -> dict[str, Any]:
     """The description of an image service. Raises Missing when the asset has no sizes that are known."""
     offered, form = _offered(asset)
     largest = offered[-1][1]
+    sizes = [(one.width, one.height) for _, one in offered]
+    if tiles is not None:
+        sizes = _beside_tiles(sizes, tiles)
     made: dict[str, Any] = {
         "@context": "http://iiif.io/api/image/3/context.json",
         "id": f"{base_url}/iiif/{asset.id}",
@@ -145,13 +149,26 @@ def information(asset: Asset, *, base_url: str) -> dict[str, Any]:
         "profile": "level0",
         "width": asset.width,
         "height": asset.height,
-        "sizes": [{"width": one.width, "height": one.height} for _, one in offered],
     }
+    if sizes:
+        made["sizes"] = [{"width": width, "height": height} for width, height in sizes]
+    if tiles is not None:
+        made["tiles"] = [{"width": tiles.side, "scaleFactors": grid_of(tiles).scales}]
     if (largest.width, largest.height) != (asset.width, asset.height):
         made |= {"maxWidth": largest.width, "maxHeight": largest.height}
     if form != "jpg":
         made |= {"extraFormats": [form], "preferredFormats": [form]}
     return made
+
+
+def _beside_tiles(sizes: list[tuple[int, int]], tiles: Tiles) -> list[tuple[int, int]]:
+    """With that of the overview, which is a tile. A viewer that finds as many sizes as there are scales, or
+    one less, takes them for the sizes of the scales, which ours are not: then only the smallest are listed.
+    """
+    grid = grid_of(tiles)
+    told = sorted({*sizes, grid.overview})
+    scales = len(grid.scales)
+    return told[: max(0, scales - 2)] if len(told) in {scales, scales - 1} else told
 
 
 def size_of(asset: Asset, wanted: str, file_name: str) -> str:

@@ -41,6 +41,9 @@ class Preprocess(Struct, frozen=True, kw_only=True):
     pdf_timeout_seconds: Annotated[float, about("longest time for one PDF", gt=0, le=86_400)] = 3600.0
     variant_quality: Annotated[int, about("JPEG quality of the smaller copies", ge=1, le=100)] = 85
     max_megapixels: Annotated[int, about("largest picture that is decoded", ge=1, le=100_000)] = 500
+    tiles: Annotated[bool, about("cut large pictures into tiles, for IIIF viewers that zoom")] = False
+    tile_size: Annotated[int, about("side of a tile in pixels", ge=128, le=4096)] = 512
+    tiles_above: Annotated[int, about("longest side up to which no tiles are made", ge=200, le=10**6)] = 2400
     public_url: Annotated[str, about("how links to assets begin", min_length=1)] = "http://localhost:8787"
     tiff_timeout_seconds: Annotated[float, about("longest time for one TIFF", gt=0, le=86_400)] = 60.0
     image_timeout_seconds: Annotated[float, about("longest time for one picture", gt=0, le=86_400)] = 120.0

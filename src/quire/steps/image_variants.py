@@ -2,9 +2,10 @@
 
 Runs in a worker process; needs pyvips and Pillow installed. Reads the source file (JPEG, PNG or WebP),
 writes `thumb`, `medium` and `large` JPEGs, each only when the picture is larger than that, and the
-reference; the picture with its copies becomes an asset. The original is not changed. Deterministic: ids come
-from the content, so a repeated run gives the same bytes. Refuses with the codes of `tools.refusals`; a
-picture too small for any copy is decoded all the same, so that damage does not pass.
+reference; the picture with its copies becomes an asset. With `tile_size`, a picture larger than `tiles_above`
+gets a pack of tiles, too. The original is not changed. Deterministic: ids come from the content, so a
+repeated run gives the same bytes. Refuses with the codes of `tools.refusals`; a picture too small for any
+copy is decoded all the same, so that damage does not pass.
 """
 
 import json
@@ -13,10 +14,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from quire.model.asset import AssetDraft
+from quire.model.asset import TILES, AssetDraft
 from quire.model.ids import named_ulid
 from quire.model.step import Made, StepInput, StepOutput
-from quire.steps import reading
+from quire.steps import reading, tile_pack
 from quire.tools import refusals, vips
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
 from quire.tools.refusals import MEGAPIXEL, Limits, Unsupported
@@ -31,6 +32,8 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     quality: Annotated[int, Meta(ge=1, le=100)] = 85
     max_pixels: int = 500 * MEGAPIXEL
     cid_profile: str = DEFAULT_PROFILE
+    tile_size: Annotated[int, Meta(ge=0, le=8192)] = 0  # 0: no tiles
+    tiles_above: Annotated[int, Meta(ge=0)] = 2400
 
 
 def run(step_input: StepInput) -> StepOutput:
@@ -52,6 +55,8 @@ def run(step_input: StepInput) -> StepOutput:
         "size": source.stat().st_size,
         "filename": step_input.file.name,
     }
+    if options.tile_size and max(width, height) > max(options.tiles_above, options.tile_size):
+        variants.append(_tiles(source, kind, step_input.folder, options))
     made = (*variants, _reference(step_input.folder / "ref.json", reference, options.cid_profile))
     facts = {"width": width, "height": height, "asset_id": asset_id, "cid": cid, "content_type": kind}
     asset = AssetDraft(id=asset_id, content_type=kind, width=width, height=height, cid=cid)
@@ -90,6 +95,17 @@ def _wanted(width: int, height: int) -> list[tuple[str, int]]:
 def _made(role: str, target: Path, picture: vips.Picture) -> Made:
     facts = {"width": picture.width, "height": picture.height}
     return Made(role=role, path=target, content_type=_JPEG, facts=facts)
+
+
+def _tiles(source: Path, kind: str, folder: Path, options: Options) -> Made:
+    try:
+        picture = vips.decode(source, kind)
+        target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
+    except Unsupported as first:
+        picture = reading.second_opinion(source, kind, 0, Limits(max_pixels=options.max_pixels), first)
+        target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
+    facts = {"width": picture.width, "height": picture.height, "side": options.tile_size}
+    return Made(role=TILES, path=target, content_type="application/octet-stream", facts=facts)
 
 
 def _reference(target: Path, reference: dict[str, object], cid_profile: str) -> Made:

@@ -143,6 +143,22 @@ def save_jpeg(picture: Any, target: Path, quality: int) -> None:
         picture.jpegsave(str(target), Q=quality, keep="none", interlace=False)
 
 
+def save_tiles(picture: Any, target: Path, *, side: int, quality: int) -> None:
+    """The picture on all scales as a ZIP of JPEG tiles, called as IIIF Image 3 calls them. The order of the
+    files in it is not always the same; the bytes of each are.
+    """
+    with _translated():
+        picture.dzsave(
+            str(target),
+            layout="iiif3",
+            container="zip",
+            compression=0,
+            tile_size=side,
+            overlap=0,
+            suffix=f".jpg[Q={quality},keep=none]",
+        )
+
+
 @cache
 def _vips() -> Any:
     """The library, set up for untrusted files: no operation cache, no loader but the four we want."""

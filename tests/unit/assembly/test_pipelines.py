@@ -57,3 +57,11 @@ def test_retries_and_budgets_are_as_set():
     assert (task.first_delay_seconds, task.longest_delay_seconds, task.max_interruptions) == (3.0, 9.0, 7)
     assert (phase.max_retries, phase.first_delay_seconds, phase.longest_delay_seconds) == (2, 1.0, 4.0)
     assert budget(settings) == Budget(seconds=5.0, money_micros=1_250_000)
+
+
+def test_tiles_are_part_of_the_options_only_where_they_are_wanted():
+    image = build_pipelines(Settings())["preprocess"].phases[2]
+    assert set(image.options) == {"public_url", "quality", "max_pixels", "cid_profile"}
+    chosen = Preprocess(tiles=True, tile_size=256, tiles_above=5000)
+    image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases[2]
+    assert (image.options["tile_size"], image.options["tiles_above"]) == (256, 5000)
