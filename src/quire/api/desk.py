@@ -32,6 +32,7 @@ class Desk(Struct, frozen=True, kw_only=True):
     hook_desk: HookDesk
     secret: bytes  # signs callbacks
     stopping: asyncio.Event
+    faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the conductor here is down
     public_url: str = ""  # where people reach this server; empty: as the asker did
     wake: Callable[[], None] = lambda: None  # something waits in the outbox
     delivered: Callable[[Attempt], None] = lambda _: None  # this attempt was settled by a callback

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from litestar import Response
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from quire.api.desk import Caller, Desk
 from quire.api.openapi import openapi
@@ -22,9 +22,12 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class Alive(Struct, frozen=True, kw_only=True):
+    """`conductor` is there when that of this server is down: what is accepted waits until it is back."""
+
     status: str
     service: str
     timestamp: str
+    conductor: str | UnsetType = UNSET
 
 
 async def root(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
@@ -35,6 +38,9 @@ async def root(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: A
 
 async def health(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     now = timestamp(desk.office.clock.now())
+    if desk.faltering.is_set():
+        # Still 200: it answers, and whoever ended it for this would end what works.
+        return answer(Alive(status="degraded", service=SERVICE, timestamp=now, conductor="restarting"))
     return answer(Alive(status="ok", service=SERVICE, timestamp=now))
 
 
@@ -124,7 +130,7 @@ ROUTES = (
         serve=health,
         scope=None,
         name="alive",
-        about="Is it alive? In the shape of the preprocessing service.",
+        about="Is it alive? In the shape of the preprocessing service. `degraded`: its conductor is down.",
         group=_GROUP,
         contract=True,
         pages=True,

@@ -11,6 +11,7 @@ from quire.api.app import build_app
 from quire.api.gate import Gate
 from quire.api.server import listening, serve
 from quire.api.tables import ROUTES
+from quire.assembly.conducting import conduct
 from quire.assembly.front_desk import anonymous_allowed, build_desk, build_messenger, own_hosts
 from quire.assembly.house import open_house, open_office
 from quire.assembly.landing import cleaning_terms, open_landing
@@ -26,7 +27,6 @@ from quire.service.ingest.cleaning import clean
 from quire.settings import Settings
 from quire.system import LoopSignal
 
-GRACE_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 RELAY_SECONDS = 2.0  # the net: whoever puts something into the outbox wakes us
 
@@ -82,7 +82,7 @@ async def run_server(
             beside = [
                 serve(build_app(desk, gate, ROUTES), sock, stop, answering),
                 _once(answering, stop, lambda: started(told)),
-                _conduct(wheel, stop)
+                conduct(wheel, stop, desk.faltering, clock=office.clock, pause=_pause)
                 if wheel is not None
                 else _persistently(lambda: _relay(settings, office, signal, stop, trouble), stop),
                 _persistently(lambda: _clean(settings, office, landing, stop), stop),
@@ -140,20 +140,6 @@ async def _once(answering: asyncio.Event, stop: asyncio.Event, told: Callable[[]
         one.cancel()
     if answering.is_set():
         told()
-
-
-async def _conduct(wheel: Wheel, stop: asyncio.Event) -> None:
-    stopper = asyncio.ensure_future(_stop_when(stop, wheel))
-    try:
-        await wheel.serve(None)
-    finally:
-        stopper.cancel()
-        await wheel.wind_down(GRACE_SECONDS)
-
-
-async def _stop_when(stop: asyncio.Event, wheel: Wheel) -> None:
-    await stop.wait()
-    wheel.stop()
 
 
 async def _relay(

@@ -56,6 +56,7 @@ class Wheel:
         self._turned_at = 0.0
         self._stopping = False
         self._rested = False
+        self._fallen = False
 
     def stop(self) -> None:
         """Claim nothing more; the loops return."""
@@ -98,7 +99,28 @@ class Wheel:
         if self._roster.me:
             await self._roster.quit()
 
+    async def fall(self) -> None:
+        """After a fault that nobody foresaw: give everything up, as one that has died. Whoever turns the
+        wheel again joins anew, and before that does what could not be done here. May be repeated.
+        """
+        self._fallen = True
+        if self._foreman is not None:
+            await self._foreman.abandon()
+        if self._conductor is not None:
+            self._conductor.forget()
+        await self._leave_as_dead()
+
+    async def _leave_as_dead(self) -> None:
+        # Nobody else may take us for dead: the process lives, and holds its lock.
+        if self._roster.me:
+            await self._interrupt(self._roster.me)
+            await self._roster.quit()
+            self._roster.me = 0
+        self._fallen = False
+
     async def _begin(self) -> None:
+        if self._fallen:
+            await self.fall()
         if not self._roster.me:
             await self._roster.join()
         await self._bury_the_dead()
@@ -184,11 +206,15 @@ class Wheel:
 
     async def _bury_the_dead(self) -> None:
         for member in await self._roster.dead():
-            now = self._clock.now()
-            claims = await self._ledger.running(member.no)
-            for batch_no, ended in interruptions.settlements(claims, self._policy, now=now).items():
-                await self._ledger.settle(batch_no, ended, now=now)
+            await self._interrupt(member.no)
             await self._roster.bury(member)
+
+    async def _interrupt(self, member: int) -> None:
+        """What a member was on ends as interrupted."""
+        now = self._clock.now()
+        claims = await self._ledger.running(member)
+        for batch_no, ended in interruptions.settlements(claims, self._policy, now=now).items():
+            await self._ledger.settle(batch_no, ended, now=now)
 
     async def _until_answered(self, work: Callable[[], Awaitable[T]]) -> T:
         """Again and again while the ledger is away, later each time."""

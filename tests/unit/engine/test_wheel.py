@@ -445,6 +445,51 @@ async def test_a_conductor_alone_frees_what_the_dead_had(small):
     assert [member.name for member in await small.ledger.crew()] == ["alone"]
 
 
+async def test_who_falls_gives_everything_up_and_may_begin_again(small):
+    await small.submitted(TWO, NAMES)
+    wheel = small.wheel(TWO, making(), room=2)
+    told, small.compute.reports = small.compute.reports, list
+    await wheel._begin()
+    for _ in range(12):
+        await wheel._turn_or_rest(None)
+    first = wheel._roster.me
+    assert len(await small.ledger.running(first)) == 2
+    await wheel.fall()
+    assert await small.ledger.running(first) == []
+    assert await small.ledger.crew() == []
+    small.compute._reports.clear()
+    small.compute.reports = told
+    batch = await wheel.conduct(ID, ignore)
+    assert wheel._roster.me != first
+    assert batch.status == "DONE"
+    assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
+    assert await small.ledger.strays(batch.no, limit=9) == []
+
+
+async def test_a_fall_while_the_ledger_is_away_is_finished_before_the_wheel_turns_again(small, monkeypatch):
+    await small.submitted(TWO, NAMES)
+    wheel = small.wheel(TWO, making(), room=2)
+    told, small.compute.reports = small.compute.reports, list
+    await wheel._begin()
+    for _ in range(12):
+        await wheel._turn_or_rest(None)
+    first, running = wheel._roster.me, small.ledger.running
+    with monkeypatch.context() as away:
+
+        async def gone(member):
+            raise Unavailable("the ledger is away")
+
+        away.setattr(small.ledger, "running", gone)
+        with pytest.raises(Unavailable):
+            await wheel.fall()
+    assert len(await running(first)) == 2
+    small.compute._reports.clear()
+    small.compute.reports = told
+    batch = await wheel.conduct(ID, ignore)
+    assert batch.status == "DONE"
+    assert [member.no for member in await small.ledger.crew()] == [wheel._roster.me] != [first]
+
+
 async def test_an_urgent_batch_does_not_wait_for_the_end_of_a_large_one(small, monkeypatch):
     monkeypatch.setattr("quire.engine.conductor.ROWS_AT_ONCE", 2)
     await small.submitted(TWO, [f"f{number:03}" for number in range(60)])
