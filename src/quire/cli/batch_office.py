@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -21,6 +21,8 @@ from quire.settings import Settings, load_here
 from quire.system import who
 
 T = TypeVar("T")
+# What is written into the audit trail of an act that concerns no single batch: its name, and of what.
+Noted = Callable[[T], tuple[str, dict[str, Any]]]
 
 Id = Annotated[str, typer.Argument(help="The id of the batch.", metavar="ID", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -39,8 +41,11 @@ def answered(
     config: Path | None,
     json_output: bool,
     makes_home: bool = False,
+    noted: Noted[T] | None = None,
 ) -> T:
-    """Ask the office; an expected error ends the command with its message and its exit code."""
+    """Ask the office; an expected error ends the command with its message and its exit code. With `noted` it
+    is an act, and goes into the audit trail as it does when it is done through the API.
+    """
     with told_to_people(json_output=json_output):
         settings = load_here(config=config, overrides={"home": None if home is None else str(home)}).settings
         if settings.ledger == "sqlite" and not makes_home and not settings.home.is_dir():
@@ -49,16 +54,21 @@ def answered(
                 f"there is no home folder {settings.home}; nothing was run there, or check --home"
             )
         try:
-            return asyncio.run(_asked(ask, settings))
+            return asyncio.run(_asked(ask, settings, noted))
         except BrokenPipeError:
             # The reader has seen enough (`| head`); what is left in the buffer must not be tried at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(exits.COULD_NOT_RUN) from None
 
 
-async def _asked(ask: Callable[[Office, Settings], Awaitable[T]], settings: Settings) -> T:
+async def _asked(
+    ask: Callable[[Office, Settings], Awaitable[T]], settings: Settings, noted: Noted[T] | None
+) -> T:
     async with open_office(settings) as office:
-        return await ask(office, settings)
+        answer = await ask(office, settings)
+        if noted is not None:
+            await office.ledger.acted(act_of(office, ""), *noted(answer))
+        return answer
 
 
 def act_of(office: Office, reason: str) -> Act:

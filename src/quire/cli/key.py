@@ -3,11 +3,11 @@
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
-from quire.cli.batch_office import Config, Home, Json, act_of, answered, print_json
+from quire.cli.batch_office import Config, Home, Json, Noted, answered, print_json
 from quire.cli.shown import shown
 from quire.service import access
 from quire.service.access import KeyDesk, KeyDraft, KeyLine, NewKey, Scope
@@ -173,17 +173,14 @@ def _at_desk(
     *,
     json_output: bool,
     makes_home: bool = False,
-    noted: Callable[[T], tuple[str, dict[str, Any]]] | None = None,
+    noted: Noted[T] | None = None,
 ) -> T:
-    """`noted`: what is written into the audit trail of it, as the API does."""
-
     async def asking(office: Office, _: Settings) -> T:
-        answer = await ask(KeyDesk(ledger=office.ledger, clock=office.clock, ids=office.ids))
-        if noted is not None:
-            await office.ledger.acted(act_of(office, ""), *noted(answer))
-        return answer
+        return await ask(KeyDesk(ledger=office.ledger, clock=office.clock, ids=office.ids))
 
-    return answered(asking, home=home, config=config, json_output=json_output, makes_home=makes_home)
+    return answered(
+        asking, home=home, config=config, json_output=json_output, makes_home=makes_home, noted=noted
+    )
 
 
 def _show_new(made: NewKey, *, json_output: bool) -> None:

@@ -138,7 +138,11 @@ def purge(
         return
     agreed(f"Delete {many(waiting, 'message')} of {shown(found)} for good?", yes=yes, json_output=json_output)
     deleted = at_desk(
-        lambda desk: queue_desk.purge(desk, name), home=home, config=config, json_output=json_output
+        lambda desk: queue_desk.purge(desk, name),
+        home=home,
+        config=config,
+        json_output=json_output,
+        noted=lambda done: ("queue_purged", {"queue": found, "messages": done}),
     )
     if json_output:
         print_json({"queue": found, "messages": deleted, "did": "purged"})

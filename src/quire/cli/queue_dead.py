@@ -219,7 +219,13 @@ def _act(
         # Two visits to the desk: nobody should have to wait, with Ctrl-C unheard, for an answer in between.
         question = f"{verb.capitalize()} {many(meant, 'dead letter')} of {shown(found)}?"
         agreed(question, yes=yes, json_output=json_output)
-        meant = at_desk(do, home=home, config=config, json_output=json_output)
+        meant = at_desk(
+            do,
+            home=home,
+            config=config,
+            json_output=json_output,
+            noted=lambda done: (f"dead_letters_{did}", {"queue": found, "messages": done}),
+        )
     if json_output:
         print_json({"queue": found, "dead_letters": meant, "did": None if dry_run else did})
     else:

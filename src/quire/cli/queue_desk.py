@@ -9,7 +9,7 @@ import typer
 
 from quire.assembly.queues import queue_policies
 from quire.cli import exits
-from quire.cli.batch_office import Config, Home, Json, answered, print_json
+from quire.cli.batch_office import Config, Home, Json, Noted, answered, print_json
 from quire.cli.errors import told_to_people
 from quire.cli.shown import shown
 from quire.model.errors import Reject
@@ -29,14 +29,19 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def at_desk(
-    ask: Callable[[Desk], Awaitable[T]], *, home: Path | None, config: Path | None, json_output: bool
+    ask: Callable[[Desk], Awaitable[T]],
+    *,
+    home: Path | None,
+    config: Path | None,
+    json_output: bool,
+    noted: Noted[T] | None = None,
 ) -> T:
     """Ask the desk; an expected error ends the command with its message and its exit code."""
 
     async def asking(office: Office, settings: Settings) -> T:
         return await ask(desk_of(office, settings))
 
-    return answered(asking, home=home, config=config, json_output=json_output)
+    return answered(asking, home=home, config=config, json_output=json_output, noted=noted)
 
 
 def desk_of(office: Office, settings: Settings) -> Desk:

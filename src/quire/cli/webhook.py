@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from quire.assembly.outgoing import open_outgoing
-from quire.cli.batch_office import Config, Home, Json, answered, print_json
+from quire.cli.batch_office import Config, Home, Json, Noted, answered, print_json
 from quire.cli.shown import shown
 from quire.service import webhooks
 from quire.service.house import Office
@@ -56,6 +56,8 @@ def add(
         home,
         config,
         json_output=json_output,
+        # Not the URL: people put secrets into it.
+        noted=lambda made: ("webhook_added", {"webhook": made.hook.id, "batch_id": batch or ""}),
     )
     if json_output:
         print_json({"secret": made.secret, "webhook": made.hook})
@@ -98,7 +100,13 @@ def remove(hook_id: Id, json_output: Json = False, home: Home = None, config: Co
 
     Exit codes: 0 ended, also when it had before, 1 could not (no such webhook), 2 usage.
     """
-    line = _at_desk(lambda desk: webhooks.disable_hook(desk, hook_id), home, config, json_output=json_output)
+    line = _at_desk(
+        lambda desk: webhooks.disable_hook(desk, hook_id),
+        home,
+        config,
+        json_output=json_output,
+        noted=lambda line: ("webhook_disabled", {"webhook": line.id}),
+    )
     if json_output:
         print_json(line)
     else:
@@ -168,7 +176,13 @@ def redeliver(
 
     Exit codes: 0 they will be sent, 1 could not, 2 usage.
     """
-    sent = _at_desk(lambda desk: webhooks.redeliver(desk, numbers), home, config, json_output=json_output)
+    sent = _at_desk(
+        lambda desk: webhooks.redeliver(desk, numbers),
+        home,
+        config,
+        json_output=json_output,
+        noted=lambda sent: ("webhooks_redelivered", {"deliveries": sent}),
+    )
     if json_output:
         print_json({"deliveries": sent})
     else:
@@ -176,7 +190,12 @@ def redeliver(
 
 
 def _at_desk(
-    ask: Callable[[HookDesk], Awaitable[T]], home: Path | None, config: Path | None, *, json_output: bool
+    ask: Callable[[HookDesk], Awaitable[T]],
+    home: Path | None,
+    config: Path | None,
+    *,
+    json_output: bool,
+    noted: Noted[T] | None = None,
 ) -> T:
     async def asking(office: Office, settings: Settings) -> T:
         desk = HookDesk(
@@ -184,4 +203,4 @@ def _at_desk(
         )
         return await ask(desk)
 
-    return answered(asking, home=home, config=config, json_output=json_output)
+    return answered(asking, home=home, config=config, json_output=json_output, noted=noted)

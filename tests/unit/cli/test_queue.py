@@ -14,11 +14,13 @@ from quire.assembly.house import open_office
 from quire.assembly.queues import queue_policies
 from quire.cli import queue_desk
 from quire.cli.app import app
+from quire.ledger.port import HOUSE
 from quire.model.errors import Misconfigured
 from quire.model.queues import KNOWN_QUEUES
 from quire.queues.port import Message
 from quire.settings import Settings, load
 from quire.settings.keys import QUEUE_KEYS
+from quire.system import who
 
 QUEUE = "arke-preprocess-jobs"
 EVIL = "\x1b[31mred\x1b[0m\n[bold]x[/bold]\u202e"
@@ -375,3 +377,44 @@ def test_the_known_queues_stand_in_the_reference():
         assert f"| {' | '.join(cells)} | " in page
         assert f" | {policy.dead_letter} |" in page
     assert all(f"\n| {name} | " in page for name in QUEUE_KEYS)
+
+
+@pytest.fixture
+def trail(within):
+    """The audit trail: what was done, and the actor, reason and rest of it."""
+
+    async def work(office):
+        return [(kind, data) for _, _, kind, data in await office.ledger.events(HOUSE, after=0, limit=99)]
+
+    return lambda: within(work)
+
+
+def test_acts_on_queues_are_in_the_audit_trail(quire, buried, sent, trail):
+    buried("a", "b", "c")
+    assert quire("dead", "replay", QUEUE, "a", "--yes").exit_code == 0
+    assert quire("dead", "discard", "preprocess-dlq", "--all", "--yes").exit_code == 0
+    sent("d")
+    assert quire("purge", QUEUE, "--yes").exit_code == 0
+    by = {"actor": who(), "reason": "", "queue": QUEUE}
+    assert trail() == [
+        ("dead_letters_replayed", by | {"messages": 1}),
+        ("dead_letters_discarded", by | {"messages": 2}),
+        ("queue_purged", by | {"messages": 2}),
+    ]
+
+
+def test_looking_and_what_was_not_done_are_not_in_the_audit_trail(quire, buried, sent, trail):
+    buried("a")
+    sent("b")
+    for arguments in (
+        ("list",),
+        ("peek", QUEUE),
+        ("dead", "list", QUEUE),
+        ("dead", "show", QUEUE, "a"),
+        ("purge", QUEUE, "--dry-run"),
+        ("dead", "replay", QUEUE, "--all", "--dry-run"),
+    ):
+        assert quire(*arguments).exit_code == 0
+    for arguments in (("purge", QUEUE), ("dead", "discard", QUEUE, "--all"), ("purge", "nobody", "--yes")):
+        assert quire(*arguments).exit_code == 1
+    assert trail() == []

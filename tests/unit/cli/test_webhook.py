@@ -1,11 +1,16 @@
 """`quire webhook` in a home of its own: secrets are shown once, and nothing private is called."""
 
+import asyncio
 import json
 
 import pytest
 from typer.testing import CliRunner
 
+from quire.assembly.house import open_office
 from quire.cli.app import app
+from quire.ledger.port import HOUSE
+from quire.settings import Settings
+from quire.system import who
 
 HOOK = "https://example.org/in"
 
@@ -59,3 +64,23 @@ def test_what_cannot_be_done_is_said_with_exit_code_1(quire, arguments):
 def test_deliveries_are_listed_and_sent_again(quire):
     assert json.loads(quire("webhook", "deliveries", "--json").stdout) == {"deliveries": []}
     assert json.loads(quire("webhook", "redeliver", "17", "--json").stdout) == {"deliveries": 0}
+
+
+def test_acts_are_in_the_audit_trail_and_addresses_are_not(quire, tmp_path):
+    made = json.loads(quire("webhook", "add", f"{HOOK}?token=secret", "--json").stdout)["webhook"]["id"]
+    quire("webhook", "list")
+    quire("webhook", "deliveries")
+    assert quire("webhook", "remove", "hook_nobody").exit_code == 1
+    assert quire("webhook", "redeliver", "17").exit_code == 0
+    assert quire("webhook", "remove", made).exit_code == 0
+
+    async def trail():
+        async with open_office(Settings(home=tmp_path / "home")) as office:
+            return [(kind, data) for _, _, kind, data in await office.ledger.events(HOUSE, after=0, limit=9)]
+
+    by = {"actor": who(), "reason": ""}
+    assert asyncio.run(trail())[1:] == [
+        ("webhook_added", by | {"webhook": made, "batch_id": ""}),
+        ("webhooks_redelivered", by | {"deliveries": 0}),
+        ("webhook_disabled", by | {"webhook": made}),
+    ]
