@@ -15,6 +15,7 @@ from quire.service.access import Scope
 
 JSON = "application/json"
 BODY_BYTES = 1 << 20
+AT_ONCE_BYTES = 256 << 10  # what is decoded without a turn for others in between: some ten milliseconds
 BODY_SECONDS = 30.0
 
 Asked = Request[Any, Any, Any]
@@ -60,6 +61,9 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 _encoder = msgspec.json.Encoder()
+_OPENING = ord("[")
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def answer(content: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
@@ -93,9 +97,33 @@ async def json_of(request: Asked, *, limit: int = BODY_BYTES, empty: Any = None)
     if not body.strip() and empty is not None:
         return empty
     try:
-        return msgspec.json.decode(body)
+        return await decoded(body) if len(body) > AT_ONCE_BYTES else msgspec.json.decode(body)
     except (ValueError, RecursionError) as error:
         raise Reject("Invalid JSON body", code="bad_json") from error
+
+
+async def decoded(body: bytes) -> Any:
+    """A large document, with turns for others while its long lists are decoded. A thread would not do: the
+    decoder keeps the interpreter to itself until it is done. Raises ValueError or RecursionError.
+    """
+    if not body.lstrip().startswith(b"{"):
+        return msgspec.json.decode(body)
+    return {name: await _value(raw) for name, raw in _object.decode(body).items()}
+
+
+async def _value(raw: msgspec.Raw) -> Any:
+    view = memoryview(raw)
+    if len(view) <= AT_ONCE_BYTES or view[0] != _OPENING:
+        return msgspec.json.decode(raw)
+    made: list[Any] = []
+    pending = 0
+    for one in _list.decode(raw):
+        made.append(msgspec.json.decode(one))
+        pending += len(memoryview(one))
+        if pending > AT_ONCE_BYTES:
+            pending = 0
+            await asyncio.sleep(0)
+    return made
 
 
 def _too_large(limit: int) -> Reject:

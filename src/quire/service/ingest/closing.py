@@ -10,6 +10,7 @@ import tempfile
 import weakref
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ async def processed_elsewhere(front: Front, batch_id: str, said: Any) -> int:
                 return submission.batch.total_files
             if status != "preprocessing":
                 raise refused(f"Invalid batch state: {status}, expected preprocessing", code="wrong_state")
-            uploads = _processed(files, batch_id, front.office.clock.now())
+            uploads = await _processed(files, batch_id, front.office.clock.now())
             with suppress(Stale):  # somebody else has written, or ended the batch
                 letter = await _take_back(front, submission, uploads, condition)
                 written = True
@@ -272,11 +273,14 @@ async def _keep_original(front: Front, batch_id: str) -> None:
 
 async def _listed(uploads: Iterable[Upload], writer: ManifestWriter) -> AsyncIterator[bytes]:
     yield writer.begin()
-    yield writer.add(file_of(upload) for upload in uploads)
+    waiting = iter(uploads)
+    while page := list(islice(waiting, PAGE)):
+        yield writer.add(file_of(upload) for upload in page)
+        await asyncio.sleep(0)
     yield writer.end()
 
 
-def _processed(files: list[Any], batch_id: str, now: float) -> list[Upload]:
+async def _processed(files: list[Any], batch_id: str, now: float) -> list[Upload]:
     found: dict[str, Upload] = {}
     for place, said in enumerate(files):
         try:
@@ -286,7 +290,13 @@ def _processed(files: list[Any], batch_id: str, now: float) -> list[Upload]:
         if upload.path in found:
             raise refused(f"files[{place}]: {upload.path[:200]!r} is listed twice")
         found[upload.path] = upload
-    return sorted(found.values(), key=lambda upload: (folder_of(upload.path), upload.path))
+        if place % PAGE == PAGE - 1:
+            await asyncio.sleep(0)  # there may be a million of them, and others ask meanwhile
+    return await asyncio.to_thread(sorted, found.values(), key=_place)
+
+
+def _place(upload: Upload) -> tuple[str, str]:
+    return folder_of(upload.path), upload.path
 
 
 def _one_processed(said: Any, batch_id: str, now: float) -> Upload:
