@@ -68,7 +68,8 @@ class ErrandSuite:
         key = f"{FOLDER}/box/p1.tif"
         task = task_id("tiff", ID, key)
         at = "for 390 at https://quire.example"
-        callback = said.pop("CALLBACK_URL")
+        callback, more = said.pop("CALLBACK_URL"), said.pop("MORE_OUTPUTS_URL")
+        assert more == callback.replace("?", "/outputs?")
         assert json.loads(said.pop("QUIRE_OPTIONS")) == PLAN.phases[0].options
         assert said == {
             "TASK_ID": task,

@@ -21,7 +21,10 @@ PROCESS = {"QUIRE_COMPUTE_TIFF": "process", "QUIRE_COMPUTE_IMAGE": "process"}
 
 def picture(kind: str, size: tuple[int, int] = (1500, 700), pages: int = 1) -> bytes:
     out = io.BytesIO()
-    sheets = [Image.linear_gradient("L").resize(size).convert("RGB") for _ in range(pages)]
+    width, height = size
+    sheets = [
+        Image.linear_gradient("L").resize((width + page, height)).convert("RGB") for page in range(pages)
+    ]
     sheets[0].save(out, kind, **({"save_all": True, "append_images": sheets[1:]} if pages > 1 else {}))
     return out.getvalue()
 
@@ -30,6 +33,8 @@ BODIES = {
     "/box/p1.tif": (picture("TIFF"), "image/tiff"),
     "/box/x.tif": (picture("TIFF", (640, 480)), "image/tiff"),
     "/box/x.jpg": (picture("JPEG", (300, 250)), "image/jpeg"),
+    "/box/many.tif": (picture("TIFF", (200, 100), pages=3), "image/tiff"),
+    "/box/x-p002.jpg": (picture("JPEG", (90, 80)), "image/jpeg"),
     "/box/broken.tif": (b"II*\0 and nothing more", "image/tiff"),
     "/box/broken.jpg": (picture("JPEG")[:900], "image/jpeg"),
     "/box/letter.txt": (b"Estimada Ana", "text/plain"),
