@@ -81,6 +81,7 @@ class ErrandSuite:
             "INPUT_URL": f"GET {key} {at}",
             "OUTPUT_URL": f"PUT {FOLDER}/box/p1.jpg {at} awaited=False",
             "OUTPUT_URL_RESULT": f"PUT {FOLDER}/_work/{task}-1.result.json {at} awaited=False",
+            "QUIRE_INPUT_KEY": key,
             "QUIRE_STEP": "tiff_to_jpeg",
         }
         parts = urlsplit(callback)

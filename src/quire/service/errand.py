@@ -56,6 +56,7 @@ class Errand(Struct, frozen=True, kw_only=True):
     output_urls: Mapping[str, str]  # by role
     access: Access | None
     registry_url: str
+    original_key: str = ""  # the input's own, where `input_key` is a name of the attempt
     more_url: str = ""  # where to ask for more places, and whether the attempt still counts
 
 
@@ -95,6 +96,7 @@ def read(environment: Mapping[str, str]) -> Errand:
         output_urls={role: said[variable(role)] for role in roles if variable(role) in said},
         access=access,
         registry_url=said.get("CDN_API_URL", "").rstrip("/"),
+        original_key=said.get("QUIRE_INPUT_KEY") or said["INPUT_R2_KEY"],
         more_url=said.get("MORE_OUTPUTS_URL", ""),
     )
 

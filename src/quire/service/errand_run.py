@@ -212,7 +212,7 @@ async def _register(
         }
         for one in copies
     }
-    original = {"r2_key": errand.input_key, "width": width, "height": height}
+    original = {"r2_key": errand.original_key, "width": width, "height": height}
     variants["original"] = {**original, "size_bytes": _file(errand, source).size}
     asset = {
         "is_image": True,
@@ -230,7 +230,7 @@ async def _archived(errand: Errand, kit: Kit, facts: Mapping[str, Any], source: 
     ending = stem_and_extension(errand.name)[1].lower() or ".bin"
     key = f"archive/{errand.batch_id}/{facts['asset_id']}/original{ending}"
     labels = {
-        "original-r2-key": quote(errand.input_key),
+        "original-r2-key": quote(errand.original_key),
         "batch-id": errand.batch_id,
         "task-id": errand.task_id,
         "ipfs-cid": facts["cid"],

@@ -95,6 +95,7 @@ class Errands:
             "INPUT_URL": await self._landing.get_url(file.key, seconds=seconds, base_url=base, name="input"),
             "CALLBACK_URL": callbacks.url(base, self._terms.secret, about),
             "MORE_OUTPUTS_URL": callbacks.url(base, self._terms.secret, about, "/outputs"),
+            "QUIRE_INPUT_KEY": self._terms.prefix + file.key,
             "QUIRE_STEP": call.step,
             "QUIRE_OPTIONS": json.dumps(call.options),
         }

@@ -78,7 +78,6 @@ class ErrandLine:
 
     async def ask(self, url: str, body: bytes, what: str, *, once: bool = False) -> bytes:
         """As `post`, with what is answered; `once`: a passing fault is not waited for."""
-
         timeout = httpx.Timeout(SHORT_SECONDS) if once else self._http.timeout
 
         async def asked() -> bytes:

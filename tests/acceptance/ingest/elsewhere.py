@@ -58,11 +58,14 @@ def fly(machines: MachinesServer) -> dict[str, str]:
 
 @contextmanager
 def on_fly(folder: Path, *, command=TASK_COMMAND, more=None):
-    """A server and its machines. The address that they call back to is known before the server is there."""
+    """A server and its machines. The address that they call back to is known before the server is there;
+    `{port}` in what `more` says is its port.
+    """
     with machines_server(MachinesServer(command=command)) as machines:
         port = free_port()
         environment = FAST | fly(machines) | {"QUIRE_SERVE_PUBLIC_URL": f"http://127.0.0.1:{port}"}
-        with serving(folder, environment | (more or {}), "--port", str(port)) as server:
+        chosen = {name: text.replace("{port}", str(port)) for name, text in (more or {}).items()}
+        with serving(folder, environment | chosen, "--port", str(port)) as server:
             server.port = port
             yield server, machines
 
