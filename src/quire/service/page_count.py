@@ -52,7 +52,9 @@ class _Distant(io.RawIOBase):
 
 
 async def has_several_pages(blobs: Blobs, key: str) -> bool:
-    """Raises Reject for a TIFF that cannot be read or is not there, Retry when the store cannot be asked."""
+    """Raises Reject for a TIFF that is damaged after its first page, or that is not there, Retry when the
+    store cannot be asked.
+    """
     size = (await blobs.head(key)).size
     loop = asyncio.get_running_loop()
 

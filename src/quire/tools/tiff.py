@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from quire.model.errors import Reject
 from quire.tools import refusals
 
 _MOST_DIRECTORIES = 65_535
@@ -56,13 +57,18 @@ def pages(path: Path) -> list[Page]:
 
 def has_several_pages(stream: BinaryIO, size: int) -> bool:
     """Whether there is a page after the first. Reads no more of a directory than its own entries: for files
-    of strangers that are looked at outside a worker process.
+    of strangers that are looked at outside a worker process. Of a file that shows no page at all, False is
+    said; one that is cut off or circular after its first page is refused.
     """
     found = 0
-    for tags in _Reader(stream, size).chain(_KINDS, within=True):
-        found += not _is_auxiliary(tags)
-        if found > 1:
-            return True
+    try:
+        for tags in _Reader(stream, size).chain(_KINDS, within=True):
+            found += not _is_auxiliary(tags)
+            if found > 1:
+                return True
+    except Reject as flaw:
+        if found or flaw.code not in {"truncated", "corrupt"}:  # the stream may have refusals of its own
+            raise
     return False
 
 
