@@ -56,7 +56,8 @@ def archived(server, batch):
     async def look(office):
         known = await office.ledger.batch(batch)
         tasks = await office.ledger.settled_tasks(known, after=0, limit=99)
-        return {one.listed.file.path: one.result.facts["archive_r2_key"] for one in tasks if one.result}
+        told = {one.listed.file.path: one.result.facts for one in tasks if one.result}
+        return {path: said["archive_r2_key"] for path, said in told.items() if "archive_r2_key" in said}
 
     return at_home(server, look)
 
@@ -150,16 +151,29 @@ def test_pages_that_such_a_worker_would_lose_are_not_lost_in_silence(tmp_path, s
         assert not all_pages or "preprocess.all_pages" in first.error
 
 
-def test_our_own_workers_use_their_urls_also_where_there_are_keys(tmp_path, s3_server):
-    port = free_port()
-    more = {"QUIRE_COMPUTE_REGISTRY_URL": f"http://127.0.0.1:{port}"}
-    environment = FAST | PROCESS | keys_for_workers(s3_server, tmp_path) | more
-    with serving(tmp_path, environment, "--port", str(port)) as server:
+OURS = (sys.executable, "-m", "quire.cli.main", "task", "run")
+WITHOUT_URLS = "import os,sys\ndel os.environ['INPUT_URL'],os.environ['OUTPUT_URL_RESULT']\n"
+WITHOUT_URLS += "os.execv(sys.argv[1],sys.argv[1:])\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "archives"),
+    [(OURS, False), ((sys.executable, "-c", WITHOUT_URLS, *OURS), True)],
+    ids=["by their URLs", "by keys alone"],
+)
+def test_our_own_workers_give_all_pages_also_where_there_are_keys(tmp_path, s3_server, command, archives):
+    with by_processes(s3_server, tmp_path, command) as server:
         batch = sent(server, {path: BODIES[path] for path in ("/box/x.tif", "/box/x.jpg", "/box/many.tif")})
         assert finished(server, batch)["status"] == "DONE"
         found = outcomes(server, batch)
         assert {outcome for outcome, _, _ in found.values()} == {"done"}
-        assert len([role for role, _ in found["/box/many.tif"][2] if role == "jpeg"]) == 3
+        pages = {path for role, path in found["/box/many.tif"][2] if role == "jpeg"}
+        assert pages == {"/box/many.jpg", "/box/many-p002.jpg", "/box/many-p003.jpg"}
+        places = archived(server, batch)
+        if archives:
+            assert stored(s3_server, places["/box/x.jpg"]) == BODIES["/box/x.jpg"][0]
+        else:
+            assert places == {}
         reference = json.loads(found["/box/x.jpg"][2]["ref", "/box/x.jpg.ref.json"][-1])
         with server.client() as client:
             kept = client.get(f"/asset/{reference['url'].rpartition('/')[2]}/original")
