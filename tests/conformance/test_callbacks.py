@@ -1,9 +1,11 @@
 """Callbacks of foreign workers, on every ledger: folded like any report, or refused with the reason."""
 
+import io
 import json
 
 import pytest
 from msgspec import structs
+from PIL import Image
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
@@ -42,6 +44,13 @@ REFERENCE = {"url": "https://cdn.example/asset/1", "ipfs_cid": "bafk", "type": "
 MISSING = object()
 
 
+def tiff(*, pages):
+    out = io.BytesIO()
+    sheets = [Image.new("L", (8, 6)) for _ in range(pages)]
+    sheets[0].save(out, "TIFF", save_all=True, append_images=sheets[1:])
+    return out.getvalue()
+
+
 class Desk:
     """A batch whose tasks are out with workers elsewhere."""
 
@@ -58,6 +67,9 @@ class Desk:
             pipelines={PLAN.name: PLAN},
         )
         self.claims = {}
+
+    def blobs_below(self, folder):
+        return sorted(key for key in self.blobs._blobs if key.startswith(f"{folder}/"))
 
     async def begun(self):
         now = self.clock.now()
@@ -190,6 +202,89 @@ class CallbackSuite:
             ("/box/p1.jpg", ("TiffConverter",), "p1.tif"),
             ("/box/p1.jpg.ref.json", ("ImageProcessor",), "p1.jpg"),
         ]
+
+    async def paged(self, desk, *, stored=(2, 3), told=(2, 3), **changes):
+        """What a worker of ours says of a TIFF of three pages."""
+        task = desk.about("/box/p1.tif").task_id
+        first = f"{FOLDER}/box/p1.jpg"
+        places = {page: f"{FOLDER}/_work/{task}-1-p{page:05d}.jpg" for page in (2, 3, 4)}
+        for page in stored:
+            await desk.blobs.put(places[page], b"page %d" % page)
+        named = [(1, first, len(JPEG)), *((page, places[page], 6) for page in told)]
+        products = [
+            {
+                "role": "jpeg",
+                "key": key,
+                "size": size,
+                "content_type": "image/jpeg",
+                "facts": {"page": page, "pages": 3, "width": page, "cid": f"bafk{page}"},
+            }
+            for page, key, size in named
+        ]
+        own = {"facts": {"pages": 3, "cid_profile": "x"}, "products": products} | changes
+        assert await desk.converted(quire=own) == OK
+        return await desk.settled()
+
+    async def test_all_pages_that_are_told_become_files_in_their_order(self, desk):
+        task = await self.paged(desk)
+        assert task.state is TaskState.DONE
+        assert [(one.size, one.facts) for one in task.result.products] == [
+            (size, {"page": page, "pages": 3, "width": page, "cid": f"bafk{page}"})
+            for page, size in ((1, len(JPEG)), (2, 6), (3, 6))
+        ]
+        assert task.result.facts == {"pages": 3, "cid_profile": "x", "file_name": "p1.jpg"}
+        await desk.converted("/box/p2.tif")
+        await desk.folded()
+        claims = await desk.claimed()
+        paths = {claim.order.file.path for claim in claims}
+        assert {"/box/p1.jpg", "/box/p1-p002.jpg", "/box/p1-p003.jpg"} <= paths
+
+    @pytest.mark.parametrize(
+        ("changes", "error_class", "words"),
+        [
+            ({"stored": (2,)}, "missing", "p00003.jpg"),
+            ({"told": (2,)}, "bad_callback", "names 2 of 3 pages"),
+            ({"told": ()}, "bad_callback", "names 1 of 3 pages"),
+            ({"told": (3, 2)}, "bad_callback", "page 2 is not where it was told to lie"),
+            ({"told": (2, 4), "stored": (2, 4)}, "bad_callback", "page 3 is not where"),
+            ({"told": (2, 2)}, "bad_callback", "page 3 is not where"),
+            ({"facts": {"pages": "x" * 500}}, "bad_callback", "of " + "x" * 20 + " pages"),
+        ],
+    )
+    async def test_pages_that_cannot_be_believed_are_a_failure(self, desk, changes, error_class, words):
+        task = await self.paged(desk, **changes)
+        assert (task.state, task.error_class) == (TaskState.WAITING, error_class)
+        assert words in task.error
+
+    async def test_a_worker_that_knows_one_page_does_not_lose_the_others_in_silence(self, desk):
+        await desk.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=2))
+        await desk.converted()
+        task = await desk.settled()
+        assert (task.state, task.error_class) == (TaskState.FAILED, "many_pages")
+        assert "set compute.tiff to local" in task.error
+
+    async def test_one_page_is_all_there_is_that_is_taken(self, desk):
+        await desk.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=1))
+        await desk.converted()
+        assert (await desk.settled()).state is TaskState.DONE
+
+    async def test_keys_of_the_bucket_are_those_of_the_house_with_its_prefix(self, desk):
+        key = f"{FOLDER}/box/p1.jpg"
+        await desk.blobs.put(key, JPEG)
+        about = desk.about("/box/p1.tif")
+        product = {"role": "jpeg", "key": f"in/side/{key}", "size": 9, "content_type": "image/jpeg"}
+        body = {
+            "task_id": about.task_id,
+            "batch_id": ID,
+            "status": "success",
+            "output_r2_key": f"in/side/{key}",
+            "output_file_name": "p1.jpg",
+            "output_file_size": 9,
+            "quire": {"products": [product | {"facts": {"width": 7}}]},
+        }
+        await receive(desk.office, about, json.dumps(body).encode(), prefix="in/side/")
+        (jpeg,) = (await desk.settled()).result.products
+        assert (jpeg.key, jpeg.facts["width"]) == (key, 7)
 
     async def test_an_error_is_tried_again_and_the_last_one_fails_the_task(self, desk):
         for attempt in (1, 2, 3):

@@ -5,19 +5,22 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from msgspec import structs
-from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Desk
+from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Desk, tiff
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import TaskState
-from quire.model.errors import Missing
+from quire.model.errors import Missing, Reject
 from quire.model.files import File
 from quire.model.ids import task_id
 from quire.model.work import Order
 from quire.service.callbacks import Attempt, receive, verify
+from quire.service.errand import Access
+from quire.service.errand_keys import is_passing
 from quire.service.errands import Errands, Terms
+from quire.service.more_outputs import places
 from quire.testing.ledger_situations import act
 from quire.testing.postgres_server import fresh_schema
 
@@ -68,7 +71,8 @@ class ErrandSuite:
         key = f"{FOLDER}/box/p1.tif"
         task = task_id("tiff", ID, key)
         at = "for 390 at https://quire.example"
-        callback = said.pop("CALLBACK_URL")
+        callback, more = said.pop("CALLBACK_URL"), said.pop("MORE_OUTPUTS_URL")
+        assert more == callback.replace("?", "/outputs?")
         assert json.loads(said.pop("QUIRE_OPTIONS")) == PLAN.phases[0].options
         assert said == {
             "TASK_ID": task,
@@ -80,6 +84,7 @@ class ErrandSuite:
             "INPUT_URL": f"GET {key} {at}",
             "OUTPUT_URL": f"PUT {FOLDER}/box/p1.jpg {at} awaited=False",
             "OUTPUT_URL_RESULT": f"PUT {FOLDER}/_work/{task}-1.result.json {at} awaited=False",
+            "QUIRE_INPUT_KEY": key,
             "QUIRE_STEP": "tiff_to_jpeg",
         }
         parts = urlsplit(callback)
@@ -135,6 +140,138 @@ class ErrandSuite:
         said = await desk.errands.pack(CALLS["tiff"], order)
         assert said["INPUT_URL"].startswith("GET cas/aa/bb ")
         assert said["INPUT_R2_KEY"].startswith(f"{FOLDER}/_work/")
+
+    def keyed(self, desk, prefix="in/side/"):
+        access = Access(
+            bucket="scans",
+            archive_bucket="kept",
+            endpoint="https://s3.example",
+            access_key_id="id",
+            secret_access_key="secret",
+            account_id="acc",
+        )
+        terms = Terms(base_url="https://quire.example", secret=SECRET, access=access, prefix=prefix)
+        desk.errands = Errands(desk.office, Signing(), terms)
+        return desk.errands
+
+    async def test_keys_for_workers_stand_beside_their_urls(self, desk):
+        said = await self.keyed(desk).pack(CALLS["tiff"], self.order(desk))
+        assert said["INPUT_R2_KEY"] == f"in/side/{FOLDER}/box/p1.tif"
+        assert said["INPUT_URL"].startswith(f"GET {FOLDER}/box/p1.tif ")
+        assert said["OUTPUT_URL"].startswith(f"PUT {FOLDER}/box/p1.jpg ")
+        wanted = {"R2_BUCKET": "scans", "R2_ACCESS_KEY_ID": "id", "R2_SECRET_ACCESS_KEY": "secret"}
+        wanted |= {"R2_ACCOUNT_ID": "acc", "S3_ENDPOINT_URL": "https://s3.example"}
+        assert wanted.items() <= said.items()
+        assert "ARCHIVE_BUCKET" not in said
+        assert desk.blobs_below(f"{FOLDER}/_work") == []
+        await self.pictures(desk)
+        said = await desk.errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+        assert said["ARCHIVE_BUCKET"] == "kept"
+        assert "INPUT_CID" not in said
+
+    async def test_what_is_not_known_of_the_store_is_absent(self, desk):
+        errands = self.keyed(desk)
+        access = structs.replace(errands._terms.access, archive_bucket="", endpoint="")
+        errands._terms = structs.replace(errands._terms, access=access)
+        await self.pictures(desk)
+        said = await errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+        assert not {"ARCHIVE_BUCKET", "S3_ENDPOINT_URL", "CDN_API_URL"} & set(said)
+
+    async def test_the_input_lies_under_the_name_that_a_worker_with_keys_is_told(self, desk):
+        order = await self.again(desk)
+        errands = self.keyed(desk)
+        said = await errands.pack(CALLS["tiff"], order)
+        key = said["INPUT_R2_KEY"].removeprefix("in/side/")
+        assert key.startswith(f"{FOLDER}/_work/")
+        assert await desk.blobs.get(key) == b"uploaded"
+        assert is_passing(key)
+        await desk.blobs.put(order.file.key, b"uploadeD")
+        assert await errands.pack(CALLS["tiff"], order)  # again
+        assert said["QUIRE_INPUT_KEY"] == f"in/side/{order.file.key}"
+
+    async def test_without_keys_nothing_is_copied(self, desk):
+        await desk.errands.pack(CALLS["tiff"], await self.again(desk))
+        assert desk.blobs_below(f"{FOLDER}/_work") == []
+
+    async def test_a_copy_never_takes_the_place_of_a_file_of_the_batch(self, desk):
+        """Whoever knows how copies are called can upload a file of that name."""
+        order = await self.again(desk)
+        task = task_id("tiff", ID, order.file.key)
+
+        async def taken(_, paths):
+            return dict.fromkeys(paths & {f"/_work/{task}-2.tif".casefold()}, 1)
+
+        desk.errands = self.keyed(desk)
+        desk.ledger.taken = taken
+        with pytest.raises(Reject, match="a file of the batch has the key"):
+            await desk.errands.pack(CALLS["tiff"], order)
+        assert desk.blobs_below(f"{FOLDER}/_work") == []
+
+    async def test_a_first_page_alone_is_not_taken_for_all(self, desk):
+        await desk.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=2))
+        desk.blobs._clock = desk.clock
+        await desk.blobs.put(f"{FOLDER}/box/p1.jpg", b"a picture")
+        assert not await desk.errands.found(self.order(desk))
+        assert (await desk.task()).state is TaskState.RUNNING
+
+    async def asked(self, desk, roles=(), path="/box/p1.tif", *, prefix="", kind="tiff", **url):
+        about = desk.about(path, prefix=kind, **url)
+        body = json.dumps({"roles": list(roles)}).encode()
+        return await places(desk.office, Signing(), about, body, base_url="https://q", prefix=prefix)
+
+    async def test_pages_have_places_of_the_attempt(self, desk):
+        task = desk.about("/box/p1.tif").task_id
+        found = await self.asked(desk, ["jpeg-2", "jpeg-5000", "jpeg-2"], prefix="in/")
+        assert found.current
+        keys = [f"{FOLDER}/_work/{task}-1-p{page:05d}.jpg" for page in (2, 5000)]
+        assert [(one.role, one.key) for one in found.places] == [
+            ("jpeg-2", f"in/{keys[0]}"),
+            ("jpeg-5000", f"in/{keys[1]}"),
+        ]
+        assert found.places[0].url == f"PUT {keys[0]} for 360 at https://q awaited=False"
+
+    @pytest.mark.parametrize(
+        "roles",
+        [
+            ["jpeg-1"],
+            ["jpeg-5001"],
+            ["jpeg-02"],
+            ["jpeg-2/../x"],
+            ["jpeg"],
+            ["ref"],
+            ["jpeg-2"] * 101,
+            ["x" * 21],
+        ],
+    )
+    async def test_there_is_no_place_for_anything_else(self, desk, roles):
+        with pytest.raises(Reject) as caught:
+            await self.asked(desk, roles)
+        assert caught.value.code == "bad_request"
+
+    @pytest.mark.parametrize("body", [b"", b"[]", b'{"roles":7}', b"\xff", b"[" * 9000])
+    async def test_any_bytes_are_a_question_or_refused(self, desk, body):
+        with pytest.raises(Reject) as caught:
+            await places(desk.office, Signing(), desk.about("/box/p1.tif"), body, base_url="https://q")
+        assert caught.value.code == "bad_request"
+
+    async def test_an_attempt_that_is_over_gets_no_place(self, desk):
+        assert (await self.asked(desk)).current
+        await self.again(desk)
+        over = await self.asked(desk, ["jpeg-2"], attempt=1)
+        assert (over.current, over.places) == (False, ())
+        assert (await self.asked(desk)).current
+        await desk.converted("/box/p2.tif")
+        assert not (await self.asked(desk, path="/box/p2.tif")).current
+        with pytest.raises(Missing):
+            await self.asked(desk, attempt=3)
+        await desk.ledger.cancel((await desk.ledger.batch(ID)).no, act())
+        assert not (await self.asked(desk)).current
+
+    async def test_pictures_have_no_pages(self, desk):
+        await self.pictures(desk)
+        assert (await self.asked(desk, path="/box/up.jpg", kind="img")).current
+        with pytest.raises(Reject):
+            await self.asked(desk, ["jpeg-2"], path="/box/up.jpg", kind="img")
 
     async def test_what_is_not_running_is_over(self, desk):
         first, second = (self.order(desk, path) for path in ("/box/p1.tif", "/box/p2.tif"))

@@ -9,6 +9,15 @@ from quire.model.errors import Misconfigured
 from quire.settings import KEYS, Secret, load
 
 VARIABLES = [key.variable for key in KEYS]
+WORKER_KEYS = {
+    "QUIRE_STORE": "s3",
+    "QUIRE_S3_BUCKET": "scans",
+    "QUIRE_S3_ACCESS_KEY_ID": "main",
+    "QUIRE_S3_SECRET_ACCESS_KEY": "main-secret",
+    "QUIRE_WORKER_KEYS_ACCESS_KEY_ID": "w-id",
+    "QUIRE_WORKER_KEYS_SECRET_ACCESS_KEY": "w-secret",
+    "QUIRE_WORKER_KEYS_ACCOUNT_ID": "acc",
+}
 
 
 def _file(folder: Path, text: str) -> Path:
@@ -144,10 +153,42 @@ def test_a_value_of_the_wrong_kind_or_size_is_named_with_its_source(tmp_path, te
             {"QUIRE_COMPUTE_IMAGE": "process", "QUIRE_PREPROCESS_TILES": "true"},
             'compute.image is "process", whose workers give back no tiles',
         ),
+        ({"QUIRE_WORKER_KEYS_ENDPOINT": "r2"}, "worker_keys.endpoint must be an http or https address"),
+        (WORKER_KEYS | {"QUIRE_STORE": "local"}, 'is set but store is not "s3"'),
+        (
+            WORKER_KEYS | {"QUIRE_WORKER_KEYS_SECRET_ACCESS_KEY": ""},
+            "but worker_keys.secret_access_key is not",
+        ),
+        (WORKER_KEYS | {"QUIRE_WORKER_KEYS_ACCESS_KEY_ID": ""}, "but worker_keys.access_key_id is not"),
+        (WORKER_KEYS | {"QUIRE_WORKER_KEYS_ACCOUNT_ID": ""}, "but worker_keys.account_id is not"),
+        (WORKER_KEYS | {"QUIRE_WORKER_KEYS_ACCOUNT_ID": "a.b/c"}, "must be part of a host name"),
+        ({"QUIRE_WORKER_KEYS_ARCHIVE_BUCKET": "kept"}, "worker_keys.archive_bucket is set but"),
+        (WORKER_KEYS | {"QUIRE_WORKER_KEYS_ARCHIVE_BUCKET": "s3://x"}, "is not the name of a bucket"),
+        (
+            WORKER_KEYS | {"QUIRE_S3_ACCESS_KEY_ID": "w-id"},
+            "worker_keys.access_key_id is that of the main key",
+        ),
+        (
+            WORKER_KEYS | {"QUIRE_S3_SECRET_ACCESS_KEY": "w-secret"},
+            "worker_keys.secret_access_key is that of the main key",
+        ),
+        (
+            WORKER_KEYS | {"QUIRE_WORKER_KEYS_ENDPOINT": "http://s3.example.org"},
+            "worker_keys.endpoint has no TLS",
+        ),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(tmp_path, environment, said):
-    assert said in _refusal(environment, tmp_path)
+    refusal = _refusal(environment, tmp_path)
+    assert said in refusal
+    assert "w-secret" not in refusal
+
+
+def test_keys_for_workers_are_taken_when_they_are_whole_and_their_own(tmp_path):
+    found = load(WORKER_KEYS, tmp_path).settings.worker_keys
+    assert found.handed_out
+    assert "w-secret" not in repr(found)
+    assert not load({}, tmp_path).settings.worker_keys.handed_out
 
 
 def test_all_problems_are_told_at_once(tmp_path):

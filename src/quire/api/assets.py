@@ -41,6 +41,7 @@ async def post(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: A
         await json_of(request, limit=BODY_BYTES),
         allowed=desk.hook_desk.outgoing.checked,
         base_url=desk.base_url(request),
+        prefix=desk.bucket_prefix,
     )
     return answer(made.answer, status=201 if made.created else 200)
 

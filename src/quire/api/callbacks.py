@@ -3,19 +3,57 @@
 from quire.api.desk import Caller, Desk
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, body_of
 from quire.model.errors import Missing, Reject
-from quire.service.callbacks import (
-    MAX_BODY_BYTES,
-    Attempt,
-    Callback,
-    CallbackAnswer,
-    receive,
-    verify,
-)
+from quire.service import more_outputs
+from quire.service.callback_claims import Callback
+from quire.service.callbacks import MAX_BODY_BYTES, Attempt, CallbackAnswer, receive, verify
+from quire.service.more_outputs import MoreOutputs, OutputPlaces
 
 _BATCH = "01KA0000000000000000000000"
+_SIGNED = (
+    Parameter(name="task", about="The number of the task.", kind=int),
+    Parameter(name="attempt", about="Which attempt it is.", kind=int),
+    Parameter(name="sig", about="The signature that the URL was given with."),
+)
 
 
 async def callback(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    about = _about(desk, request)
+    body = await body_of(request, limit=MAX_BODY_BYTES)
+    try:
+        made = await receive(
+            desk.office,
+            about,
+            body,
+            policy=desk.policy,
+            prices=desk.prices,
+            prefix=desk.bucket_prefix,
+        )
+    except Missing as error:
+        raise Missing("Batch or task not found", code="unknown_task") from error
+    desk.delivered(about)
+    desk.wake()
+    return answer(made)
+
+
+async def outputs(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    about = _about(desk, request)
+    body = await body_of(request, limit=more_outputs.MAX_BODY_BYTES)
+    try:
+        found = await more_outputs.places(
+            desk.office,
+            desk.front.landing,
+            about,
+            body,
+            base_url=desk.base_url(request),
+            prefix=desk.bucket_prefix,
+        )
+    except Missing as error:
+        raise Missing("Batch or task not found", code="unknown_task") from error
+    return answer(found)
+
+
+def _about(desk: Desk, request: Asked) -> Attempt:
+    """The attempt that the URL stands for, when it was made here. Raises Reject."""
     said = request.query_params
     about = Attempt(
         batch_id=str(request.path_params["batch_id"]),
@@ -24,14 +62,7 @@ async def callback(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
         attempt=_number(said.get("attempt", "")),
     )
     verify(desk.secret, about, said.get("sig", ""))
-    body = await body_of(request, limit=MAX_BODY_BYTES)
-    try:
-        made = await receive(desk.office, about, body, policy=desk.policy, prices=desk.prices)
-    except Missing as error:
-        raise Missing("Batch or task not found", code="unknown_task") from error
-    desk.delivered(about)
-    desk.wake()
-    return answer(made)
+    return about
 
 
 def _number(said: str) -> int:
@@ -61,10 +92,20 @@ ROUTES = (
         },
         answers=CallbackAnswer,
         errors=(400, 403, 404, 413),
-        parameters=(
-            Parameter(name="task", about="The number of the task.", kind=int),
-            Parameter(name="attempt", about="Which attempt it was.", kind=int),
-            Parameter(name="sig", about="The signature that the URL was given with."),
-        ),
+        parameters=_SIGNED,
+    ),
+    Route(
+        method="POST",
+        path="/callback/{batch_id:str}/{task_id:str}/outputs",
+        serve=outputs,
+        scope=None,
+        name="moreOutputs",
+        about="A worker that runs elsewhere asks whether its attempt still counts, and for places for pages.",
+        group="Workers",
+        body=MoreOutputs,
+        body_example={"roles": ["jpeg-2", "jpeg-3"]},
+        answers=OutputPlaces,
+        errors=(400, 403, 404, 413),
+        parameters=_SIGNED,
     ),
 )

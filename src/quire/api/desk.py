@@ -38,6 +38,7 @@ class Desk(Struct, frozen=True, kw_only=True):
     delivered: Callable[[Attempt], None] = lambda _: None  # this attempt was settled by a callback
     policy: RetryPolicy = RetryPolicy()
     prices: Mapping[str, float] = {}  # of a second on each compute
+    bucket_prefix: str = ""  # how keys begin as workers know them that have keys of the store
     version: str = ""
     routes: tuple[Route, ...] = ()
     cleaning: Terms = Terms()

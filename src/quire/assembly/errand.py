@@ -25,9 +25,9 @@ class UrlCarrier:
     async def fetch(self, target: Path) -> None:
         await self._line.fetch(self._errand.input_url, target)
 
-    async def put(self, role: str, key: str, source: Path, content_type: str) -> bool:  # noqa: ARG002
-        url = self._errand.output_urls.get(role)
-        if url is None:
+    async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:  # noqa: ARG002
+        url = url or self._errand.output_urls.get(role, "")
+        if not url:
             return False
         await self._line.put(url, source, content_type)
         return True
@@ -49,7 +49,7 @@ class StoreCarrier:
             async for piece in self._blobs.stream(self._errand.input_key):
                 file.write(piece)
 
-    async def put(self, role: str, key: str, source: Path, content_type: str) -> bool:  # noqa: ARG002
+    async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:  # noqa: ARG002
         await self._blobs.put(key, source, content_type=content_type)
         return True
 

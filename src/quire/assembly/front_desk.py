@@ -11,7 +11,7 @@ from quire.api.tables import ROUTES
 from quire.assembly.landing import cleaning_terms
 from quire.assembly.outgoing import open_outgoing
 from quire.assembly.pipelines import retry_policy
-from quire.assembly.push import prices
+from quire.assembly.push import bucket_prefix, prices
 from quire.assembly.queues import queue_policies
 from quire.assembly.secrets import signing_secret
 from quire.blobs.landing import Landing
@@ -57,6 +57,7 @@ def build_desk(
         delivered=delivered,
         policy=retry_policy(settings),
         prices=prices(settings),
+        bucket_prefix=bucket_prefix(settings),
         version=__version__,
         routes=ROUTES,
         cleaning=cleaning_terms(settings),

@@ -13,12 +13,14 @@ from pathlib import Path
 from quire.assembly.landing import open_landing
 from quire.assembly.pipelines import retry_policy
 from quire.assembly.secrets import signing_secret
+from quire.blobs import keys
 from quire.blobs.landing import Landing
 from quire.compute.process import ProcessLauncher
 from quire.compute.push import Launcher, PushCompute, Terms
 from quire.model.signal import Signal
 from quire.service import errands
 from quire.service.callbacks import Attempt
+from quire.service.errand import Access
 from quire.service.errands import Errands
 from quire.service.house import Office
 from quire.settings import Settings, task_environment
@@ -36,6 +38,26 @@ def pushed(settings: Settings) -> set[str]:
     """The computes in use whose workers call back."""
     chosen: set[str] = {settings.compute.tiff, settings.compute.image}
     return chosen - {"local", "ray"}
+
+
+def bucket_prefix(settings: Settings) -> str:
+    """How keys begin as workers know them: where they have keys of the store, as they are in the bucket."""
+    return keys.folder(settings.s3.prefix) if settings.worker_keys.handed_out else ""
+
+
+def _access(settings: Settings) -> Access | None:
+    """What workers are given beside their URLs."""
+    chosen, s3 = settings.worker_keys, settings.s3
+    if not chosen.handed_out:
+        return None
+    return Access(
+        bucket=s3.bucket,
+        archive_bucket=chosen.archive_bucket,
+        endpoint=chosen.endpoint or s3.public_endpoint or s3.endpoint,
+        access_key_id=chosen.access_key_id.reveal(),
+        secret_access_key=chosen.secret_access_key.reveal(),
+        account_id=chosen.account_id,
+    )
 
 
 def prices(settings: Settings) -> dict[str, float]:
@@ -84,6 +106,8 @@ class Pushing:
             registry_url=settings.compute.registry_url,
             policy=retry_policy(settings),
             prices=prices(settings),
+            access=_access(settings),
+            prefix=bucket_prefix(settings),
         )
 
     def _launcher(self, name: str, office: Office, scratch: Path) -> tuple[Launcher, Terms]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from quire.compute.crew import Name, name_of
+from quire.compute.discretion import discreet
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Retry
 from quire.model.work import Order, StepCall
@@ -23,6 +24,7 @@ LONGEST_DELAY_SECONDS = 20.0
 HOUSE, ATTEMPT = "quire_house", "quire_attempt"  # metadata of our machines
 _ENDED = frozenset({"stopped", "failed", "destroying", "destroyed"})
 _CONFLICT = 409
+_NOTHING: Mapping[str, str] = {}
 
 
 class App(Struct, frozen=True, kw_only=True):
@@ -92,7 +94,7 @@ class FlyLauncher:
             there = [one.id for one in await self._machines(app.app) if one.name == name]
             return f"{app.app}/{there[0] if there else name}"
         if not answer.is_success:
-            raise _refused(answer, app.app)
+            raise _refused(answer, app.app, environment)
         return f"{app.app}/{_decoded(answer, _Machine).id}"
 
     async def ended(self, handles: Collection[str]) -> dict[str, str]:
@@ -192,10 +194,11 @@ def _decoded(answer: httpx.Response, kind: Any) -> Any:
         raise Misconfigured("what answers at fly.api is no Machines API; correct the address") from error
 
 
-def _refused(answer: httpx.Response, app: str) -> Misconfigured:
+def _refused(answer: httpx.Response, app: str, told: Mapping[str, str] = _NOTHING) -> Misconfigured:
+    """`told` is what was in the request: it may be in the answer too."""
     return Misconfigured(
         f"the Machines API refused a request for the app {app} with {answer.status_code}: "
-        f"{answer.text[:200]}; check fly.token, the app and the container image"
+        f"{discreet(answer.text, told)[:200]}; check fly.token, the app and the container image"
     )
 
 

@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 
 from quire.compute.child import LAST_WORDS_BYTES
 from quire.compute.crew import Name, name_of
+from quire.compute.discretion import discreet
 from quire.model.errors import Retry
 from quire.model.work import Order, StepCall
 
@@ -67,7 +68,8 @@ class ProcessLauncher:
         handle = str(process.pid)
         self._endings.pop(handle, None)  # numbers come again
         self._names[handle] = name_of(order)
-        self._minders[handle] = asyncio.create_task(self._mind(handle, process, folder))
+        minder = self._mind(handle, process, folder, environment)
+        self._minders[handle] = asyncio.create_task(minder)
         return handle
 
     async def ended(self, handles: Collection[str]) -> dict[str, str]:
@@ -87,10 +89,12 @@ class ProcessLauncher:
         for handle in list(self._names):
             await self.end(handle)
 
-    async def _mind(self, handle: str, process: asyncio.subprocess.Process, folder: Path) -> None:
+    async def _mind(
+        self, handle: str, process: asyncio.subprocess.Process, folder: Path, environment: Mapping[str, str]
+    ) -> None:
         code = await process.wait()
         _kill(process.pid)  # whatever it left behind in its group
-        words = _last_words(folder)
+        words = discreet(_last_words(folder), environment)[-300:]
         shutil.rmtree(folder, ignore_errors=True)
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         self._endings[handle] = f"{how}; its last words: {words}" if words else how
@@ -102,7 +106,7 @@ class ProcessLauncher:
 def _last_words(folder: Path) -> str:
     with suppress(OSError), (folder / LAST_WORDS).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
-        return file.read().decode(errors="replace").strip()[-300:]
+        return file.read().decode(errors="replace").strip()
     return ""
 
 

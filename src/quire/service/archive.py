@@ -18,6 +18,7 @@ from quire.model.batch import Batch
 from quire.model.errors import Missing, Reject, Retry
 from quire.model.files import File
 from quire.model.ids import named_ulid, task_id
+from quire.service.errand_keys import is_passing
 from quire.service.house import Office
 from quire.service.ingest.front import manifest_key, original_key, prefix_of
 from quire.service.inspect import just_before
@@ -86,7 +87,8 @@ async def staged(office: Office, batch_id: str, after: str) -> list[str]:
 async def archive_page(office: Office, batch: Batch, page: Sequence[str]) -> list[Archived]:
     """These staged files, and the lines of the index about them; the manifests are left out."""
     ours = {manifest_key(batch.id), original_key(batch.id)}
-    made = [await _archived(office, batch, key) for key in page if key not in ours]
+    found = [await _archived(office, batch, key) for key in page if key not in ours]
+    made = [one for one in found if one is not None]
     if made:
         lines = b"".join(_encoder.encode(one) + b"\n" for one in made)
         index = keys.archive_index(batch.id, made[0].original_r2_key)
@@ -94,7 +96,10 @@ async def archive_page(office: Office, batch: Batch, page: Sequence[str]) -> lis
     return made
 
 
-async def _archived(office: Office, batch: Batch, key: str) -> Archived:
+async def _archived(office: Office, batch: Batch, key: str) -> Archived | None:
+    """None for what is nobody's original: a copy of one that was made for a worker."""
+    if is_passing(key) and await _upload(office, batch, key) is None:
+        return None
     source = await _described(office, batch, key)
     asset_id = await _asset_id(office, batch, source)
     target = keys.archived(batch.id, asset_id, asset_shelf.extension(key))
@@ -116,10 +121,7 @@ async def _archived(office: Office, batch: Batch, key: str) -> Archived:
 
 async def _described(office: Office, batch: Batch, key: str) -> _Source:
     digest, size = await _read(office.blobs, key)
-    try:
-        upload: Upload | None = await office.ledger.upload(batch.no, _path(batch, key))
-    except Missing:
-        upload = None  # somebody else's product, which lies there all the same
+    upload = await _upload(office, batch, key)
     return _Source(
         key=key,
         digest=digest,
@@ -128,6 +130,14 @@ async def _described(office: Office, batch: Batch, key: str) -> _Source:
         cid=upload.cid if upload else None,
         task=_task(office, batch, upload) if upload else None,
     )
+
+
+async def _upload(office: Office, batch: Batch, key: str) -> Upload | None:
+    """None: somebody else's product, which lies there all the same."""
+    try:
+        return await office.ledger.upload(batch.no, _path(batch, key))
+    except Missing:
+        return None
 
 
 def _path(batch: Batch, key: str) -> str:

@@ -9,7 +9,7 @@ from base64 import b64decode
 from binascii import Error
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from quire.model.asset import FALLBACKS, ORIGINAL, Asset
 from quire.model.errors import Reject
@@ -58,6 +58,17 @@ def read(said: Any) -> Form:
     if isinstance(said.get("variants"), list):
         return _carried(said)
     return _image(said) if said.get("is_image") is True else _single(said)
+
+
+def in_house(form: Form, prefix: str) -> Form:
+    """With staged files by the keys that the house knows, where they are named by those of the bucket."""
+    copies = {
+        role: structs.replace(copy, key=copy.key.removeprefix(prefix))
+        if copy.key.startswith(f"{prefix}staging/")
+        else copy
+        for role, copy in form.copies.items()
+    }
+    return structs.replace(form, copies=copies)
 
 
 def answer(asset: Asset, form: Form, base_url: str) -> dict[str, Any]:

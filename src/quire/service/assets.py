@@ -45,14 +45,20 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 async def register(
-    blobs: Blobs, asset_id: str, said: Any, *, allowed: Callable[[str], str], base_url: str
+    blobs: Blobs,
+    asset_id: str,
+    said: Any,
+    *,
+    allowed: Callable[[str], str],
+    base_url: str,
+    prefix: str = "",
 ) -> Registered:
-    """`allowed` judges an address: it raises Reject. Raises Reject `bad_asset`, Stale when the id stands for
-    something else.
+    """`allowed` judges an address: it raises Reject. `prefix` is how keys of the bucket begin, for workers
+    that know those. Raises Reject `bad_asset`, Stale when the id stands for something else.
     """
     if not ID.fullmatch(asset_id):
         raise bad("Invalid asset id")
-    form = asset_forms.read(said)
+    form = asset_forms.in_house(asset_forms.read(said), prefix)
     if form.url:
         allowed(form.url)
     asset = _recorded(asset_id, form)

@@ -8,13 +8,13 @@ HTTP, and how the attempt was sent out.
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from asyncio import Semaphore, gather
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Meta, Struct, field, structs
+from msgspec import Struct, structs
 
 from quire.blobs import keys
 from quire.engine.conductor import pipeline_of
@@ -28,13 +28,14 @@ from quire.model.errors import Missing, Reject
 from quire.model.files import Product
 from quire.model.pipeline import Phase
 from quire.model.work import Outcome, Report, StepResult
-from quire.service.errand_keys import VARIANTS
+from quire.service.callback_claims import SHAPES, Callback, Own, bad, in_house
 from quire.service.house import Office
+from quire.service.page_count import has_several_pages
 
-MAX_BODY_BYTES = 256 * 1024
+MAX_BODY_BYTES = 4 * 1024 * 1024  # with all that is told of every page of a long TIFF
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
-_Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+LOOKED_AT_ONCE = 16
 _DEFAULT_POLICY = RetryPolicy()
 _NO_PRICES: Mapping[str, float] = {}
 _CLASS = re.compile(r"[a-z][a-z_]{0,39}")
@@ -48,54 +49,6 @@ class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ok: bool
     duplicate: bool = False
     late: bool = False
-
-
-class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a `.ref.json` holds."""
-
-    url: str = ""
-    ipfs_cid: str | None = None
-    type: str | None = None
-    size: _Number | None = None
-    filename: str | None = None
-
-
-class OwnProduct(Struct, frozen=True, kw_only=True):
-    role: str
-    key: str
-    size: _Number
-    content_type: str
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-class Own(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What workers of ours tell beyond the contract: what the step found out and all that it made, or how it
-    failed.
-    """
-
-    facts: dict[str, Any] = field(default_factory=dict)
-    products: tuple[OwnProduct, ...] = ()
-    outcome: Literal["rejected", "erred", "out_of_memory", "interrupted"] = "erred"
-    error_class: str = ""
-
-
-class Callback(Struct, frozen=True, kw_only=True):
-    """What a worker says, of a TIFF or of a picture. What a success needs is looked at apart: without it the
-    attempt has failed, and the body is still one.
-    """
-
-    task_id: str
-    batch_id: str
-    status: Literal["success", "error"]
-    error: str | None = None
-    output_r2_key: str | None = None
-    output_file_name: str | None = None
-    output_file_size: _Number | None = None
-    ref_json_r2_key: str | None = None
-    ref_data: Reference | None = None
-    archive_r2_key: str | None = None
-    performance: dict[str, float] | None = None
-    quire: Own | None = None
 
 
 _decoder = msgspec.json.Decoder(Callback)
@@ -122,10 +75,10 @@ def verify(secret: bytes, about: Attempt, signature: str) -> None:
         raise Reject("this callback URL was not made here", code="bad_signature")
 
 
-def url(base: str, secret: bytes, about: Attempt) -> str:
-    """The CALLBACK_URL of an attempt; opaque to workers."""
+def url(base: str, secret: bytes, about: Attempt, rest: str = "") -> str:
+    """The CALLBACK_URL of an attempt, or what lies below it; opaque to workers."""
     query = urlencode({"attempt": about.attempt, "task": about.task_no, "sig": sign(secret, about)})
-    return f"{base.rstrip('/')}/callback/{quote(about.batch_id)}/{quote(about.task_id)}?{query}"
+    return f"{base.rstrip('/')}/callback/{quote(about.batch_id)}/{quote(about.task_id)}{rest}?{query}"
 
 
 async def receive(
@@ -135,22 +88,16 @@ async def receive(
     *,
     policy: RetryPolicy = _DEFAULT_POLICY,
     prices: Mapping[str, float] = _NO_PRICES,
+    prefix: str = "",
 ) -> CallbackAnswer:
     """Fold the report; `about` comes from a URL that `verify` has let pass. May be repeated. `prices` are
-    those of a second on each compute.
+    those of a second on each compute; `prefix` is how keys of the bucket begin, for workers that know those.
 
     Raises Reject for a body that is none or is about something else, Missing for a batch, task or attempt
     that never was, Retry when the store cannot be asked.
     """
-    said = _decoded(body, about)
-    batch = await office.ledger.batch(about.batch_id)
-    task = await office.ledger.task(batch.no, about.task_no)
-    phase = pipeline_of(batch, office.pipelines).phases[task.phase - 1]
-    order = task.claim.order
-    if about.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
-        raise Missing(f"task {about.task_no} of batch {batch.id} is not {about.task_id}", code="unknown_task")
-    if not 1 <= about.attempt <= order.attempt:
-        raise Missing(f"attempt {about.attempt} of task {about.task_id} was never out", code="unknown_task")
+    said = in_house(_decoded(body, about), prefix)
+    batch, task, phase = await looked_up(office, about)
     report = await _report(office, batch, phase, task, about.attempt, said)
     report = _priced(report, prices.get(phase.compute, 0.0))
     now = office.clock.now()
@@ -159,6 +106,19 @@ async def receive(
     if (await office.ledger.settle(batch.no, [settlement], now=now)).applied:
         return CallbackAnswer(ok=True)
     return await _stray(office, about)
+
+
+async def looked_up(office: Office, about: Attempt) -> tuple[Batch, TaskStanding, Phase]:
+    """Raises Missing for a batch, task or attempt that never was."""
+    batch = await office.ledger.batch(about.batch_id)
+    task = await office.ledger.task(batch.no, about.task_no)
+    phase = pipeline_of(batch, office.pipelines).phases[task.phase - 1]
+    order = task.claim.order
+    if about.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
+        raise Missing(f"task {about.task_no} of batch {batch.id} is not {about.task_id}", code="unknown_task")
+    if not 1 <= about.attempt <= order.attempt:
+        raise Missing(f"attempt {about.attempt} of task {about.task_id} was never out", code="unknown_task")
+    return batch, task, phase
 
 
 async def _stray(office: Office, about: Attempt) -> CallbackAnswer:
@@ -176,9 +136,9 @@ def _decoded(body: bytes, about: Attempt) -> Callback:
     try:
         said = _decoder.decode(body)
     except (ValueError, RecursionError) as error:  # ValueError is msgspec's, and what is not UTF-8
-        raise _bad(f"the body is not that of a callback: {error}") from error
+        raise bad(f"the body is not that of a callback: {error}") from error
     if (said.batch_id, said.task_id) != (about.batch_id, about.task_id):
-        raise _bad("the body names another batch or task than the URL")
+        raise bad("the body names another batch or task than the URL")
     return said
 
 
@@ -199,7 +159,11 @@ async def _report(
     if attempt != order.attempt or task.state in {TaskState.DONE, TaskState.SUPERSEDED}:
         return Report(*names, Outcome.DONE, *spent)  # changes nothing: what it made need not be looked at
     try:
-        result = await _result(office, batch, phase, said)
+        await _check_pages(office, phase, order.file.key, said)
+    except Reject as flaw:  # whoever converts it the same way again, loses the same pages again
+        return Report(*names, Outcome.REJECTED, *spent, error_class=flaw.code, error=str(flaw))
+    try:
+        result = await _result(office, batch, phase, attempt, said)
     except Reject as flaw:
         return Report(*names, Outcome.ERRED, *spent, error_class=flaw.code, error=str(flaw))
     made = sum(product.size for product in result.products)
@@ -221,22 +185,47 @@ def _priced(report: Report, price: float) -> Report:
     return structs.replace(report, cost=report.cost + Cost(money_micros=micros(amount)))
 
 
-async def _result(office: Office, batch: Batch, phase: Phase, said: Callback) -> StepResult:
+async def _check_pages(office: Office, phase: Phase, key: str, said: Callback) -> None:
+    """Raises Reject when pages would be lost: workers that know the contract alone convert the first page."""
+    if phase.step != "tiff_to_jpeg" or said.quire is not None or not wants_all_pages(phase):
+        return
+    if await has_several_pages(office.blobs, key):
+        raise Reject(
+            "the TIFF has several pages, and its worker converts the first alone; have it converted by a "
+            "worker of quire's, set compute.tiff to local, or set preprocess.all_pages to false",
+            code="many_pages",
+        )
+
+
+def wants_all_pages(phase: Phase) -> bool:
+    return bool(phase.options.get("all_pages", True))
+
+
+async def _result(office: Office, batch: Batch, phase: Phase, attempt: int, said: Callback) -> StepResult:
     shape = SHAPES.get(phase.step)
     if shape is None:
-        raise _bad(f"tasks of phase {phase.name} are not done by callback")
-    claimed, facts = shape(said)
-    products = []
-    for product, size in claimed:
-        await _check_place(office, batch, product.key)
-        stored = (await office.blobs.head(product.key)).size
-        if stored <= 0 or size not in {None, stored}:
-            raise Reject(
-                f"the output {product.key[:200]!r} has {stored} bytes in the store, the worker says {size}",
-                code="size_mismatch",
-            )
-        products.append(structs.replace(product, size=stored))
+        raise bad(f"tasks of phase {phase.name} are not done by callback")
+    claimed, facts = shape(said, attempt)
+    few = Semaphore(LOOKED_AT_ONCE)
+
+    async def looked_at(product: Product, size: int | None) -> Product:
+        async with few:
+            return await _verified(office, batch, product, size)
+
+    products = await gather(*(looked_at(*one) for one in claimed))
     return StepResult(products=tuple(products), facts=facts)
+
+
+async def _verified(office: Office, batch: Batch, product: Product, size: int | None) -> Product:
+    """As it lies in the store. Raises Reject."""
+    await _check_place(office, batch, product.key)
+    stored = (await office.blobs.head(product.key)).size
+    if stored <= 0 or size not in {None, stored}:
+        raise Reject(
+            f"the output {product.key[:200]!r} has {stored} bytes in the store, the worker says {size}",
+            code="size_mismatch",
+        )
+    return structs.replace(product, size=stored)
 
 
 async def _check_place(office: Office, batch: Batch, key: str) -> None:
@@ -246,7 +235,7 @@ async def _check_place(office: Office, batch: Batch, key: str) -> None:
     keys.check(key)
     folder = f"staging/{batch.id}"
     if not key.startswith(f"{folder}/"):
-        raise _bad(f"the output {key[:200]!r} is not in {folder}")
+        raise bad(f"the output {key[:200]!r} is not in {folder}")
     path = key.removeprefix(folder)
     files = [
         one
@@ -254,79 +243,4 @@ async def _check_place(office: Office, batch: Batch, key: str) -> None:
         for one in (await office.ledger.story(batch.no, form))[0]
     ]
     if key == batch.manifest_key or any(one.key == key and one.gone != 0 for one in files):
-        raise _bad(f"the output {key[:200]!r} has the key of another file of the batch")
-
-
-# What is said to be stored, with the size as told, and the facts of the result.
-Claimed = tuple[list[tuple[Product, int | None]], dict[str, Any]]
-
-
-def _jpeg(said: Callback) -> Claimed:
-    """Where a converted TIFF lies."""
-    if not said.output_r2_key or not said.output_file_name or said.output_file_size is None:
-        raise _bad("a success names output_r2_key, output_file_name and output_file_size")
-    if said.output_file_size <= 0:
-        raise _bad(f"an output has more than {said.output_file_size} bytes")
-    own = said.quire or Own()
-    found = _facts_of(own, said.output_r2_key)
-    # The digest is not known without reading the bytes again; the next phase does that anyway.
-    jpeg = Product(
-        role="jpeg",
-        key=said.output_r2_key,
-        size=0,
-        content_type="image/jpeg",
-        digest="",
-        facts=found | {"page": 1, "pages": 1},
-    )
-    facts = own.facts | {"pages": 1, "file_name": said.output_file_name}
-    return [(jpeg, said.output_file_size)], facts
-
-
-def _facts_of(own: Own, key: str) -> dict[str, Any]:
-    found = next((one.facts for one in own.products if one.key == key), {})
-    return {name: value for name, value in found.items() if name != "cid" or isinstance(value, str)}
-
-
-def _reference(said: Callback) -> Claimed:
-    """Where a picture's reference lies, whose size is told by the store alone, and its smaller copies."""
-    if not said.ref_json_r2_key or said.ref_data is None:
-        raise _bad("a success names ref_json_r2_key and ref_data")
-    if not said.ref_data.url.startswith(("https://", "http://")):
-        raise _bad("the url of ref_data begins with http:// or https://")
-    own = said.quire or Own()
-    found = _facts_of(own, said.ref_json_r2_key)
-    reference = Product(
-        role="ref",
-        key=said.ref_json_r2_key,
-        size=0,
-        content_type="application/json",
-        digest="",
-        facts=found,
-    )
-    copies: list[tuple[Product, int | None]] = [
-        (
-            Product(
-                role=one.role, key=one.key, size=0, content_type="image/jpeg", digest="", facts=one.facts
-            ),
-            one.size,
-        )
-        for one in own.products
-        if one.role in VARIANTS
-    ]
-    facts = own.facts | {"ref_data": msgspec.to_builtins(said.ref_data)}
-    if said.ref_data.ipfs_cid is not None:
-        facts["cid"] = said.ref_data.ipfs_cid
-    if said.archive_r2_key is not None:
-        facts["archive_r2_key"] = said.archive_r2_key
-    return [*copies, (reference, None)], facts
-
-
-# By the step that the worker does in our place.
-SHAPES: dict[str, Callable[[Callback], Claimed]] = {
-    "tiff_to_jpeg": _jpeg,
-    "image_variants": _reference,
-}
-
-
-def _bad(words: str) -> Reject:
-    return Reject(words, code="bad_callback")
+        raise bad(f"the output {key[:200]!r} has the key of another file of the batch")

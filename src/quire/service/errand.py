@@ -15,13 +15,29 @@ from quire.service.errand_keys import RESULT, ROLES, STEPS, variable
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """The store by keys of its own."""
+    """The store by keys of its own. `account_id` is for workers that make the host of its name."""
 
     bucket: str
     archive_bucket: str
     endpoint: str
     access_key_id: str
     secret_access_key: str
+    account_id: str = ""
+
+    def __repr__(self) -> str:
+        return f"Access(bucket={self.bucket!r})"
+
+    def variables(self, step: str) -> dict[str, str]:
+        """As a worker of this step is told; what is not known is absent, not empty."""
+        told = {
+            "R2_ACCOUNT_ID": self.account_id,
+            "R2_ACCESS_KEY_ID": self.access_key_id,
+            "R2_SECRET_ACCESS_KEY": self.secret_access_key,
+            "R2_BUCKET": self.bucket,
+            "ARCHIVE_BUCKET": self.archive_bucket if step == "image_variants" else "",
+            "S3_ENDPOINT_URL": self.endpoint,
+        }
+        return {name: text for name, text in told.items() if text}
 
 
 class Errand(Struct, frozen=True, kw_only=True):
@@ -40,6 +56,8 @@ class Errand(Struct, frozen=True, kw_only=True):
     output_urls: Mapping[str, str]  # by role
     access: Access | None
     registry_url: str
+    original_key: str = ""  # the input's own, where `input_key` is a name of the attempt
+    more_url: str = ""  # where to ask for more places, and whether the attempt still counts
 
 
 def read(environment: Mapping[str, str]) -> Errand:
@@ -78,6 +96,8 @@ def read(environment: Mapping[str, str]) -> Errand:
         output_urls={role: said[variable(role)] for role in roles if variable(role) in said},
         access=access,
         registry_url=said.get("CDN_API_URL", "").rstrip("/"),
+        original_key=said.get("QUIRE_INPUT_KEY") or said["INPUT_R2_KEY"],
+        more_url=said.get("MORE_OUTPUTS_URL", ""),
     )
 
 
@@ -107,4 +127,5 @@ def _access(said: Mapping[str, str]) -> Access | None:
         endpoint=endpoint,
         access_key_id=said["R2_ACCESS_KEY_ID"],
         secret_access_key=said["R2_SECRET_ACCESS_KEY"],
+        account_id=said.get("R2_ACCOUNT_ID", ""),
     )

@@ -19,9 +19,10 @@ from quire.model.errors import QuireError, Reject
 from quire.model.files import File, stem_and_extension
 from quire.model.step import Made, Step, StepInput, StepOutput
 from quire.model.work import StepCall
-from quire.service.callbacks import Own, OwnProduct
+from quire.service.callback_claims import Own, OwnProduct
 from quire.service.errand import Errand
-from quire.service.errand_keys import REFERENCE, RESULT, output_key
+from quire.service.errand_keys import MAX_PAGES, REFERENCE, RESULT, output_key, page_role
+from quire.service.more_outputs import AT_ONCE, MoreOutputs, OutputPlace, OutputPlaces
 from quire.tools.errand_line import ErrandLine
 
 T = TypeVar("T")
@@ -34,8 +35,8 @@ class Carrier(Protocol):
         """Raises a QuireError."""
         ...
 
-    async def put(self, role: str, key: str, source: Path, content_type: str) -> bool:
-        """Store an output. False: there is no place for one of this role."""
+    async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:
+        """Store an output; `url` is for one that was asked for. False: there is no place for this role."""
         ...
 
     async def archive(self, key: str, source: Path, content_type: str, labels: Mapping[str, str]) -> bool:
@@ -69,7 +70,11 @@ class Watch:
 
 
 async def run(errand: Errand, kit: Kit) -> bool:
-    """True when the task is done and was told. Raises a QuireError when nobody could be told."""
+    """True when the task is done and was told, or is not to be done any more: then nothing is stored and
+    nothing is told. Raises a QuireError when nobody could be told.
+    """
+    if await _is_over(errand, kit):
+        return True
     watch = Watch(kit.clock)
     said: dict[str, Any] = {"task_id": errand.task_id, "batch_id": errand.batch_id}
     try:
@@ -99,20 +104,66 @@ async def _done(errand: Errand, kit: Kit, watch: Watch) -> dict[str, Any]:
 
 async def _converted(errand: Errand, kit: Kit, output: StepOutput, watch: Watch) -> dict[str, Any]:
     watch.lap("conversion_time_ms")
-    if len(output.made) != 1:
-        raise Reject(
-            f"the TIFF has {len(output.made)} pages, and workers elsewhere give back one; set compute.tiff "
-            "to local, or preprocess.all_pages to false",
-            code="many_pages",
-        )
-    (product,) = [await _carried(errand, kit, made) for made in output.made]
+    first, *others = output.made
+    later = await _later_pages(errand, kit, others)
+    product = await _carried(errand, kit, first)  # last: who finds it finds the others
     watch.lap("upload_time_ms")
     return {
         "output_r2_key": product.key,
         "output_file_name": product.key.rpartition("/")[2],
         "output_file_size": product.size,
-        **_own(errand, Own(facts=output.facts, products=(product,))),
+        **_own(errand, Own(facts=output.facts, products=(product, *later))),
     }
+
+
+async def _later_pages(errand: Errand, kit: Kit, pages: list[Made]) -> list[OwnProduct]:
+    """A callback of the contract names one output, so that only a house of ours can be told of them."""
+    if not pages:
+        return []
+    count = len(pages) + 1
+    if not errand.ours or not errand.more_url or count > MAX_PAGES:
+        most = MAX_PAGES if errand.ours and errand.more_url else 1
+        raise Reject(
+            f"the TIFF has {count} pages, and workers elsewhere give back {most} at most; set compute.tiff "
+            "to local, or preprocess.all_pages to false",
+            code="many_pages",
+        )
+    stored = []
+    for start in range(0, len(pages), AT_ONCE):
+        some = pages[start : start + AT_ONCE]
+        roles = [page_role(start + number) for number in range(2, len(some) + 2)]
+        places = await _places(errand, kit, roles)
+        for made, role in zip(some, roles, strict=True):
+            stored.append(await _put(kit, made, role, places[role].key, places[role].url))
+    return stored
+
+
+async def _places(errand: Errand, kit: Kit, roles: list[str]) -> dict[str, OutputPlace]:
+    answer = await _store(_asked(errand, kit, roles))
+    found = {one.role: one for one in answer.places}
+    if not all(role in found for role in roles):
+        raise Reject("there is no place for the pages: the attempt is over", code="bad_task")
+    return found
+
+
+async def _asked(errand: Errand, kit: Kit, roles: list[str], *, once: bool = False) -> OutputPlaces:
+    """Raises a QuireError."""
+    body = msgspec.json.encode(MoreOutputs(roles=tuple(roles)))
+    answer = await kit.line.ask(errand.more_url, body, "the question for places", once=once)
+    try:
+        return msgspec.json.decode(answer, type=OutputPlaces)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise Reject("the question for places was answered with something else", code="bad_task") from error
+
+
+async def _is_over(errand: Errand, kit: Kit) -> bool:
+    """Has the attempt ended before its work began? Where that cannot be told, the work is done."""
+    if not errand.more_url:
+        return False
+    try:
+        return not (await _asked(errand, kit, [], once=True)).current
+    except QuireError:
+        return False
 
 
 async def _referred(
@@ -135,9 +186,12 @@ async def _referred(
 
 
 async def _carried(errand: Errand, kit: Kit, made: Made) -> OwnProduct:
-    key = output_key(errand.input_key, made.role)
-    if not await _store(kit.carrier.put(made.role, key, made.path, made.content_type)):
-        raise Reject(f"there is no place for the output {made.role!r}", code="bad_task")
+    return await _put(kit, made, made.role, output_key(errand.input_key, made.role))
+
+
+async def _put(kit: Kit, made: Made, role: str, key: str, url: str = "") -> OwnProduct:
+    if not await _store(kit.carrier.put(role, key, made.path, made.content_type, url)):
+        raise Reject(f"there is no place for the output {role!r}", code="bad_task")
     size = made.path.stat().st_size
     return OwnProduct(role=made.role, key=key, size=size, content_type=made.content_type, facts=made.facts)
 
@@ -158,7 +212,7 @@ async def _register(
         }
         for one in copies
     }
-    original = {"r2_key": errand.input_key, "width": width, "height": height}
+    original = {"r2_key": errand.original_key, "width": width, "height": height}
     variants["original"] = {**original, "size_bytes": _file(errand, source).size}
     asset = {
         "is_image": True,
@@ -176,7 +230,7 @@ async def _archived(errand: Errand, kit: Kit, facts: Mapping[str, Any], source: 
     ending = stem_and_extension(errand.name)[1].lower() or ".bin"
     key = f"archive/{errand.batch_id}/{facts['asset_id']}/original{ending}"
     labels = {
-        "original-r2-key": quote(errand.input_key),
+        "original-r2-key": quote(errand.original_key),
         "batch-id": errand.batch_id,
         "task-id": errand.task_id,
         "ipfs-cid": facts["cid"],

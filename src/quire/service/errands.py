@@ -1,12 +1,14 @@
 """Tasks that are done elsewhere, seen from the house: what their workers are told, and what becomes of them.
 
 Promises: a worker is given one attempt's input to read and one attempt's outputs to write, by URLs that run
-out, and no key of the store. No two attempts write to the same place, and none to that of a file of the
-batch. A result whose callback was lost is folded as if it had come. Must not know: where workers run.
+out, and no key of the store but one that was made for workers. No two attempts write to the same place, and
+none to that of a file of the batch. A result whose callback was lost is folded as if it had come. Must not
+know: where workers run.
 """
 
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +25,9 @@ from quire.model.pipeline import Phase
 from quire.model.work import Order, StepCall
 from quire.pipelines import naming
 from quire.service import callbacks
-from quire.service.callbacks import MAX_BODY_BYTES, Attempt, Reference
+from quire.service.callback_claims import Reference
+from quire.service.callbacks import MAX_BODY_BYTES, Attempt
+from quire.service.errand import Access
 from quire.service.errand_keys import (
     JPEG,
     REFERENCE,
@@ -35,15 +39,18 @@ from quire.service.errand_keys import (
     work_key,
 )
 from quire.service.house import Office
+from quire.service.more_outputs import SPARE_SECONDS
+from quire.service.page_count import has_several_pages
 
 Name = tuple[int, int, int]
-SPARE_SECONDS = 300  # that URLs live longer than an attempt
 SKEW_SECONDS = 60.0  # that the clocks of store and house may differ
 _NO_POLICY = RetryPolicy()
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """`base_url` is where workers reach this server; `registry_url` where they tell of assets, or empty."""
+    """`base_url` is where workers reach this server; `registry_url` where they tell of assets, or empty.
+    `access` is what workers get that know no URLs; keys begin with `prefix` in the bucket.
+    """
 
     base_url: str
     secret: bytes
@@ -52,6 +59,8 @@ class Terms(Struct, frozen=True, kw_only=True):
     registry_url: str = ""
     policy: RetryPolicy = _NO_POLICY
     prices: Mapping[str, float] = {}  # by compute, of a second
+    access: Access | None = None
+    prefix: str = ""
 
 
 class Place(Struct, frozen=True):
@@ -79,12 +88,14 @@ class Errands:
         environment = {
             "TASK_ID": about.task_id,
             "BATCH_ID": about.batch_id,
-            "INPUT_R2_KEY": place.input_key,
+            "INPUT_R2_KEY": self._terms.prefix + place.input_key,
             "INPUT_FILE_NAME": file.name,
             "INPUT_CONTENT_TYPE": file.content_type,
             "INPUT_FILE_SIZE": str(file.size),
             "INPUT_URL": await self._landing.get_url(file.key, seconds=seconds, base_url=base, name="input"),
             "CALLBACK_URL": callbacks.url(base, self._terms.secret, about),
+            "MORE_OUTPUTS_URL": callbacks.url(base, self._terms.secret, about, "/outputs"),
+            "QUIRE_INPUT_KEY": self._terms.prefix + file.key,
             "QUIRE_STEP": call.step,
             "QUIRE_OPTIONS": json.dumps(call.options),
         }
@@ -100,6 +111,9 @@ class Errands:
             environment[variable(role)] = await self._landing.put_url(
                 key, seconds=seconds, base_url=base, awaited=False
             )
+        if self._terms.access is not None:
+            await self._copied(place, order)
+            environment |= self._terms.access.variables(call.step)
         return environment
 
     async def over(self, names: Collection[Name]) -> set[Name]:
@@ -115,7 +129,14 @@ class Errands:
             return False
         terms = self._terms
         try:
-            await callbacks.receive(self._office, place.about, body, policy=terms.policy, prices=terms.prices)
+            await callbacks.receive(
+                self._office,
+                place.about,
+                body,
+                policy=terms.policy,
+                prices=terms.prices,
+                prefix=terms.prefix,
+            )
         except Reject:  # it was no result
             return False
         return True
@@ -168,6 +189,21 @@ class Errands:
             ending = ".bin"
         return work_key(batch.id, about.task_id, order.attempt, ending)
 
+    async def _copied(self, place: Place, order: Order) -> None:
+        """Whoever reads the input by its key must find it under the one that it is told. The copy goes with
+        all that is staged of the batch. Raises Reject when a file of the batch has that key.
+        """
+        alias, file, blobs = place.input_key, order.file, self._office.blobs
+        if alias == file.key:
+            return
+        path = alias.removeprefix(f"staging/{place.batch.id}").casefold()
+        if await self._office.ledger.taken(place.batch.no, {path, path.removeprefix("/")}):
+            raise Reject(f"a file of the batch has the key {alias!r} of a copy for a worker", code="bad_key")
+        with suppress(Missing):
+            if (await blobs.head(alias)).size == file.size:
+                return
+        await blobs.put(alias, blobs.stream(file.key), content_type=file.content_type)
+
     async def _free(self, batch: Batch, phase: Phase, order: Order) -> bool:
         """Has no other file of the batch, and no output of one, the names of these outputs?"""
         file = order.file
@@ -203,6 +239,10 @@ class Errands:
         if stored.size == 0 or stored.modified_at < task.claim.started_at - SKEW_SECONDS:
             return None
         if role == JPEG:
+            if callbacks.wants_all_pages(place.phase) and await has_several_pages(
+                self._office.blobs, order.file.key
+            ):
+                return None  # the others may not have been stored
             named = {"output_r2_key": key, "output_file_name": key.rpartition("/")[2]}
             return msgspec.json.encode(said | named | {"output_file_size": stored.size})
         try:

@@ -24,6 +24,24 @@ class Computes(Struct, frozen=True, kw_only=True):
     registry_url: Annotated[str, about("asset registry that workers tell of pictures; empty is none")] = ""
 
 
+class WorkerKeys(Struct, frozen=True, kw_only=True):
+    """A key pair of the store for workers that know no presigned URLs, made for them alone; not set: none is
+    handed out.
+    """
+
+    access_key_id: Annotated[Secret, about("name of an access key that workers are given; empty is none")] = (
+        Secret()
+    )
+    secret_access_key: Annotated[Secret, about("secret half of that key; never shown")] = Secret()
+    account_id: Annotated[str, about("account from whose name workers make the host of the store")] = ""
+    archive_bucket: Annotated[str, about("bucket to which workers copy originals; empty is none")] = ""
+    endpoint: Annotated[str, about("URL of the S3 server for workers; empty is as for uploaders")] = ""
+
+    @property
+    def handed_out(self) -> bool:
+        return bool(self.access_key_id)
+
+
 class Fly(Struct, frozen=True, kw_only=True):
     api: Annotated[str, about("address of the Machines API", min_length=1)] = "https://api.machines.dev"
     token: Annotated[Secret, about("token for the Machines API; never shown")] = Secret()

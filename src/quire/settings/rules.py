@@ -13,8 +13,10 @@ from quire.settings.values import Settings
 
 _ADDRESSES = (
     *("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"),
-    *("compute.registry_url", "fly.api"),
+    *("compute.registry_url", "worker_keys.endpoint", "fly.api"),
 )
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_ACCOUNT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")  # one part of a host name
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -23,6 +25,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     yield from _of_the_engine(settings)
     yield from _of_uploads(settings)
     yield from _of_machines(settings)
+    yield from _of_worker_keys(settings)
 
 
 def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -30,8 +33,9 @@ def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.store == "s3" and not s3.bucket:
         problem = 'store is "s3" but s3.bucket is not set; name the bucket there or in QUIRE_S3_BUCKET'
         yield ("store", "s3.bucket"), problem
-    if s3.bucket and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", s3.bucket):
-        yield ("s3.bucket",), "s3.bucket is not the name of a bucket; write the name alone, no URL, no folder"
+    for name in ("s3.bucket", "worker_keys.archive_bucket"):
+        if (bucket := value_of(settings, name)) and not _BUCKET.fullmatch(bucket):
+            yield (name,), f"{name} is not the name of a bucket; write the name alone, no URL, no folder"
     pair = ("s3.access_key_id", "s3.secret_access_key")
     if bool(s3.access_key_id) != bool(s3.secret_access_key):
         there, absent = pair if s3.access_key_id else reversed(pair)
@@ -107,6 +111,36 @@ def _of_machines(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         for name in (*needed, "fly.token", "serve.public_url"):
             if not value_of(settings, name):
                 yield (chosen, name), f'{chosen} is "fly" but {name} is not set'
+
+
+def _of_worker_keys(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    chosen, s3 = settings.worker_keys, settings.s3
+    needed = ("worker_keys.access_key_id", "worker_keys.secret_access_key", "worker_keys.account_id")
+    given = [name for name in (*needed, "worker_keys.archive_bucket") if value_of(settings, name)]
+    if not given:
+        return
+    absent = [name for name in needed if not value_of(settings, name)]
+    if absent:
+        yield needed, f"{given[0]} is set but {' and '.join(absent)} is not; set all of them, or none"
+    if settings.store != "s3":
+        problem = f'{given[0]} is set but store is not "s3"; workers reach local files by URLs, without keys'
+        yield (given[0], "store"), problem
+    if chosen.account_id and not _ACCOUNT.fullmatch(chosen.account_id):
+        problem = "worker_keys.account_id must be part of a host name: letters, digits and hyphens"
+        yield ("worker_keys.account_id",), problem
+    for half in ("access_key_id", "secret_access_key"):
+        if getattr(chosen, half) and getattr(chosen, half) == getattr(s3, half):
+            problem = (
+                f"worker_keys.{half} is that of the main key, which must not leave the house; make a key for "
+                "workers that may read and write staging/ and archive/ alone"
+            )
+            yield (f"worker_keys.{half}", f"s3.{half}"), problem
+    insecure = chosen.endpoint.lower().startswith("http:") and not s3.allow_http
+    if insecure:
+        problem = (
+            "worker_keys.endpoint has no TLS, so others could read along; use https, or set s3.allow_http"
+        )
+        yield ("worker_keys.endpoint", "s3.allow_http"), problem
 
 
 def _is_this_machine(host: str) -> bool:

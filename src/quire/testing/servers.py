@@ -5,6 +5,7 @@ afterwards. Must not know: pytest.
 """
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -27,11 +28,16 @@ _GRPC_OFFSET = 10_000
 
 
 class S3Server(Struct, frozen=True):
+    """With a second key that may read and write in the folders `limited_to`, and nothing else."""
+
     endpoint: str
     bucket: str = "test-bucket"
     region: str = "us-east-1"
     access_key_id: str = "test"
     secret_access_key: str = "testsecret"  # noqa: S105 - a server on loopback that lives for one test run
+    limited_key_id: str = "limited"
+    limited_secret: str = "limitedsecret"  # noqa: S105
+    limited_to: tuple[str, ...] = ("limited", "archive")
 
 
 def weed() -> str | None:
@@ -65,16 +71,14 @@ def s3_server(binary: str) -> Iterator[S3Server]:
             f"-volume.port={volume}",
             f"-admin.port={admin}",
         ]
-        # Without the two variables it lets everybody in.
-        credentials = {
-            "AWS_ACCESS_KEY_ID": server.access_key_id,
-            "AWS_SECRET_ACCESS_KEY": server.secret_access_key,
-        }
+        # Without keys it lets everybody in.
+        config = Path(folder, "s3.json")
+        config.write_text(json.dumps({"identities": _identities(server)}), "utf-8")
+        command.append(f"-s3.config={config}")
         with Path(folder, "output.log").open("w+b") as log:
             process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env={**os.environ, **credentials},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -85,6 +89,20 @@ def s3_server(binary: str) -> Iterator[S3Server]:
                 yield server
             finally:
                 _end(process)
+
+
+def _identities(server: S3Server) -> list[dict[str, object]]:
+    everything = ["Admin", "Read", "Write", "List", "Tagging"]
+    some = [
+        f"{verb}:{server.bucket}/{folder}/*" for verb in ("Read", "Write") for folder in server.limited_to
+    ]
+    return [
+        {"name": name, "credentials": [{"accessKey": key_id, "secretKey": secret}], "actions": actions}
+        for name, key_id, secret, actions in (
+            ("main", server.access_key_id, server.secret_access_key, everything),
+            ("limited", server.limited_key_id, server.limited_secret, some),
+        )
+    ]
 
 
 def _free_ports(count: int) -> list[int]:

@@ -18,7 +18,9 @@ PIECE_BYTES = 1 << 20
 ATTEMPTS = 6
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 15.0
-MOST_READ_BYTES = 64 * 1024
+SHORT_SECONDS = 5.0
+MOST_READ_BYTES = 1 << 20
+_JSON = {"content-type": "application/json"}
 
 T = TypeVar("T")
 
@@ -68,14 +70,31 @@ class ErrandLine:
 
     async def post(self, url: str, body: bytes, what: str) -> None:
         """JSON to an address that takes it. Raises as `fetch` does; `what` is for people."""
-        headers = {"content-type": "application/json"}
 
         async def once() -> None:
-            _check(await self._http.post(url, content=body, headers=headers), what)
+            _check(await self._http.post(url, content=body, headers=_JSON), what)
 
         await self._tried(once)
 
-    async def _tried(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, url: str, body: bytes, what: str, *, once: bool = False) -> bytes:
+        """As `post`, with what is answered; `once`: a passing fault is not waited for."""
+        timeout = httpx.Timeout(SHORT_SECONDS) if once else self._http.timeout
+
+        async def asked() -> bytes:
+            async with self._http.stream(
+                "POST", url, content=body, headers=_JSON, timeout=timeout
+            ) as response:
+                _check(response, what)
+                read = bytearray()
+                async for piece in response.aiter_bytes():
+                    read += piece
+                    if len(read) > MOST_READ_BYTES:
+                        raise Reject(f"{what} was answered with too much", code="task_refused")
+                return bytes(read)
+
+        return await self._tried(asked, attempts=1 if once else ATTEMPTS)
+
+    async def _tried(self, work: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
         for attempt in count(1):
             try:
                 return await work()
@@ -86,7 +105,7 @@ class ErrandLine:
                 raise Reject("an address of the task is none", code="bad_task") from error
             except Retry as error:
                 passing = error
-            if attempt == ATTEMPTS:
+            if attempt == attempts:
                 raise passing
             delay = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (attempt - 1))
             await self._sleep(delay * (0.5 + self._fraction() / 2))

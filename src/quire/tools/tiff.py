@@ -9,12 +9,13 @@ against the file's size.
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import Struct
 
+from quire.model.errors import Reject
 from quire.tools import refusals
 
 _MOST_DIRECTORIES = 65_535
@@ -26,6 +27,7 @@ _STRIPS, _TILES, _OLD_JPEG = (273, 279), (324, 325), (513, 514)  # tags of offse
 _EXTENTS = (_STRIPS, _TILES, _OLD_JPEG)
 _SCALARS = {_NEW_SUBFILE_TYPE, _SUBFILE_TYPE, _WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES}
 _WANTED = _SCALARS.union(*_EXTENTS)
+_KINDS = frozenset({_NEW_SUBFILE_TYPE, _SUBFILE_TYPE})
 
 _TYPES = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}  # the integer types; no wanted tag has another
 _OVERVIEW_OR_MASK = 0b101  # of NewSubfileType: bit 0 reduced size, bit 2 transparency mask
@@ -53,6 +55,23 @@ def pages(path: Path) -> list[Page]:
     return [page for page in found if not page.auxiliary] or [max(found, key=lambda page: page.width)]
 
 
+def has_several_pages(stream: BinaryIO, size: int) -> bool:
+    """Whether there is a page after the first. Reads no more of a directory than its own entries: for files
+    of strangers that are looked at outside a worker process. Of a file that shows no page at all, False is
+    said; one that is cut off or circular after its first page is refused.
+    """
+    found = 0
+    try:
+        for tags in _Reader(stream, size).chain(_KINDS, within=True):
+            found += not _is_auxiliary(tags)
+            if found > 1:
+                return True
+    except Reject as flaw:
+        if found or flaw.code not in {"truncated", "corrupt"}:  # the stream may have refusals of its own
+            raise
+    return False
+
+
 def check_complete(path: Path, chosen: Sequence[Page]) -> None:
     """Refuse a file that ends before its pixels do."""
     size = path.stat().st_size
@@ -66,16 +85,21 @@ def _page(index: int, tags: _Tags) -> Page:
     first = {tag: values[0] for tag, values in tags.items() if values}
     if not (first.get(_WIDTH) and first.get(_HEIGHT)):
         raise refusals.corrupt(f"directory {index + 1} gives no width or height")
-    overview_or_mask = bool(first.get(_NEW_SUBFILE_TYPE, 0) & _OVERVIEW_OR_MASK)
     return Page(
         index=index,
         width=first[_WIDTH],
         height=first[_HEIGHT],
         bits=first.get(_BITS, 1),
         extra_sample=first.get(_EXTRA_SAMPLES),
-        auxiliary=overview_or_mask or first.get(_SUBFILE_TYPE) == 2,
+        auxiliary=_is_auxiliary(tags),
         pixels_end=max(_end(tags, *extent) for extent in _EXTENTS),
     )
+
+
+def _is_auxiliary(tags: _Tags) -> bool:
+    """An overview or a mask."""
+    first = {tag: values[0] for tag, values in tags.items() if tag in _KINDS and values}
+    return bool(first.get(_NEW_SUBFILE_TYPE, 0) & _OVERVIEW_OR_MASK) or first.get(_SUBFILE_TYPE) == 2
 
 
 def _end(tags: _Tags, offsets: int, counts: int) -> int:
@@ -94,7 +118,13 @@ class _Reader:
         self._word = 8 if self._big else 4
 
     def directories(self) -> Iterator[Page]:
-        """The main chain. Sub-directories (overviews, EXIF) hang aside and are not visited."""
+        for index, tags in enumerate(self.chain(_WANTED)):
+            yield _page(index, tags)
+
+    def chain(self, wanted: Container[int], *, within: bool = False) -> Iterator[_Tags]:
+        """The main chain. Sub-directories (overviews, EXIF) hang aside and are not visited. `within`: values
+        that lie elsewhere in the file are left out.
+        """
         offset = self._number(self._read(self._word, self._word, "the header"))
         seen: set[int] = set()
         while offset:
@@ -103,12 +133,14 @@ class _Reader:
             if len(seen) == _MOST_DIRECTORIES:
                 raise refusals.corrupt(f"it claims more than {_MOST_DIRECTORIES} directories")
             seen.add(offset)
-            tags, offset = self._directory(offset, f"directory {len(seen)}")
-            yield _page(len(seen) - 1, tags)
+            tags, offset = self._directory(offset, f"directory {len(seen)}", wanted, within=within)
+            yield tags
         if not seen:
             raise refusals.corrupt("there is no directory in it")
 
-    def _directory(self, offset: int, what: str) -> tuple[_Tags, int]:
+    def _directory(
+        self, offset: int, what: str, wanted: Container[int], *, within: bool
+    ) -> tuple[_Tags, int]:
         count_bytes, entry_bytes = (8, 20) if self._big else (2, 12)
         entries = self._number(self._read(offset, count_bytes, what))
         if not 0 < entries <= _MOST_ENTRIES:
@@ -117,9 +149,15 @@ class _Reader:
         tags: _Tags = {}
         for at in range(0, entries * entry_bytes, entry_bytes):
             tag, kind = self._number(raw[at : at + 2]), self._number(raw[at + 2 : at + 4])
-            if tag in _WANTED and kind in _TYPES:
-                tags[tag] = self._values(raw[at + 4 : at + entry_bytes], _TYPES[kind], f"tag {tag} of {what}")
+            if tag not in wanted or kind not in _TYPES:
+                continue
+            said = raw[at + 4 : at + entry_bytes]
+            if not within or self._fits(said, _TYPES[kind]):
+                tags[tag] = self._values(said, _TYPES[kind], f"tag {tag} of {what}")
         return tags, self._number(raw[-self._word :])
+
+    def _fits(self, count_and_value: bytes, letter: str) -> bool:
+        return self._number(count_and_value[: self._word]) * array(letter).itemsize <= self._word
 
     def _values(self, count_and_value: bytes, letter: str, what: str) -> Sequence[int]:
         count, value = self._number(count_and_value[: self._word]), count_and_value[self._word :]

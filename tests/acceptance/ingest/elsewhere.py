@@ -21,7 +21,10 @@ PROCESS = {"QUIRE_COMPUTE_TIFF": "process", "QUIRE_COMPUTE_IMAGE": "process"}
 
 def picture(kind: str, size: tuple[int, int] = (1500, 700), pages: int = 1) -> bytes:
     out = io.BytesIO()
-    sheets = [Image.linear_gradient("L").resize(size).convert("RGB") for _ in range(pages)]
+    width, height = size
+    sheets = [
+        Image.linear_gradient("L").resize((width + page, height)).convert("RGB") for page in range(pages)
+    ]
     sheets[0].save(out, kind, **({"save_all": True, "append_images": sheets[1:]} if pages > 1 else {}))
     return out.getvalue()
 
@@ -30,6 +33,8 @@ BODIES = {
     "/box/p1.tif": (picture("TIFF"), "image/tiff"),
     "/box/x.tif": (picture("TIFF", (640, 480)), "image/tiff"),
     "/box/x.jpg": (picture("JPEG", (300, 250)), "image/jpeg"),
+    "/box/many.tif": (picture("TIFF", (200, 100), pages=3), "image/tiff"),
+    "/box/x-p002.jpg": (picture("JPEG", (90, 80)), "image/jpeg"),
     "/box/broken.tif": (b"II*\0 and nothing more", "image/tiff"),
     "/box/broken.jpg": (picture("JPEG")[:900], "image/jpeg"),
     "/box/letter.txt": (b"Estimada Ana", "text/plain"),
@@ -53,11 +58,14 @@ def fly(machines: MachinesServer) -> dict[str, str]:
 
 @contextmanager
 def on_fly(folder: Path, *, command=TASK_COMMAND, more=None):
-    """A server and its machines. The address that they call back to is known before the server is there."""
+    """A server and its machines. The address that they call back to is known before the server is there;
+    `{port}` in what `more` says is its port.
+    """
     with machines_server(MachinesServer(command=command)) as machines:
         port = free_port()
         environment = FAST | fly(machines) | {"QUIRE_SERVE_PUBLIC_URL": f"http://127.0.0.1:{port}"}
-        with serving(folder, environment | (more or {}), "--port", str(port)) as server:
+        chosen = {name: text.replace("{port}", str(port)) for name, text in (more or {}).items()}
+        with serving(folder, environment | chosen, "--port", str(port)) as server:
             server.port = port
             yield server, machines
 

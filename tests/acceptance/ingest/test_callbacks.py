@@ -9,7 +9,7 @@ from tests.acceptance.ingest.conftest import CONFIG, serving
 from quire.assembly.house import open_office
 from quire.assembly.secrets import signing_secret
 from quire.model.ids import task_id
-from quire.service.callbacks import Attempt, url
+from quire.service.callbacks import MAX_BODY_BYTES, Attempt, url
 from quire.settings import load
 
 JPEG = b"\xff\xd8\xff\xe0 not looked into here \xff\xd9"
@@ -114,7 +114,7 @@ async def test_an_altered_url_and_a_foreign_body_change_nothing(server):
         assert set(refused.json()) == {"error"}
     assert httpx.post(callback, json=body | {"task_id": "tiff_other"}).status_code == 400
     assert httpx.post(callback, content=b"{").status_code == 400
-    assert httpx.post(callback, content=b"x" * 300_000).status_code == 413
+    assert httpx.post(callback, content=b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
     assert httpx.get(f"{server.url}/status/{batch}").json()["progress"] == before
 
 

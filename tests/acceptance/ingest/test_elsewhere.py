@@ -41,6 +41,8 @@ def test_the_local_result_is_what_the_others_are_compared_with(at_home_result):
     assert ends["/box/p1.tif"] == ("done", "")
     assert ends["/box/broken.tif"][0] == ends["/box/broken.jpg"][0] == "failed"
     assert ("medium", "/box/p1.jpg.medium.jpg") in files["/box/p1.tif"][2]
+    pages = [path for role, path in files["/box/many.tif"][2] if role == "jpeg"]
+    assert sorted(pages) == ["/box/many-p002.jpg", "/box/many-p003.jpg", "/box/many.jpg"]
 
 
 def test_processes_give_the_same(tmp_path, at_home_result):

@@ -1,7 +1,9 @@
 """The launcher on the Machines API, against a server whose machines are processes."""
 
+import json
 import sys
 
+import httpx
 import pytest
 
 from quire.compute.fly import App, FlyLauncher, Guest
@@ -163,3 +165,20 @@ async def test_machines_of_this_house_are_listed_with_their_attempts(provider):
     second = await launcher.launch(order(2), call, {"TASK_ID": "img_1", "BATCH_ID": "b"})
     assert await provider.launcher().listed() == {first: (4, 1, 3), second: (4, 2, 1)}
     assert provider.server.machines[-1].name == "img-img_1-a1"
+
+
+async def test_a_refusal_that_repeats_the_request_does_not_show_its_secrets(provider):
+    launcher = provider.launcher()
+    echo = httpx.MockTransport(
+        lambda request: httpx.Response(422, json=json.loads(request.content)["config"]["env"])
+    )
+    launcher._http = httpx.AsyncClient(base_url="https://api.example", transport=echo)
+    told = environment() | {
+        "R2_SECRET_ACCESS_KEY": "quite secret",
+        "CALLBACK_URL": "https://q/callback?sig=1",
+    }
+    with pytest.raises(Misconfigured, match="422") as caught:
+        await launcher.launch(order(), CALL, told)
+    assert "…" in str(caught.value)
+    assert "secret" not in str(caught.value).lower().replace("r2_secret", "")
+    assert "sig=1" not in str(caught.value)

@@ -107,6 +107,14 @@ async def test_its_last_words_are_kept(bench):
     assert await ending(launcher, handle) == "exit code 1; its last words: the disk is on fire"
 
 
+async def test_its_last_words_do_not_tell_what_it_was_told_in_confidence(bench):
+    program = "import os,sys; sys.exit(' '.join([os.environ['R2_SECRET_ACCESS_KEY'], os.environ['TASK_ID']]))"
+    launcher = bench.launcher(program)
+    told = {"R2_SECRET_ACCESS_KEY": "quite secret", "TASK_ID": "tiff_3f0a"}
+    handle = await launcher.launch(ORDER, CALL, told)
+    assert await ending(launcher, handle) == "exit code 1; its last words: … tiff_3f0a"
+
+
 async def test_a_command_that_does_not_exist_says_so(bench):
     launcher = ProcessLauncher(("/nowhere/quire",), {}, bench.scratch)
     handle = await launcher.launch(ORDER, CALL, {})

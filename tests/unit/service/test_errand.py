@@ -78,7 +78,9 @@ def test_what_the_published_variables_say():
         endpoint="https://acc.r2.cloudflarestorage.com",
         access_key_id="i",
         secret_access_key="s",
+        account_id="acc",
     )
+    assert "secret" not in repr(errand.access)
     assert (errand.registry_url, errand.options) == ("https://c", {"public_url": "https://cdn.example"})
     assert not errand.ours
 
@@ -134,13 +136,17 @@ class Shelf:
         self._archive = archive
         self._roles = roles
         self.slept = []
+        self.urls = {}
+        self.current = True
+        self.asked = []
 
     async def fetch(self, target):
         if self.trouble is not None:
             raise self.trouble
         target.write_bytes(self.data)
 
-    async def put(self, role, key, source, content_type):
+    async def put(self, role, key, source, content_type, url=""):
+        self.urls[key] = url
         if self._roles is not None and role not in self._roles:
             return False
         self.stored[key or role] = (source.read_bytes(), content_type)
@@ -152,9 +158,20 @@ class Shelf:
         return self._archive
 
     def answer(self, request):
+        if request.url.path.endswith("/outputs"):
+            return self.places(json.loads(request.content)["roles"])
         self.calls.append((str(request.url), json.loads(request.content), set(self.stored)))
         waiting = self.answers.get(request.url.host, [])
         return httpx.Response(waiting.pop(0) if waiting else 200, json={"ok": True})
+
+    def places(self, roles):
+        self.asked.append(roles)
+        if self.current is None:
+            return httpx.Response(503)
+        made = [
+            {"role": role, "key": f"own/{role}", "url": f"https://store.example/{role}"} for role in roles
+        ]
+        return httpx.Response(200, json={"current": self.current, "places": made if self.current else []})
 
     async def run(self, environment, folder):
         async def sleep(seconds):
@@ -284,6 +301,47 @@ async def test_a_house_of_ours_is_told_how_it_failed(tmp_path, data, trouble, ou
     assert not await shelf.run(TIFF | OURS, tmp_path)
     assert shelf.said["quire"] == {"outcome": outcome, "error_class": code}
     assert json.loads(shelf.stored["result"][0]) == shelf.said
+
+
+MORE = {"MORE_OUTPUTS_URL": "https://quire.example/callback/01KA/tiff_3f0a/outputs?sig=1"}
+
+
+async def test_the_pages_of_a_tiff_are_stored_where_the_house_says_and_all_told(tmp_path):
+    shelf = Shelf(picture("TIFF", (60, 40), pages=103))
+    assert await shelf.run(TIFF | OURS | MORE, tmp_path)
+    first = "staging/01KA/scans/p1.jpg"
+    roles = [f"jpeg-{page}" for page in range(2, 104)]
+    assert shelf.asked == [[], roles[:100], roles[100:]]
+    told = [
+        (one["key"], one["facts"]["page"], one["facts"]["pages"]) for one in shelf.said["quire"]["products"]
+    ]
+    wanted = [first, *(f"own/{role}" for role in roles)]
+    assert told == [(key, page, 103) for page, key in enumerate(wanted, 1)]
+    assert shelf.said["output_r2_key"] == first
+    assert shelf.urls["own/jpeg-7"] == "https://store.example/jpeg-7"
+    assert list(shelf.stored)[-2:] == [first, "result"]  # who finds the first finds the others
+
+
+async def test_only_a_house_that_asked_for_it_is_told_of_pages(tmp_path):
+    shelf = Shelf(picture("TIFF", (60, 40), pages=2))
+    assert not await shelf.run(TIFF | MORE | {"QUIRE_OPTIONS": "{}"}, tmp_path)
+    assert "the TIFF has 2 pages" in shelf.said["error"]
+    assert "quire" not in shelf.said
+
+
+async def test_an_attempt_that_is_over_is_left_alone(tmp_path):
+    shelf = Shelf(picture("TIFF"))
+    shelf.current = False
+    assert await shelf.run(TIFF | OURS | MORE, tmp_path)
+    assert (shelf.stored, shelf.calls, shelf.asked) == ({}, [], [[]])
+
+
+async def test_where_nobody_says_whether_it_is_over_the_work_is_done(tmp_path):
+    shelf = Shelf(picture("TIFF"))
+    shelf.current = None
+    assert await shelf.run(TIFF | OURS | MORE, tmp_path)
+    assert shelf.said["status"] == "success"
+    assert shelf.slept == []
 
 
 async def test_a_wrong_option_is_an_error(tmp_path):

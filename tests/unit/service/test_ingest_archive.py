@@ -174,3 +174,15 @@ async def test_uploads_that_were_never_closed_are_not_archived(scene):
     scene.clock.advance(8 * DAY)
     assert (await cleaned(scene, archives=True)).objects == 1
     assert await under(scene, "archive/") == []
+
+
+async def test_copies_that_were_made_for_workers_go_without_being_archived(scene):
+    """Unless somebody has uploaded a file of such a name."""
+    batch_id = await ended(scene, "p1.tif", "_work/tiff_ab12-1.tif")
+    folder = f"staging/{batch_id}/_work"
+    for name in ("tiff_ab12-2.tif", "img_ab12-1.jpg", "tiff_ab12-2.result.json", "tiff_ab12-1-p00002.jpg"):
+        await scene.office.blobs.put(f"{folder}/{name}", b"xyz")
+    assert (await cleaned(scene, archives=True)).archived == 3
+    assert await under(scene, f"staging/{batch_id}/") == []
+    kept = {f"staging/{batch_id}/p1.tif", f"{folder}/tiff_ab12-1.tif", f"{folder}/tiff_ab12-1-p00002.jpg"}
+    assert set(await index(scene, batch_id)) == kept
