@@ -371,17 +371,19 @@ def last_act(client, batch):
     return event["event"], event["actor"], event["reason"]
 
 
-def test_a_paused_batch_does_nothing_until_it_is_resumed(client):
-    batch = sent(client, {"/fonds/notes.txt": FILES["/fonds/notes.txt"]})
+def test_no_task_of_a_paused_batch_starts_until_it_is_resumed(client):
+    name = "/fonds/broken/half.jpg"
+    batch = sent(client, {name: FILES[name]})
     assert acted(client, batch, "pause", reason="wrong box")["ok"]
     assert last_act(client, batch) == ("batch_paused", "anonymous", "wrong box")
     assert client.post(f"/admin/pause/{batch.id}").status_code == 409
     assert client.get(f"/status/{batch.id}").json()["hold"]["reason"] == "wrong box"
     batch.finalize().raise_for_status()
+    events(client, batch, until="batch_started")
     assert acted(client, batch, "resume", reason="right box after all")["ok"]
     story = events(client, batch)
     kinds = [kind for number, kind, _ in story if number is not None]
-    assert kinds.index("batch_resumed") < kinds.index("batch_started") < kinds.index("batch_done")
+    assert kinds.index("batch_started") < kinds.index("batch_resumed") < kinds.index("batch_done")
     assert client.post(f"/admin/resume/{batch.id}").status_code == 409
     assert client.post(f"/admin/pause/{batch.id}").status_code == 409
 
