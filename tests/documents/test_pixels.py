@@ -322,6 +322,14 @@ def test_sixteen_bit_grey_is_shifted_and_not_clipped(order, run_step, tmp_path):
     assert near(corners(made.path), [(level,) * 3 for level in levels], within=2)
 
 
+def test_twelve_bit_grey_is_read_by_the_second_decoder(run_step, write_tiff, tmp_path):
+    tags = {256: 16, 257: 8, 258: 12, 259: 1, 262: 1, 277: 1, 278: 8}
+    level = 0x9A0  # two samples in three bytes
+    source = write_tiff(tmp_path / "twelve.tif", (tags, [(level << 12 | level).to_bytes(3, "big") * 64]))
+    (made,) = run_step("tiff_to_jpeg", source).made
+    assert near(corners(made.path), [(0x9A,) * 3] * 4, within=2)
+
+
 def test_printing_colours_with_a_profile_follow_it(run_step, tmp_path):
     """The profile of libvips for the way there, LittleCMS by itself for the reference."""
     import pyvips
