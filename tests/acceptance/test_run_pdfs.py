@@ -31,6 +31,9 @@ def test_pdfs_are_left_alone_by_default(quire, collection):
     assert ran.returncode == 0, ran.stderr
     assert set(ends(quire).values()) == {("skipped", "not_handled")}
     assert [phase["total"] for phase in quire.report()["phases"]] == [0, 0, 0]
+    for entry in quire.files().values():
+        assert "preprocess.pdf_pages" in entry["reason"]
+        assert "images, pdfs or both" in entry["reason"]
 
 
 def test_pages_become_pictures_with_all_that_pictures_get(quire, collection):

@@ -167,6 +167,18 @@ def test_a_foreign_file_under_a_tiff_name_is_named_for_what_it_is(content, code,
     assert str(refusal.value).count(". ") >= 1  # and then what to do
 
 
+@pytest.mark.parametrize("scheme", [9, 34712, 34892, 52546, 60000])
+def test_a_compression_that_nobody_reads_is_not_called_damage(
+    scheme, write_tiff, rgb_tags, run_step, tmp_path
+):
+    """Sending it again would not help: it must be converted."""
+    source = write_tiff(tmp_path / "odd.tif", ({**rgb_tags, 259: scheme}, [bytes(384)]))
+
+    with pytest.raises(Reject, match="Convert it") as refusal:
+        run_step("tiff_to_jpeg", source)
+    assert refusal.value.code == "unsupported_format"
+
+
 def test_circular_directories_are_refused(write_tiff, rgb_tags, run_step, tmp_path):
     source = write_tiff(tmp_path / "loop.tif", (rgb_tags, [bytes(384)]))
     content = bytearray(source.read_bytes())

@@ -17,6 +17,7 @@ SIZES = {
     "exif.png": (512, 512),
     "invalid-exif.jpg": (200, 200),
     "pil_sample_cmyk.jpg": (100, 100),
+    "phototest-rotated-R.png": (480, 640),
 }
 REFUSED = {
     "truncated.jpg": "truncated",

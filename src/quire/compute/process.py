@@ -47,7 +47,10 @@ class ProcessLauncher:
         self._minders: dict[str, asyncio.Task[None]] = {}
 
     async def launch(self, order: Order, call: StepCall, environment: Mapping[str, str]) -> str:
-        folder = Path(mkdtemp(prefix="task-", dir=self._scratch))
+        try:
+            folder = Path(mkdtemp(prefix="task-", dir=self._scratch))
+        except OSError as error:  # a full disk is not the file's fault
+            raise Retry(f"a process has no folder to work in: {error.strerror}") from error
         shim = (sys.executable, "-c", _SHIM, str(os.getpid()), str(call.memory_mb))
         try:
             # A file and no pipe: one that it started and left behind would hold a pipe open.

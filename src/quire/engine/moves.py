@@ -128,6 +128,8 @@ def discover(
     ]
     at = batch.position
     stage, cursor = (Stage.WORKING, 0) if complete else (Stage.DISCOVERING, files[-1].no)
+    # Also without a wait of its own: that of the phase before, perhaps an empty one, is not this one's.
+    begins = now + phase.pace.first_seconds if phase.pace.first_seconds else 0.0
     return _move(
         batch,
         Position(stage, at.phase, cursor, at.round),
@@ -137,7 +139,7 @@ def discover(
         units=contents,
         new_tasks=new_tasks,
         last_task=batch.last_task + len(new_tasks),
-        dispatch_at=now + phase.pace.first_seconds if complete and phase.pace.first_seconds else None,
+        dispatch_at=begins if complete else None,
     )
 
 
@@ -288,6 +290,7 @@ def _enter(
         status="DONE",
         now=now,
         skips=("not_handled", UNTOUCHED.format(pipeline=pipeline.name)),
+        left_alone=pipeline.left_alone,
         letter=letter,
         event=("batch_done", {"round": round_no, **({"handed_over_to": letter.queue} if letter else {})}),
         **changes,

@@ -134,6 +134,7 @@ class Move(Struct, frozen=True, kw_only=True):
     new_tasks: Sequence[NewTask] = ()  # in phase `to.phase`
     verdicts: Sequence[Verdict] = ()
     skips: tuple[str, str] | None = None  # (error class, reason) of inputs that no task was made for
+    left_alone: dict[str, str] = {}  # by content type: reasons that say more than that of `skips`
     last_file: int | None = None
     last_task: int | None = None
     dispatch_at: float | None = None  # no task starts before

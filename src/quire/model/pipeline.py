@@ -97,10 +97,15 @@ class Phase(Struct, frozen=True, kw_only=True):
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):
+    """`left_alone`: by content type, why files of a kind that it could do something with are passed over, and
+    what to do about it; of all other kinds it is said that no phase handles them.
+    """
+
     name: str
     version: int
     queue: str
     phases: tuple[Phase, ...]
+    left_alone: dict[str, str] = field(default_factory=dict)
 
 
 def from_product(product: Product, *, path: str, source: File, tags: tuple[str, ...]) -> File:

@@ -17,6 +17,10 @@ from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, wanted
 SOURCE_TAG = "PdfSplitter:source"
 PAGE_TAG = "PdfSplitter"
 CONTENT_TYPE = "application/pdf"
+LEFT_ALONE = (
+    "PDFs are split only where that is asked for, and for this one pdf_pages is none; nothing was made of "
+    "the file. Set preprocess.pdf_pages, or pdf_pages in its processing_config, to images, pdfs or both."
+)
 _EXTENSIONS = {IMAGE_ROLE: ".jpg", PDF_ROLE: ".pdf"}
 
 

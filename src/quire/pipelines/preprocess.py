@@ -132,7 +132,13 @@ def preprocess(
         compute=image_compute,
         cached=image_compute in _HERE,
     )
-    return Pipeline(name=NAME, version=2, queue=QUEUE, phases=(pdf_phase, tiff_conversion, image_processing))
+    return Pipeline(
+        name=NAME,
+        version=2,
+        queue=QUEUE,
+        phases=(pdf_phase, tiff_conversion, image_processing),
+        left_alone={pdf_pages.CONTENT_TYPE: pdf_pages.LEFT_ALONE},
+    )
 
 
 def is_tiff(file: File) -> bool:

@@ -1,6 +1,7 @@
 """What every ledger keeps for people to read: lists, ends, stories, events."""
 
 import pytest
+from msgspec import structs
 
 from quire.engine import moves
 from quire.ledger.port import Ledger, Upload, Wanted
@@ -146,6 +147,16 @@ class RecordsSuite:
         end = (await ledger.inputs(batch.no, limit=9))[1]
         assert (end.outcome, end.error_class) == (FileOutcome.SKIPPED, "not_handled")
         assert "image/tiff" in end.reason
+
+    async def test_a_type_that_is_left_alone_is_told_why(self, ledger: Ledger) -> None:
+        plan = structs.replace(ONE, left_alone={"image/tiff": "TIFFs are for tomorrow", "x/y": "no"})
+        batch = await filled(ledger, ["d/f0.tif", "d/f1.txt"], plan)
+        files = await ledger.files(batch, after=0, limit=1)
+        batch = await ledger.apply(moves.discover(batch, plan, files, complete=True, now=5.0))
+        batch = await folded(ledger, await worked(ledger, batch), plan)
+        end = (await ledger.inputs(batch.no, limit=9))[1]
+        assert (end.outcome, end.error_class) == (FileOutcome.SKIPPED, "not_handled")
+        assert end.reason == "TIFFs are for tomorrow"
 
     async def test_failed_tasks_are_listed_and_counted(self, ledger: Ledger) -> None:
         paths = [f"d/f{number}.tif" for number in range(4)]

@@ -51,7 +51,8 @@ def decode(path: Path, content_type: str, page_index: int, limits: Limits) -> Pi
         opened.seek(page_index)
         refusals.check_pixels([opened.size], limits)
         opened.load()  # turns a TIFF by its tag and forgets the tag; other formats are turned below
-        plain = _plain(ImageOps.exif_transpose(opened))
+        bits = _bits(opened)  # the turned picture is a copy without tags
+        plain = _plain(ImageOps.exif_transpose(opened), bits)
     return Pixels(plain.tobytes(), plain.width, plain.height, len(plain.getbands()))
 
 
@@ -64,14 +65,20 @@ def dimensions(data: bytes, content_type: str, limits: Limits) -> tuple[int, int
         return opened.size
 
 
-def _plain(picture: Any) -> Any:
+def _bits(picture: Any) -> int:
+    """Of a sample of deep grey: 16, or what a TIFF says."""
+    tags = getattr(picture, "tag_v2", {})
+    return int((tags.get(_BITS_PER_SAMPLE) or (16,))[0])
+
+
+def _plain(picture: Any, bits: int) -> Any:
     """Mode L or RGB, on white where it was transparent."""
     from PIL import Image
 
     if picture.mode in {"1", "L"}:
         return picture.convert("L")
     if picture.mode.startswith("I"):
-        return _eight_bit_grey(picture)
+        return _eight_bit_grey(picture, bits)
     if picture.mode == "F":
         raise refusals.unsupported("Pillow cannot tell which number of a floating-point picture is white")
     if picture.has_transparency_data:
@@ -83,10 +90,8 @@ def _plain(picture: Any) -> Any:
     return _srgb(picture)
 
 
-def _eight_bit_grey(picture: Any) -> Any:
+def _eight_bit_grey(picture: Any, bits: int) -> Any:
     """By shifting: `convert("L")` clips, and shows every 16-bit page as white."""
-    tags = getattr(picture, "tag_v2", {})
-    bits = (tags.get(_BITS_PER_SAMPLE) or (16,))[0]
     return picture.convert("I").point(lambda sample: sample * (1 / (1 << (bits - 8)))).convert("L")
 
 

@@ -44,10 +44,12 @@ _LOADERS = {
 # is a broken fax, and Pillow would show it). Only a missing codec cannot have seen any damage.
 _ROUTINE = re.compile(r"^unable to call|: load error$", re.IGNORECASE)  # some come or not, as threads happen
 _MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
-_NO_CODEC = re.compile(r"not configured", re.IGNORECASE)
+_NO_CODEC = re.compile(r"not configured|decoding is not implemented", re.IGNORECASE)
 _TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)
 _CORRUPT = re.compile(r"corrupt|error|\bbad (?!labq)|(line|row|strip|tile) \d|marker", re.IGNORECASE)
-_OTHER_KIND = re.compile(r"not supported|unsupported|bad labq", re.IGNORECASE)
+_OTHER_KIND = re.compile(
+    r"not supported|unsupported|bad labq|not a whole number of bytes", re.IGNORECASE
+)  # the last: 12 bits a sample
 
 
 class Picture(Protocol):

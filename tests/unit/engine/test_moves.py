@@ -212,6 +212,10 @@ def test_the_first_dispatch_waits_as_the_phase_says():
     slow = pipeline(phase(pace=Pace(first_seconds=3.0)))
     move = moves.discover(batch(Stage.DISCOVERING, 1), slow, [], complete=True, now=5.0)
     assert move.dispatch_at == 8.0
+    # One without a wait does not inherit that of the phase before; amid the discovery nothing is said.
+    assert moves.discover(batch(Stage.DISCOVERING, 1), TWO, [], complete=True, now=5.0).dispatch_at == 0.0
+    part = moves.discover(batch(Stage.DISCOVERING, 1), slow, [listed(1)], complete=False, now=5.0)
+    assert part.dispatch_at is None
 
 
 def test_a_new_round_begins_in_the_phase_that_failed():

@@ -1,5 +1,6 @@
 """One move of a batch: the compare-and-swap, and all that changes on the way."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 
@@ -136,7 +137,9 @@ async def _judge(connection: Connection, move: Move) -> None:
         }
         await change(connection, "judge_members", values)
     if move.skips is not None:
-        await change(connection, "skip_untouched", (*move.skips, move.batch_no))
+        error_class, reason = move.skips
+        skipped = {"error_class": error_class, "reason": reason, "own": json.dumps(move.left_alone)}
+        await change(connection, "skip_untouched", skipped | {"no": move.batch_no})
 
 
 def _one_per_input(verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -219,4 +219,4 @@ def _judge(connection: sqlite3.Connection, move: Move) -> None:
             ),
         )
     if move.skips is not None:
-        connection.execute(SQL["skip_untouched"], (*move.skips, move.batch_no))
+        connection.execute(SQL["skip_untouched"], (*move.skips, move.batch_no, json.dumps(move.left_alone)))

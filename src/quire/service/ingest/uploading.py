@@ -19,6 +19,7 @@ from quire.ledger.reception import AWAITED, TAKEN
 from quire.model.cid import sha256_of
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry, Stale
 from quire.service.ingest.front import MULTIPART_FROM, PART_SIZE, Front, prefix_of, refused, status_of
+from quire.service.ingest.kinds import kind_of, may_be_proven
 from quire.service.ingest.rules import Announcement, announcement
 
 _MAX_PARTS = 10_000
@@ -100,7 +101,9 @@ async def _begun(front: Front, number: int, wanted: Announcement) -> Upload | No
         upload = await front.office.ledger.upload(number, wanted.path)
     except Missing:
         return None
-    noted = (upload.size, upload.cid, upload.content_type, upload.config)
+    corrected = upload.state == TAKEN and may_be_proven(upload.content_type)
+    kind = wanted.content_type if corrected else upload.content_type
+    noted = (upload.size, upload.cid, kind, upload.config)
     return upload if noted == (wanted.size, wanted.cid, wanted.content_type, wanted.config) else None
 
 
@@ -137,7 +140,8 @@ async def _complete(front: Front, batch_id: str, number: int, said: dict[str, An
         )
     digest = await _digest(front, upload, stored)
     now = front.office.clock.now()
-    taken = msgspec.structs.replace(upload, state=TAKEN, digest=digest, taken_at=now)
+    kind = await kind_of(front.office.blobs, upload)
+    taken = msgspec.structs.replace(upload, state=TAKEN, digest=digest, taken_at=now, content_type=kind)
     try:
         await front.office.ledger.received(number, taken, now=now)
     except Stale as error:

@@ -174,8 +174,10 @@ SET attempts = f.attempts + given.tries,
 FROM given WHERE f.batch_no = %(no)s AND f.file_no = given.root_no
 
 -- name: skip_untouched
-UPDATE files SET outcome = 'skipped', error_class = %s, reason = replace(%s, '{type}', content_type)
-WHERE batch_no = %s AND born = 0 AND outcome IS NULL
+-- `own` is JSON: reasons of their own by content type.
+UPDATE files SET outcome = 'skipped', error_class = %(error_class)s,
+                 reason = coalesce(%(own)s::jsonb ->> content_type, replace(%(reason)s, '{type}', content_type))
+WHERE batch_no = %(no)s AND born = 0 AND outcome IS NULL
 
 -- name: listed_files
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config

@@ -147,8 +147,11 @@ WHERE batch_no = ?5 AND file_no IN (SELECT f.root_no FROM members m
                                     WHERE m.batch_no = ?5 AND m.unit_no = ?6)
 
 -- name: skip_untouched
-UPDATE files SET outcome = 'skipped', error_class = ?, reason = replace(?, '{type}', content_type)
-WHERE batch_no = ? AND born = 0 AND outcome IS NULL
+-- ?4 is JSON: reasons of their own by content type.
+UPDATE files SET outcome = 'skipped', error_class = ?1,
+                 reason = coalesce((SELECT value FROM json_each(?4) WHERE key = content_type),
+                                   replace(?2, '{type}', content_type))
+WHERE batch_no = ?3 AND born = 0 AND outcome IS NULL
 
 -- name: listed_files
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
