@@ -24,6 +24,15 @@ class Computes(Struct, frozen=True, kw_only=True):
     registry_url: Annotated[str, about("asset registry that workers tell of pictures; empty is none")] = ""
 
 
+class Local(Struct, frozen=True, kw_only=True):
+    """Of the worker processes on this machine."""
+
+    memory_mb: Annotated[
+        int, about("memory of all workers together; 0 is three quarters of what there is", ge=0, le=1 << 30)
+    ] = 0
+    price_per_second: Annotated[float, about("what a worker costs in a second", ge=0, le=1000)] = 0.0
+
+
 class Fly(Struct, frozen=True, kw_only=True):
     api: Annotated[str, about("address of the Machines API", min_length=1)] = "https://api.machines.dev"
     token: Annotated[Secret, about("token for the Machines API; never shown")] = Secret()
@@ -47,3 +56,4 @@ class Ray(Struct, frozen=True, kw_only=True):
     cpus: Annotated[float, about("processors that Ray sets aside for a worker", gt=0, le=1024)] = 1.0
     memory_mb: Annotated[int, about("memory that Ray sets aside for a worker", ge=0, le=1 << 20)] = 0
     max_out: Annotated[int, about("tasks out at once; 0 is what keeps the workers busy", ge=0)] = 0
+    price_per_second: Annotated[float, about("what a worker costs in a second", ge=0, le=1000)] = 0.0

@@ -8,7 +8,7 @@ import platformdirs
 from msgspec import Struct, field
 
 from quire.settings.basics import Secret, about, cores
-from quire.settings.computing import Computes, Fly, Ray
+from quire.settings.computing import Computes, Fly, Local, Ray
 from quire.settings.serving import Archive, Cleaning, Ingest, Serve, Upload, Webhooks
 
 PREFIX = "QUIRE_"
@@ -152,6 +152,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     cleaning: Cleaning = Cleaning()
     archive: Archive = Archive()
     compute: Computes = Computes()
+    local: Local = Local()
     fly: Fly = Fly()
     ray: Ray = Ray()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table

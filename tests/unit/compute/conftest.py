@@ -14,6 +14,7 @@ from quire.blobs.local import LocalBlobs
 from quire.compute import frames
 from quire.compute import worker as worker_module
 from quire.compute.local import LocalCompute
+from quire.compute.pacing import Paces
 from quire.compute.pipe import Inbox, Outbox
 from quire.compute.worker import Toolbox, Worker
 from quire.model.step import NO_OUTPUT, Step
@@ -94,7 +95,7 @@ def wait_until(condition):
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
     """A function that makes a bench."""
-    monkeypatch.setattr(worker_module, "limit_memory", lambda _megabytes: None)
+    monkeypatch.setattr(worker_module.memory, "limit", lambda _megabytes: None)
     return lambda **parts: Bench(tmp_path, **parts)
 
 
@@ -142,7 +143,7 @@ def pool(tmp_path):
             signal=signal,
         )
         # All orders of a test travel in one chunk, so that some wait in the worker's pipe.
-        compute._task_seconds = 0.0
+        compute._paces = Paces(unknown_seconds=0.0)
         compute.start()
         try:
             async with asyncio.timeout(2 * PATIENCE_SECONDS):
