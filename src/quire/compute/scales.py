@@ -9,7 +9,7 @@ the order of asking. Pure: knows megabytes, no workers.
 from msgspec import Struct
 
 SHARE_MB = 256
-LEAST_SHARE_MB = 96  # what a worker needs before it has read a byte, and room to move
+LEAST_SHARE_MB = 160  # enough for an ordinary picture: such must not wait behind large ones
 UNLIMITED_MB = 1 << 30
 # Large orders that wait do not keep small ones from being claimed, up to this number.
 LARGE_WAITING = 64

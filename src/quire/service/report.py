@@ -11,6 +11,7 @@ import msgspec
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.clock import timestamp
+from quire.service.lines import spent_line
 
 NAME = "report.json"
 _encoder = msgspec.json.Encoder()
@@ -66,6 +67,7 @@ class ReportWriter:
                 | {"from_cache": phase.cached}
                 for phase in phases
             ],
+            "spent": spent_line([phase.spent for phase in phases]),
         }
         with self._part.open("wb") as part:
             part.write(msgspec.json.format(_encoder.encode(head), indent=2).rstrip(b"\n}"))

@@ -202,8 +202,8 @@ async def test_what_was_revoked_and_is_given_back_is_not_wanted(told):
 
 async def test_what_orders_took_is_known_by_step(told):
     told.hand.give(CALL, [order(1)])
-    await told.hears(STARTED, ended(order(1), seconds=3.0))
-    assert told.hand.timed == [(CALL, 3.0)]
+    await told.hears(STARTED, ended(order(1)))
+    assert told.hand.timed == [(CALL, 0.1)]
 
 
 async def test_tasks_of_two_batches_with_one_number_are_two(told):

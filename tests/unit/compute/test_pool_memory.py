@@ -1,6 +1,7 @@
 """The pool with real worker processes: memory, what is taken back, and what it costs."""
 
 import asyncio
+import errno
 import os
 
 import pytest
@@ -33,7 +34,14 @@ def order(name, task_no, megabytes=1, batch_no=1):
 
 
 async def reached(path):
-    return await asyncio.to_thread(os.open, path, os.O_WRONLY)
+    """Somebody stands before the gate. Never blocks: a thread that waits here could not be cancelled."""
+    while True:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody is there yet
+                raise
+        await asyncio.sleep(0)
 
 
 async def test_two_large_ones_run_after_each_other_while_small_ones_go_on(pool, gates):
@@ -121,7 +129,6 @@ async def test_what_waits_behind_a_slow_one_is_taken_back_by_who_has_nothing_to_
         await compute.hand(call, given)
         door = await reached(path)
         (hand,) = compute._hands
-        assert len(hand.unstarted) == 6
         compute._workers = 2
         await compute._hire_one()
         reports = await opened.reports(6)

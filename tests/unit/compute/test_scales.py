@@ -13,9 +13,9 @@ from quire.compute.scales import LEAST_SHARE_MB, SHARE_MB, UNLIMITED_MB, Scales,
         (0, 8, UNLIMITED_MB, UNLIMITED_MB),
         (18_000, 2, SHARE_MB, 18_000 - SHARE_MB),
         (1000, 2, 250, 750),
-        (512, 2, 128, 384),
+        (512, 2, 160, 352),
         (512, 1, 256, 512),
-        (300, 2, LEAST_SHARE_MB, 300 - LEAST_SHARE_MB),
+        (350, 2, LEAST_SHARE_MB, 350 - LEAST_SHARE_MB),
         (50, 1, LEAST_SHARE_MB, LEAST_SHARE_MB),
     ],
 )
@@ -52,7 +52,7 @@ def test_shares_and_holdings_never_pass_the_budget(budget, workers, needs):
 
 
 @pytest.mark.parametrize(
-    ("workers", "budget", "hired"), [(8, 0, 8), (8, 10_000, 8), (8, 400, 4), (8, 10, 1), (1, 400, 1)]
+    ("workers", "budget", "hired"), [(8, 0, 8), (8, 10_000, 8), (8, 640, 4), (8, 10, 1), (1, 400, 1)]
 )
 def test_no_more_are_hired_than_have_room_to_live(workers, budget, hired):
     assert crew_size(workers, budget) == hired
