@@ -62,12 +62,13 @@ class ReportWriter:
             "started_at": timestamp(batch.created_at),
             "completed_at": timestamp(batch.completed_at) if batch.completed_at else None,
             "seconds": round(seconds, 3),
+            "spent": spent_line([phase.spent for phase in phases]),
+            # Last, as it ends with a bracket: the files are written where the closing brace would stand.
             "phases": [
                 {"name": phase.name, "total": phase.total, "done": phase.done, "failed": phase.failed}
                 | {"from_cache": phase.cached}
                 for phase in phases
             ],
-            "spent": spent_line([phase.spent for phase in phases]),
         }
         with self._part.open("wb") as part:
             part.write(msgspec.json.format(_encoder.encode(head), indent=2).rstrip(b"\n}"))
