@@ -345,13 +345,13 @@ def test_a_full_disk_is_not_the_documents_fault(corpus):
 MEASURED = """
 import json, resource, sys
 from pathlib import Path
-from quire.compute.worker import limit_memory
+from quire.compute import memory
 from quire.model.files import File
 from quire.model.step import StepInput
 from quire.steps.registry import STEPS
 
 source, folder, megabytes = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-limit_memory(megabytes)
+memory.limit(megabytes)
 file = File(key="x", path="x.pdf", name="x.pdf", size=1, content_type="application/pdf")
 options = json.loads(sys.argv[4])
 output = STEPS["pdf_split"].run(StepInput(file=file, source=source, folder=folder, options=options))

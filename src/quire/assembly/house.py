@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from quire.assembly.books import Books, open_books
+from quire.assembly.machine import usable_memory_mb
 from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy, shares
 from quire.assembly.presence import Presence, claimed_request, make_home, present
 from quire.assembly.queues import queue_policies
@@ -197,6 +198,8 @@ class _Wheels:
             workers=workers,
             clock=self._office.clock,
             signal=signal,
+            memory_mb=self._settings.local.memory_mb or usable_memory_mb(),
+            price_per_second=self._settings.local.price_per_second,
         )
         compute.start()
         return compute

@@ -37,6 +37,7 @@ def hire_on_ray(
             cpus=chosen.cpus,
             memory_mb=chosen.memory_mb,
             max_out=chosen.max_out,
+            price_per_second=chosen.price_per_second,
         ),
         fit_out=partial(NodeOutfit, str(scratch) if settings.store == "local" else ""),
         greeting=greeting,

@@ -8,6 +8,7 @@ from quire.compute import failures, frames
 from quire.compute.child import Process
 from quire.compute.failures import Failure
 from quire.compute.meter import TELL_SECONDS
+from quire.compute.scales import UNLIMITED_MB
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Misconfigured
@@ -38,11 +39,16 @@ class Hand:
         self.doomed = False  # it was sent a signal that it will not survive
         self.dismissed = False  # killed for what was revoked: whoever else is in it did nothing wrong
         self.verdict: tuple[Order, Failure] | None = None  # killed for this one, and why
+        self.asks_mb = 0  # what the current order needs, until it is answered
+        self.held: dict[Name, int] = {}  # megabytes above its share, by order
+        self.recalling = False  # it was asked for what it has not started
+        self.timed: list[tuple[StepCall, float]] = []  # what took how long, for whoever takes it
         self._left_in_chunk: deque[int] = deque()
         self._alive_at = 0.0
         self._progress = NO_PROGRESS
         self._spent: dict[Name, Cost] = {}  # of what is started, as far as it was told
         self._revoked: set[Name] = set()
+        self._given_back: list[Given] = []
 
     @classmethod
     async def hire(cls, process: Process, greeting: bytes, clock: Clock) -> "Hand":
@@ -67,11 +73,49 @@ class Hand:
     def orders_out(self) -> int:
         return len(self.unstarted) + len(self.started)
 
-    def give(self, call: StepCall, orders: Sequence[Order]) -> None:
+    def give(
+        self, call: StepCall, orders: Sequence[Order], *, granted_mb: int = UNLIMITED_MB, held_mb: int = 0
+    ) -> None:
+        """`held_mb` is for the only order of a chunk that is large."""
+        if held_mb:
+            self.held[name_of(orders[0])] = held_mb
         self.unstarted.extend((call, order) for order in orders)
         self._left_in_chunk.append(len(orders))
         self.chunks_waiting += 1
-        self._process.write(frames.frame(frames.CHUNK, frames.Chunk(call, list(orders))))
+        self._process.write(frames.frame(frames.CHUNK, frames.Chunk(call, list(orders), granted_mb)))
+
+    def recall(self) -> None:
+        """Give back what you have not started."""
+        self.recalling = True
+        self._process.write(frames.RECALL_FRAME)
+
+    def taken_back(self) -> list[Given]:
+        """What it has given back, of what is still wanted."""
+        taken, self._given_back = self._given_back, []
+        wanted = [given for given in taken if not self.is_revoked(given[1])]
+        self._revoked.difference_update(name_of(order) for _, order in taken)
+        return wanted
+
+    def go(self, held_mb: int) -> None:
+        """The answer to one that asks: it holds so much from now on."""
+        if self.current is not None:
+            self.held[name_of(self.current[1])] = held_mb
+        self.asks_mb = 0
+        self._process.write(frames.frame(frames.GO))
+
+    def later(self) -> Given | None:
+        """The answer to one that asks: it has not begun, and somebody else has it. None: nobody wants it."""
+        self.asks_mb = 0
+        self._process.write(frames.frame(frames.LATER))
+        if self.current is None:
+            return None
+        given, self.current = self.current, None
+        name = name_of(given[1])
+        self.started.pop(name, None)
+        self.held.pop(name, None)
+        revoked = name in self._revoked
+        self._revoked.discard(name)
+        return None if revoked else given
 
     async def hear(self) -> list[Report] | None:
         """What it said next: reports, perhaps none; None when it is gone."""
@@ -83,18 +127,14 @@ class Hand:
             if kind == frames.STARTED:
                 self._note_start()
             elif kind == frames.COMPUTED:
+                self._release()
                 self.current = None
             elif kind == frames.REPORT:
                 report = frames.report_decoder.decode(payload)
                 if self._note_report(report):
                     reports.append(report)
-            elif kind == frames.PROGRESS:
-                self._alive_at = self._clock.monotonic()
-                self._progress = frames.progress_decoder.decode(payload)
-            elif kind == frames.SPENT and self.current is not None:
-                self._spent[name_of(self.current[1])] = frames.cost_decoder.decode(payload)
-            elif kind == frames.SKIPPED:
-                self._revoked.discard(name_of(self._next()[1]))
+            else:
+                self._note_word(kind, payload)
         return reports
 
     def judge(self, now: float) -> None:
@@ -159,11 +199,41 @@ class Hand:
         if name in self._revoked:
             self._dismiss()  # it was faster than our word
 
+    def _note_word(self, kind: bytes, payload: memoryview) -> None:
+        if kind == frames.PROGRESS:
+            self._alive_at = self._clock.monotonic()
+            self._progress = frames.progress_decoder.decode(payload)
+        elif kind == frames.SPENT and self.current is not None:
+            self._spent[name_of(self.current[1])] = frames.cost_decoder.decode(payload)
+        elif kind == frames.WEIGHED:
+            self.asks_mb = frames.weighed_decoder.decode(payload).megabytes
+        elif kind == frames.RECALLED:
+            self._note_recall()
+        elif kind == frames.SKIPPED:
+            self._revoked.discard(name_of(self._next()[1]))
+
+    def _note_recall(self) -> None:
+        self.recalling = False
+        self._given_back += self.unstarted
+        for _, order in self.unstarted:
+            self.held.pop(name_of(order), None)
+        self.unstarted.clear()
+        self._left_in_chunk.clear()
+        self.chunks_waiting = 0
+
+    def _release(self) -> None:
+        """Its step has ended, and its memory is free."""
+        if self.current is not None:
+            self.held.pop(name_of(self.current[1]), None)
+
     def _note_report(self, report: Report) -> bool:
         """Is it still wanted?"""
         name = (report.batch_no, report.task_no, report.attempt)
         given = self.started.pop(name, None)
         self._spent.pop(name, None)
+        self.held.pop(name, None)
+        if given is not None:
+            self.timed.append((given[0], report.seconds))
         if given is self.current:
             self.current = None
         if name not in self._revoked:

@@ -4,7 +4,10 @@ A frame is four bytes of length, one of kind, then MessagePack. To the worker: H
 end STOP; REVOKE says that nothing of a batch is to be started any more of what was sent before it. From the
 worker: READY once, then for each order STARTED (no content: orders start in the order they were given),
 COMPUTED when its step has returned and its products are being stored, and a REPORT; or SKIPPED alone for one
-that was revoked. While a step runs, PROGRESS and SPENT speak of it.
+that was revoked. While a step runs, PROGRESS and SPENT speak of it. An order that needs more memory than its
+chunk was granted asks between STARTED and its step (WEIGHED), and is answered at once: GO, or LATER, and
+then there is no report, as it was never begun. RECALL asks for whatever was sent before it and has not
+started; RECALLED gives all of that back, also while a step runs.
 Everything written before a crash is still read after it, so the pool knows exactly which order a dead
 worker was on.
 """
@@ -20,8 +23,10 @@ from quire.model.errors import Bug
 from quire.model.work import Order, Report, StepCall
 
 HELLO, CHUNK, REVOKE, STOP = b"H", b"C", b"V", b"X"
+GO, LATER, RECALL = b"G", b"L", b"B"
 READY, STARTED, SKIPPED, COMPUTED, REPORT = b"Y", b"S", b"K", b"D", b"R"
 PROGRESS, SPENT = b"P", b"M"
+WEIGHED, RECALLED = b"W", b"A"
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 _HEAD = struct.Struct("<IB")
@@ -32,6 +37,7 @@ _KINDS = [bytes((number,)) for number in range(256)]
 class Chunk(Struct, frozen=True, array_like=True):
     call: StepCall
     orders: list[Order]
+    granted_mb: int = 1 << 30  # what each of them may need without asking
 
 
 class Revoke(Struct, frozen=True, array_like=True):
@@ -41,6 +47,10 @@ class Revoke(Struct, frozen=True, array_like=True):
 class Progress(Struct, frozen=True, array_like=True):
     done: int
     total: int
+
+
+class Weighed(Struct, frozen=True, array_like=True):
+    megabytes: int
 
 
 class Ready(Struct, frozen=True, array_like=True):
@@ -53,6 +63,7 @@ report_decoder = msgspec.msgpack.Decoder(Report)
 revoke_decoder = msgspec.msgpack.Decoder(Revoke)
 progress_decoder = msgspec.msgpack.Decoder(Progress)
 cost_decoder = msgspec.msgpack.Decoder(Cost)
+weighed_decoder = msgspec.msgpack.Decoder(Weighed)
 ready_decoder = msgspec.msgpack.Decoder(Ready)
 
 
@@ -66,6 +77,8 @@ def frame(kind: bytes, content: Any = None) -> bytes:
 STARTED_FRAME = frame(STARTED)
 SKIPPED_FRAME = frame(SKIPPED)
 COMPUTED_FRAME = frame(COMPUTED)
+RECALL_FRAME = frame(RECALL)
+RECALLED_FRAME = frame(RECALLED)
 
 
 def head(data: bytes) -> tuple[int, bytes]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from quire.compute.child import Child
 from quire.compute.crew import Hand
 from quire.compute.pool import Pool
+from quire.compute.scales import crew_size
 from quire.model.clock import Clock
 from quire.model.signal import Signal
 
@@ -19,8 +20,17 @@ class LocalCompute(Pool):
         workers: int,
         clock: Clock,
         signal: Signal,
+        memory_mb: int = 0,
+        price_per_second: float = 0.0,
     ) -> None:
-        super().__init__(workers=workers, clock=clock, signal=signal)
+        """Fewer workers than wanted are hired when `memory_mb` has no room for so many."""
+        super().__init__(
+            workers=crew_size(workers, memory_mb),
+            clock=clock,
+            signal=signal,
+            memory_mb=memory_mb,
+            price_per_second=price_per_second,
+        )
         self._command = command
         self._environment = environment
         self._greeting = greeting

@@ -1,46 +1,69 @@
 """A pool of warm worker processes, wherever they run: what all computes that keep such workers share.
 
 Promises: a step that crashes, hangs past its timeout or eats its memory costs its own attempt; the worker is
-replaced and what it had not started goes to the others. Small tasks travel in chunks sized by how long they
-have been taking, so that a chunk is about a tenth of a second of work. Must not know: how a worker is
-started.
+replaced and what it had not started goes to the others. Small tasks travel in chunks (`pacing`), and what
+waits behind a slow one is taken back when another worker has nothing to do. Orders that need much memory
+begin when there is room for them (`scales`), first come, first served, while small ones go on. Must not
+know: how a worker is started.
 """
 
 import asyncio
 from collections import deque
+from decimal import Decimal
+from typing import NamedTuple
 
-from quire.compute import failures
+from msgspec import structs
+
+from quire.compute import failures, pacing
 from quire.compute.crew import Hand
 from quire.compute.failures import Failure
+from quire.compute.pacing import Paces, StepName
+from quire.compute.scales import LARGE_WAITING, Scales
 from quire.compute.worker import report_of
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal
-from quire.model.work import Order, Report, StepCall
+from quire.model.work import Order, Report, StepCall, priced
 
-CHUNK_SECONDS = 0.1
-LARGEST_CHUNK = 512
-# With tasks slower than this a second chunk in a worker's pipe only waits behind the first.
-SLOW_TASK_SECONDS = 0.5
 WATCH_SECONDS = 0.25
 # A look that comes later than this was not late because of the workers.
 LATE_SECONDS = 4 * WATCH_SECONDS
 MAX_FAILED_STARTS = 10
 
 
+class Large(NamedTuple):
+    """An order that waits for memory."""
+
+    call: StepCall
+    order: Order
+    need_mb: int
+
+
 class Pool:
     """Lacks a `_hire`, which starts one worker."""
 
-    def __init__(self, *, workers: int, clock: Clock, signal: Signal) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int,
+        clock: Clock,
+        signal: Signal,
+        memory_mb: int = 0,
+        price_per_second: float = 0.0,
+    ) -> None:
+        """`memory_mb` is for all workers together, 0: no limit; the price is that of a worker."""
         self._workers = workers
+        self._scales = Scales(memory_mb, workers)
+        self._price = Decimal(str(price_per_second))
         self._clock = clock
         self._signal = signal
         self._hands: list[Hand] = []
         self._minders: set[asyncio.Task[None]] = set()
         self._backlog: deque[tuple[StepCall, list[Order]]] = deque()
+        self._large: deque[Large] = deque()  # weighed, and there was no room
         self._reports: list[Report] = []
-        self._task_seconds: float | None = None
+        self._paces = Paces()
         self._failed_starts = 0
         self._broken: BaseException | None = None
         self._stopping = asyncio.Event()
@@ -54,15 +77,13 @@ class Pool:
         self._keep(asyncio.create_task(self._watch()))
 
     def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one
-        wanted = self._workers * (3 if self._depth() else 2) * self._chunk_size()
-        # Small top-ups would cost a transaction each: wait until a good part can be filled.
-        free = wanted - self._out()
-        return free if free * 3 >= wanted else 0
+        # Those that wait for memory must not keep the workers from having something else to do.
+        out = self._out() - min(len(self._large), LARGE_WAITING)
+        return pacing.room(self._paces.latest, self._workers, out)
 
     async def hand(self, call: StepCall, orders: list[Order]) -> None:
-        size = self._chunk_size()
-        for at in range(0, len(orders), size):
-            self._backlog.append((call, orders[at : at + size]))
+        limit = min(call.memory_mb, self._scales.largest_mb)
+        self._backlog.append((structs.replace(call, memory_mb=limit), orders))
         self._feed()
 
     def reports(self) -> list[Report]:
@@ -77,6 +98,7 @@ class Pool:
         for call, orders in backlog:
             if others := [order for order in orders if order.batch_no != batch_no]:
                 self._backlog.append((call, others))
+        self._large = deque(one for one in self._large if one.order.batch_no != batch_no)
         for hand in self._hands:
             hand.revoke(batch_no)
         self._feed()
@@ -86,8 +108,7 @@ class Pool:
         self._stopping.set()
         for hand in self._hands:
             hand.stop()
-        unstarted = [order for _, orders in self._backlog for order in orders]
-        self._backlog.clear()
+        unstarted = self._withdraw()
         waiting = {task for task in self._minders if task.get_name() == "minder"}
         if waiting:
             await asyncio.wait(waiting, timeout=grace_seconds)
@@ -97,42 +118,85 @@ class Pool:
             await asyncio.wait(waiting)
         for task in self._minders:
             task.cancel()
-        unstarted += [order for _, orders in self._backlog for order in orders]
+        return unstarted + self._withdraw()
+
+    def _withdraw(self) -> list[Order]:
+        """What no worker has."""
+        withdrawn = [order for _, orders in self._backlog for order in orders]
+        withdrawn += [one.order for one in self._large]
         self._backlog.clear()
-        return unstarted
+        self._large.clear()
+        return withdrawn
 
     def _out(self) -> int:
-        return sum(hand.orders_out for hand in self._hands) + sum(len(orders) for _, orders in self._backlog)
+        waiting = sum(len(orders) for _, orders in self._backlog) + len(self._large)
+        return sum(hand.orders_out for hand in self._hands) + waiting
 
-    def _chunk_size(self) -> int:
-        if not self._task_seconds:
-            return LARGEST_CHUNK if self._task_seconds == 0 else 1
-        return max(1, min(LARGEST_CHUNK, int(CHUNK_SECONDS / self._task_seconds)))
+    def _held_mb(self) -> int:
+        return sum(sum(hand.held.values()) for hand in self._hands if hand.held)
 
-    def _depth(self) -> int:
-        """How many chunks a worker may have that it has not started, or not started to the end."""
-        if (self._task_seconds or 0) > SLOW_TASK_SECONDS:
-            return 0
-        return 1 if self._chunk_size() == 1 else 2
-
-    def _wants(self, hand: Hand) -> bool:
-        return not hand.orders_out or hand.chunks_waiting < self._depth()
+    def _taker(self, task_seconds: float | None, *, idle: bool) -> Hand | None:
+        """Whoever has least, of those that want something; with `idle` of those that have nothing."""
+        depth = 0 if idle else pacing.depth(task_seconds)
+        wanting = [
+            hand
+            for hand in self._hands
+            if not hand.orders_out or (hand.chunks_waiting < depth and not hand.held)
+        ]
+        free = [hand for hand in wanting if not hand.doomed and not hand.recalling]
+        return min(free, key=lambda hand: hand.orders_out, default=None)
 
     def _feed(self) -> None:
-        """To whoever has least. A second chunk is put behind a first only while there is enough for all:
-        at the end of a phase it would wait in one pipe while another worker has nothing to do.
+        """A second chunk is put behind a first only while there is enough for all: at the end of a phase it
+        would wait in one pipe while another worker has nothing to do.
         """
+        if self._large:
+            self._feed_large()
+        remaining = sum(len(orders) for _, orders in self._backlog)
         while self._backlog:
-            scarce = len(self._backlog) <= self._workers
-            free = [
-                hand
-                for hand in self._hands
-                if not hand.doomed and (not hand.orders_out if scarce else self._wants(hand))
-            ]
-            if not free:
+            call, orders = self._backlog[0]
+            seconds = self._paces.of((call.step, call.version))
+            scarce = remaining <= self._workers * pacing.full_chunk(seconds)
+            hand = self._taker(seconds, idle=scarce)
+            if hand is None:
                 return
-            call, orders = self._backlog.popleft()
-            min(free, key=lambda hand: hand.orders_out).give(call, orders)
+            size = pacing.next_chunk(seconds, remaining, self._workers)
+            self._backlog.popleft()
+            if len(orders) > size:
+                self._backlog.appendleft((call, orders[size:]))
+            given = orders[:size]
+            remaining -= len(given)
+            hand.give(call, given, granted_mb=self._scales.share_mb)
+
+    def _feed_large(self) -> None:
+        """Before all others, or a full pool would never come to them; by age, or lighter ones would pass the
+        heaviest for ever.
+        """
+        while self._large and self._scales.fits(self._large[0].need_mb, self._held_mb()):
+            call, order, need = self._large[0]
+            hand = self._taker(self._paces.of((call.step, call.version)), idle=False)
+            if hand is None:
+                return
+            self._large.popleft()
+            hand.give(call, [order], granted_mb=need, held_mb=self._scales.above(need))
+
+    def _weigh(self, hand: Hand) -> None:
+        """It asks for more than its share: now, or after those that asked before."""
+        need = hand.asks_mb
+        if not self._large and self._scales.fits(need, self._held_mb()):
+            hand.go(self._scales.above(need))
+        elif (given := hand.later()) is not None:
+            self._large.append(Large(*given, need))
+
+    def _level(self, now: float) -> None:
+        """Somebody has nothing to do, and others have more than they come to."""
+        idle = any(not hand.orders_out and not hand.doomed for hand in self._hands)
+        if not idle or self._backlog:
+            return
+        for hand in self._hands:
+            held_up = hand.current is not None and now - hand.current_since > pacing.HELD_UP_SECONDS
+            if held_up and hand.unstarted and not hand.doomed and not hand.recalling:
+                hand.recall()
 
     async def _hire(self) -> Hand:
         """One worker more, ready for work. Raises Misconfigured when it cannot be had."""
@@ -156,10 +220,14 @@ class Pool:
     async def _listen(self, hand: Hand) -> None:
         """One worker's life: its reports, and at its end the settling of what it left."""
         while (heard := await hand.hear()) is not None:
+            self._note_pace(hand)
+            if hand.asks_mb and not hand.doomed:
+                self._weigh(hand)
+            for call, order in reversed(hand.taken_back()):
+                self._backlog.appendleft((call, [order]))
             self._feed()
             if heard:
-                self._note_pace(heard)
-                self._reports += heard
+                self._reports += map(self._priced, heard)
                 self._signal.set()
         await self._bury(hand)
         self._signal.set()
@@ -179,7 +247,8 @@ class Pool:
                 continue
             failure = self._blame(hand, call, order, ending)
             since = self._clock.monotonic() - hand.current_since
-            self._reports.append(report_of(order, self._clock.now() - since, since, hand.name, failure, cost))
+            report = report_of(order, self._clock.now() - since, since, hand.name, failure, cost)
+            self._reports.append(self._priced(report))
         for call, order in reversed(again):
             if not hand.is_revoked(order):
                 self._backlog.appendleft((call, [order]))
@@ -217,11 +286,17 @@ class Pool:
         self._feed()
         self._signal.set()
 
-    def _note_pace(self, reports: list[Report]) -> None:
-        """A moving average that follows a change of phase within a few chunks."""
-        mean = sum(report.seconds for report in reports) / len(reports)
-        known = self._task_seconds
-        self._task_seconds = mean if known is None else known + 0.3 * (mean - known)
+    def _note_pace(self, hand: Hand) -> None:
+        timed, hand.timed = hand.timed, []
+        by_step: dict[StepName, list[float]] = {}
+        for call, seconds in timed:
+            by_step.setdefault((call.step, call.version), []).append(seconds)
+        for step, some in by_step.items():
+            self._paces.note(step, some)
+
+    def _priced(self, report: Report) -> Report:
+        """With what the worker has cost, however it ended."""
+        return report if not self._price else priced(report, self._price)
 
     async def _watch(self) -> None:
         """The limits of the order each worker is on."""
@@ -234,3 +309,4 @@ class Pool:
                 continue  # we were held up ourselves: first hear what the workers have said meanwhile
             for hand in self._hands:
                 hand.judge(now)
+            self._level(now)

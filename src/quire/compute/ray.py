@@ -42,6 +42,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     cpus: float = 1.0
     memory_mb: int = 0
     max_out: int = 0
+    price_per_second: float = 0.0  # of a worker, in the operator's currency
 
 
 class RayCompute(Pool):
@@ -56,7 +57,7 @@ class RayCompute(Pool):
         signal: Signal,
     ) -> None:
         """`fit_out` is called on the machines of the cluster; it must be known there by its name."""
-        super().__init__(workers=0, clock=clock, signal=signal)
+        super().__init__(workers=0, clock=clock, signal=signal, price_per_second=terms.price_per_second)
         self._terms = terms
         self._fit_out = fit_out
         self._greeting = greeting

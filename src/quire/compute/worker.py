@@ -2,12 +2,12 @@
 
 The main thread runs steps and nothing else; a second one stores products and sends their reports, so that
 the disk works while the processor does. The result is in storage before the report is sent. A third
-listens to the pipe and ends the process when the pool is gone.
+listens to the pipe, gives back what has not started when the pool wants it, and ends the process when the
+pool is gone. What a step would need beyond its limit is not begun.
 """
 
 import ctypes
 import os
-import resource
 import signal
 import sys
 import threading
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from quire.blobs import asset_shelf, content
 from quire.blobs.port import Blobs
-from quire.compute import failures, frames
+from quire.compute import failures, frames, memory
 from quire.compute.failures import Failure
 from quire.compute.job import Job, Supply
 from quire.compute.meter import Line, OrderMeter
@@ -72,6 +72,9 @@ class Worker:
         self._places = threading.Semaphore(PERSISTING_AT_ONCE)
         self._retired = False
         self._chunks = 0
+        self._recalled = 0  # nothing is started of the chunks up to this one
+        self._turn = threading.Lock()  # over what starts next, and what is given back
+        inbox.on_recall = self._give_back
         self._supply = Supply(toolbox.blobs, toolbox.scratch)
         self._line = Line(outbox, toolbox.clock)
 
@@ -87,7 +90,7 @@ class Worker:
 
     def _run_chunk(self, chunk: frames.Chunk) -> None:
         self._chunks += 1
-        limit_memory(chunk.call.memory_mb)
+        memory.limit(chunk.call.memory_mb)
         step = self._tools.steps.get(chunk.call.step)
         if step is not None and step.version != chunk.call.version:
             step = None
@@ -95,31 +98,44 @@ class Worker:
         for order in chunk.orders:
             if self._retired or self._inbox.stopping.is_set():
                 break  # what was not started goes back to the pool
-            if revoked and revoked.get(order.batch_no, 0) >= self._chunks:
-                self._outbox.add(frames.SKIPPED_FRAME)
-                continue
-            self._outbox.send(frames.STARTED_FRAME)
-            self._run_order(step, chunk.call, order)
+            with self._turn:
+                if self._recalled >= self._chunks:
+                    break  # somebody else has it
+                if revoked and revoked.get(order.batch_no, 0) >= self._chunks:
+                    self._outbox.add(frames.SKIPPED_FRAME)
+                    continue
+                self._outbox.send(frames.STARTED_FRAME)
+            self._run_order(step, chunk.call, order, chunk.granted_mb)
         self._outbox.send()
 
-    def _run_order(self, step: Step | None, call: StepCall, order: Order) -> None:
+    def _give_back(self, chunks: int) -> None:
+        with self._turn:
+            self._recalled = chunks
+            self._outbox.send(frames.RECALLED_FRAME)
+
+    def _run_order(self, step: Step | None, call: StepCall, order: Order, granted_mb: int) -> None:
         clock = self._tools.clock
         began = clock.monotonic()
         job = Job(call, order, (clock.now(), began), OrderMeter(self._line, began), self._supply)
         if step is None:
             self._report(job, failures.of_unknown_step(call))
         elif not step.needs_source and call.unit == "file":
-            self._finish(job, step, job.bare_input())
+            self._finish(job, step, job.bare_input(), granted_mb)
         else:
             try:
                 given = job.full_input()
             except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the report
                 self._fail(job, failures.of_store(error, call))
                 return
-            self._finish(job, step, given)
+            self._finish(job, step, given, granted_mb)
 
-    def _finish(self, job: Job, step: Step, given: StepInput) -> None:
+    def _finish(self, job: Job, step: Step, given: StepInput, granted_mb: int) -> None:
         try:
+            need_mb = memory.needed_mb(step, given, job.call)
+            if need_mb > granted_mb and not self._may_begin(need_mb):
+                job.meter.close()
+                job.discard()
+                return
             output = checked(step.run(given), job)
         except BaseException as error:  # noqa: BLE001 - whatever a step raises becomes its report
             # A fresh process has its memory whole again.
@@ -128,6 +144,8 @@ class Worker:
             self._fail(job, explain(error, job.call))
             return
         job.meter.close()
+        if need_mb > granted_mb or need_mb > memory.LARGE_MB:
+            memory.give_back()
         if output.made or output.asset is not None:
             # From here on the store is at work: its slowness is not to be taken for the step's.
             self._outbox.send(frames.COMPUTED_FRAME)
@@ -136,6 +154,10 @@ class Worker:
         else:
             job.discard()
             self._report(job, StepResult(facts=output.facts))
+
+    def _may_begin(self, need_mb: int) -> bool:
+        self._outbox.send(frames.frame(frames.WEIGHED, frames.Weighed(need_mb)))
+        return self._inbox.answer() == frames.GO
 
     def _fail(self, job: Job, failure: Failure) -> None:
         job.meter.close()
@@ -209,9 +231,3 @@ def die_with_parent() -> None:
     """Also while a step holds the interpreter's lock, when no thread of ours could notice."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def limit_memory(megabytes: int) -> None:
-    """Of what the process allocates for itself (data); only Linux enforces it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (megabytes * 1024 * 1024, hard))

@@ -87,6 +87,15 @@ class StepOutput(Struct, frozen=True, kw_only=True):
     asset: AssetDraft | None = None
 
 
+class Weight(Struct, frozen=True):
+    """Bytes of memory for one input, beyond what a worker has anyway: what it will likely take, and without
+    which it cannot work.
+    """
+
+    likely: int = 0
+    least: int = 0
+
+
 StepFunction = Callable[[StepInput], StepOutput]
 
 
@@ -96,6 +105,8 @@ class Step(Struct, frozen=True, kw_only=True):
     `version` is part of the cache key: raise it whenever the same input would give other output.
     `reads` names the fields of the file's record that the products depend on beside the bytes (a reference
     names its file): a phase with this step puts them in its `cache_by`.
+    `weigh` says before the work what memory it takes, from the first bytes of the source; what it cannot
+    judge it calls light, and leaves the refusing to `run`.
     """
 
     name: str
@@ -103,6 +114,7 @@ class Step(Struct, frozen=True, kw_only=True):
     run: StepFunction
     needs_source: bool = True  # False: works from the record alone, no bytes are fetched
     reads: tuple[str, ...] = ()
+    weigh: Callable[[StepInput], Weight] | None = None  # None: it takes little
 
 
 NO_OUTPUT = StepOutput()

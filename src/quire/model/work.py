@@ -4,12 +4,13 @@ An `Order` is one attempt of one task on its way out; a `Report` is what came of
 its attempt: the ledger applies it only while that attempt is the current one.
 """
 
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from quire.model.cost import NO_COST, Cost
+from quire.model.cost import LARGEST_AMOUNT, NO_COST, Cost, micros
 from quire.model.files import File, Product
 
 
@@ -79,6 +80,12 @@ class Report(Struct, frozen=True, array_like=True):
     delay_seconds: float = 0.0  # not before this much time has passed
     cost: Cost = NO_COST  # of this attempt, however it ended, as far as it is known
     known: bool = False  # the ledger has its end already, from elsewhere: there is nothing to fold
+
+
+def priced(report: Report, price_per_second: Decimal) -> Report:
+    """With what its seconds have cost added."""
+    amount = min(price_per_second * Decimal(report.seconds), Decimal(LARGEST_AMOUNT))
+    return structs.replace(report, cost=report.cost + Cost(money_micros=micros(amount)))
 
 
 class Compute(Protocol):

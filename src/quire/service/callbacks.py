@@ -23,11 +23,11 @@ from quire.engine.retry import RetryPolicy
 from quire.ledger.port import TaskStanding
 from quire.model import ids
 from quire.model.batch import Batch, TaskState
-from quire.model.cost import LARGEST_AMOUNT, Cost, micros
+from quire.model.cost import Cost
 from quire.model.errors import Missing, Reject
 from quire.model.files import Product
 from quire.model.pipeline import Phase
-from quire.model.work import Outcome, Report, StepResult
+from quire.model.work import Outcome, Report, StepResult, priced
 from quire.service.callback_claims import SHAPES, Callback, Own, bad, in_house
 from quire.service.house import Office
 from quire.service.page_count import has_several_pages
@@ -179,10 +179,7 @@ def _classed(report: Report, own: Own | None) -> Report:
 
 def _priced(report: Report, price: float) -> Report:
     """With what the machine has cost."""
-    if not price:
-        return report
-    amount = min(Decimal(str(price)) * Decimal(report.seconds), Decimal(LARGEST_AMOUNT))
-    return structs.replace(report, cost=report.cost + Cost(money_micros=micros(amount)))
+    return priced(report, Decimal(str(price))) if price else report
 
 
 async def _check_pages(office: Office, phase: Phase, key: str, said: Callback) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Wanted
-from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts, Spent
+from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
 from quire.model.cost import MICROS
 from quire.model.errors import Missing
@@ -30,9 +30,9 @@ from quire.service.lines import (
     PhaseLine,
     Plan,
     Progress,
-    SpentLine,
     Standing,
     Story,
+    spent_line,
 )
 from quire.service.wording import current_counts, state_of
 
@@ -70,7 +70,7 @@ async def show(office: Office, batch_id: str) -> Standing:
         hold=None if batch.hold is None else HoldLine(kind=batch.hold.value, reason=batch.hold_reason),
         phase_retry_count=batch.phase_retries,
         budget=_budget_line(batch.budget),
-        spent=_spent_line([one.spent for one in counts]),
+        spent=spent_line([one.spent for one in counts]),
         total_files=batch.total_files,
         refused_files=batch.refused,
         skipped_files=batch.passed_over,
@@ -183,17 +183,6 @@ def _failed_lines(office: Office, batch: Batch, failed: Sequence[FailedTask]) ->
 def _budget_line(budget: Budget) -> BudgetLine:
     money = None if budget.money_micros is None else budget.money_micros / MICROS
     return BudgetLine(seconds=budget.seconds, tokens=budget.tokens, money=money)
-
-
-def _spent_line(spent: Sequence[Spent]) -> SpentLine:
-    return SpentLine(
-        seconds=round(sum(one.seconds for one in spent), 3),
-        bytes_in=sum(one.bytes_in for one in spent),
-        bytes_out=sum(one.bytes_out for one in spent),
-        tokens_in=sum(one.tokens_in for one in spent),
-        tokens_out=sum(one.tokens_out for one in spent),
-        money=sum(one.money_micros for one in spent) / MICROS,
-    )
 
 
 def _plan(text: str) -> Plan:

@@ -3,11 +3,13 @@
 Names once given stay; new ones may be added. Times are RFC 3339 in UTC, money is in units of the currency.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from quire.model.batch import FileOutcome, TaskState
+from quire.model.batch import FileOutcome, Spent, TaskState
+from quire.model.cost import MICROS
 from quire.model.ids import BatchId
 
 
@@ -179,3 +181,15 @@ class Event(Struct, frozen=True, kw_only=True):
     at: str
     kind: str
     data: dict[str, Any]
+
+
+def spent_line(spent: Sequence[Spent]) -> SpentLine:
+    """All of them together."""
+    return SpentLine(
+        seconds=round(sum(one.seconds for one in spent), 3),
+        bytes_in=sum(one.bytes_in for one in spent),
+        bytes_out=sum(one.bytes_out for one in spent),
+        tokens_in=sum(one.tokens_in for one in spent),
+        tokens_out=sum(one.tokens_out for one in spent),
+        money=sum(one.money_micros for one in spent) / MICROS,
+    )

@@ -11,6 +11,7 @@ import msgspec
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.clock import timestamp
+from quire.service.lines import spent_line
 
 NAME = "report.json"
 _encoder = msgspec.json.Encoder()
@@ -61,6 +62,8 @@ class ReportWriter:
             "started_at": timestamp(batch.created_at),
             "completed_at": timestamp(batch.completed_at) if batch.completed_at else None,
             "seconds": round(seconds, 3),
+            "spent": spent_line([phase.spent for phase in phases]),
+            # Last, as it ends with a bracket: the files are written where the closing brace would stand.
             "phases": [
                 {"name": phase.name, "total": phase.total, "done": phase.done, "failed": phase.failed}
                 | {"from_cache": phase.cached}

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from quire.model.errors import Misconfigured
 from quire.settings.basics import Secret, cores
-from quire.settings.computing import Computes, Fly, Ray
+from quire.settings.computing import Computes, Fly, Local, Ray
 from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, plain, shown, value_of
 from quire.settings.reading import DOCS, Reading
 from quire.settings.serving import Upload
@@ -49,6 +49,7 @@ __all__ = [
     "Fly",
     "Key",
     "Loaded",
+    "Local",
     "PhaseRetries",
     "Postgres",
     "Preprocess",

@@ -42,6 +42,15 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
         return bool(self.access_key_id)
 
 
+class Local(Struct, frozen=True, kw_only=True):
+    """Of the worker processes on this machine."""
+
+    memory_mb: Annotated[
+        int, about("memory of all workers together; 0 is three quarters of what there is", ge=0, le=1 << 30)
+    ] = 0
+    price_per_second: Annotated[float, about("what a worker costs in a second", ge=0, le=1000)] = 0.0
+
+
 class Fly(Struct, frozen=True, kw_only=True):
     api: Annotated[str, about("address of the Machines API", min_length=1)] = "https://api.machines.dev"
     token: Annotated[Secret, about("token for the Machines API; never shown")] = Secret()
@@ -65,3 +74,4 @@ class Ray(Struct, frozen=True, kw_only=True):
     cpus: Annotated[float, about("processors that Ray sets aside for a worker", gt=0, le=1024)] = 1.0
     memory_mb: Annotated[int, about("memory that Ray sets aside for a worker", ge=0, le=1 << 20)] = 0
     max_out: Annotated[int, about("tasks out at once; 0 is what keeps the workers busy", ge=0)] = 0
+    price_per_second: Annotated[float, about("what a worker costs in a second", ge=0, le=1000)] = 0.0

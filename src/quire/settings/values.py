@@ -8,7 +8,7 @@ import platformdirs
 from msgspec import Struct, field
 
 from quire.settings.basics import Secret, about, cores
-from quire.settings.computing import Computes, Fly, Ray, WorkerKeys
+from quire.settings.computing import Computes, Fly, Local, Ray, WorkerKeys
 from quire.settings.serving import Archive, Cleaning, Ingest, Serve, Upload, Webhooks
 
 PREFIX = "QUIRE_"
@@ -156,6 +156,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     archive: Archive = Archive()
     compute: Computes = Computes()
     worker_keys: WorkerKeys = WorkerKeys()
+    local: Local = Local()
     fly: Fly = Fly()
     ray: Ray = Ray()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table

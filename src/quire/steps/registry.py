@@ -5,7 +5,7 @@ The version is part of the cache key. Raise it whenever the same input would giv
 the products of every earlier run are made anew.
 """
 
-from quire.model.step import Step, StepInput, StepOutput
+from quire.model.step import Step, StepInput, StepOutput, Weight
 
 
 def _tiff_to_jpeg(step_input: StepInput) -> StepOutput:
@@ -26,11 +26,41 @@ def _pdf_split(step_input: StepInput) -> StepOutput:
     return pdf_split.run(step_input)
 
 
+def _weigh_tiff(step_input: StepInput) -> Weight:
+    from quire.steps import weighing
+
+    return weighing.tiff_to_jpeg(step_input)
+
+
+def _weigh_picture(step_input: StepInput) -> Weight:
+    from quire.steps import weighing
+
+    return weighing.image_variants(step_input)
+
+
+def _weigh_pdf(step_input: StepInput) -> Weight:
+    from quire.steps import weighing
+
+    return weighing.pdf_split(step_input)
+
+
 STEPS: dict[str, Step] = {
     step.name: step
     for step in (
-        Step(name="pdf_split", version=1, run=_pdf_split, reads=("processing_config.pdf_pages",)),
-        Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg),
-        Step(name="image_variants", version=2, run=_image_variants, reads=("name", "cid")),
+        Step(
+            name="pdf_split",
+            version=1,
+            run=_pdf_split,
+            reads=("processing_config.pdf_pages",),
+            weigh=_weigh_pdf,
+        ),
+        Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg, weigh=_weigh_tiff),
+        Step(
+            name="image_variants",
+            version=2,
+            run=_image_variants,
+            reads=("name", "cid"),
+            weigh=_weigh_picture,
+        ),
     )
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from quire.model.errors import Reject, Retry
-from quire.model.step import NO_OUTPUT, Made, Step, StepInput, StepOutput
+from quire.model.step import NO_OUTPUT, Made, Step, StepInput, StepOutput, Weight
 
 
 def _noop(_: StepInput) -> StepOutput:
@@ -228,12 +228,18 @@ def _join_members(step: StepInput) -> StepOutput:
     )
 
 
+def _weigh(step: StepInput) -> Weight:
+    """As much as the file's record says it has bytes; all of it for certain when its name says so."""
+    return Weight(step.file.size, step.file.size if "certain" in step.file.name else 0)
+
+
 STEPS: dict[str, Step] = {
     step.name: step
     for step in (
         Step(name="noop", version=1, run=_noop, needs_source=False),
         Step(name="copy", version=1, run=_copy),
         Step(name="misbehave", version=1, run=_misbehave, needs_source=False),
+        Step(name="weighty", version=1, run=_misbehave, needs_source=False, weigh=_weigh),
         Step(name="nonsense", version=1, run=_talk_nonsense),
         Step(name="empty", version=1, run=_empty),
         Step(name="list_members", version=1, run=_list_members),

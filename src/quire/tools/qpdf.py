@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +26,7 @@ _HEADER_BYTES = 1024  # readers look for the header this far
 _TAIL_BYTES = 4096  # and for the end within this
 _LINEARIZED = re.compile(rb"/Linearized\b.*?/L\s+(\d{1,15})\b", re.DOTALL)
 _MOST_DAMAGES = 5
+_MOST_LOOKED_AT = 100_000
 _LONGEST_DAMAGE = 200
 _ROUTINE = re.compile("common error handled correctly")  # an odd habit of writers, not damage
 _REBUILT = re.compile("reconstruct")
@@ -69,6 +71,16 @@ class Document:
     def damage(self) -> tuple[str, ...]:
         """What was found wrong and mended so far, in qpdf's words; the first few."""
         return tuple(self._heard())[:_MOST_DAMAGES]
+
+    def largest_picture(self) -> int:
+        """Pixels of the largest picture in it, as it says itself; of the first so many objects."""
+        largest = 0
+        with self._translated():
+            library = _pikepdf()
+            for one in islice(self._pdf.objects, _MOST_LOOKED_AT):
+                if isinstance(one, library.Stream) and one.get("/Subtype") == "/Image":
+                    largest = max(largest, _count(one.get("/Width")) * _count(one.get("/Height")))
+        return largest
 
     def write_whole(self, target: Path) -> None:
         """The whole document, mended and without a lock: for readers that are less patient."""
@@ -190,3 +202,8 @@ def _pikepdf() -> Any:
     except (ImportError, OSError) as error:
         raise Misconfigured(f"qpdf cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
     return pikepdf
+
+
+def _count(said: Any) -> int:
+    """A number of pixels. Real numbers and other oddities are the decoder's to judge."""
+    return said if isinstance(said, int) and 0 < said < 1 << 20 else 0

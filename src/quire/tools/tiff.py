@@ -23,9 +23,15 @@ _MOST_ENTRIES = 4_096  # of one directory; real ones have dozens
 
 _NEW_SUBFILE_TYPE, _SUBFILE_TYPE = 254, 255
 _WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES = 256, 257, 258, 338
+_COMPRESSION, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _PLANAR = 259, 262, 274, 277, 284
+_TILE_HEIGHT, _SAMPLE_FORMAT = 323, 339
+_OLD_JPEG_COMPRESSION, _LAB, _SEPARATE_PLANES = 6, 8, 2
 _STRIPS, _TILES, _OLD_JPEG = (273, 279), (324, 325), (513, 514)  # tags of offsets and of byte counts
 _EXTENTS = (_STRIPS, _TILES, _OLD_JPEG)
-_SCALARS = {_NEW_SUBFILE_TYPE, _SUBFILE_TYPE, _WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES}
+_SCALARS = {
+    *(_NEW_SUBFILE_TYPE, _SUBFILE_TYPE, _WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES),
+    *(_COMPRESSION, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _PLANAR, _TILE_HEIGHT, _SAMPLE_FORMAT),
+}
 _WANTED = _SCALARS.union(*_EXTENTS)
 _KINDS = frozenset({_NEW_SUBFILE_TYPE, _SUBFILE_TYPE})
 
@@ -45,6 +51,11 @@ class Page(Struct, frozen=True, kw_only=True):
     extra_sample: int | None  # 0 unspecified data, 1 premultiplied alpha, 2 alpha; None: not said
     auxiliary: bool  # an overview or a mask of another picture
     pixels_end: int  # where the last strip or tile ends; 0 when the file does not say
+    samples: int = 1  # of a pixel
+    rows: int = 1  # of a tile: so many lines are decoded together
+    turned: bool = False  # it does not lie in the file as it is to be seen
+    whole_numbers: bool = True  # samples from 0 upwards, not signed ones or fractions
+    odd: bool = False  # a kind that only the second decoder reads
 
 
 def pages(path: Path) -> list[Page]:
@@ -93,6 +104,13 @@ def _page(index: int, tags: _Tags) -> Page:
         extra_sample=first.get(_EXTRA_SAMPLES),
         auxiliary=_is_auxiliary(tags),
         pixels_end=max(_end(tags, *extent) for extent in _EXTENTS),
+        samples=first.get(_SAMPLES, 1),
+        rows=first.get(_TILE_HEIGHT, 1),
+        turned=first.get(_ORIENTATION, 1) != 1,
+        whole_numbers=first.get(_SAMPLE_FORMAT, 1) == 1,
+        odd=first.get(_COMPRESSION) == _OLD_JPEG_COMPRESSION
+        or first.get(_PHOTOMETRIC) == _LAB
+        or (_TILE_HEIGHT in first and first.get(_PLANAR) == _SEPARATE_PLANES),
     )
 
 

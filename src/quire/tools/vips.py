@@ -39,6 +39,8 @@ _LOADERS = {
     "image/tiff": "tiffload_source",
 }
 
+_SAMPLE_BYTES = {"uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int": 4, "float": 4}
+
 # libvips has one error class; what the caller must do is in the words. Damage is looked for before oddness: a
 # file that is both must not be given to a more lenient decoder ("Uncompressed data (not supported) at line 9"
 # is a broken fax, and Pillow would show it). Only a missing codec cannot have seen any damage.
@@ -67,6 +69,10 @@ class Header(Struct, frozen=True, kw_only=True):
     width: int
     height: int
     profile_matters: bool
+    sample_bytes: float = 3.0  # of one pixel, as it is decoded
+    stored_samples: float = 3.0  # of one pixel: a JPEG keeps less of its colours
+    whole: bool = False  # progressive or interlaced: no line is complete before the last byte is read
+    turned: bool = False  # it does not lie in the file as it is to be seen
 
 
 def probe() -> Probe:
@@ -84,7 +90,15 @@ def header(path: Path, content_type: str) -> Header:
         width, height = picture.width, picture.height
         if _orientation(picture) >= 5:  # these four lie on their side
             width, height = height, width
-        return Header(width=width, height=height, profile_matters=colour.profile_matters(picture))
+        return Header(
+            width=width,
+            height=height,
+            profile_matters=colour.profile_matters(picture),
+            sample_bytes=picture.bands * _SAMPLE_BYTES.get(picture.format, 8),
+            stored_samples=_stored_samples(picture),
+            whole=bool(picture.get_typeof("interlaced")),
+            turned=_orientation(picture) != 1,
+        )
 
 
 def decode(path: Path, content_type: str, page: Page | None = None) -> Picture:
@@ -180,6 +194,11 @@ def _load(path: Path, content_type: str, **options: Any) -> Any:
     # A source, not a file name: libvips reads options out of names such as "scan[page=2].tif".
     source = _vips().Source.new_from_file(str(path))
     return getattr(_vips().Image, _LOADERS[content_type])(source, fail_on="error", **options)
+
+
+def _stored_samples(picture: Any) -> float:
+    halved = picture.get_typeof("jpeg-chroma-subsample") and "4:2:0" in picture.get("jpeg-chroma-subsample")
+    return picture.bands - 1.5 if halved and picture.bands > 1 else float(picture.bands)
 
 
 def _orientation(picture: Any) -> int:

@@ -14,6 +14,7 @@ from quire.blobs.local import LocalBlobs
 from quire.compute import frames
 from quire.compute import worker as worker_module
 from quire.compute.local import LocalCompute
+from quire.compute.pacing import Paces
 from quire.compute.pipe import Inbox, Outbox
 from quire.compute.worker import Toolbox, Worker
 from quire.model.step import NO_OUTPUT, Step
@@ -36,13 +37,15 @@ class Bench:
         self.clock = clock or FakeClock()
         self.steps = dict(STEPS)
 
-    def step(self, run, *, needs_source=False):
+    def step(self, run, *, needs_source=False, weigh=None, **changes):
         """Put a step on the bench; the call for it."""
-        self.steps["it"] = Step(name="it", version=1, run=run, needs_source=needs_source)
-        return StepCall(step="it", version=1)
+        self.steps["it"] = Step(name="it", version=1, run=run, needs_source=needs_source, weigh=weigh)
+        return StepCall(step="it", version=1, **changes)
 
-    def hears(self, *chunks, revoked=None):
-        """(kind, content) of every frame; `revoked` is told between the first chunk and the second."""
+    def hears(self, *chunks, revoked=None, answers=()):
+        """(kind, content) of every frame; `revoked` is told between the first chunk and the second, `answers`
+        before whoever will ask.
+        """
         inner, give = os.pipe()
         listen, outer = os.pipe()
 
@@ -55,7 +58,7 @@ class Bench:
         said = [frames.frame(frames.CHUNK, chunk) for chunk in (*chunks, ending)]
         if revoked is not None:
             said.insert(1, frames.frame(frames.REVOKE, frames.Revoke(revoked)))
-        os.write(give, b"".join(said))
+        os.write(give, b"".join([*(frames.frame(answer) for answer in answers), *said]))
         inbox = Inbox(inner)
         wait_until(lambda: revoked is None or inbox.revoked)
         toolbox = Toolbox(blobs=self.blobs, steps=self.steps, scratch=self.scratch, clock=self.clock)
@@ -94,7 +97,7 @@ def wait_until(condition):
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
     """A function that makes a bench."""
-    monkeypatch.setattr(worker_module, "limit_memory", lambda _megabytes: None)
+    monkeypatch.setattr(worker_module.memory, "limit", lambda _megabytes: None)
     return lambda **parts: Bench(tmp_path, **parts)
 
 
@@ -124,25 +127,26 @@ def pool(tmp_path):
     """A function that opens a pool of real worker processes."""
 
     @asynccontextmanager
-    async def opened(workers=1):
+    async def opened(workers=1, step_modules=("quire.testing.steps",), environment=None, **terms):
         (tmp_path / "scratch").mkdir()
         greeting = Greeting(
             blobs_root=str(tmp_path / "blobs"),
             s3=None,
-            step_modules=("quire.testing.steps",),
+            step_modules=step_modules,
             scratch=str(tmp_path / "scratch"),
         )
         signal = LoopSignal()
         compute = LocalCompute(
             command=WORKER_COMMAND,
-            environment=dict(os.environ),
+            environment={**os.environ, **(environment or {})},
             greeting=msgspec.json.encode(greeting),
             workers=workers,
             clock=SystemClock(),
             signal=signal,
+            **terms,
         )
         # All orders of a test travel in one chunk, so that some wait in the worker's pipe.
-        compute._task_seconds = 0.0
+        compute._paces = Paces(unknown_seconds=0.0)
         compute.start()
         try:
             async with asyncio.timeout(2 * PATIENCE_SECONDS):

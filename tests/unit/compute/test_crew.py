@@ -134,6 +134,78 @@ async def test_the_next_order_begins_with_its_whole_time(told):
     assert told.judged() is None
 
 
+WEIGHED = frames.frame(frames.WEIGHED, frames.Weighed(500))
+
+
+async def test_one_that_asks_and_may_begin_holds_its_memory_until_its_step_ends(told):
+    told.hand.give(CALL, [order(1), order(2)])
+    await told.hears(STARTED, WEIGHED)
+    assert told.hand.asks_mb == 500
+    told.hand.go(300)
+    assert (told.hand.asks_mb, list(told.hand.held.values())) == (0, [300])
+    await told.hears(COMPUTED)
+    assert told.hand.held == {}
+    assert told.kinds_given() == [frames.CHUNK, frames.GO]
+
+
+async def test_a_failed_step_gives_its_memory_back_too(told):
+    told.hand.give(CALL, [order(1)], granted_mb=500, held_mb=300)
+    assert list(told.hand.held.values()) == [300]
+    await told.hears(STARTED, ended(order(1), outcome=Outcome.ERRED))
+    assert told.hand.held == {}
+
+
+async def test_one_that_must_wait_was_never_begun(told):
+    told.hand.give(CALL, [order(1), order(2)])
+    await told.hears(STARTED, WEIGHED)
+    assert told.hand.later() == (CALL, order(1))
+    assert (told.hand.current, told.hand.started, told.hand.orders_out) == (None, {}, 1)
+    await told.hears(STARTED)
+    assert told.hand.current[1] == order(2)
+    assert told.kinds_given() == [frames.CHUNK, frames.LATER]
+
+
+async def test_one_that_must_wait_and_was_revoked_is_nobodys(told):
+    told.hand.give(CALL, [order(1)])
+    await told.hears(STARTED, WEIGHED)
+    told.hand.revoke(1)
+    assert told.hand.later() is None
+    assert not told.hand.is_revoked(order(1))
+
+
+async def test_what_is_given_back_is_nobodys_any_more_and_what_runs_stays(told):
+    told.hand.give(CALL, [order(1), order(2)])
+    told.hand.give(CALL, [order(3)], granted_mb=500, held_mb=300)
+    await told.hears(STARTED)
+    told.hand.recall()
+    assert told.hand.recalling
+    await told.hears(frames.RECALLED_FRAME)
+    assert told.hand.taken_back() == [(CALL, order(2)), (CALL, order(3))]
+    assert told.hand.taken_back() == []
+    assert (told.hand.orders_out, told.hand.chunks_waiting, told.hand.held) == (1, 0, {})
+    assert not told.hand.recalling
+    told.hand.give(CALL, [order(4)])
+    await told.hears(ended(order(1)), STARTED)
+    assert told.hand.current[1] == order(4)
+    assert told.kinds_given() == [frames.CHUNK, frames.CHUNK, frames.RECALL, frames.CHUNK]
+
+
+async def test_what_was_revoked_and_is_given_back_is_not_wanted(told):
+    told.hand.give(CALL, [order(1, batch_no=2), order(2), order(3, batch_no=2)])
+    await told.hears(STARTED)
+    told.hand.revoke(1)
+    told.hand.recall()
+    await told.hears(frames.RECALLED_FRAME)
+    assert told.hand.taken_back() == [(CALL, order(3, batch_no=2))]
+    assert not told.hand.is_revoked(order(2))
+
+
+async def test_what_orders_took_is_known_by_step(told):
+    told.hand.give(CALL, [order(1)])
+    await told.hears(STARTED, ended(order(1)))
+    assert told.hand.timed == [(CALL, 0.1)]
+
+
 async def test_tasks_of_two_batches_with_one_number_are_two(told):
     told.hand.give(CALL, [order(7, batch_no=1), order(7, batch_no=2)])
     await told.hears(STARTED, COMPUTED, STARTED, ended(order(7, batch_no=1)))

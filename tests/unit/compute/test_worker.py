@@ -8,11 +8,12 @@ import pytest
 
 from quire.blobs import asset_shelf, content
 from quire.compute import frames
+from quire.compute.memory import IDLE_MB
 from quire.compute.meter import TELL_SECONDS
 from quire.model.asset import AssetDraft
 from quire.model.cost import Cost
 from quire.model.errors import Reject, Retry
-from quire.model.step import NO_OUTPUT, Made, StepOutput
+from quire.model.step import NO_OUTPUT, Made, StepOutput, Weight
 from quire.model.work import Earlier, Order, Outcome, StepCall, StepResult
 from quire.testing.factories import file
 from quire.testing.steps import NONSENSE
@@ -415,3 +416,51 @@ def test_an_asset_that_cannot_be_recorded_fails_its_own_attempt(bench, run):
     bench = bench()
     (report,) = bench.reports(bench.step(run, needs_source=True), Order(1, 1, 1, stored(bench, b"1")))
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "bad_result")
+
+
+MB = 1 << 20
+
+
+def weighty(bench, megabytes, *, least=0, ran=None):
+    def run(given):
+        (ran if ran is not None else []).append(given.file.path)
+        return NO_OUTPUT
+
+    return bench.step(run, weigh=lambda _: Weight(megabytes * MB, least * MB))
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "answer", "kinds", "runs"),
+    [
+        (100, None, [frames.STARTED, frames.REPORT], 1),
+        (300, frames.GO, [frames.STARTED, frames.WEIGHED, frames.REPORT], 1),
+        (300, frames.LATER, [frames.STARTED, frames.WEIGHED], 0),
+    ],
+)
+def test_an_order_that_needs_more_than_its_chunk_was_granted_asks_first(
+    bench, megabytes, answer, kinds, runs
+):
+    bench, ran = bench(), []
+    call = weighty(bench, megabytes, ran=ran)
+    heard = bench.hears(frames.Chunk(call, [order()], 256), answers=[answer] if answer else [])
+    assert [kind for kind, _ in heard] == kinds
+    assert len(ran) == runs
+    asked = [frames.weighed_decoder.decode(payload) for kind, payload in heard if kind == frames.WEIGHED]
+    assert asked == [frames.Weighed(IDLE_MB + megabytes)] * (answer is not None)
+
+
+def test_an_order_that_cannot_do_with_its_limit_is_refused_before_it_begins(bench):
+    bench, ran = bench(), []
+    (report,) = bench.reports(weighty(bench, 0, least=5000, ran=ran), order())
+    assert (report.outcome, report.error_class) == (Outcome.REJECTED, "too_much_memory")
+    assert ran == []
+
+
+def test_weighing_that_fails_is_a_failed_attempt(bench):
+    bench = bench()
+
+    def weigh(_):
+        raise KeyError("no such tag")
+
+    (report,) = bench.reports(bench.step(lambda _: NO_OUTPUT, weigh=weigh), order())
+    assert (report.outcome, report.error_class) == (Outcome.ERRED, "step_error")

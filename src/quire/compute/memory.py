@@ -1,0 +1,61 @@
+"""The memory of a worker process: what an order will need, what it may have at most, and giving it back.
+
+Promise: an order that cannot be done within its limit is refused before it is begun, with words that say
+what to set. Must not know: other workers.
+"""
+
+import ctypes
+import resource
+from functools import cache
+from typing import Any
+
+from quire.model.errors import Reject
+from quire.model.step import Step, StepInput
+from quire.model.work import StepCall
+
+# A worker that has loaded its libraries and does nothing.
+IDLE_MB = 64
+# Of the memory of a process, the part that is the libraries' own files: no limit on its data counts that.
+LIBRARIES_MB = 32
+# After an order of this size what it leaves in the allocator's hands is worth asking for.
+LARGE_MB = 256
+_MB = 1 << 20
+
+
+def needed_mb(step: Step, given: StepInput, call: StepCall) -> int:
+    """What the whole process will need, within the limit; 0 when the step does not say.
+
+    Raises Reject with code `too_much_memory`, or what the step raises.
+    """
+    if step.weigh is None:
+        return 0
+    weight = step.weigh(given)
+    if (least := _whole_mb(weight.least)) > call.memory_mb:
+        raise Reject(
+            f"the step {call.step} needs about {least} MB for this file, and a worker may use "
+            f"{call.memory_mb} MB. Raise preprocess.memory_mb, and local.memory_mb when that is too small "
+            "for it; or send the picture neither progressive nor interlaced",
+            code="too_much_memory",
+        )
+    return min(call.memory_mb, _whole_mb(max(weight.likely, weight.least)))
+
+
+def limit(megabytes: int) -> None:
+    """The memory of this process, from now on; only Linux enforces it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, ((megabytes - LIBRARIES_MB) * _MB, hard))
+
+
+def give_back() -> None:
+    """What was freed goes to the system now: the allocator would keep much of it for the next order."""
+    if (trim := _trim()) is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library alone
+
+
+def _whole_mb(size: int) -> int:
+    return IDLE_MB + -(-size // _MB)

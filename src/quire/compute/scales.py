@@ -1,0 +1,48 @@
+"""Who may begin when memory is short: rules over what orders are expected to need.
+
+A worker has a share of the pool's memory for itself, and small orders begin without a question. One that
+needs more asks when it has seen its file, and begins while what all such orders hold above their shares
+fits. Promises: shares and holdings together never pass the budget; whoever may begin at all gets a turn, in
+the order of asking. Pure: knows megabytes, no workers.
+"""
+
+from msgspec import Struct
+
+SHARE_MB = 256
+LEAST_SHARE_MB = 160  # enough for an ordinary picture: such must not wait behind large ones
+UNLIMITED_MB = 1 << 30
+# Large orders that wait do not keep small ones from being claimed, up to this number.
+LARGE_WAITING = 64
+
+
+class Scales(Struct, frozen=True):
+    """`budget_mb` is for all workers together; 0 is no limit."""
+
+    budget_mb: int = 0
+    workers: int = 1
+
+    @property
+    def share_mb(self) -> int:
+        if not self.budget_mb:
+            return UNLIMITED_MB
+        return max(LEAST_SHARE_MB, min(SHARE_MB, self.budget_mb // (2 * max(1, self.workers))))
+
+    @property
+    def largest_mb(self) -> int:
+        """The most that one order can have: everybody else keeps a share."""
+        if not self.budget_mb:
+            return UNLIMITED_MB
+        return max(self.share_mb, self.budget_mb - (self.workers - 1) * self.share_mb)
+
+    def above(self, need_mb: int) -> int:
+        """What an order holds beyond the share of its worker."""
+        return max(0, need_mb - self.share_mb)
+
+    def fits(self, need_mb: int, held_mb: int) -> bool:
+        """Beside others that hold so much above their shares. What is not above `largest_mb` fits alone."""
+        return held_mb == 0 or held_mb + self.above(need_mb) <= self.above(self.largest_mb)
+
+
+def crew_size(workers: int, budget_mb: int) -> int:
+    """As many of the wanted workers as have room to live, and one at least."""
+    return workers if not budget_mb else max(1, min(workers, budget_mb // LEAST_SHARE_MB))
