@@ -1,0 +1,335 @@
+"""Queue compute: orders wait in a queue for workers that see neither the ledger nor this process.
+
+Promises: no more than so many are out; each order becomes one message, whose name is that of its attempt;
+the first report of an attempt that is out counts and every other changes nothing. What nobody begins with in
+time, or nobody reports, is interrupted. Time in the queue is not run time: how long a step may run is judged
+where it runs. Must not know: the ledger, and how workers work.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from quire.blobs import content
+from quire.blobs.port import Blobs
+from quire.compute import envelopes, failures
+from quire.compute.crew import Name, name_of
+from quire.compute.envelopes import SCHEMA_VERSION, WHOLE_HOUSE, Envelope, Task
+from quire.compute.failures import Failure
+from quire.compute.posting import Posting, Sleep
+from quire.compute.withdrawing import withdrawn
+from quire.compute.worker import report_of
+from quire.model.clock import Clock
+from quire.model.errors import Lost, QuireError, Reject, Retry
+from quire.model.signal import Signal
+from quire.model.work import Order, Report, StepCall
+from quire.queues.port import Message, QueueStore
+
+_log = logging.getLogger("quire.compute")
+REPORTS_AT_ONCE = 200
+LEASE_SECONDS = 60.0
+WAIT_SECONDS = 2.0
+PAUSE_SECONDS = 1.0
+ADOPT_SECONDS = 60.0
+# Reports that lie this long were meant for a house that is gone.
+ORPHANED_SECONDS = 300.0
+# While we stop, so many messages of other houses, for each of ours, are held for a moment.
+MOST_HELD = 20
+
+Fold = Callable[[Report], Awaitable[None]]
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """`wait_seconds` is how long an order may wait for its start; after that and its timeout, whoever works
+    on it has `slack_seconds` to store and to report.
+    """
+
+    queue: str = "quire-tasks"
+    max_out: int = 1000
+    wait_seconds: float = 3600.0
+    slack_seconds: float = 120.0
+    look_seconds: float = 2.0
+
+
+class Sent(Struct, frozen=True):
+    """An order that is out."""
+
+    call: StepCall
+    order: Order
+    serial: int
+    at: float
+    over_at: float  # by the clock that only goes forward
+
+
+class QueueCompute:
+    def __init__(
+        self,
+        queues: QueueStore,
+        blobs: Blobs,
+        *,
+        house: str,
+        terms: Terms,
+        clock: Clock,
+        signal: Signal,
+        sleep: Sleep,
+        fold: Fold | None = None,
+    ) -> None:
+        """`house` is the name of this process, which no other ever has, after the name of what it shares with
+        others on the same ledger. `fold` settles a report of one of those that is gone.
+        """
+        self._queues = queues
+        self._blobs = blobs
+        self._house = house
+        self._terms = terms
+        self._clock = clock
+        self._signal = signal
+        self._sleep = sleep
+        self._fold = fold
+        self._inbox = envelopes.reports_queue(terms.queue, house)
+        self._posting = Posting(queues, clock, sleep)
+        self._out: dict[Name, Sent] = {}
+        self._reports: list[Report] = []
+        self._serial = 0
+        self._proof = ""
+        self._errands: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
+        self._heard = asyncio.Event()
+        self._adopt_at = 0.0
+        self._stopping = False
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to listen for reports and to look after what is out."""
+        self._adopt_at = self._clock.monotonic() + ADOPT_SECONDS
+        self._loops = [asyncio.create_task(self._always(work)) for work in (self._hear, self._look)]
+
+    def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one of its name
+        # Small top-ups would cost a transaction each: wait until a good part can be filled.
+        free = self._terms.max_out - len(self._out)
+        return free if free * 3 >= self._terms.max_out and not self._stopping else 0
+
+    async def hand(self, call: StepCall, orders: list[Order]) -> None:
+        now, moment = self._clock.now(), self._clock.monotonic()
+        over_at = moment + self._terms.wait_seconds + call.timeout_seconds + self._terms.slack_seconds
+        sent = []
+        for order in orders:
+            self._serial += 1
+            sent.append(Sent(call, order, self._serial, now, over_at))
+        self._out.update((name_of(one.order), one) for one in sent)
+        self._background(self._send(sent))
+
+    def reports(self) -> list[Report]:
+        taken, self._reports = self._reports, []
+        return taken
+
+    def revoke(self, batch_no: int) -> None:
+        self._reports = [report for report in self._reports if report.batch_no != batch_no]
+        gone = [self._out.pop(name) for name in [name for name in self._out if name[0] == batch_no]]
+        if gone:
+            self._recall(batch_no, gone)
+        self._signal.set()  # there is room for others now
+
+    async def stop(self, grace_seconds: float) -> list[Order]:
+        """What nobody has taken is taken back; what outlasts the grace is told to stop."""
+        if self._stopped:
+            return []
+        self._stopping = True
+        until = self._clock.monotonic() + grace_seconds
+        await self._finish_errands(max(1.0, grace_seconds))
+        unstarted: list[Order] = []
+        with suppress(QuireError):  # then it ends as interrupted below
+            unstarted = await self._withdraw()
+        while self._out and (left := until - self._clock.monotonic()) > 0:
+            self._heard.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._heard.wait()
+        if rest := list(self._out.values()):
+            self._recall(WHOLE_HOUSE, rest)
+            for sent in rest:
+                self._fail(sent, failures.of_interruption())
+            await self._finish_errands(1.0)
+        self._stopped = True
+        for task in (*self._loops, *self._errands):
+            task.cancel()
+        if self._loops:
+            await asyncio.wait(self._loops)
+        await self._posting.close()
+        return unstarted
+
+    async def _send(self, sent: Sequence[Sent]) -> None:
+        """What cannot be told becomes its report."""
+        try:
+            await self._prove()
+        except Exception as error:  # noqa: BLE001 - whatever a store raises becomes the reports
+            for one in sent:
+                self._fail(one, failures.of_store(error, one.call))
+            return
+        posted = []
+        for one in sent:
+            if self._out.get(name_of(one.order)) is not one:
+                continue  # revoked meanwhile
+            try:
+                body = await envelopes.pack_task(self._envelope(one), Task(one.call, one.order), self._blobs)
+            except Exception as error:  # noqa: BLE001 - see above
+                self._fail(one, failures.of_store(error, one.call))
+                continue
+            message = Message(id=self._message_id(one), body=body)
+            posted.append((one, self._posting.send(self._terms.queue, message)))
+        for one, sending in posted:
+            try:
+                await sending
+            except Exception as error:  # noqa: BLE001 - see above
+                self._fail(one, failures.of_error(error, one.call))
+
+    def _envelope(self, sent: Sent) -> Envelope:
+        return Envelope(
+            schema_version=SCHEMA_VERSION,
+            house=self._house,
+            batch_no=sent.order.batch_no,
+            serial=sent.serial,
+            start_by=sent.at + self._terms.wait_seconds,
+            proof=self._proof,
+        )
+
+    def _message_id(self, sent: Sent) -> str:
+        """The attempt's name, after that of the house and the number of the handing: sending it again is
+        sending it once.
+        """
+        return "-".join(map(str, (self._house, sent.serial, *name_of(sent.order))))
+
+    async def _prove(self) -> None:
+        """A blob by which workers know that they see our store, and not an empty folder of the same name."""
+        if not self._proof:
+            estate = self._house.partition("-")[0]
+            self._proof = (await content.put_bytes(self._blobs, f"queue compute of {estate}\n".encode())).key
+
+    async def _hear(self) -> None:
+        """Take all reports that are there, then wait for the next."""
+        heard = REPORTS_AT_ONCE
+        while heard == REPORTS_AT_ONCE:
+            heard = await self._take(self._inbox, self._note)
+        await self._queues.wait([self._inbox], seconds=WAIT_SECONDS)
+
+    async def _take(
+        self, queue: str, take: Callable[[Report], Awaitable[None]], *, older_than: float | None = None
+    ) -> int:
+        """Hand on what is in a queue of reports; how many messages there were."""
+        now = self._clock.now()
+        leased = await self._queues.lease(
+            queue, limit=REPORTS_AT_ONCE, seconds=LEASE_SECONDS, now=now, worker=self._house
+        )
+        done = []
+        for one in leased:
+            if older_than is not None and one.sent_at > older_than:
+                with suppress(Lost):
+                    await self._queues.release(one, now=self._clock.now(), counted=False)
+                continue
+            try:
+                await take(await envelopes.report_of(envelopes.read_told(one.body), self._blobs))
+            except Reject as error:
+                _log.warning("report_refused queue=%s id=%s: %s", queue, one.id, error)
+                with suppress(Lost):
+                    now = self._clock.now()
+                    await self._queues.bury(one, now=now, reason=str(error), error_class=error.code)
+            else:
+                done.append(one)
+        if done:
+            with suppress(Lost):
+                await self._queues.acknowledge(done, now=self._clock.now())
+        return len(leased)
+
+    async def _note(self, report: Report) -> None:
+        """The first one of an attempt that is out; a second, or one of what was revoked, changes nothing."""
+        if self._out.pop((report.batch_no, report.task_no, report.attempt), None) is not None:
+            self._reports.append(report)
+            self._heard.set()
+            self._signal.set()
+
+    async def _look(self) -> None:
+        """Who has had its time; recalls that have had theirs; houses that are gone."""
+        now = self._clock.monotonic()
+        for sent in [sent for sent in self._out.values() if now > sent.over_at]:
+            self._fail(sent, failures.of_no_report(self._terms.queue))
+        recalls = envelopes.recalls_queue(self._terms.queue)
+        # They are sent with a delay: once one is due, nothing that it speaks of can be begun any more.
+        past = await self._queues.lease(
+            recalls, limit=REPORTS_AT_ONCE, seconds=LEASE_SECONDS, now=self._clock.now(), worker=self._house
+        )
+        if past:
+            with suppress(Lost):
+                await self._queues.acknowledge(past, now=self._clock.now())
+        if self._fold is not None and now >= self._adopt_at:
+            self._adopt_at = now + ADOPT_SECONDS
+            await self.adopt(self._fold)
+        await self._sleep(self._terms.look_seconds)
+
+    async def adopt(self, fold: Fold) -> None:
+        """Settle what was told to houses on the same ledger that have not listened for long. Raises Retry."""
+        estate = self._house.partition("-")[0]
+        ours = envelopes.reports_queue(self._terms.queue, estate) + "-"
+        for queue in await self._queues.names():
+            if queue == self._inbox or not queue.startswith(ours):
+                continue
+            now = self._clock.now()
+            oldest = (await self._queues.depth(queue, now=now)).oldest_at
+            if oldest is not None and now - oldest > ORPHANED_SECONDS:
+                await self._take(queue, fold, older_than=now - ORPHANED_SECONDS)
+
+    async def _withdraw(self) -> list[Order]:
+        """Of what is out, that which nobody has begun with."""
+        ids = {self._message_id(sent): sent for sent in self._out.values()}
+        found = await withdrawn(
+            self._queues, self._terms.queue, set(ids), most=MOST_HELD * self._terms.max_out, clock=self._clock
+        )
+        unstarted = []
+        for one in found:
+            if one.deliveries > 1:  # somebody had begun with it, and died
+                self._fail(ids[one.id], failures.of_interruption())
+            elif self._out.pop(name_of(ids[one.id].order), None) is not None:
+                unstarted.append(ids[one.id].order)
+        return unstarted
+
+    def _recall(self, batch_no: int, gone: Sequence[Sent]) -> None:
+        serial = self._serial
+        message = Message(
+            id=f"{self._house}-{serial}-{batch_no}",
+            body=envelopes.pack_recall(self._house, batch_no, serial),
+        )
+        lives = max(sent.over_at for sent in gone) - self._clock.monotonic()
+        self._background(self._tell(message, max(lives, 1.0)))
+
+    async def _tell(self, recall: Message, seconds: float) -> None:
+        try:
+            queue = envelopes.recalls_queue(self._terms.queue)
+            await self._posting.send(queue, recall, delay_seconds=seconds)
+        except QuireError as error:  # what runs on is work in vain, and cannot be folded
+            _log.warning("recall_refused id=%s: %s", recall.id, error)
+
+    def _fail(self, sent: Sent, failure: Failure) -> None:
+        if self._out.pop(name_of(sent.order), None) is not None:
+            self._reports.append(report_of(sent.order, sent.at, 0.0, "queue", failure))
+            self._signal.set()
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def _finish_errands(self, seconds: float) -> None:
+        if self._errands:
+            await asyncio.wait(set(self._errands), timeout=seconds)
+
+    async def _always(self, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await work()
+            except Retry:  # the queues or the store are away: the next time
+                await self._sleep(PAUSE_SECONDS)
+            except Exception:  # noqa: BLE001 - nobody else listens: whatever it is, it is told and tried again
+                _log.exception("queue_compute_failed")
+                await self._sleep(PAUSE_SECONDS)
