@@ -27,6 +27,7 @@ class Posting:
         self._sleep = sleep
         self._waiting: dict[Place, list[Waiting]] = {}
         self._busy: asyncio.Task[None] | None = None
+        self._closed = False
 
     def send(self, queue: str, message: Message, *, delay_seconds: float = 0.0) -> "asyncio.Future[None]":
         """Done when it is sent; raises there what the queue refuses it with."""
@@ -38,6 +39,7 @@ class Posting:
 
     async def close(self) -> None:
         """What is not sent by now is not sent."""
+        self._closed = True
         if self._busy is not None:
             self._busy.cancel()
             await asyncio.wait([self._busy])
@@ -48,7 +50,7 @@ class Posting:
 
     async def _send_all(self) -> None:
         await asyncio.sleep(0)  # so that those who come at the same moment go together
-        while self._waiting:
+        while self._waiting and not self._closed:
             place = next(iter(self._waiting))
             waiting = self._waiting[place]
             some = waiting[:AT_ONCE]
@@ -70,7 +72,9 @@ class Posting:
         while True:
             try:
                 await self._queues.send(queue, messages, now=self._clock.now(), delay_seconds=delay)
-            except Retry:
+            except Retry as error:
+                if self._closed:  # a client that is cancelled amid an answer may say that the server is away
+                    return error
                 await self._sleep(pause)
                 pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
             except Exception as error:  # noqa: BLE001 - told to whoever asked

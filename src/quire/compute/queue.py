@@ -325,11 +325,14 @@ class QueueCompute:
             await asyncio.wait(set(self._errands), timeout=seconds)
 
     async def _always(self, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
+        # Not by cancelling alone: a client that is cancelled amid an answer may say that the server is away.
+        while not self._stopped:
             try:
                 await work()
+                continue
             except Retry:  # the queues or the store are away: the next time
-                await self._sleep(PAUSE_SECONDS)
+                pass
             except Exception:  # noqa: BLE001 - nobody else listens: whatever it is, it is told and tried again
                 _log.exception("queue_compute_failed")
+            if not self._stopped:
                 await self._sleep(PAUSE_SECONDS)

@@ -75,6 +75,7 @@ class QueueWorker:
         self._recalls: dict[tuple[str, int], int] = {}
         self._seen: set[str] = set()  # proofs that lie in our store
         self._blind: Misconfigured | None = None
+        self._ended = False
         self._consumer = Consumer(
             queues,
             structs.replace(terms.policy, max_retries=_FOR_EVER),
@@ -108,6 +109,7 @@ class QueueWorker:
                 if task.done():
                     task.result()
         finally:
+            self._ended = True
             for task in (consuming, *beside):
                 task.cancel()
             await asyncio.wait({consuming, *beside})
@@ -213,13 +215,15 @@ class QueueWorker:
 
     async def _watch(self) -> None:
         """Recalls are read by everybody and taken by nobody: they lie delayed until they mean nothing."""
-        while True:
+        # Not by cancelling alone: a client that is cancelled amid an answer may say that the server is away.
+        while not self._ended:
             with suppress(Retry):
                 await self._read_recalls()
             for envelope, done in list(self._running.values()):
                 if self._is_recalled(envelope) and not done.done():
                     done.set_result(None)
-            await self._sleep(self._terms.look_seconds)
+            if not self._ended:
+                await self._sleep(self._terms.look_seconds)
 
     async def _read_recalls(self) -> None:
         queue = envelopes.recalls_queue(self._terms.policy.name)
