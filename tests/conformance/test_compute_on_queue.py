@@ -4,7 +4,6 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import pytest

@@ -59,7 +59,7 @@ def kill(started):
     """kill -9 of the worker; its processes end with it."""
     if started.poll() is None:
         os.kill(started.pid, signal.SIGKILL)
-    started.wait(timeout=30)
+    started.communicate(timeout=30)
 
 
 class Ran:
