@@ -12,7 +12,7 @@ from quire.assembly.queues import open_queues_at
 from quire.assembly.stores import Greeting
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
-from quire.compute.envelopes import estate
+from quire.compute.envelopes import estate_name
 from quire.compute.local import LocalCompute
 from quire.compute.queue import QueueCompute, Terms
 from quire.model.queues import QueuePolicy
@@ -23,7 +23,7 @@ from quire.testing.compute_suite import PATIENCE_SECONDS, Bench, ComputeSuite
 from quire.testing.postgres_server import fresh_schema
 
 pytestmark = [pytest.mark.slow]
-ESTATE = estate(b"a secret")
+ESTATE = estate_name(b"a secret", "a ledger")
 LOOK_SECONDS = 0.1
 
 

@@ -190,7 +190,7 @@ class _Wheels:
             clock, scratch = self._office.clock, self._presence.scratch
             hired["ray"] = hire_on_ray(self._settings, self._greeting(), scratch, clock=clock, signal=signal)
         if "queue" in used and conducts:
-            hired["queue"] = hire_on_queue(self._settings, self._office, signal)
+            hired["queue"] = hire_on_queue(self._settings, self._office, self._presence.name, signal)
         local = self._hire(workers, signal) if workers and here else None
         if not hired:
             return local

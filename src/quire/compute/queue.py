@@ -8,9 +8,9 @@ where it runs. Must not know: the ledger, and how workers work.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -34,13 +34,24 @@ REPORTS_AT_ONCE = 200
 LEASE_SECONDS = 60.0
 WAIT_SECONDS = 2.0
 PAUSE_SECONDS = 1.0
-ADOPT_SECONDS = 60.0
-# Reports that lie this long were meant for a house that is gone.
-ORPHANED_SECONDS = 300.0
+FIRST_TIDY_SECONDS = 5.0  # by then a predecessor that died is known to be dead
+TIDY_SECONDS = 60.0
+PEEKED = 1000
+SERIAL_BITS = 20  # orders that may be handed out in a millisecond
 # While we stop, so many messages of other houses, for each of ours, are held for a moment.
 MOST_HELD = 20
 
-Fold = Callable[[Report], Awaitable[None]]
+
+class Estate(Protocol):
+    """What the houses on one ledger have in common."""
+
+    async def present(self) -> Collection[str]:
+        """The names of those that are there. Raises Retry."""
+        ...
+
+    async def fold(self, report: Report) -> None:
+        """Settle what was told to one that is gone; too late, or twice, is no error. Raises Retry."""
+        ...
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -76,11 +87,9 @@ class QueueCompute:
         clock: Clock,
         signal: Signal,
         sleep: Sleep,
-        fold: Fold | None = None,
+        estate: Estate | None = None,
     ) -> None:
-        """`house` is the name of this process, which no other ever has, after the name of what it shares with
-        others on the same ledger. `fold` settles a report of one of those that is gone.
-        """
+        """`house` is the name of the estate, a dash, and that of this process, which no other ever has."""
         self._queues = queues
         self._blobs = blobs
         self._house = house
@@ -88,24 +97,25 @@ class QueueCompute:
         self._clock = clock
         self._signal = signal
         self._sleep = sleep
-        self._fold = fold
+        self._estate = estate
         self._inbox = envelopes.reports_queue(terms.queue, house)
         self._posting = Posting(queues, clock, sleep)
         self._out: dict[Name, Sent] = {}
         self._reports: list[Report] = []
-        self._serial = 0
+        # Beyond all that an earlier one in this process has given.
+        self._serial = int(clock.now() * 1000) << SERIAL_BITS
         self._proof = ""
         self._errands: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
         self._heard = asyncio.Event()
-        self._adopt_at = 0.0
+        self._tidy_at = 0.0
         self._stopping = False
         self._stopped = False
 
     def start(self) -> None:
         """Begin to listen for reports and to look after what is out."""
-        self._adopt_at = self._clock.monotonic() + ADOPT_SECONDS
-        self._loops = [asyncio.create_task(self._always(work)) for work in (self._hear, self._look)]
+        self._tidy_at = self._clock.monotonic() + FIRST_TIDY_SECONDS
+        self._loops = [asyncio.create_task(self._always(work)) for work in (self._listen, self._watch)]
 
     def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one of its name
         # Small top-ups would cost a transaction each: wait until a good part can be filled.
@@ -208,16 +218,12 @@ class QueueCompute:
             estate = self._house.partition("-")[0]
             self._proof = (await content.put_bytes(self._blobs, f"queue compute of {estate}\n".encode())).key
 
-    async def _hear(self) -> None:
-        """Take all reports that are there, then wait for the next."""
-        heard = REPORTS_AT_ONCE
-        while heard == REPORTS_AT_ONCE:
-            heard = await self._take(self._inbox, self._note)
-        await self._queues.wait([self._inbox], seconds=WAIT_SECONDS)
+    async def hear(self) -> None:
+        """Take all reports that are there. Raises Retry."""
+        while await self._take(self._inbox, self._note) == REPORTS_AT_ONCE:
+            pass
 
-    async def _take(
-        self, queue: str, take: Callable[[Report], Awaitable[None]], *, older_than: float | None = None
-    ) -> int:
+    async def _take(self, queue: str, take: Callable[[Report], Awaitable[None]]) -> int:
         """Hand on what is in a queue of reports; how many messages there were."""
         now = self._clock.now()
         leased = await self._queues.lease(
@@ -225,12 +231,9 @@ class QueueCompute:
         )
         done = []
         for one in leased:
-            if older_than is not None and one.sent_at > older_than:
-                with suppress(Lost):
-                    await self._queues.release(one, now=self._clock.now(), counted=False)
-                continue
             try:
-                await take(await envelopes.report_of(envelopes.read_told(one.body), self._blobs))
+                told = envelopes.read_told(one.body, queue)
+                await take(await envelopes.report_of(told, self._blobs))
             except Reject as error:
                 _log.warning("report_refused queue=%s id=%s: %s", queue, one.id, error)
                 with suppress(Lost):
@@ -250,8 +253,8 @@ class QueueCompute:
             self._heard.set()
             self._signal.set()
 
-    async def _look(self) -> None:
-        """Who has had its time; recalls that have had theirs; houses that are gone."""
+    async def look(self) -> None:
+        """Who has had its time; recalls that have had theirs; houses that are gone. Raises Retry."""
         now = self._clock.monotonic()
         for sent in [sent for sent in self._out.values() if now > sent.over_at]:
             self._fail(sent, failures.of_no_report(self._terms.queue))
@@ -263,22 +266,31 @@ class QueueCompute:
         if past:
             with suppress(Lost):
                 await self._queues.acknowledge(past, now=self._clock.now())
-        if self._fold is not None and now >= self._adopt_at:
-            self._adopt_at = now + ADOPT_SECONDS
-            await self.adopt(self._fold)
-        await self._sleep(self._terms.look_seconds)
+        if self._estate is not None and now >= self._tidy_at:
+            self._tidy_at = now + TIDY_SECONDS
+            await self.tidy(self._estate)
 
-    async def adopt(self, fold: Fold) -> None:
-        """Settle what was told to houses on the same ledger that have not listened for long. Raises Retry."""
-        estate = self._house.partition("-")[0]
-        ours = envelopes.reports_queue(self._terms.queue, estate) + "-"
+    async def tidy(self, estate: Estate) -> None:
+        """What houses left that are gone: their reports are settled, their tasks recalled. Raises Retry."""
+        present = await estate.present()
+        ours = self._house.partition("-")[0] + "-"
+        reports = envelopes.reports_queue(self._terms.queue, ours)
         for queue in await self._queues.names():
-            if queue == self._inbox or not queue.startswith(ours):
-                continue
-            now = self._clock.now()
-            oldest = (await self._queues.depth(queue, now=now)).oldest_at
-            if oldest is not None and now - oldest > ORPHANED_SECONDS:
-                await self._take(queue, fold, older_than=now - ORPHANED_SECONDS)
+            if queue.startswith(reports) and queue.removeprefix(reports) not in present:
+                while await self._take(queue, estate.fold) == REPORTS_AT_ONCE:
+                    pass
+        gone: dict[str, Envelope] = {}  # the last one of each
+        now = self._clock.now()
+        for waiting in await self._queues.peek(self._terms.queue, limit=PEEKED, now=now):
+            with suppress(Reject):  # whoever takes it buries it
+                found = envelopes.read_envelope(waiting.body)
+                foreign = found.house.startswith(ours) and found.house.removeprefix(ours) not in present
+                if foreign and (found.house not in gone or found.serial > gone[found.house].serial):
+                    gone[found.house] = found
+        for last in gone.values():
+            self._background(
+                self._tell(last.house, WHOLE_HOUSE, last.serial, seconds=max(1.0, last.start_by - now))
+            )
 
     async def _withdraw(self) -> list[Order]:
         """Of what is out, that which nobody has begun with."""
@@ -295,15 +307,14 @@ class QueueCompute:
         return unstarted
 
     def _recall(self, batch_no: int, gone: Sequence[Sent]) -> None:
-        serial = self._serial
-        message = Message(
-            id=f"{self._house}-{serial}-{batch_no}",
-            body=envelopes.pack_recall(self._house, batch_no, serial),
-        )
         lives = max(sent.over_at for sent in gone) - self._clock.monotonic()
-        self._background(self._tell(message, max(lives, 1.0)))
+        self._background(self._tell(self._house, batch_no, self._serial, seconds=max(1.0, lives)))
 
-    async def _tell(self, recall: Message, seconds: float) -> None:
+    async def _tell(self, house: str, batch_no: int, serial: int, *, seconds: float) -> None:
+        """Everybody who works on the queue reads it there until it is due."""
+        recall = Message(
+            id=f"{house}-{serial}-{batch_no}", body=envelopes.pack_recall(house, batch_no, serial)
+        )
         try:
             queue = envelopes.recalls_queue(self._terms.queue)
             await self._posting.send(queue, recall, delay_seconds=seconds)
@@ -323,6 +334,14 @@ class QueueCompute:
     async def _finish_errands(self, seconds: float) -> None:
         if self._errands:
             await asyncio.wait(set(self._errands), timeout=seconds)
+
+    async def _listen(self) -> None:
+        await self.hear()
+        await self._queues.wait([self._inbox], seconds=WAIT_SECONDS)
+
+    async def _watch(self) -> None:
+        await self.look()
+        await self._sleep(self._terms.look_seconds)
 
     async def _always(self, work: Callable[[], Awaitable[None]]) -> None:
         # Not by cancelling alone: a client that is cancelled amid an answer may say that the server is away.
