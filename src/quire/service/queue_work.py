@@ -32,6 +32,9 @@ from quire.service.consumer_jobs import Note
 
 _log = logging.getLogger("quire.worker")
 MOST_RECALLS = 1000
+# Of short tasks a worker process has about this much before it, but no more than so many.
+AHEAD_SECONDS = 0.25
+MOST_AHEAD = 64
 PAUSE_SECONDS = 1.0
 # Messages are judged here, by how often they were delivered, and not buried by the consumer.
 _FOR_EVER = 1_000_000
@@ -76,6 +79,7 @@ class QueueWorker:
         self._seen: set[str] = set()  # proofs that lie in our store
         self._blind: Misconfigured | None = None
         self._ended = False
+        self._task_seconds: float | None = None  # a moving average
         self._consumer = Consumer(
             queues,
             structs.replace(terms.policy, max_retries=_FOR_EVER),
@@ -87,6 +91,7 @@ class QueueWorker:
             worker=terms.name,
             note=note,
             trouble=trouble,
+            at_once=self._at_once,
         )
 
     def stop(self) -> None:
@@ -159,6 +164,15 @@ class QueueWorker:
         worker = f"{self._terms.name}-{report.worker.rpartition('-')[2]}"
         return structs.replace(report, batch_no=task.order.batch_no, worker=worker)
 
+    def _at_once(self) -> int:
+        """One for each process, until it is known that they are short: then the queue is the slower part."""
+        each = AHEAD_SECONDS / max(self._task_seconds, 1e-6) if self._task_seconds is not None else 1
+        return self._terms.policy.concurrency * max(1, min(MOST_AHEAD, int(each)))
+
+    def _note_pace(self, seconds: float) -> None:
+        known = self._task_seconds
+        self._task_seconds = seconds if known is None else known + 0.3 * (seconds - known)
+
     def _failed(self, task: Task, failure: Failure) -> Report:
         return report_of(task.order, self._clock.now(), 0.0, self._terms.name, failure)
 
@@ -208,6 +222,7 @@ class QueueWorker:
         """What the pool reports goes to whoever waits for it. Raises what has broken the pool."""
         while True:
             for report in self._pool.reports():
+                self._note_pace(report.seconds)
                 _, done = self._running.get(report.batch_no, (None, None))
                 if done is not None and not done.done():
                     done.set_result(report)

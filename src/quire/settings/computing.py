@@ -23,7 +23,7 @@ class Computes(Struct, frozen=True, kw_only=True):
     ] = 2.0
     look_seconds: Annotated[float, about("how often what is out is looked after", gt=0, le=3600)] = 2.0
     queue: Annotated[
-        str, about("queue in which tasks wait for `quire worker --from-queue`", min_length=1)
+        str, about("queue in which tasks wait for workers that see no database", min_length=1)
     ] = "quire-tasks"
     max_out: Annotated[int, about("tasks that wait there or are worked on at once", ge=1, le=100_000)] = 1000
     wait_seconds: Annotated[
