@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from quire.assembly.house import open_house
+from quire.assembly.house import open_house, open_office
 from quire.assembly.queues import open_queues_alone
 from quire.blobs import content
 from quire.ledger.port import Upload
@@ -19,8 +19,9 @@ from quire.queues.port import Happening
 from quire.service.submit import submit
 from quire.settings import Computes, Redis, Retries, Secret, Settings
 from quire.system import SystemClock, SystemIds
+from quire.testing import serving
 from quire.testing.factories import draft, phase, pipeline
-from quire.testing.houses import TEST_STEPS
+from quire.testing.houses import TEST_STEPS, submitted
 from quire.testing.queue_working import Plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(240)]
@@ -45,8 +46,8 @@ def one_phase(step, compute, **options):
 
 
 @contextmanager
-def working(plan):
-    command = [sys.executable, "-m", "quire.testing.queue_working", msgspec.json.encode(plan).decode()]
+def working(plan, program="quire.testing.queue_working"):
+    command = [sys.executable, "-m", program, msgspec.json.encode(plan).decode()]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert started.stdout.readline() == b"at work\n", started.communicate(timeout=30)[1].decode()
@@ -156,3 +157,38 @@ async def test_a_task_whose_workers_die_each_time_fails_in_the_end(plan):
         replacing.cancel()
     assert (ended.states, ended.errors) == ({"failed"}, {"too_many_deliveries"})
     assert ended.attempts == [1]
+
+
+async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
+    told = serving.Plan(
+        home=plan.home,
+        workers=0,
+        until_idle=True,
+        compute="queue",
+        redis_url=plan.redis_url,
+        prefix=plan.prefix,
+    )
+    known = serving.two_phases("queue")
+    settings = serving.settings_of(told)
+    with ExitStack() as stack:
+        async with open_office(settings, pipelines={known.name: known}) as office:
+            batch = await submitted(office, known, [f"slow{number:02}" for number in range(FILES)])
+            stack.enter_context(working(msgspec.structs.replace(plan, workers=4)))
+
+            async def settled():
+                return sum(one.settled for one in await office.ledger.counts(batch.no))
+
+            for goal in (FILES // 2, FILES + FILES // 2):
+                house = stack.enter_context(working(told, "quire.testing.serving"))
+                while await settled() < goal:
+                    with pytest.raises(subprocess.TimeoutExpired):  # it must not end by itself
+                        await asyncio.to_thread(house.wait, timeout=0.02)
+                await asyncio.to_thread(kill, house)
+            last = stack.enter_context(working(told, "quire.testing.serving"))
+            _, words = await asyncio.to_thread(last.communicate, timeout=PATIENCE_SECONDS)
+            assert last.returncode == 0, words.decode()
+            counts = [(one.total, one.done, one.failed) for one in await office.ledger.counts(batch.no)]
+            assert counts == [(FILES, FILES, 0)] * 2
+            assert (await office.ledger.batch(batch.id)).status == "DONE"
+            kinds = [kind for _, _, kind, _ in await office.ledger.events(batch.no, limit=999)]
+            assert kinds.count("batch_done") == 1

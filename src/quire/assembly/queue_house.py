@@ -15,7 +15,7 @@ from quire.settings import Settings
 def hire_on_queue(settings: Settings, office: Office, name: str, signal: Signal) -> QueueCompute:
     """Started; whoever takes it stops it. `name` is that of this member of the crew."""
     chosen = settings.compute
-    ledger = settings.postgres.dsn.reveal() if settings.ledger == "postgres" else str(settings.home)
+    ledger = settings.postgres.dsn.reveal() if settings.ledger == "postgres" else str(settings.home.resolve())
     compute = QueueCompute(
         office.queues,
         office.blobs,

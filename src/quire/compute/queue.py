@@ -272,8 +272,9 @@ class QueueCompute:
 
     async def tidy(self, estate: Estate) -> None:
         """What houses left that are gone: their reports are settled, their tasks recalled. Raises Retry."""
-        present = await estate.present()
-        ours = self._house.partition("-")[0] + "-"
+        name, _, own = self._house.partition("-")
+        ours = f"{name}-"
+        present = {own, *await estate.present()}  # we are, also when we were taken for dead for a moment
         reports = envelopes.reports_queue(self._terms.queue, ours)
         for queue in await self._queues.names():
             if queue.startswith(reports) and queue.removeprefix(reports) not in present:
