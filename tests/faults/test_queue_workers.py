@@ -113,7 +113,7 @@ def plan(tmp_path, redis_server):
 
 async def test_killing_a_worker_in_the_middle_loses_nothing_and_counts_nothing_twice(plan, tmp_path):
     with ExitStack() as stack:
-        first, _ = (stack.enter_context(working(plan)) for _ in range(2))
+        first, second = (stack.enter_context(working(plan)) for _ in range(2))
         killed = []
 
         async def observe(settled):
@@ -122,6 +122,9 @@ async def test_killing_a_worker_in_the_middle_loses_nothing_and_counts_nothing_t
                 await asyncio.to_thread(kill, first)
 
         far = await ran(settings_of(plan), one_phase("copy", "queue", seconds=0.1), observe)
+        second.terminate()  # so that its last acknowledgement is stored
+        _, words = second.communicate(timeout=30)
+        assert second.returncode == 0, words.decode()
     assert killed
     assert killed[0] < FILES, "it was over before anybody died"
     near = await ran(Settings(home=tmp_path / "near", workers=2), one_phase("copy", "local"), nothing)
@@ -133,7 +136,7 @@ async def test_killing_a_worker_in_the_middle_loses_nothing_and_counts_nothing_t
         assert (depth.waiting, depth.delayed, depth.leased, depth.dead) == (0, 0, 0, 0)
         counted = await opened.queues.counters(QUEUE)
         assert counted[Happening.SENT] == counted[Happening.ACKNOWLEDGED] == FILES
-        assert counted[Happening.EXPIRED] == 1, "what the dead one was on"
+        assert 1 <= counted[Happening.EXPIRED] <= 4, "what the dead one had, and nothing else"
 
 
 async def test_a_task_whose_workers_die_each_time_fails_in_the_end(plan):
