@@ -95,6 +95,12 @@ def of_no_report(queue: str) -> Failure:
     return Failure(Outcome.INTERRUPTED, "no_report", text)
 
 
+def of_dead_letter(error_class: str, reason: str) -> Failure:
+    """Whoever took it could not read it, or gave it up."""
+    text = f"a worker gave the message of this task up: {reason}"[:MAX_ERROR_LENGTH]
+    return Failure(Outcome.ERRED, error_class, text)
+
+
 def of_late_start(queue: str) -> Failure:
     text = f"this task waited in the queue {queue} for longer than compute.wait_seconds; start more workers"
     return Failure(Outcome.INTERRUPTED, "late_start", text)

@@ -27,7 +27,7 @@ from quire.model.clock import Clock
 from quire.model.errors import Lost, QuireError, Reject, Retry
 from quire.model.signal import Signal
 from quire.model.work import Order, Report, StepCall
-from quire.queues.port import Message, QueueStore
+from quire.queues.port import Chosen, Message, QueueStore
 
 _log = logging.getLogger("quire.compute")
 REPORTS_AT_ONCE = 200
@@ -36,6 +36,7 @@ WAIT_SECONDS = 2.0
 PAUSE_SECONDS = 1.0
 FIRST_TIDY_SECONDS = 5.0  # by then a predecessor that died is known to be dead
 TIDY_SECONDS = 60.0
+DEAD_SECONDS = 10.0
 PEEKED = 1000
 SERIAL_BITS = 20  # orders that may be handed out in a millisecond
 # While we stop, so many messages of other houses, for each of ours, are held for a moment.
@@ -109,6 +110,7 @@ class QueueCompute:
         self._loops: list[asyncio.Task[None]] = []
         self._heard = asyncio.Event()
         self._tidy_at = 0.0
+        self._dead_at = 0.0
         self._stopping = False
         self._stopped = False
 
@@ -258,6 +260,9 @@ class QueueCompute:
         now = self._clock.monotonic()
         for sent in [sent for sent in self._out.values() if now > sent.over_at]:
             self._fail(sent, failures.of_no_report(self._terms.queue))
+        if self._out and now >= self._dead_at:
+            self._dead_at = now + DEAD_SECONDS
+            await self._find_dead()
         recalls = envelopes.recalls_queue(self._terms.queue)
         # They are sent with a delay: once one is due, nothing that it speaks of can be begun any more.
         past = await self._queues.lease(
@@ -269,6 +274,12 @@ class QueueCompute:
         if self._estate is not None and now >= self._tidy_at:
             self._tidy_at = now + TIDY_SECONDS
             await self.tidy(self._estate)
+
+    async def _find_dead(self) -> None:
+        """What a worker could not read, as of another version, is told now and not when its time is over."""
+        ids = {self._message_id(sent): sent for sent in self._out.values()}
+        for one in await self._queues.dead(self._terms.queue, chosen=Chosen(ids=list(ids)), limit=len(ids)):
+            self._fail(ids[one.id], failures.of_dead_letter(one.error_class, one.reason))
 
     async def tidy(self, estate: Estate) -> None:
         """What houses left that are gone: their reports are settled, their tasks recalled. Raises Retry."""

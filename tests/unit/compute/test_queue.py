@@ -127,6 +127,18 @@ async def test_a_report_that_is_none_is_a_dead_letter(bench):
         assert await bench.queues.dead_classes(queue) == {"wrong_schema_version": 1, "bad_message": 1}
 
 
+async def test_what_a_worker_could_not_read_is_told_soon(bench):
+    async with bench.opened() as compute:
+        await bench.handed(compute, order(5), order(6))
+        (first,) = await bench.leased(1)
+        now = bench.clock.now()
+        await bench.queues.bury(first, now=now, reason="version 2", error_class="wrong_schema_version")
+        await compute.look()
+        (told,) = compute.reports()
+        assert (told.task_no, told.outcome) == (5, Outcome.ERRED)
+        assert (told.error_class, "version 2" in told.error) == ("wrong_schema_version", True)
+
+
 async def test_what_nobody_reports_is_interrupted_after_wait_timeout_and_slack(bench):
     async with bench.opened() as compute:
         await bench.handed(compute, order(5))
