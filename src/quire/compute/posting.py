@@ -81,3 +81,18 @@ class Posting:
                 return error
             else:
                 return None
+
+
+async def unless_ended(waiting: Awaitable[None], end: asyncio.Event) -> None:
+    """Wait, but not longer than until the end. So nothing else has to be cancelled, which a client amid an
+    answer takes badly: it may leave a connection behind. Raises what the waiting raises.
+    """
+    both = (asyncio.ensure_future(waiting), asyncio.ensure_future(end.wait()))
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in both:
+            one.cancel()
+        await asyncio.wait(both)
+    if not both[0].cancelled() and not end.is_set():
+        both[0].result()

@@ -20,7 +20,7 @@ from quire.compute import envelopes, failures
 from quire.compute.crew import Name, name_of
 from quire.compute.envelopes import SCHEMA_VERSION, WHOLE_HOUSE, Envelope, Task
 from quire.compute.failures import Failure
-from quire.compute.posting import Posting, Sleep
+from quire.compute.posting import Posting, Sleep, unless_ended
 from quire.compute.withdrawing import withdrawn
 from quire.compute.worker import report_of
 from quire.model.clock import Clock
@@ -34,6 +34,7 @@ REPORTS_AT_ONCE = 200
 LEASE_SECONDS = 60.0
 WAIT_SECONDS = 2.0
 PAUSE_SECONDS = 1.0
+END_SECONDS = 5.0
 FIRST_TIDY_SECONDS = 5.0  # by then a predecessor that died is known to be dead
 TIDY_SECONDS = 60.0
 DEAD_SECONDS = 10.0
@@ -109,6 +110,7 @@ class QueueCompute:
         self._errands: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
         self._heard = asyncio.Event()
+        self._end = asyncio.Event()
         self._tidy_at = 0.0
         self._dead_at = 0.0
         self._stopping = False
@@ -166,10 +168,11 @@ class QueueCompute:
                 self._fail(sent, failures.of_interruption())
             await self._finish_errands(1.0)
         self._stopped = True
+        self._end.set()
+        if self._loops:
+            await asyncio.wait(self._loops, timeout=END_SECONDS)
         for task in (*self._loops, *self._errands):
             task.cancel()
-        if self._loops:
-            await asyncio.wait(self._loops)
         await self._posting.close()
         return unstarted
 
@@ -349,15 +352,14 @@ class QueueCompute:
 
     async def _listen(self) -> None:
         await self.hear()
-        await self._queues.wait([self._inbox], seconds=WAIT_SECONDS)
+        await unless_ended(self._queues.wait([self._inbox], seconds=WAIT_SECONDS), self._end)
 
     async def _watch(self) -> None:
         await self.look()
-        await self._sleep(self._terms.look_seconds)
+        await unless_ended(self._sleep(self._terms.look_seconds), self._end)
 
     async def _always(self, work: Callable[[], Awaitable[None]]) -> None:
-        # Not by cancelling alone: a client that is cancelled amid an answer may say that the server is away.
-        while not self._stopped:
+        while not self._end.is_set():
             try:
                 await work()
                 continue
@@ -365,5 +367,4 @@ class QueueCompute:
                 pass
             except Exception:  # noqa: BLE001 - nobody else listens: whatever it is, it is told and tried again
                 _log.exception("queue_compute_failed")
-            if not self._stopped:
-                await self._sleep(PAUSE_SECONDS)
+            await unless_ended(self._sleep(PAUSE_SECONDS), self._end)

@@ -18,7 +18,7 @@ from quire.blobs.port import Blobs
 from quire.compute import envelopes, failures
 from quire.compute.envelopes import WHOLE_HOUSE, Envelope, Task
 from quire.compute.failures import Failure
-from quire.compute.posting import Posting, Sleep
+from quire.compute.posting import Posting, Sleep, unless_ended
 from quire.compute.worker import report_of
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Missing, Reject, Retry, Unavailable
@@ -36,6 +36,7 @@ MOST_RECALLS = 1000
 AHEAD_SECONDS = 0.25
 MOST_AHEAD = 64
 PAUSE_SECONDS = 1.0
+END_SECONDS = 5.0
 # Messages are judged here, by how often they were delivered, and not buried by the consumer.
 _FOR_EVER = 1_000_000
 
@@ -78,7 +79,7 @@ class QueueWorker:
         self._recalls: dict[tuple[str, int], int] = {}
         self._seen: set[str] = set()  # proofs that lie in our store
         self._blind: Misconfigured | None = None
-        self._ended = False
+        self._end = asyncio.Event()
         self._task_seconds: float | None = None  # a moving average
         self._consumer = Consumer(
             queues,
@@ -105,7 +106,8 @@ class QueueWorker:
         consuming = asyncio.create_task(
             self._consumer.run(grace_seconds=grace_seconds, until_empty=until_empty)
         )
-        beside = [asyncio.create_task(self._pump()), asyncio.create_task(self._watch())]
+        watching = asyncio.create_task(self._watch())
+        beside = [asyncio.create_task(self._pump()), watching]
         try:
             await asyncio.wait({consuming, *beside}, return_when=asyncio.FIRST_COMPLETED)
             self._consumer.stop()
@@ -114,10 +116,11 @@ class QueueWorker:
                 if task.done():
                     task.result()
         finally:
-            self._ended = True
+            self._end.set()
+            await asyncio.wait({watching}, timeout=END_SECONDS)
             for task in (consuming, *beside):
                 task.cancel()
-            await asyncio.wait({consuming, *beside})
+            await asyncio.wait({consuming, *beside}, timeout=END_SECONDS)
             await self._posting.close()
         if self._blind is not None:
             raise self._blind
@@ -230,15 +233,13 @@ class QueueWorker:
 
     async def _watch(self) -> None:
         """Recalls are read by everybody and taken by nobody: they lie delayed until they mean nothing."""
-        # Not by cancelling alone: a client that is cancelled amid an answer may say that the server is away.
-        while not self._ended:
+        while not self._end.is_set():
             with suppress(Retry):
                 await self._read_recalls()
             for envelope, done in list(self._running.values()):
                 if self._is_recalled(envelope) and not done.done():
                     done.set_result(None)
-            if not self._ended:
-                await self._sleep(self._terms.look_seconds)
+            await unless_ended(self._sleep(self._terms.look_seconds), self._end)
 
     async def _read_recalls(self) -> None:
         queue = envelopes.recalls_queue(self._terms.policy.name)
