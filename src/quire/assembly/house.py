@@ -12,11 +12,11 @@ from quire.assembly.books import Books, open_books
 from quire.assembly.machine import usable_memory_mb
 from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy, shares
 from quire.assembly.presence import Presence, claimed_request, make_home, present
+from quire.assembly.queue_house import hire_on_queue
 from quire.assembly.queues import queue_policies
-from quire.assembly.stores import Greeting, S3Access, open_store
+from quire.assembly.supplies import greeting, open_blobs
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
-from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
 from quire.compute.local import LocalCompute
 from quire.compute.switchboard import Switchboard
@@ -31,7 +31,7 @@ from quire.model.signal import Signal
 from quire.model.tiers import tier_number
 from quire.model.work import Compute
 from quire.service.house import Defaults, House, Office
-from quire.settings import S3, Settings, worker_environment
+from quire.settings import Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.vips import WORKER_ENVIRONMENT
 
@@ -137,7 +137,7 @@ class _Wheels:
     async def turning(self, *, conducts: bool = True, workers: int | None = None) -> AsyncIterator[Wheel]:
         office, settings, signal = self._office, self._settings, LoopSignal()
         hired = settings.worker_count if workers is None else workers
-        compute = self._computes(hired, signal)
+        compute = self._computes(hired, signal, conducts=conducts)
         # On one machine a lock says who lives; elsewhere only the beats do.
         embedded = settings.ledger == "sqlite"
         roster = Roster(
@@ -167,15 +167,20 @@ class _Wheels:
             if compute is not None:
                 await compute.stop(0)
 
-    def _computes(self, workers: int, signal: LoopSignal) -> Compute | None:
+    def _computes(self, workers: int, signal: LoopSignal, *, conducts: bool) -> Compute | None:
         """What the phases run on: workers of ours, others, several on one switchboard, or nothing."""
         used = {phase.compute for one in self._office.pipelines.values() for phase in one.phases}
         here = used & {"", "local"}
-        away = used - here - {"ray"}
+        away = used - here - {"ray", "queue"}
         if away and workers and self._hire_others is None:
             raise Misconfigured(
                 f"compute.tiff and compute.image say {', '.join(sorted(away))}: such workers call back, and "
                 "only `quire serve` answers; use that, or set both to local"
+            )
+        if used == {"queue"} and not conducts:
+            raise Misconfigured(
+                "all phases run on the queue, so there is nothing for workers of the ledger; run "
+                "`quire worker --from-queue`"
             )
         hired: dict[str, Compute] = {}
         if self._hire_others is not None:
@@ -185,6 +190,8 @@ class _Wheels:
 
             clock, scratch = self._office.clock, self._presence.scratch
             hired["ray"] = hire_on_ray(self._settings, self._greeting(), scratch, clock=clock, signal=signal)
+        if "queue" in used and conducts:
+            hired["queue"] = hire_on_queue(self._settings, self._office, self._presence.name, signal)
         local = self._hire(workers, signal) if workers and here else None
         if not hired:
             return local
@@ -205,14 +212,7 @@ class _Wheels:
         return compute
 
     def _greeting(self) -> bytes:
-        settings = self._settings
-        greeting = Greeting(
-            blobs_root=str(settings.home / "blobs"),
-            s3=_access(settings.s3) if settings.store == "s3" else None,
-            step_modules=self._step_modules,
-            scratch=str(self._presence.scratch),
-        )
-        return msgspec.json.encode(greeting)
+        return greeting(self._settings, self._step_modules, self._presence.scratch)
 
     def _conductor(self) -> Conductor:
         office = self._office
@@ -246,10 +246,6 @@ class _Wheels:
         )
 
 
-def open_blobs(settings: Settings) -> Blobs:
-    return open_store(settings.home / "blobs", _access(settings.s3) if settings.store == "s3" else None)
-
-
 async def probe_store(settings: Settings) -> list[str]:
     """The promises the configured store keeps; raises Misconfigured naming the one it breaks."""
     folders = (*reversed(settings.home.parents), settings.home)
@@ -273,15 +269,3 @@ def _remove_empty(folder: Path) -> None:
 
 def _defaults(settings: Settings) -> Defaults:
     return Defaults(tier=tier_number(settings.priority), tenant=settings.tenant, budget=budget(settings))
-
-
-def _access(chosen: S3) -> S3Access:
-    return S3Access(
-        bucket=chosen.bucket,
-        endpoint=chosen.endpoint,
-        region=chosen.region,
-        access_key_id=chosen.access_key_id.reveal(),
-        secret_access_key=chosen.secret_access_key.reveal(),
-        prefix=chosen.prefix,
-        allow_http=chosen.allow_http,
-    )

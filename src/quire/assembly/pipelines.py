@@ -10,7 +10,9 @@ from quire.settings import Settings
 
 def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
     chosen, where = settings.preprocess, settings.compute
-    alone = where.tiff == where.image == "local"  # then there is one compute, and names say nothing
+    alone = (
+        where.pdf == where.tiff == where.image == "local"
+    )  # then there is one compute, and names say nothing
     return {
         "preprocess": preprocess(
             public_url=chosen.public_url,
@@ -39,6 +41,7 @@ def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
                 between_seconds=chosen.image_between_seconds,
                 at_once=chosen.image_at_once,
             ),
+            pdf_compute="" if alone else where.pdf,
             tiff_compute="" if alone else where.tiff,
             image_compute="" if alone else where.image,
             tile_size=chosen.tile_size if chosen.tiles else 0,

@@ -37,7 +37,7 @@ INHERITED = (
 def pushed(settings: Settings) -> set[str]:
     """The computes in use whose workers call back."""
     chosen: set[str] = {settings.compute.tiff, settings.compute.image}
-    return chosen - {"local", "ray"}
+    return chosen - {"local", "ray", "queue"}
 
 
 def bucket_prefix(settings: Settings) -> str:

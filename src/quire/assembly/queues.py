@@ -29,13 +29,19 @@ class Opened(Struct, frozen=True):
 def queue_policies(settings: Settings) -> Mapping[str, QueuePolicy]:
     """Those of the known queues and of the queues that have a table, with what the tables say."""
     policies = dict(KNOWN_QUEUES)
-    for name, tuning in settings.queues.items():
-        said = {key: value for key, value in msgspec.structs.asdict(tuning).items() if value is not None}
-        if "first_delay_seconds" in said or "longest_delay_seconds" in said:
-            # Who asks for backoff does not want the exact waits that the queue has otherwise.
-            said.setdefault("delays_seconds", ())
-        policies[name] = msgspec.structs.replace(policy_for(name), name=name, **said)
+    for name in settings.queues:
+        policies[name] = tuned(policy_for(name), name, settings)
     return policies
+
+
+def tuned(policy: QueuePolicy, name: str, settings: Settings) -> QueuePolicy:
+    """The policy under this name, with what the queue's table says."""
+    table = msgspec.structs.asdict(settings.queues[name]) if name in settings.queues else {}
+    said = {key: value for key, value in table.items() if value is not None}
+    if "first_delay_seconds" in said or "longest_delay_seconds" in said:
+        # Who asks for backoff does not want the exact waits that the queue has otherwise.
+        said.setdefault("delays_seconds", ())
+    return msgspec.structs.replace(policy, name=name, **said)
 
 
 @asynccontextmanager
@@ -46,6 +52,19 @@ async def open_queues(settings: Settings, ids: Ids, ledgers: QueueStore) -> Asyn
         return
     async with _redis(settings.redis.url.reveal(), ids, settings.redis.prefix) as opened:
         yield opened
+
+
+@asynccontextmanager
+async def open_queues_alone(settings: Settings, ids: Ids) -> AsyncIterator[Opened]:
+    """The queues of the house without its ledger; with Redis no database is touched."""
+    async with AsyncExitStack() as stack:
+        if settings.queue_store == "redis":
+            there = _redis(settings.redis.url.reveal(), ids, settings.redis.prefix)
+        elif settings.ledger == "postgres":
+            there = _postgres(settings.postgres.dsn.reveal(), ids)
+        else:
+            there = _sqlite(settings.home / "quire.db", ids, keep=True)
+        yield await stack.enter_async_context(there)
 
 
 @asynccontextmanager
@@ -67,11 +86,11 @@ async def open_queues_at(url: str, ids: Ids) -> AsyncIterator[Opened]:
 
 
 @asynccontextmanager
-async def _sqlite(path: Path, ids: Ids) -> AsyncIterator[Opened]:
+async def _sqlite(path: Path, ids: Ids, *, keep: bool = False) -> AsyncIterator[Opened]:
     from quire.database.sqlite import SqliteDatabase
     from quire.queues.sqlite import SqliteQueues
 
-    ours = not _there(path)
+    ours = not _there(path) and not keep
     database = SqliteDatabase(path)
     await database.open()
     try:

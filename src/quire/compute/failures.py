@@ -86,6 +86,35 @@ def of_launch(error: BaseException, again_seconds: float) -> Failure:
     return Failure(Outcome.ERRED, "not_launched", text)
 
 
+def of_no_report(queue: str) -> Failure:
+    """Nobody took it, or whoever did was never heard of. Not the file's fault."""
+    text = (
+        f"no worker reported this task in time; do workers run (`quire worker --from-queue`), and are there "
+        f"dead letters in the queue {queue}?"
+    )
+    return Failure(Outcome.INTERRUPTED, "no_report", text)
+
+
+def of_dead_letter(error_class: str, reason: str) -> Failure:
+    """Whoever took it could not read it, or gave it up."""
+    text = f"a worker gave the message of this task up: {reason}"[:MAX_ERROR_LENGTH]
+    return Failure(Outcome.ERRED, error_class, text)
+
+
+def of_late_start(queue: str) -> Failure:
+    text = f"this task waited in the queue {queue} for longer than compute.wait_seconds; start more workers"
+    return Failure(Outcome.INTERRUPTED, "late_start", text)
+
+
+def of_deliveries(call: StepCall, times: int) -> Failure:
+    """Each time whoever had it died, perhaps through it."""
+    text = (
+        f"the step {call.step} was begun {times} times, and each time its worker died or lost its lease "
+        "without a word"
+    )
+    return Failure(Outcome.CRASHED, "too_many_deliveries", text)
+
+
 def of_interruption() -> Failure:
     return Failure(Outcome.INTERRUPTED, "interrupted", _NOT_ITS_FAULT)
 

@@ -32,7 +32,7 @@ _REFERENCE_ENDING = ".ref.json"
 _PAGES_OF_FULL_SIZE = 20
 _PAGE_SECONDS = 120.0  # for one page of a PDF; the time for all of them is a setting
 NO_PACE = Pace()
-_HERE = frozenset({"", "local", "ray"})
+_HERE = frozenset({"", "local", "ray", "queue"})
 
 
 def preprocess(
@@ -56,6 +56,7 @@ def preprocess(
     max_attempts: int = 3,
     tiff_pace: Pace = NO_PACE,
     image_pace: Pace = NO_PACE,
+    pdf_compute: str = "",
     tiff_compute: str = "",
     image_compute: str = "",
     tile_size: int = 0,
@@ -93,6 +94,7 @@ def preprocess(
         memory_mb=memory_mb,
         max_attempts=max_attempts,
         cache_by=STEPS["pdf_split"].reads,
+        compute=pdf_compute,
     )
     tiff_conversion = Phase(
         name="TIFF_CONVERSION",

@@ -51,7 +51,9 @@ class Consumer(Generic[T]):
         worker: str = "",
         note: Callable[[Note], None] | None = None,
         trouble: Trouble = lambda _: None,
+        at_once: Callable[[], int] | None = None,
     ) -> None:
+        """`at_once` says how many handlers there may be just now, where that is not the policy's number."""
         self._queues = queues
         self._policy = policy
         self._handler = handler
@@ -62,6 +64,7 @@ class Consumer(Generic[T]):
         self._worker = worker
         self._note = note
         self._trouble = trouble
+        self._at_once = at_once or (lambda: policy.concurrency)
         self._ready: deque[Job] = deque()
         self._running: set[Job] = set()
         self._ended = Endings(queues, clock, tell=self._tell_end, given_back=self._look_again)
@@ -123,7 +126,7 @@ class Consumer(Generic[T]):
     @property
     def _room(self) -> int:
         # Nothing is leased ahead of work that comes one by one: it may be long, and others may be free.
-        most = self._policy.concurrency + self._policy.max_batch_size - 1
+        most = self._at_once() + self._policy.max_batch_size - 1
         # What is just being stored makes room, but not again and again while it cannot be stored.
         ended = len(self._ended) if self._away else self._ended.waiting
         return most - len(self._ready) - len(self._running) - ended
@@ -201,7 +204,7 @@ class Consumer(Generic[T]):
         self._ready.append(job)
 
     def _hand_out(self) -> None:
-        while self._ready and len(self._running) < self._policy.concurrency and not self._stopping:
+        while self._ready and len(self._running) < self._at_once() and not self._stopping:
             if not self._opened:
                 whole = len(self._ready) >= self._policy.max_batch_size
                 if not whole and self._clock.monotonic() < self._gather_until:

@@ -6,12 +6,13 @@ from msgspec import Struct
 
 from quire.settings.basics import Secret, about
 
-Where = Literal["local", "process", "fly", "ray"]
+Where = Literal["local", "process", "fly", "ray", "queue"]
 
 
 class Computes(Struct, frozen=True, kw_only=True):
     """Where the phases run; processes and machines under `quire serve` alone, which is called back."""
 
+    pdf: Annotated[Literal["local", "ray", "queue"], about("where PDFs are split")] = "local"
     tiff: Annotated[Where, about("where TIFFs are converted")] = "local"
     image: Annotated[Where, about("where pictures are worked on")] = "local"
     processes: Annotated[int, about("processes at once; 0 is one per usable core", ge=0, le=1024)] = 0
@@ -21,6 +22,13 @@ class Computes(Struct, frozen=True, kw_only=True):
         float, about("wait for the callback of a machine that is gone", ge=0, le=3600)
     ] = 2.0
     look_seconds: Annotated[float, about("how often what is out is looked after", gt=0, le=3600)] = 2.0
+    queue: Annotated[
+        str, about("queue in which tasks wait for workers that see no database", min_length=1)
+    ] = "quire-tasks"
+    max_out: Annotated[int, about("tasks that wait there or are worked on at once", ge=1, le=100_000)] = 1000
+    wait_seconds: Annotated[
+        float, about("longest wait for the start of a task in that queue", ge=1, le=86_400)
+    ] = 3600.0
     registry_url: Annotated[str, about("asset registry that workers tell of pictures; empty is none")] = ""
 
 

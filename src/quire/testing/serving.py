@@ -16,7 +16,7 @@ from msgspec import Struct
 from quire.assembly.house import open_house
 from quire.model.pipeline import Change, Kept, Pipeline
 from quire.service.work import Shift, work
-from quire.settings import Crew, Postgres, Retries, Secret, Settings
+from quire.settings import Computes, Crew, Postgres, Redis, Retries, Secret, Settings
 from quire.testing.factories import phase, pipeline
 
 TEST_STEPS = ("quire.testing.steps",)
@@ -30,9 +30,12 @@ class Plan(Struct, frozen=True, kw_only=True):
     until_idle: bool = False
     beat_seconds: float = 0.2
     stale_seconds: float = 2.0
+    compute: str = ""
+    redis_url: str = ""
+    prefix: str = "quire"
 
 
-def two_phases() -> Pipeline:
+def two_phases(compute: str = "") -> Pipeline:
     """Every file goes through both; what a file's name says, its step does."""
     phases = (
         phase(
@@ -41,6 +44,7 @@ def two_phases() -> Pipeline:
             cached=False,
             becomes=lambda file, _result, _taken: Change(Kept(file.tags)),
             timeout_seconds=30.0,
+            compute=compute,
         )
         for name in ("ONE", "TWO")
     )
@@ -53,13 +57,16 @@ def settings_of(plan: Plan) -> Settings:
         workers=plan.workers,
         ledger="postgres" if plan.dsn else "sqlite",
         postgres=Postgres(dsn=Secret(plan.dsn)),
+        queue_store="redis" if plan.redis_url else "ledger",
+        redis=Redis(url=Secret(plan.redis_url), prefix=plan.prefix),
+        compute=Computes(look_seconds=0.2, max_out=40),
         crew=Crew(beat_seconds=plan.beat_seconds, stale_seconds=plan.stale_seconds),
         retry=Retries(first_delay_seconds=0.01, longest_delay_seconds=0.05, max_interruptions=10_000),
     )
 
 
 async def serve(plan: Plan) -> None:
-    known = two_phases()
+    known = two_phases(plan.compute)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     shift = Shift(conducts=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)

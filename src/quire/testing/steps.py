@@ -18,6 +18,7 @@ def _noop(_: StepInput) -> StepOutput:
 
 
 def _copy(step: StepInput) -> StepOutput:
+    time.sleep(step.options.get("seconds", 0))
     target = step.folder / "copy"
     target.write_bytes(step.source.read_bytes())
     return StepOutput(made=(Made(role="copy", path=target, content_type=step.file.content_type),))

@@ -1,0 +1,85 @@
+"""`quire worker --from-queue` put together: queues, a store and worker processes, and no ledger."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from msgspec import Struct, structs
+
+from quire.assembly.presence import present
+from quire.assembly.queues import open_queues_alone, tuned
+from quire.assembly.supplies import greeting, open_blobs
+from quire.assembly.worker import WORKER_COMMAND
+from quire.blobs.probe import probe
+from quire.compute.local import LocalCompute
+from quire.model.queues import QueuePolicy
+from quire.service.queue_work import QueueWorker, Terms
+from quire.settings import Settings, worker_environment
+from quire.system import LoopSignal, SystemClock, SystemIds
+from quire.tools.vips import WORKER_ENVIRONMENT
+
+STEP_MODULES = ("quire.steps.registry",)
+Trouble = Callable[[str | None], None]
+
+
+class OnQueue(Struct, frozen=True):
+    worker: QueueWorker
+    warnings: tuple[str, ...]
+
+
+def task_policy(settings: Settings, workers: int) -> QueuePolicy:
+    """Nothing is leased ahead unless the queue's table says so: tasks are long, and others may be free."""
+    name = settings.compute.queue
+    plain = QueuePolicy(name=name, max_batch_size=1, dead_letter=f"{name}-dlq")
+    return structs.replace(tuned(plain, name, settings), concurrency=workers)
+
+
+@asynccontextmanager
+async def open_queue_worker(
+    settings: Settings,
+    workers: int | None = None,
+    *,
+    step_modules: tuple[str, ...] = STEP_MODULES,
+    trouble: Trouble = lambda _: None,
+) -> AsyncIterator[OnQueue]:
+    """Its processes are started; they are gone afterwards."""
+    clock, ids = SystemClock(), SystemIds()
+    hired = workers or settings.worker_count
+    with present(settings.home, ids.ulid()) as presence:
+        blobs = open_blobs(settings)
+        try:
+            await probe(blobs, ids)
+            async with open_queues_alone(settings, ids) as opened:
+                signal = LoopSignal()
+                pool = LocalCompute(
+                    command=WORKER_COMMAND,
+                    environment=worker_environment() | WORKER_ENVIRONMENT,
+                    greeting=greeting(settings, step_modules, presence.scratch),
+                    workers=hired,
+                    clock=clock,
+                    signal=signal,
+                )
+                pool.start()
+                worker = QueueWorker(
+                    opened.queues,
+                    blobs,
+                    pool,
+                    terms=Terms(
+                        policy=task_policy(settings, hired),
+                        name=f"queue-{socket.gethostname()}",
+                        look_seconds=settings.compute.look_seconds,
+                    ),
+                    clock=clock,
+                    ids=ids,
+                    signal=LoopSignal(),
+                    pool_signal=signal,
+                    sleep=asyncio.sleep,
+                    trouble=trouble,
+                )
+                try:
+                    yield OnQueue(worker, opened.warnings)
+                finally:
+                    await pool.stop(0)
+        finally:
+            await blobs.close()

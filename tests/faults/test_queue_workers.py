@@ -1,0 +1,197 @@
+"""Workers on a queue are killed in the middle: every task is finished once, as on this machine."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from quire.assembly.house import open_house, open_office
+from quire.assembly.queues import open_queues_alone
+from quire.blobs import content
+from quire.ledger.port import Upload
+from quire.queues.port import Happening
+from quire.service.submit import submit
+from quire.settings import Computes, Redis, Retries, Secret, Settings
+from quire.system import SystemClock, SystemIds
+from quire.testing import serving
+from quire.testing.factories import draft, phase, pipeline
+from quire.testing.houses import TEST_STEPS, submitted
+from quire.testing.queue_working import Plan
+
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(240)]
+FILES = 60
+PATIENCE_SECONDS = 120.0
+QUEUE = Computes().queue
+
+
+def settings_of(plan):
+    return Settings(
+        home=Path(plan.home),
+        workers=1,
+        queue_store="redis",
+        redis=Redis(url=Secret(plan.redis_url), prefix=plan.prefix),
+        compute=Computes(look_seconds=0.2, max_out=40),
+        retry=Retries(first_delay_seconds=0.01, longest_delay_seconds=0.05),
+    )
+
+
+def one_phase(step, compute, **options):
+    return pipeline(phase(step=step, cached=False, compute=compute, options=options, max_attempts=1))
+
+
+@contextmanager
+def working(plan, program="quire.testing.queue_working"):
+    command = [sys.executable, "-m", program, msgspec.json.encode(plan).decode()]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert started.stdout.readline() == b"at work\n", started.communicate(timeout=30)[1].decode()
+        yield started
+    finally:
+        kill(started)
+
+
+def kill(started):
+    """kill -9 of the worker; its processes end with it."""
+    if started.poll() is None:
+        os.kill(started.pid, signal.SIGKILL)
+    started.communicate(timeout=30)
+
+
+class Ran:
+    """How a batch of files ended: how often each was tried, and what was made of it."""
+
+    def __init__(self, batch, tasks, attempts):
+        self.status = batch.status
+        self.attempts = attempts
+        self.states = {one.state.value for one in tasks}
+        self.errors = {one.error_class for one in tasks}
+        self.made = {one.listed.file.path: one.result.products for one in tasks}
+
+
+async def ran(settings, known, observe, files=FILES):
+    async with open_house(settings, pipelines={known.name: known}, step_modules=TEST_STEPS) as house:
+        batch = await house.ledger.open_batch(draft("0" * 26))
+        uploads = []
+        for number in range(files):
+            kept = await content.put_bytes(house.blobs, b"page %d" % number)
+            path, kind = f"f{number:03}", "text/plain"
+            uploads.append(Upload(path=path, state="taken", size=kept.size, key=kept.key, content_type=kind))
+        await house.ledger.record_uploads(batch.no, uploads)
+        batch = await submit(batch, known, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
+
+        async def look(batch):
+            await observe(sum(one.settled for one in await house.ledger.counts(batch.no)))
+
+        async with asyncio.timeout(PATIENCE_SECONDS), house.conducting() as wheel:
+            batch = await wheel.conduct(batch.id, look)
+        tasks = await house.ledger.settled_tasks(batch, after=0, limit=files + 1)
+        assert len(tasks) == files
+        standing = [await house.ledger.task(batch.no, one.task_no) for one in tasks]
+        return Ran(batch, tasks, [one.claim.order.attempt for one in standing])
+
+
+async def nothing(_settled):
+    return None
+
+
+@pytest.fixture
+def plan(tmp_path, redis_server):
+    return Plan(
+        home=str(tmp_path / "home"),
+        redis_url=redis_server,
+        prefix=SystemIds().ulid(),
+        lease_seconds=1.5,
+        max_retries=2,
+    )
+
+
+async def test_killing_a_worker_in_the_middle_loses_nothing_and_counts_nothing_twice(plan, tmp_path):
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(working(plan)) for _ in range(2))
+        killed = []
+
+        async def observe(settled):
+            if settled >= FILES // 4 and not killed:
+                killed.append(settled)
+                await asyncio.to_thread(kill, first)
+
+        far = await ran(settings_of(plan), one_phase("copy", "queue", seconds=0.1), observe)
+        second.terminate()  # so that its last acknowledgement is stored
+        _, words = second.communicate(timeout=30)
+        assert second.returncode == 0, words.decode()
+    assert killed
+    assert killed[0] < FILES, "it was over before anybody died"
+    near = await ran(Settings(home=tmp_path / "near", workers=2), one_phase("copy", "local"), nothing)
+    assert (far.status, far.states) == (near.status, near.states) == ("DONE", {"done"})
+    assert far.made == near.made
+    assert set(far.attempts) == {1}, "a worker that dies costs a lease and no attempt"
+    async with open_queues_alone(settings_of(plan), SystemIds()) as opened:
+        depth = await opened.queues.depth(QUEUE, now=SystemClock().now())
+        assert (depth.waiting, depth.delayed, depth.leased, depth.dead) == (0, 0, 0, 0)
+        counted = await opened.queues.counters(QUEUE)
+        assert counted[Happening.SENT] == counted[Happening.ACKNOWLEDGED] == FILES
+        assert 1 <= counted[Happening.EXPIRED] <= 4, "what the dead one had, and nothing else"
+
+
+async def test_a_task_whose_workers_die_each_time_fails_in_the_end(plan):
+    """Each one that takes it is killed, as if by the file itself."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(working(plan))]
+
+        async def replace():
+            while True:
+                async with open_queues_alone(settings_of(plan), SystemIds()) as opened:
+                    deliveries = (await opened.queues.counters(QUEUE))[Happening.DELIVERED]
+                if deliveries == len(workers) <= 3:
+                    await asyncio.to_thread(kill, workers[-1])
+                    workers.append(await asyncio.to_thread(stack.enter_context, working(plan)))
+                with pytest.raises(subprocess.TimeoutExpired):  # it must not end by itself
+                    await asyncio.to_thread(workers[-1].wait, timeout=0.05)
+
+        replacing = asyncio.create_task(replace())
+        known = one_phase("copy", "queue", seconds=20)
+        ended = await ran(settings_of(plan), known, nothing, files=1)
+        replacing.cancel()
+    assert (ended.states, ended.errors) == ({"failed"}, {"too_many_deliveries"})
+    assert ended.attempts == [1]
+
+
+async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
+    told = serving.Plan(
+        home=plan.home,
+        workers=0,
+        until_idle=True,
+        compute="queue",
+        redis_url=plan.redis_url,
+        prefix=plan.prefix,
+    )
+    known = serving.two_phases("queue")
+    settings = serving.settings_of(told)
+    with ExitStack() as stack:
+        async with open_office(settings, pipelines={known.name: known}) as office:
+            batch = await submitted(office, known, [f"slow{number:02}" for number in range(FILES)])
+            stack.enter_context(working(msgspec.structs.replace(plan, workers=4)))
+
+            async def settled():
+                return sum(one.settled for one in await office.ledger.counts(batch.no))
+
+            for goal in (FILES // 2, FILES + FILES // 2):
+                house = stack.enter_context(working(told, "quire.testing.serving"))
+                while await settled() < goal:
+                    with pytest.raises(subprocess.TimeoutExpired):  # it must not end by itself
+                        await asyncio.to_thread(house.wait, timeout=0.02)
+                await asyncio.to_thread(kill, house)
+            last = stack.enter_context(working(told, "quire.testing.serving"))
+            _, words = await asyncio.to_thread(last.communicate, timeout=PATIENCE_SECONDS)
+            assert last.returncode == 0, words.decode()
+            counts = [(one.total, one.done, one.failed) for one in await office.ledger.counts(batch.no)]
+            assert counts == [(FILES, FILES, 0)] * 2
+            assert (await office.ledger.batch(batch.id)).status == "DONE"
+            kinds = [kind for _, _, kind, _ in await office.ledger.events(batch.no, limit=999)]
+            assert kinds.count("batch_done") == 1

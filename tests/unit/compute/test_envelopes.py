@@ -1,0 +1,147 @@
+"""Envelopes: what is written is read again, what is too large is stored, what is wrong is refused."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quire.compute import envelopes
+from quire.compute.envelopes import Envelope, Task
+from quire.model.errors import Missing, Reject
+from quire.model.work import Order, StepCall, StepResult
+from quire.queues.port import MAX_MESSAGE_BYTES
+from quire.testing.factories import file, product, report
+from quire.testing.memory_blobs import MemoryBlobs
+
+HOUSE = "0123456789abcdef-" + "0" * 26
+CALL = StepCall(step="copy", version=1, options={"a": [1, "b"]}, timeout_seconds=5.0)
+TASK = Task(CALL, Order(1, 2, 3, file("a/b.tif")))
+ENVELOPE = Envelope(schema_version=1, house=HOUSE, batch_no=1, serial=7, start_by=10.0, proof="cas/aa/proof")
+
+
+def read_told(body):
+    return envelopes.read_told(body, f"t-reports-{HOUSE}")
+
+
+READERS = (envelopes.read_envelope, read_told, envelopes.read_recall)
+
+
+@pytest.fixture
+def blobs():
+    return MemoryBlobs()
+
+
+async def test_what_is_packed_is_read(blobs):
+    body = await envelopes.pack_task(ENVELOPE, TASK, blobs)
+    assert await envelopes.task_of(envelopes.read_envelope(body), blobs) == TASK
+    done = report(result=StepResult(products=(product(facts={"width": 3}),), facts={"pages": 1}))
+    told = read_told(await envelopes.pack_report(HOUSE, done, blobs))
+    assert (told.house, await envelopes.report_of(told, blobs)) == (HOUSE, done)
+    recall = envelopes.read_recall(envelopes.pack_recall(HOUSE, 4, 9))
+    assert (recall.house, recall.batch_no, recall.serial) == (HOUSE, 4, 9)
+
+
+async def test_what_is_too_large_is_stored_and_told_by_its_digest(blobs):
+    long = "x" * MAX_MESSAGE_BYTES
+    done = report(result=StepResult(facts={"text": long}))
+    body = await envelopes.pack_report(HOUSE, done, blobs)
+    assert len(body) < 300
+    told = read_told(body)
+    assert await envelopes.report_of(told, blobs) == done
+    big = Task(msgspec.structs.replace(CALL, options={"text": long}), TASK.order)
+    body = await envelopes.pack_task(ENVELOPE, big, blobs)
+    assert len(body) < 400
+    assert await envelopes.task_of(envelopes.read_envelope(body), blobs) == big
+    with pytest.raises(Missing):
+        await envelopes.report_of(told, MemoryBlobs())
+
+
+async def test_what_is_far_too_large_is_refused(blobs, monkeypatch):
+    monkeypatch.setattr(envelopes, "MAX_STORED_BYTES", MAX_MESSAGE_BYTES)
+    done = report(result=StepResult(facts={"text": "x" * MAX_MESSAGE_BYTES}))
+    with pytest.raises(Reject, match="let the step make a file of it"):
+        await envelopes.pack_report(HOUSE, done, blobs)
+
+
+async def changed(blobs, **changes):
+    said = json.loads(await envelopes.pack_task(ENVELOPE, TASK, blobs))
+    return json.dumps(said | changes).encode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"schema_version": 2}, "wrong_schema_version"),
+        ({"schema_version": "1"}, "bad_message"),
+        ({"house": "../other"}, "bad_message"),
+        ({"house": HOUSE + "\n"}, "bad_message"),
+        ({"serial": -1}, "bad_message"),
+        ({"more": 1}, "bad_message"),
+        ({"stored": "f" * 64}, "bad_message"),
+        ({"stored": "../x"}, "bad_message"),
+        ({"task": None}, "bad_message"),
+        ({"start_by": "soon"}, "bad_message"),
+    ],
+)
+async def test_a_wrong_envelope_is_refused_by_name(blobs, changes, code):
+    with pytest.raises(Reject) as refused:
+        envelopes.read_envelope(await changed(blobs, **changes))
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "call", [{"timeout_seconds": 0}, {"timeout_seconds": 1e9}, {"memory_mb": 0}, {"stall_seconds": -1}]
+)
+async def test_limits_that_cannot_be_are_refused(blobs, call):
+    task = Task(msgspec.structs.replace(CALL, **call), TASK.order)
+    with pytest.raises(Reject, match="limits"):
+        envelopes.read_envelope(await envelopes.pack_task(ENVELOPE, task, blobs))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        report(known=True),
+        report(delay_seconds=1e12),
+        report(result=StepResult(products=(product(key="../../etc/passwd"),))),
+    ],
+)
+async def test_reports_that_cannot_be_are_refused(blobs, one):
+    with pytest.raises(Reject):
+        read_told(await envelopes.pack_report(HOUSE, one, blobs))
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_any_bytes_are_read_or_refused(body):
+    for read in READERS:
+        with pytest.raises(Reject):
+            read(body)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["house", "batch_no", "serial", "start_by", "proof", "task", "stored", "report"]),
+        _JSON,
+    )
+)
+def test_any_json_is_read_or_refused(said):
+    for read in READERS:
+        try:
+            read(json.dumps(said | {"schema_version": 1}).encode())
+        except Reject:
+            continue
+
+
+def test_a_message_over_the_limit_is_refused_before_it_is_read():
+    with pytest.raises(Reject) as refused:
+        envelopes.read_envelope(b" " * (MAX_MESSAGE_BYTES + 1))
+    assert refused.value.code == "message_too_large"
