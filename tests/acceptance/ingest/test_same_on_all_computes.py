@@ -6,6 +6,8 @@ sees: how each file ended and why, what was made of it, the list that is handed 
 
 import hashlib
 import os
+import subprocess
+import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -107,11 +109,26 @@ def _without_ray() -> str | None:
     return "Ray is missing: install the wheel ray (make install)" if found is None else None
 
 
+def on_queue(folder):
+    """Two workers that lease their tasks from a queue of the house."""
+    chosen = FAST | dict.fromkeys(("QUIRE_COMPUTE_TIFF", "QUIRE_COMPUTE_IMAGE"), "queue")
+    command = (sys.executable, "-m", "quire.cli.main", "worker", "--from-queue", "--workers", "2", "--json")
+    with serving(folder, chosen) as server:
+        there = os.environ | chosen | {"QUIRE_HOME": str(server.home)}
+        worker = subprocess.Popen(command, cwd=folder, env=there, stdout=subprocess.DEVNULL)
+        try:
+            return result(server)
+        finally:
+            worker.terminate()
+            worker.wait(timeout=60)
+
+
 COMPUTES = {
     "local": on_local,
     "process": on_processes,
     "local and process": on_both,
     "fly": on_machines,
+    "queue": on_queue,
     "ray": on_ray,
 }
 
