@@ -1,9 +1,9 @@
 """PDFium: draws the pages of a PDF and reads their text.
 
 Promises: sizes are known before anything is drawn; a page is drawn upright, on white, in plain sRGB; nothing
-in the document is executed (no form environment is made, and the library comes without a JavaScript
-engine). Whether a document is locked or damaged is for `tools.qpdf` to say: PDFium tells neither apart
-reliably. Fonts that are not in the document are the machine's. Pages are counted from 1.
+in the document is executed (no form environment is made, and the library comes without a JavaScript engine).
+Whether a document is locked or damaged is for `tools.qpdf` to say: PDFium tells neither apart reliably. Fonts
+that are not in the document are the machine's. Pages are counted from 1.
 """
 
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from quire.tools.probing import Probe
 POINTS_PER_INCH = 72
 _ADVICE = "pip install pypdfium2"
 _BANDS = 3
+_MOST_PICTURES = 1000  # a page of tiles has more, and each of them is small
 
 
 class Drawn(NamedTuple):
@@ -52,6 +53,36 @@ class Page:
         with _translated(self._number), closing(self._raw.get_textpage()) as text:
             found: str = text.get_text_bounded()
         return found
+
+    def lines(self) -> list[tuple[str, float]]:
+        """The lines of the text layer with the size of their letters in points; 0 where it is not known."""
+        with _translated(self._number), closing(self._raw.get_textpage()) as text:
+            shown: str = text.get_text_bounded()
+            sizes: dict[str, float] = {}
+            at = 0
+            # Sizes are asked for by place in the whole text, of which a part may lie outside the page.
+            for line in text.get_text_range().splitlines(keepends=True):
+                if words := line.strip():
+                    inside = at + line.index(words[0])
+                    sizes.setdefault(words, float(_raw_pdfium().FPDFText_GetFontSize(text.raw, inside)))
+                at += len(line)
+        lines = (line.strip() for line in shown.splitlines())
+        return [(line, sizes.get(line, 0.0)) for line in lines if line]
+
+    def picture_share(self) -> float | None:
+        """How much of the page is covered by its largest picture; None for a page with nothing on it."""
+        with _translated(self._number):
+            if not _raw_pdfium().FPDFPage_CountObjects(self._raw.raw):
+                return None
+            width, height = self._raw.get_size()
+            largest = 0.0
+            kinds = (_raw_pdfium().FPDF_PAGEOBJ_IMAGE,)
+            for count, one in enumerate(self._raw.get_objects(filter=kinds, max_depth=4)):
+                left, bottom, right, top = one.get_bounds()
+                largest = max(largest, (right - left) * (top - bottom))
+                if count > _MOST_PICTURES:
+                    break
+        return min(1.0, largest / (width * height)) if width and height else 0.0
 
     def draw(self, dpi: int) -> Drawn:
         """Raises MemoryError when there is no room for the picture."""
@@ -107,6 +138,13 @@ def _pdfium() -> Any:
     except (ImportError, OSError) as error:
         raise Misconfigured(f"PDFium cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
     return pypdfium2
+
+
+@cache
+def _raw_pdfium() -> Any:
+    import pypdfium2.raw
+
+    return pypdfium2.raw
 
 
 @contextmanager

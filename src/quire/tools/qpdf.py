@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from quire.model.errors import Misconfigured, QuireError
-from quire.tools import pdf_single, refusals, sniff
+from quire.tools import pdf_pictures, pdf_single, refusals, sniff
 from quire.tools.probing import Probe
 
 _ADVICE = "pip install pikepdf"
@@ -69,6 +69,25 @@ class Document:
     def damage(self) -> tuple[str, ...]:
         """What was found wrong and mended so far, in qpdf's words; the first few."""
         return tuple(self._heard())[:_MOST_DAMAGES]
+
+    @property
+    def locked(self) -> bool:
+        """Opens without a password, and is encrypted nevertheless: some readers refuse such a file."""
+        return bool(self._pdf.is_encrypted)
+
+    def oversized(self, max_pixels: int) -> frozenset[int]:
+        """The pages that show a picture of more pixels than that, by its header alone, masks included."""
+        library = _pikepdf()
+        with self._translated():
+            large = {
+                one.objgen
+                for one in self._pdf.objects
+                if isinstance(one, library.Stream) and pdf_pictures.pixels(one) > max_pixels
+            }
+            if not large:
+                return frozenset()
+            pages = enumerate(self._pdf.pages, 1)
+            return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, large, library))
 
     def write_whole(self, target: Path) -> None:
         """The whole document, mended and without a lock: for readers that are less patient."""

@@ -1,0 +1,88 @@
+"""The links of a page: those to its pictures lead into the archive, those that lead nowhere safe are made
+text.
+
+A document may say anything: `![](../../secret)`, a picture on somebody's server that counts readers,
+`javascript:`. What is not one of the page's own pictures or an address for the web or mail is shown as the
+text it is, and raw HTML likewise. Code blocks are left alone: nothing in them is a link.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+# No quantifier within another one: the text is a stranger's, and so would be the time.
+_TARGET = r"\]\(\s*(?:<(?P<angled>[^<>\n]*)>|(?P<bare>[^\s()<>]*))"
+_LINK = re.compile(_TARGET)
+_IMAGE = re.compile(rf"!\[(?:(?P<text>[^\[\]\n]*){_TARGET})?")
+_WEB = re.compile(r"(?:https?://|mailto:|ftp://|tel:|#)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!br\s*/?>|/?(?:su[bp]|u|b|i|s|del|mark)>)")
+_FENCE = re.compile(r"^ {0,3}(?P<run>`{3,}|~{3,})(?P<rest>.*)$", re.MULTILINE)
+_AUTOLINK = re.compile(r"<(?:https?://|mailto:)[^\s<>]*>")
+
+
+def rewritten(markdown: str, assets: Mapping[str, str]) -> str:
+    """`assets` by the name that the converter gave them: where they are now."""
+    if not any(sign in markdown for sign in ("](", "<", "]:", "```", "~~~")):
+        return markdown
+    whole = closed(markdown)
+    return "".join(part if fenced else _open_part(part, assets) for part, fenced in _parts(whole))
+
+
+def closed(markdown: str) -> str:
+    """With an end for the code block that has none: it would swallow the pages after it."""
+    opened = ""
+    for fence in _FENCE.finditer(markdown):
+        if not opened:
+            opened = fence["run"]
+        elif fence["run"].startswith(opened) and not fence["rest"].strip():
+            opened = ""
+    return f"{markdown}\n{opened}" if opened else markdown
+
+
+def targets(markdown: str, folder: str) -> Iterator[str]:
+    """Where links lead that lead into this folder."""
+    for part, fenced in _parts(markdown):
+        if not fenced:
+            yield from (to for link in _LINK.finditer(part) if (to := _target(link)).startswith(folder))
+
+
+def _open_part(part: str, assets: Mapping[str, str]) -> str:
+    kept = _IMAGE.sub(lambda image: _image(image, assets), part)
+    here = frozenset(assets.values())
+    kept = _LINK.sub(lambda link: _link(link, here), kept)
+    kept = kept.replace("]:", "]\\:")  # where a link is that others name
+    return _TAG.sub(lambda tag: _tag(tag, kept), kept) if "<" in kept else kept
+
+
+def _image(image: re.Match[str], assets: Mapping[str, str]) -> str:
+    if image["text"] is not None and (name := assets.get(_target(image))):
+        return f"![{image['text']}]({name}"
+    return "!\\[" + image[0][2:]
+
+
+def _link(link: re.Match[str], here: frozenset[str]) -> str:
+    target = _target(link)
+    return link[0] if target in here or _WEB.match(target) else "]\\" + link[0][1:]
+
+
+def _target(link: re.Match[str]) -> str:
+    angled = link["angled"]
+    return str(angled if angled is not None else link["bare"])
+
+
+def _tag(tag: re.Match[str], whole: str) -> str:
+    before = whole[max(0, tag.start() - 2) : tag.start()]
+    if _AUTOLINK.match(whole, tag.start()) or before.endswith(("](", "\\")):
+        return "<"
+    return "\\<"
+
+
+def _parts(markdown: str) -> Iterator[tuple[str, bool]]:
+    """The text and the code blocks between it, in turn. One that nobody ends is text."""
+    at, opened = 0, ""
+    for fence in _FENCE.finditer(markdown):
+        if opened and (not fence["run"].startswith(opened) or fence["rest"].strip()):
+            continue
+        cut = fence.end() if opened else fence.start()
+        yield markdown[at:cut], bool(opened)
+        at, opened = cut, "" if opened else fence["run"]
+    yield markdown[at:], False
