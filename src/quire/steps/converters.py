@@ -16,6 +16,7 @@ from quire.tools.probing import Probe
 
 DEFAULT = liteparse.NAME
 PLAIN = "pdfium"
+BLIND_TO_FORMS = frozenset({liteparse.NAME, PLAIN})  # they do not see pictures within forms
 
 Pages = Iterator[MarkdownPage]
 

@@ -7,13 +7,15 @@ text it is, and raw HTML likewise. Code blocks are left alone: nothing in them i
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 # No quantifier within another one: the text is a stranger's, and so would be the time.
 _TARGET = r"\]\(\s*(?:<(?P<angled>[^<>\n]*)>|(?P<bare>[^\s()<>]*))"
 _LINK = re.compile(_TARGET)
 _IMAGE = re.compile(rf"!\[(?:(?P<text>[^\[\]\n]*){_TARGET})?")
 _WEB = re.compile(r"(?:https?://|mailto:|ftp://|tel:|#)", re.IGNORECASE)
+_PLAIN_ADDRESS = re.compile(r"(?:https?://|mailto:)[^\s()<>\\]+\Z", re.IGNORECASE)
+_PLAIN_WORDS = re.compile(r"[^\[\]()<>|`\\*_#!]{2,200}\Z")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])(?!br\s*/?>|/?(?:su[bp]|u|b|i|s|del|mark)>)")
 _FENCE = re.compile(r"^ {0,3}(?P<run>`{3,}|~{3,})(?P<rest>.*)$", re.MULTILINE)
 _AUTOLINK = re.compile(r"<(?:https?://|mailto:)[^\s<>]*>")
@@ -25,6 +27,16 @@ def rewritten(markdown: str, assets: Mapping[str, str]) -> str:
         return markdown
     whole = closed(markdown)
     return "".join(part if fenced else _open_part(part, assets) for part, fenced in _parts(whole))
+
+
+def completed(markdown: str, links: Iterable[tuple[str, str]]) -> str:
+    """With the links that the converter lost, where their words stand once and plainly in the text."""
+    for words, address in links:
+        if not words or address in markdown or not _PLAIN_ADDRESS.match(address):
+            continue
+        if markdown.count(words) == 1 and _PLAIN_WORDS.match(words):
+            markdown = markdown.replace(words, f"[{words}]({address})")
+    return markdown
 
 
 def closed(markdown: str) -> str:

@@ -5,7 +5,7 @@ named with its reason, and the rest goes on. Missing tools and a full disk are n
 work.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,12 @@ class PageConversion:
         reader: Reader,
         converter: Converter,
         *,
+        framed: Collection[int],
         page_marks: bool,
+        keep_scans: bool,
     ) -> None:
+        self._framed = framed
+        self._keep_scans = keep_scans
         self._drawing = drawing
         self._archive = archive
         self._reader = reader
@@ -66,6 +70,10 @@ class PageConversion:
         try:
             with self._drawing.page(number) as page:
                 markdown = self._markdown(page, number, found, scratch)
+                scanned = number in self.needs_ocr or number in self.recognised[-1:]
+                if number in self._framed and not scanned:
+                    framed = [Picture("", data) for data in page.form_pictures()]
+                    markdown = self._with_pictures(number, markdown, framed)
         except (Reject, MemoryError) as error:
             reason = str(error) or "there is not enough memory for it"
             if found is None or found.fault or not found.markdown.strip():
@@ -102,22 +110,25 @@ class PageConversion:
         if kind == "blank" and (found is None or found.fault or not _has_words(found.markdown)):
             self.blank.append(number)
             return self._linked(number, found) if found and found.pictures else ""
+        links = page.links()
         if found is None:
-            return plain_markdown.from_lines(page.lines())
+            return markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
         fault = found.fault or markdown_guard.fault(found.markdown, text)
         if not fault:
-            return self._linked(number, found)
+            whole = markdown_links.completed(found.markdown, links) if links else found.markdown
+            return self._linked(number, found._replace(markdown=whole))
         self.fallen_back[number] = fault
-        return self._with_pictures(number, plain_markdown.from_lines(page.lines()), found.pictures)
+        plain = markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
+        return self._with_pictures(number, plain, found.pictures)
 
     def _scan(self, page: Page, number: int, found: MarkdownPage | None, scratch: Path) -> str:
         points = self._drawing.points(number)
         reading = self._reader.read(page, points)
         if not reading.why_not:
             self.recognised.append(number)
-            if len(reading.text) >= FEWEST_CHARACTERS:
-                if reading.confidence < _UNSURE:
-                    self.warn(f"page {number}: recognised with little confidence ({reading.confidence} %)")
+            if len(reading.text) >= FEWEST_CHARACTERS and reading.confidence < _UNSURE:
+                self.warn(f"page {number}: recognised with little confidence ({reading.confidence} %)")
+            if len(reading.text) >= FEWEST_CHARACTERS and not self._keep_scans:
                 return plain_markdown.from_recognised(reading.text)
         else:
             self.needs_ocr[number] = reading.why_not
@@ -135,20 +146,19 @@ class PageConversion:
 
     def _with_pictures(self, number: int, markdown: str, pictures: Iterable[Picture]) -> str:
         """After the text: where they belong is known to nobody here."""
-        links = dict.fromkeys(self._stored(number, pictures).values())
+        links = dict.fromkeys(link for one in pictures if (link := self._link(number, one)) is not None)
         return "\n\n".join([*([markdown] if markdown else []), *(f"![]({link})" for link in links)])
 
     def _stored(self, number: int, pictures: Iterable[Picture]) -> dict[str, str]:
-        stored = {}
-        for picture in pictures:
-            name = self._archive.add_picture(number, picture.data)
-            if name is None:
-                self.warn(
-                    f"page {number}: a picture of {len(picture.data)} bytes is left out (kind or limit)"
-                )
-            else:
-                stored[picture.name] = name
-        return stored
+        linked = ((picture.name, self._link(number, picture)) for picture in pictures)
+        return {name: link for name, link in linked if link is not None}
+
+    def _link(self, number: int, picture: Picture) -> str | None:
+        link = self._archive.add_picture(number, picture.data)
+        if link is None:
+            size = len(picture.data)
+            self.warn(f"page {number}: a picture of {size} bytes is left out (its kind, or the limit)")
+        return link
 
     def _write(self, number: int, markdown: str) -> None:
         mark = f"<!-- page {number} -->\n\n" if self._page_marks else ""

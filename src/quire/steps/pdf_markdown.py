@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from hashlib import file_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -43,6 +43,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ocr_language: str = "eng"
     ocr_dpi: int = 300
     tessdata: str = ""
+    keep_scans: bool = False  # the picture of a page too whose text was recognised
     page_marks: bool = True  # `<!-- page 3 -->` before each page
     max_pages: int = 10_000
     max_pixels: int = 150 * MEGAPIXEL  # of a picture in a page, and of a page that is drawn
@@ -101,12 +102,22 @@ def convert(
     )
     with TemporaryDirectory(dir=target_zip.parent, prefix=".convert-") as folder, closing(reader):
         scratch = Path(folder)
-        with _examined(source, scratch, options) as (path, drawing, oversized, damage):
-            pages = len(drawing)
+        with _examined(source, scratch, options) as document:
+            pages = len(document.drawing)
+            oversized = document.oversized
             with ArchiveWriter(target_zip, pages, options.max_asset_bytes) as archive:
-                work = PageConversion(path, drawing, archive, reader, chosen, page_marks=options.page_marks)
+                work = PageConversion(
+                    document.path,
+                    document.drawing,
+                    archive,
+                    reader,
+                    chosen,
+                    framed=document.framed if chosen.name in converters.BLIND_TO_FORMS else frozenset(),
+                    page_marks=options.page_marks,
+                    keep_scans=options.keep_scans,
+                )
                 (scratch / "converter").mkdir()
-                found = chosen.pages(path, pages, scratch / "converter", frozenset(oversized))
+                found = chosen.pages(document.path, pages, scratch / "converter", frozenset(oversized))
                 for number, page in _aligned(found, pages, oversized, chosen):
                     if number in oversized:
                         work.add_oversized(number, oversized[number])
@@ -129,7 +140,7 @@ def convert(
                     "converter": {"name": chosen.name, "version": version},
                     "pages": pages,
                     **work.facts(),
-                    "damage": list(damage),
+                    "damage": list(document.damage),
                     "seconds": seconds,
                 }
                 archive.finish(info)
@@ -146,23 +157,26 @@ def convert(
                 )
 
 
+class _Examined(NamedTuple):
+    path: Path
+    drawing: Drawing
+    oversized: dict[int, str]  # pages that are not for the converter, and why
+    framed: frozenset[int]  # pages with pictures within forms
+    damage: tuple[str, ...]
+
+
 @contextmanager
-def _examined(
-    source: Path, scratch: Path, options: Options
-) -> Iterator[tuple[Path, Drawing, dict[int, str], tuple[str, ...]]]:
-    """The document within the limits: the file to read (mended and unlocked when it has to be), the same open
-    for drawing, and the pages that are not for the converter.
-    """
+def _examined(source: Path, scratch: Path, options: Options) -> Iterator[_Examined]:
+    """The document within the limits, mended and unlocked when it has to be."""
     with Document(source) as document:
         if document.pages > options.max_pages:
             advice = "Raise the limit for pages, or cut the PDF into parts."
             message = f"the PDF has {document.pages} pages, the limit is {options.max_pages}. {advice}"
             raise Reject(message, code="too_many_pages")
         pages = document.pages
+        large, framed = document.pictures(options.max_pixels)
         megapixels = options.max_pixels // MEGAPIXEL
-        oversized = dict.fromkeys(
-            sorted(document.oversized(options.max_pixels)), f"a picture of more than {megapixels} megapixels"
-        )
+        oversized = dict.fromkeys(large, f"a picture of more than {megapixels} megapixels")
         damage = document.damage
         drawing = None if damage or document.locked else _opened(source, pages)
         path = source
@@ -176,7 +190,7 @@ def _examined(
         for number in range(1, pages + 1):
             if max(drawing.points(number)) > _LONGEST_SIDE:
                 oversized.setdefault(number, "its sides are longer than 200 inches")
-        yield path, drawing, dict(sorted(oversized.items())), damage
+        yield _Examined(path, drawing, oversized, framed, damage)
 
 
 def _opened(path: Path, pages: int) -> Drawing | None:

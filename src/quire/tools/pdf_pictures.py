@@ -16,6 +16,14 @@ def pixels(stream: Any) -> int:
     return int(width) * int(height) if isinstance(width, int) and isinstance(height, int) else 0
 
 
+def frames(stream: Any, library: Any) -> bool:
+    """Whether it is a form with a picture of its own."""
+    if stream.get("/Subtype") != "/Form":
+        return False
+    inside = _streams(stream.get("/Resources"), library)
+    return any(one.get("/Subtype") == "/Image" for one in inside)
+
+
 def shows(page: Any, wanted: Collection[tuple[int, int]], library: Any) -> bool:
     """Whether one of the wanted objects is among the page's resources, at whatever depth of forms."""
     seen: set[tuple[int, int]] = set()

@@ -75,19 +75,26 @@ class Document:
         """Opens without a password, and is encrypted nevertheless: some readers refuse such a file."""
         return bool(self._pdf.is_encrypted)
 
-    def oversized(self, max_pixels: int) -> frozenset[int]:
-        """The pages that show a picture of more pixels than that, by its header alone, masks included."""
+    def pictures(self, max_pixels: int) -> tuple[frozenset[int], frozenset[int]]:
+        """The pages that show a picture of more pixels than that, by its header alone and masks included; and
+        those that show pictures within forms, which some readers do not see.
+        """
         library = _pikepdf()
+        large: set[tuple[int, int]] = set()
+        forms: set[tuple[int, int]] = set()
         with self._translated():
-            large = {
-                one.objgen
-                for one in self._pdf.objects
-                if isinstance(one, library.Stream) and pdf_pictures.pixels(one) > max_pixels
-            }
-            if not large:
-                return frozenset()
-            pages = enumerate(self._pdf.pages, 1)
-            return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, large, library))
+            for one in self._pdf.objects:
+                if isinstance(one, library.Stream):
+                    if pdf_pictures.pixels(one) > max_pixels:
+                        large.add(one.objgen)
+                    elif pdf_pictures.frames(one, library):
+                        forms.add(one.objgen)
+            return self._showing(large), self._showing(forms)
+
+    def _showing(self, wanted: set[tuple[int, int]]) -> frozenset[int]:
+        library = _pikepdf()
+        pages = enumerate(self._pdf.pages, 1) if wanted else ()
+        return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, wanted, library))
 
     def write_whole(self, target: Path) -> None:
         """The whole document, mended and without a lock: for readers that are less patient."""
