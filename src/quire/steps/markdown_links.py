@@ -10,22 +10,26 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 # No quantifier within another one: the text is a stranger's, and so would be the time.
-_TARGET = r"\]\(\s*(?:<(?P<angled>[^<>\n]*)>|(?P<bare>[^\s()<>]*))"
-_LINK = re.compile(_TARGET)
-_IMAGE = re.compile(rf"!\[(?:(?P<text>[^\[\]\n]*){_TARGET})?")
+_TARGET = r"\s*(?:<(?P<angled>[^<>\n]*)>|(?P<bare>[^\s()<>\[\]]*))"
+_LINK = re.compile(rf"\]\((?={_TARGET})")  # looks ahead: a target may hold the next one
+_IMAGE = re.compile(rf"!\[(?:(?P<text>[^\[\]\n]*)\]\({_TARGET})?")
 _WEB = re.compile(r"(?:https?://|mailto:|ftp://|tel:|#)", re.IGNORECASE)
 _PLAIN_ADDRESS = re.compile(r"(?:https?://|mailto:)[^\s()<>\\]+\Z", re.IGNORECASE)
 _PLAIN_WORDS = re.compile(r"[^\[\]()<>|`\\*_#!]{2,200}\Z")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])(?!br\s*/?>|/?(?:su[bp]|u|b|i|s|del|mark)>)")
-_FENCE = re.compile(r"^ {0,3}(?P<run>`{3,}|~{3,})(?P<rest>.*)$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t>*+\-\d.)]*(?:```|~~~).*$", re.MULTILINE)
+_OPENING = re.compile(r"```\w*\Z")
+_RUN = re.compile(r"([`~])(?=\1\1)")
 _AUTOLINK = re.compile(r"<(?:https?://|mailto:)[^\s<>]*>")
 
 
 def rewritten(markdown: str, assets: Mapping[str, str]) -> str:
     """`assets` by the name that the converter gave them: where they are now."""
-    if not any(sign in markdown for sign in ("](", "<", "]:", "```", "~~~")):
+    if not any(sign in markdown for sign in ("](", "<", "]:", "```", "~~~", "\r")):
         return markdown
-    whole = closed(markdown)
+    whole = markdown.replace("\r\n", "\n").replace("\r", "\n")
+    if not _plain_pairs(list(_FENCE.finditer(whole))):
+        whole = _RUN.sub(r"\\\1", whole)  # a code block without an end would swallow the pages after it
     return "".join(part if fenced else _open_part(part, assets) for part, fenced in _parts(whole))
 
 
@@ -37,17 +41,6 @@ def completed(markdown: str, links: Iterable[tuple[str, str]]) -> str:
         if markdown.count(words) == 1 and _PLAIN_WORDS.match(words):
             markdown = markdown.replace(words, f"[{words}]({address})")
     return markdown
-
-
-def closed(markdown: str) -> str:
-    """With an end for the code block that has none: it would swallow the pages after it."""
-    opened = ""
-    for fence in _FENCE.finditer(markdown):
-        if not opened:
-            opened = fence["run"]
-        elif fence["run"].startswith(opened) and not fence["rest"].strip():
-            opened = ""
-    return f"{markdown}\n{opened}" if opened else markdown
 
 
 def targets(markdown: str, folder: str) -> Iterator[str]:
@@ -73,7 +66,7 @@ def _image(image: re.Match[str], assets: Mapping[str, str]) -> str:
 
 def _link(link: re.Match[str], here: frozenset[str]) -> str:
     target = _target(link)
-    return link[0] if target in here or _WEB.match(target) else "]\\" + link[0][1:]
+    return "](" if target in here or _WEB.match(target) else "]\\("
 
 
 def _target(link: re.Match[str]) -> str:
@@ -89,12 +82,22 @@ def _tag(tag: re.Match[str], whole: str) -> str:
 
 
 def _parts(markdown: str) -> Iterator[tuple[str, bool]]:
-    """The text and the code blocks between it, in turn. One that nobody ends is text."""
-    at, opened = 0, ""
-    for fence in _FENCE.finditer(markdown):
-        if opened and (not fence["run"].startswith(opened) or fence["rest"].strip()):
-            continue
-        cut = fence.end() if opened else fence.start()
-        yield markdown[at:cut], bool(opened)
-        at, opened = cut, "" if opened else fence["run"]
+    """The text and the code blocks between it, in turn; all is text when the fences are not of the simplest
+    kind, for then readers of Markdown do not agree.
+    """
+    fences = list(_FENCE.finditer(markdown))
+    at = 0
+    if _plain_pairs(fences):
+        for opening, closing in zip(fences[::2], fences[1::2], strict=True):
+            yield markdown[at : opening.start()], False
+            yield markdown[opening.start() : closing.end()], True
+            at = closing.end()
     yield markdown[at:], False
+
+
+def _plain_pairs(fences: list[re.Match[str]]) -> bool:
+    return (
+        len(fences) % 2 == 0
+        and all(_OPENING.match(fence[0]) for fence in fences[::2])
+        and all(fence[0] == "```" for fence in fences[1::2])
+    )
