@@ -82,6 +82,10 @@ def rows(files: list[Path] | None = None, rounds: int = ROUNDS) -> list[dict[str
     ]
 
 
+def run() -> dict[str, object]:
+    return {"rows": rows()}
+
+
 def _measured(files: list[Path], folder: Path, rounds: int) -> dict[str, list[tuple[int, float]]]:
     names = ("quire", "liteparse", "pdfium")
     found: dict[str, list[tuple[int, float]]] = {name: [] for name in names}

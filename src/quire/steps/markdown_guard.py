@@ -13,7 +13,14 @@ _ENOUGH_IN_ORDER = 0.9  # of the letters, in lines found one after the other: no
 _LEAST_KEPT = 0.9  # of the letters and digits, wherever they stand
 _LEAST_IN_ORDER = 0.8  # of the neighbouring words; columns read across have about 0.75
 _FEWEST_WORDS = 40  # below, a caption read before its picture makes half a page out of order
-_MARKUP = str.maketrans(dict.fromkeys("*`#\\") | {"|": " "})
+# Markup is left away, and signs are made alike that converters write in the simpler way.
+_MARKUP = str.maketrans(
+    dict.fromkeys("*`#\\•\x02\u00ad\ufffe")
+    | {"|": " "}
+    | dict.fromkeys("\u2018\u2019", "'")
+    | dict.fromkeys("\u201c\u201d", '"')
+    | dict.fromkeys("\u2013\u2014\u2212", "-")
+)
 _WORD = re.compile(r"[^\s|*_`#\\<>\[\]()]+")
 _RULE = "|---"
 
@@ -38,8 +45,8 @@ def fault(markdown: str, text: str) -> str:
 def _in_order(markdown: str, text: str) -> bool:
     plain = " ".join(markdown.translate(_MARKUP).split())
     at = found = whole = 0
-    for line in text.splitlines():
-        words = " ".join(line.translate(_MARKUP).split())
+    for line in text.translate(_MARKUP).split("\n"):
+        words = line.strip()
         whole += len(words)
         place = plain.find(words, at)
         if place >= 0:

@@ -77,9 +77,11 @@ def _body_size(lines: Sequence[tuple[str, float]]) -> float:
 
 
 def _heading(words: str, size: float, body: float) -> str:
-    if body <= 0 or len(words) > _LONGEST_HEADING or not any(letter.isalpha() for letter in words):
+    if body <= 0 or len(words) > _LONGEST_HEADING or size < _HEADINGS[-1][0] * body:
         return ""
-    return next((mark for ratio, mark in _HEADINGS if size >= ratio * body), "")
+    if not any(letter.isalpha() for letter in words):
+        return ""
+    return next(mark for ratio, mark in _HEADINGS if size >= ratio * body)
 
 
 def _list_mark(words: str) -> str:
