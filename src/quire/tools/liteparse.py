@@ -87,8 +87,9 @@ def _parse(path: Path, numbers: Collection[int]) -> Any:
 def _pages(result: Any, expected: Collection[int]) -> Iterator[MarkdownPage]:
     pictures: dict[int, list[Picture]] = {}
     for picture in result.images:
-        if picture.bytes and picture.name:
-            pictures.setdefault(picture.page, []).append(Picture(picture.name, picture.bytes))
+        data, name = picture.bytes, picture.name  # each asking makes a copy
+        if data and name:
+            pictures.setdefault(picture.page, []).append(Picture(name, data))
     # A copy of an earlier picture is linked by that one's name, from whatever page.
     named = {picture.name: picture for found in pictures.values() for picture in found}
     faults = {one.page_num: str(one.message)[:_LONGEST_FAULT] for one in _page_errors(result)}
