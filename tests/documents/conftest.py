@@ -175,3 +175,35 @@ def book() -> Callable[..., Objects]:
         return made
 
     return objects
+
+
+@pytest.fixture
+def to_markdown(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Converts a PDF as a worker's child does, checks the archive and reads it again."""
+    from quire.steps import pdf_markdown
+    from quire.steps.result_reading import check_archive, read_result
+
+    def convert(source: Path, *, converter: Any = None, **options: Any) -> Any:
+        target = tmp_path_factory.mktemp("result") / "result.zip"
+        about = pdf_markdown.About(
+            original_filename=source.name,
+            worker_id="9f1c02aa77d3",
+            converted_at="2026-02-03T10:30:00Z",
+            tags=("DnD", "PHB"),
+        )
+        converted = pdf_markdown.convert(
+            source,
+            target,
+            pdf_markdown.Options(**options),
+            about,
+            lambda *_: None,
+            converter=converter,
+            timer=lambda: 0.0,
+        )
+        assert sorted(one.name for one in target.parent.iterdir()) == ["result.zip"]
+        check_archive(target, converted.hash)
+        result = read_result(target)
+        assert len(result.assets) == converted.assets
+        return result
+
+    return convert

@@ -1,14 +1,16 @@
 """PDFium: draws the pages of a PDF and reads their text.
 
 Promises: sizes are known before anything is drawn; a page is drawn upright, on white, in plain sRGB; nothing
-in the document is executed (no form environment is made, and the library comes without a JavaScript
-engine). Whether a document is locked or damaged is for `tools.qpdf` to say: PDFium tells neither apart
-reliably. Fonts that are not in the document are the machine's. Pages are counted from 1.
+in the document is executed (no form environment is made, and the library comes without a JavaScript engine).
+Whether a document is locked or damaged is for `tools.qpdf` to say: PDFium tells neither apart reliably. Fonts
+that are not in the document are the machine's. Pages are counted from 1.
 """
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,12 @@ from quire.tools.probing import Probe
 POINTS_PER_INCH = 72
 _ADVICE = "pip install pypdfium2"
 _BANDS = 3
+_DEEPEST_FORM = 6
+_SMALLEST_SIDE = 32  # pixels: below are dots, rules and shadows
+_MOST_FRAMED = 100
+_MOST_LINKS = 1000
+_LONGEST_ADDRESS = 2000
+_MOST_PICTURES = 1000  # a page of tiles has more, and each of them is small
 
 
 class Drawn(NamedTuple):
@@ -51,6 +59,80 @@ class Page:
         """The text layer in the order of the content; empty for a mere picture of a page."""
         with _translated(self._number), closing(self._raw.get_textpage()) as text:
             found: str = text.get_text_bounded()
+        return found
+
+    def lines(self) -> list[tuple[str, float]]:
+        """The lines of the text layer with the size of their letters in points; 0 where it is not known."""
+        with _translated(self._number), closing(self._raw.get_textpage()) as text:
+            shown: str = text.get_text_bounded()
+            sizes: dict[str, float] = {}
+            at = 0
+            # Sizes are asked for by place in the whole text, of which a part may lie outside the page.
+            for line in text.get_text_range().splitlines(keepends=True):
+                if words := line.strip():
+                    inside = at + line.index(words[0])
+                    if words not in sizes:
+                        sizes[words] = _letter_height(text, inside)
+                at += len(line)
+        lines = (line.strip() for line in shown.splitlines())
+        return [(line, sizes.get(line, 0.0)) for line in lines if line]
+
+    def links(self) -> list[tuple[str, str]]:
+        """The words under each link to an address, and the address; the first thousand."""
+        raw = _raw_pdfium()
+        found: list[tuple[str, str]] = []
+        with _translated(self._number):
+            at, link = ctypes.c_int(0), raw.FPDF_LINK()
+            rects: list[tuple[Any, str]] = []
+            for _ in range(_MOST_LINKS):
+                if not raw.FPDFLink_Enumerate(self._raw.raw, at, link):
+                    break
+                rect, uri = raw.FS_RECTF(), self._address(link)
+                if uri and raw.FPDFLink_GetAnnotRect(link, rect):
+                    rects.append((rect, uri))
+            if rects:
+                with closing(self._raw.get_textpage()) as text:
+                    for rect, uri in rects:
+                        words = text.get_text_bounded(rect.left, rect.bottom, rect.right, rect.top)
+                        found.append((" ".join(words.split()), uri))
+        return found
+
+    def _address(self, link: Any) -> str:
+        raw = _raw_pdfium()
+        action = raw.FPDFLink_GetAction(link)
+        if not action or raw.FPDFAction_GetType(action) != raw.PDFACTION_URI:
+            return ""
+        document = self._raw.pdf.raw
+        size = raw.FPDFAction_GetURIPath(document, action, None, 0)
+        if not 1 < size <= _LONGEST_ADDRESS:
+            return ""
+        buffer = ctypes.create_string_buffer(size)
+        raw.FPDFAction_GetURIPath(document, action, buffer, size)
+        return buffer.value.decode("utf-8", "replace")
+
+    def picture_share(self) -> float | None:
+        """How much of the page is covered by its largest picture; None for a page with nothing on it."""
+        with _translated(self._number):
+            if not _raw_pdfium().FPDFPage_CountObjects(self._raw.raw):
+                return None
+            width, height = self._raw.get_size()
+            largest = 0.0
+            kinds = (_raw_pdfium().FPDF_PAGEOBJ_IMAGE,)
+            for count, one in enumerate(self._raw.get_objects(filter=kinds, max_depth=_DEEPEST_FORM)):
+                left, bottom, right, top = one.get_bounds()
+                largest = max(largest, (right - left) * (top - bottom))
+                if count > _MOST_PICTURES:
+                    break
+        return min(1.0, largest / (width * height)) if width and height else 0.0
+
+    def form_pictures(self) -> list[bytes]:
+        """The pictures within forms, as JPEG or PNG, without the smallest; the first hundred."""
+        found: list[bytes] = []
+        with _translated(self._number):
+            kinds = (_raw_pdfium().FPDF_PAGEOBJ_IMAGE,)
+            for one in self._raw.get_objects(filter=kinds, max_depth=_DEEPEST_FORM):
+                if one.level > 0 and min(one.get_px_size()) >= _SMALLEST_SIDE and len(found) < _MOST_FRAMED:
+                    found.append(_picture_bytes(one))
         return found
 
     def draw(self, dpi: int) -> Drawn:
@@ -107,6 +189,30 @@ def _pdfium() -> Any:
     except (ImportError, OSError) as error:
         raise Misconfigured(f"PDFium cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
     return pypdfium2
+
+
+def _picture_bytes(picture: Any) -> bytes:
+    """As it is stored where that is a JPEG of its own; otherwise decoded."""
+    if picture.get_filters() == ["DCTDecode"]:
+        return bytes(picture.get_data())
+    with closing(picture.get_bitmap()) as bitmap:
+        out = BytesIO()
+        bitmap.to_pil().save(out, "PNG")
+    return out.getvalue()
+
+
+def _letter_height(text: Any, at: int) -> float:
+    """As drawn: the size of the font alone says nothing where the page is scaled."""
+    raw = _raw_pdfium()
+    box = raw.FS_RECTF()
+    return abs(box.top - box.bottom) if raw.FPDFText_GetLooseCharBox(text.raw, at, box) else 0.0
+
+
+@cache
+def _raw_pdfium() -> Any:
+    import pypdfium2.raw
+
+    return pypdfium2.raw
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from quire.model.errors import Misconfigured, QuireError
-from quire.tools import pdf_single, refusals, sniff
+from quire.tools import pdf_pictures, pdf_single, refusals, sniff
 from quire.tools.probing import Probe
 
 _ADVICE = "pip install pikepdf"
@@ -78,9 +78,35 @@ class Document:
         with self._translated():
             library = _pikepdf()
             for one in islice(self._pdf.objects, _MOST_LOOKED_AT):
-                if isinstance(one, library.Stream) and one.get("/Subtype") == "/Image":
-                    largest = max(largest, _count(one.get("/Width")) * _count(one.get("/Height")))
+                if isinstance(one, library.Stream):
+                    largest = max(largest, pdf_pictures.pixels(one))
         return largest
+
+    @property
+    def locked(self) -> bool:
+        """Opens without a password, and is encrypted nevertheless: some readers refuse such a file."""
+        return bool(self._pdf.is_encrypted)
+
+    def pictures(self, max_pixels: int) -> tuple[frozenset[int], frozenset[int]]:
+        """The pages that show a picture of more pixels than that, by its header alone and masks included; and
+        those that show pictures within forms, which some readers do not see.
+        """
+        library = _pikepdf()
+        large: set[tuple[int, int]] = set()
+        forms: set[tuple[int, int]] = set()
+        with self._translated():
+            for one in self._pdf.objects:
+                if isinstance(one, library.Stream):
+                    if pdf_pictures.pixels(one) > max_pixels:
+                        large.add(one.objgen)
+                    elif pdf_pictures.frames(one, library):
+                        forms.add(one.objgen)
+            return self._showing(large), self._showing(forms)
+
+    def _showing(self, wanted: set[tuple[int, int]]) -> frozenset[int]:
+        library = _pikepdf()
+        pages = enumerate(self._pdf.pages, 1) if wanted else ()
+        return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, wanted, library))
 
     def write_whole(self, target: Path) -> None:
         """The whole document, mended and without a lock: for readers that are less patient."""
@@ -202,8 +228,3 @@ def _pikepdf() -> Any:
     except (ImportError, OSError) as error:
         raise Misconfigured(f"qpdf cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
     return pikepdf
-
-
-def _count(said: Any) -> int:
-    """A number of pixels. Real numbers and other oddities are the decoder's to judge."""
-    return said if isinstance(said, int) and 0 < said < 1 << 20 else 0

@@ -1,0 +1,103 @@
+"""The links of a page: those to its pictures lead into the archive, those that lead nowhere safe are made
+text.
+
+A document may say anything: `![](../../secret)`, a picture on somebody's server that counts readers,
+`javascript:`. What is not one of the page's own pictures or an address for the web or mail is shown as the
+text it is, and raw HTML likewise. Code blocks are left alone: nothing in them is a link.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+# No quantifier within another one: the text is a stranger's, and so would be the time.
+_TARGET = r"\s*(?:<(?P<angled>[^<>\n]*)>|(?P<bare>[^\s()<>\[\]]*))"
+_LINK = re.compile(rf"\]\((?={_TARGET})")  # looks ahead: a target may hold the next one
+_IMAGE = re.compile(rf"!\[(?:(?P<text>[^\[\]\n]*)\]\({_TARGET})?")
+_WEB = re.compile(r"(?:https?://|mailto:|ftp://|tel:|#)", re.IGNORECASE)
+_PLAIN_ADDRESS = re.compile(r"(?:https?://|mailto:)[^\s()<>\\]+\Z", re.IGNORECASE)
+_PLAIN_WORDS = re.compile(r"[^\[\]()<>|`\\*_#!]{2,200}\Z")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!br\s*/?>|/?(?:su[bp]|u|b|i|s|del|mark)>)")
+_FENCE = re.compile(r"^[ \t>*+\-\d.)]*(?:```|~~~).*$", re.MULTILINE)
+_OPENING = re.compile(r"```\w*\Z")
+_RUN = re.compile(r"([`~])(?=\1\1)")
+_AUTOLINK = re.compile(r"<(?:https?://|mailto:)[^\s<>]*>")
+
+
+def rewritten(markdown: str, assets: Mapping[str, str]) -> str:
+    """`assets` by the name that the converter gave them: where they are now."""
+    if not any(sign in markdown for sign in ("](", "<", "]:", "```", "~~~", "\r")):
+        return markdown
+    whole = markdown.replace("\r\n", "\n").replace("\r", "\n")
+    if not _plain_pairs(list(_FENCE.finditer(whole))):
+        whole = _RUN.sub(r"\\\1", whole)  # a code block without an end would swallow the pages after it
+    return "".join(part if fenced else _open_part(part, assets) for part, fenced in _parts(whole))
+
+
+def completed(markdown: str, links: Iterable[tuple[str, str]]) -> str:
+    """With the links that the converter lost, where their words stand once and plainly in the text."""
+    for words, address in links:
+        if not words or address in markdown or not _PLAIN_ADDRESS.match(address):
+            continue
+        if markdown.count(words) == 1 and _PLAIN_WORDS.match(words):
+            markdown = markdown.replace(words, f"[{words}]({address})")
+    return markdown
+
+
+def targets(markdown: str, folder: str) -> Iterator[str]:
+    """Where links lead that lead into this folder."""
+    for part, fenced in _parts(markdown):
+        if not fenced:
+            yield from (to for link in _LINK.finditer(part) if (to := _target(link)).startswith(folder))
+
+
+def _open_part(part: str, assets: Mapping[str, str]) -> str:
+    kept = _IMAGE.sub(lambda image: _image(image, assets), part)
+    here = frozenset(assets.values())
+    kept = _LINK.sub(lambda link: _link(link, here), kept)
+    kept = kept.replace("]:", "]\\:")  # where a link is that others name
+    return _TAG.sub(lambda tag: _tag(tag, kept), kept) if "<" in kept else kept
+
+
+def _image(image: re.Match[str], assets: Mapping[str, str]) -> str:
+    if image["text"] is not None and (name := assets.get(_target(image))):
+        return f"![{image['text']}]({name}"
+    return "!\\[" + image[0][2:]
+
+
+def _link(link: re.Match[str], here: frozenset[str]) -> str:
+    target = _target(link)
+    return "](" if target in here or _WEB.match(target) else "]\\("
+
+
+def _target(link: re.Match[str]) -> str:
+    angled = link["angled"]
+    return str(angled if angled is not None else link["bare"])
+
+
+def _tag(tag: re.Match[str], whole: str) -> str:
+    before = whole[max(0, tag.start() - 2) : tag.start()]
+    if _AUTOLINK.match(whole, tag.start()) or before.endswith(("](", "\\")):
+        return "<"
+    return "\\<"
+
+
+def _parts(markdown: str) -> Iterator[tuple[str, bool]]:
+    """The text and the code blocks between it, in turn; all is text when the fences are not of the simplest
+    kind, for then readers of Markdown do not agree.
+    """
+    fences = list(_FENCE.finditer(markdown))
+    at = 0
+    if _plain_pairs(fences):
+        for opening, closing in zip(fences[::2], fences[1::2], strict=True):
+            yield markdown[at : opening.start()], False
+            yield markdown[opening.start() : closing.end()], True
+            at = closing.end()
+    yield markdown[at:], False
+
+
+def _plain_pairs(fences: list[re.Match[str]]) -> bool:
+    return (
+        len(fences) % 2 == 0
+        and all(_OPENING.match(fence[0]) for fence in fences[::2])
+        and all(fence[0] == "```" for fence in fences[1::2])
+    )

@@ -1,0 +1,175 @@
+"""One page after the other: judged, taken from the converter or from PDFium or from recognition, and written.
+
+Keeps the lists of what was not as it should be. Whatever happens to one page stays with that page: it is
+named with its reason, and the rest goes on. Missing tools and a full disk are not a page's fault and stop the
+work.
+"""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from quire.model.errors import Reject
+from quire.steps import markdown_guard, markdown_links, plain_markdown
+from quire.steps.converters import Converter
+from quire.steps.page_recognition import FEWEST_CHARACTERS, Judge, Reader
+from quire.steps.result_archive import ArchiveWriter
+from quire.tools.markdown_page import MarkdownPage, Picture
+from quire.tools.pdfium import Drawing, Page
+
+_UNSURE = 50  # per cent
+_MOST_WARNINGS = 1000
+
+
+class PageConversion:
+    def __init__(
+        self,
+        path: Path,
+        drawing: Drawing,
+        archive: ArchiveWriter,
+        reader: Reader,
+        converter: Converter,
+        *,
+        framed: Collection[int],
+        page_marks: bool,
+        keep_scans: bool,
+    ) -> None:
+        self._framed = framed
+        self._keep_scans = keep_scans
+        self._drawing = drawing
+        self._archive = archive
+        self._reader = reader
+        self._converter = converter
+        self._judge = Judge(path)
+        self._page_marks = page_marks
+        self.failed: dict[int, str] = {}
+        self.fallen_back: dict[int, str] = {}
+        self.needs_ocr: dict[int, str] = {}
+        self.recognised: list[int] = []
+        self.blank: list[int] = []
+        self.warnings: list[str] = []
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "failed_pages": _listed(self.failed),
+            "fallback_pages": _listed(self.fallen_back),
+            "needs_ocr": list(self.needs_ocr),
+            "needs_ocr_reason": next(iter(self.needs_ocr.values()), ""),
+            "recognised_pages": self.recognised,
+            "recognised_by": self._reader.engine,
+            "blank_pages": self.blank,
+            "warnings": self.warnings,
+        }
+
+    def warn(self, words: str) -> None:
+        if len(self.warnings) < _MOST_WARNINGS:
+            self.warnings.append(words)
+
+    def add(self, number: int, found: MarkdownPage | None, scratch: Path) -> None:
+        """`found` is None for a page that the converter was not asked for."""
+        try:
+            with self._drawing.page(number) as page:
+                markdown = self._markdown(page, number, found, scratch)
+                scanned = number in self.needs_ocr or number in self.recognised[-1:]
+                if number in self._framed and not scanned:
+                    framed = [Picture("", data) for data in page.form_pictures()]
+                    markdown = self._with_pictures(number, markdown, framed)
+        except (Reject, MemoryError) as error:
+            reason = str(error) or "there is not enough memory for it"
+            if found is None or found.fault or not found.markdown.strip():
+                self.failed[number] = reason
+                return
+            # What PDFium cannot open the converter may have read: an unguarded page is better than none.
+            self.warn(f"page {number}: not compared, PDFium cannot read it ({reason})")
+            markdown = self._linked(number, found)
+        self._write(number, markdown)
+
+    def add_oversized(self, number: int, reason: str) -> None:
+        """Its text alone: a page that is never drawn and never shown to the converter."""
+        try:
+            with self._drawing.page(number) as page:
+                markdown = plain_markdown.from_lines(page.lines())
+        except (Reject, MemoryError) as error:
+            self.failed[number] = str(error) or "there is not enough memory for it"
+            return
+        if not markdown:
+            self.failed[number] = f"{reason}, and there is no text beside it"
+            return
+        self.warn(f"page {number}: {reason}; its text is kept, its pictures are not")
+        self._write(number, markdown)
+
+    def _markdown(self, page: Page, number: int, found: MarkdownPage | None, scratch: Path) -> str:
+        if found is not None and not self._converter.guarded and not found.fault:
+            if not found.markdown.strip():
+                self.blank.append(number)
+            return self._linked(number, found)
+        text = page.text()
+        kind = self._judge.kind(page, number, text)
+        if kind == "scan" and not self._converter.reads_scans:
+            return self._scan(page, number, found, scratch)
+        if kind == "blank" and (found is None or found.fault or not _has_words(found.markdown)):
+            self.blank.append(number)
+            return self._linked(number, found) if found and found.pictures else ""
+        links = page.links()
+        if found is None:
+            return markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
+        fault = found.fault or markdown_guard.fault(found.markdown, text)
+        if not fault:
+            whole = markdown_links.completed(found.markdown, links) if links else found.markdown
+            return self._linked(number, found._replace(markdown=whole))
+        self.fallen_back[number] = fault
+        plain = markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
+        return self._with_pictures(number, plain, found.pictures)
+
+    def _scan(self, page: Page, number: int, found: MarkdownPage | None, scratch: Path) -> str:
+        points = self._drawing.points(number)
+        reading = self._reader.read(page, points)
+        if not reading.why_not:
+            self.recognised.append(number)
+            if len(reading.text) >= FEWEST_CHARACTERS and reading.confidence < _UNSURE:
+                self.warn(f"page {number}: recognised with little confidence ({reading.confidence} %)")
+            if len(reading.text) >= FEWEST_CHARACTERS and not self._keep_scans:
+                return plain_markdown.from_recognised(reading.text)
+        else:
+            self.needs_ocr[number] = reading.why_not
+        # A photograph, or a page that nobody here can read: people can.
+        text = plain_markdown.from_recognised(reading.text)
+        if found is not None and found.pictures:
+            return self._with_pictures(number, text, found.pictures)
+        picture = self._reader.picture(page, points, scratch / "page.jpg")
+        if picture is None:
+            self.warn(f"page {number}: too large to be drawn")
+        return self._with_pictures(number, text, [picture] if picture else [])
+
+    def _linked(self, number: int, found: MarkdownPage) -> str:
+        return markdown_links.rewritten(found.markdown, self._stored(number, found.pictures))
+
+    def _with_pictures(self, number: int, markdown: str, pictures: Iterable[Picture]) -> str:
+        """After the text: where they belong is known to nobody here."""
+        links = dict.fromkeys(link for one in pictures if (link := self._link(number, one)) is not None)
+        return "\n\n".join([*([markdown] if markdown else []), *(f"![]({link})" for link in links)])
+
+    def _stored(self, number: int, pictures: Iterable[Picture]) -> dict[str, str]:
+        linked = ((picture.name, self._link(number, picture)) for picture in pictures)
+        return {name: link for name, link in linked if link is not None}
+
+    def _link(self, number: int, picture: Picture) -> str | None:
+        link = self._archive.add_picture(number, picture.data)
+        if link is None:
+            size = len(picture.data)
+            self.warn(f"page {number}: a picture of {size} bytes is left out (its kind, or the limit)")
+        return link
+
+    def _write(self, number: int, markdown: str) -> None:
+        mark = f"<!-- page {number} -->\n\n" if self._page_marks else ""
+        body = f"{markdown.strip()}\n\n" if markdown.strip() else ""
+        if mark or body:
+            self._archive.add_text(mark + body)
+
+
+def _has_words(markdown: str) -> bool:
+    return any(letter.isalnum() for letter in markdown)
+
+
+def _listed(reasons: dict[int, str]) -> list[dict[str, Any]]:
+    return [{"page": number, "reason": reason} for number, reason in reasons.items()]

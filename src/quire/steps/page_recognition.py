@@ -1,0 +1,142 @@
+"""Pages without a text layer: told apart from blank ones, read by an engine for recognition, or named.
+
+Runs in a worker process. An engine is opened when the first page needs it and stays open; where there is none
+the page is kept as a picture and named, so that somebody can read it. One engine now; others have the same
+shape.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from quire.model.errors import Misconfigured
+from quire.tools import inspector, tesseract, vips
+from quire.tools.markdown_page import Picture
+from quire.tools.pdfium import POINTS_PER_INCH, Drawn, Page
+from quire.tools.tesseract import Recognised
+
+Kind = Literal["text", "scan", "blank"]
+
+FEWEST_CHARACTERS = 20  # a page number under a scan is no text layer
+_LARGE = 0.3  # of the page, covered by one picture
+_MOST_GARBLED = 0.3
+_STRANGE = re.compile("[\ufffd\ue000-\uf8ff]")
+_LOWEST_DPI = 72
+_PICTURE_DPI = 150
+_PICTURE_QUALITY = 85
+
+
+class Recogniser(Protocol):
+    name: str
+    version: str
+
+    def read(self, drawn: Drawn, dpi: int) -> Recognised:
+        """The text of a drawn page, paragraphs parted by empty lines, and how sure the engine is."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Reading(NamedTuple):
+    text: str
+    confidence: int
+    why_not: str = ""
+
+
+class Judge:
+    """What kind of page it is. pdf-inspector is asked once, at the first page without text or picture."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._suspects: frozenset[int] | None = None
+
+    def kind(self, page: Page, number: int, text: str) -> Kind:
+        if len(text) > 4 * FEWEST_CHARACTERS and not garbled(text):
+            return "text"
+        letters = sum(not letter.isspace() for letter in text)
+        if letters >= FEWEST_CHARACTERS and not garbled(text):
+            return "text"
+        share = page.picture_share()
+        if share is None:
+            return "text" if letters else "blank"
+        if share >= _LARGE or (letters and garbled(text)) or (not letters and self._suspected(number)):
+            return "scan"
+        return "text" if letters or share else "blank"
+
+    def _suspected(self, number: int) -> bool:
+        if self._suspects is None:
+            self._suspects = inspector.needing_ocr(self._path)
+        return number in self._suspects
+
+
+def garbled(text: str) -> bool:
+    """Letters that a font does not tell: replacement signs and private ones."""
+    if text.isascii():
+        return False
+    return len(_STRANGE.findall(text)) > _MOST_GARBLED * len(text)
+
+
+class Reader:
+    """Reads scanned pages, with the engine that is asked for; a context manager is not needed, `close` is."""
+
+    def __init__(self, engine: str, language: str, tessdata: str, *, dpi: int, max_pixels: int) -> None:
+        self._dpi = dpi
+        self._max_pixels = max_pixels
+        self._make = _maker(engine, language, tessdata)
+        self._strict = engine not in {"auto", "none"}
+        self._engine: Recogniser | None = None
+        self._why_not = "recognition is switched off" if engine == "none" else ""
+
+    @property
+    def engine(self) -> str:
+        return f"{self._engine.name} {self._engine.version}" if self._engine else ""
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+
+    def read(self, page: Page, points: tuple[float, float]) -> Reading:
+        engine = self._opened()
+        if engine is None:
+            return Reading("", 0, self._why_not)
+        dpi = self._fitting(self._dpi, points)
+        if dpi < _LOWEST_DPI:
+            return Reading("", 0, "the page is too large to be drawn for recognition")
+        found = engine.read(page.draw(dpi), dpi)
+        return Reading(found.text, found.confidence)
+
+    def picture(self, page: Page, points: tuple[float, float], target: Path) -> Picture | None:
+        """The page as a JPEG; None when it is too large for that."""
+        dpi = self._fitting(_PICTURE_DPI, points)
+        if dpi < 1:
+            return None
+        drawn = page.draw(dpi)
+        picture = vips.from_pixels(drawn.data, drawn.width, drawn.height, drawn.bands)
+        vips.save_jpeg(picture, target, _PICTURE_QUALITY)
+        data = target.read_bytes()
+        target.unlink()
+        return Picture("page.jpg", data)
+
+    def _opened(self) -> Recogniser | None:
+        if self._engine is None and not self._why_not:
+            try:
+                self._engine = self._make()
+            except Misconfigured as error:
+                if self._strict:
+                    raise
+                self._why_not = str(error)
+        return self._engine
+
+    def _fitting(self, dpi: int, points: tuple[float, float]) -> int:
+        """The resolution, or the highest one below with which the page stays within the limit."""
+        inches = max(points[0], 1) * max(points[1], 1) / POINTS_PER_INCH**2
+        return min(dpi, int((self._max_pixels / inches) ** 0.5))
+
+
+def _maker(engine: str, language: str, tessdata: str) -> Callable[[], Recogniser]:
+    if engine not in {"auto", "none", tesseract.NAME}:
+        known = f"auto, none, {tesseract.NAME}"
+        message = f"there is no engine {engine!r} for recognition. Take one of {known}."
+        raise Misconfigured(message, code="wrong_option")
+    return lambda: tesseract.Tesseract(language, tessdata)

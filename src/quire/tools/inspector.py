@@ -1,0 +1,39 @@
+"""pdf-inspector: which pages of a PDF need recognition, told in milliseconds without drawing one.
+
+Promises: no answer is better than an error, because it is a second opinion only: a document that it cannot
+read gives an empty one. Blank pages are among its pages; the caller knows them better.
+"""
+
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from quire.tools.probing import Probe
+
+_ADVICE = "pip install 'quire[library]'"
+
+
+def probe() -> Probe:
+    if _library() is None:
+        return Probe(name="pdf-inspector", version=None, advice=_ADVICE)
+    return Probe(name="pdf-inspector", version=metadata.version("pdf-inspector"))
+
+
+def needing_ocr(path: Path) -> frozenset[int]:
+    library = _library()
+    if library is None:
+        return frozenset()
+    try:
+        return frozenset(library.detect_pdf(str(path)).pages_needing_ocr)
+    except (ValueError, RuntimeError, OSError):
+        return frozenset()
+
+
+@cache
+def _library() -> Any | None:
+    try:
+        import pdf_inspector
+    except (ImportError, OSError):
+        return None
+    return pdf_inspector
