@@ -88,13 +88,17 @@ def test_a_phase_of_ones_own_gives_every_pdf_its_text(pdfs: Path, tmp_path: Path
     assert _ends(report) == {
         "bug1980958.pdf": ("failed", "unreadable_pdf", 1),
         "c02-22-scan.pdf": ("done", None, 1),
+        "code_and_formula.pdf": ("done", None, 1),
         "crazyones-encrypted-256.pdf": ("failed", "encrypted", 1),
         "crazyones.pdf": ("done", None, 1),
+        "header-test-doc.pdf": ("done", None, 1),
         "hopper_lzw.tif": ("done", None, 2),
         "issue9105_other.pdf": ("failed", "unreadable_pdf", 1),
+        "manual-3-pages.pdf": ("done", None, 1),
         "multi_page.pdf": ("done", None, 1),
         "named.pdf": ("done", None, 0),  # the same bytes are read once
         "named.pdf.txt": ("skipped", "not_handled", 0),
+        "picture_classification.pdf": ("done", None, 1),
         "rotation.pdf": ("done", None, 1),
         "zero-pages.pdf": ("failed", "unreadable_pdf", 1),
     }
