@@ -7,8 +7,10 @@ listing; a job may be judged stale at any moment. `Budget.drop` takes one condit
 violations must be found again.
 """
 
+import sys
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
@@ -44,7 +46,8 @@ class Explorer:
         self._budget = budget
         self._steps: dict[tuple[Any, ...], tuple[bool, Any]] = {}
 
-    def run(self, *, stop_at_first: bool = False) -> Explored:
+    def run(self, *, until: Collection[str] = ()) -> Explored:
+        """All there is; or, when violations are named, only as far as these."""
         budget = self._budget
         actors = [Actor(f"w{no}", budget.claims) for no in range(budget.workers)]
         actors += [Actor(f"j{no}", budget.passes) for no in range(budget.janitors)]
@@ -67,7 +70,7 @@ class Explorer:
                     what = str(broken)
                     if what not in found:
                         found[what] = Violation(what, (*trace_of(parents, here), told))
-                    if stop_at_first:
+                    if until and set(until) <= set(found):
                         return Explored(len(parents), found)
                     continue
                 if there not in parents:
@@ -244,8 +247,9 @@ class Explorer:
         """Nobody does anything any more. One worker and one janitor that come later must end it, and leave
         nothing behind."""
         store = dict(here.store)
-        undisturbed = not here.facts.disturbed and here.facts.lost == self._budget.lost
-        begun = len(here.facts.begun) - here.facts.given_back
+        undisturbed = not here.facts.disturbed
+        begun = begun_before = len(here.facts.begun) - here.facts.given_back
+        before = job_in(here.store)
         for turn in range(4 + 2 * self._budget.limit):
             self._alone(store, "settle", f"last{turn}")
             if layout.todo(TIER, JOB) in store:
@@ -254,6 +258,8 @@ class Explorer:
                     demand(not here.facts.committed, "a finished job was begun again")
                     begun += 1
                     self._alone(store, "finish", f"end{turn}", held)
+        if undisturbed and before is not None and not here.facts.committed:
+            demand(before.charged == begun_before, "an attempt was counted that nobody began")
         there = job_in(tuple(store.items()))
         if OUT in store:
             demand(set(store) == {OUT}, f"left behind beside a result: {sorted(set(store) - {OUT})}")
@@ -315,3 +321,29 @@ class Explorer:
             "settle": lambda: janitor.settle(JOB, terms),
         }
         return operations[op]()
+
+
+LARGE = (
+    Budget(workers=2, janitors=1, claims=1),
+    Budget(workers=2, janitors=2, claims=1, lost=0, releases=0),
+    Budget(workers=2, janitors=1, claims=2, lost=0, releases=0, beats=0),
+    Budget(workers=2, janitors=1, claims=1, crashes=0, lost=0, releases=0, people=1),
+)
+
+
+def main() -> int:
+    """The budgets that take minutes."""
+    failed = False
+    for budget in LARGE:
+        began = time.monotonic()
+        explored = Explorer(budget).run()
+        seconds = time.monotonic() - began
+        print(f"{explored.situations} situations, {seconds:.0f} s: {budget}", flush=True)  # noqa: T201
+        for violation in explored.violations.values():
+            failed = True
+            print("\n  ".join((violation.what, *violation.trace)), flush=True)  # noqa: T201
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

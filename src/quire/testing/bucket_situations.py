@@ -33,7 +33,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     releases: int = 1
     people: int = 0  # acts of a person who tries it again or takes it from its worker
     drop: str = ""
-    most: int = 5_000_000  # situations, before it is too much
+    most: int = 30_000_000  # situations, before it is too much
 
 
 class Violation(NamedTuple):
