@@ -1,9 +1,11 @@
 """State kept in an S3 bucket: the port `quire.model.objects` with as few requests as S3 allows.
 
 Promise: one request each, as long as nobody interferes; a refused condition is looked into once, since it may
-be about our own success (`s3_conditional`). Listings are asked for page by page. Must not know: what is kept.
+be about our own success (`s3_conditional`). Files are streamed, whatever their size, in one conditional
+request. Listings are asked for page by page. Must not know: what is kept.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 from quire.blobs import keys
 from quire.blobs.objects import CLOCKS
 from quire.blobs.port import Condition, IfAbsent, IfVersion
-from quire.blobs.s3_body import in_memory
+from quire.blobs.s3_client import open_store
 from quire.blobs.s3_conditional import ConditionalWriter, version_of
 from quire.blobs.s3_edge import translated
+from quire.blobs.s3_files import S3Files
+from quire.blobs.s3_requests import Pause
+from quire.blobs.s3_signing import Signer
+from quire.model.clock import Clock
 from quire.model.errors import Missing, Stale
 from quire.model.ids import Ids
 from quire.model.objects import Found, Seen
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
-    from obstore.store import S3Store
 
 PAGE = 1000  # S3 gives no more at once
 _JSON = "application/json"
@@ -29,12 +34,40 @@ _PLAIN = "binary/octet-stream"  # what the published tools give to markers witho
 
 
 class S3Objects:
-    def __init__(self, store: "S3Store", *, bucket: str, prefix: str, ids: Ids) -> None:
-        self._store = store
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        ids: Ids,
+        bucket: str,
+        endpoint: str | None = None,
+        region: str = "us-east-1",
+        access_key_id: str,
+        secret_access_key: str,
+        prefix: str = "",
+        allow_http: bool = False,
+        timeout_seconds: float = 60,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        """Connects to nothing yet. Raises Misconfigured when the extra is not installed."""
+        access = {"region": region, "access_key_id": access_key_id, "secret_access_key": secret_access_key}
+        own = endpoint or f"https://s3.{region}.amazonaws.com"
+        self._store = open_store(bucket, endpoint, access, allow_http=allow_http, seconds=timeout_seconds)
+        self._files = S3Files(
+            Signer(endpoint=own, **access), clock, bucket=bucket, timeout_seconds=timeout_seconds, pause=pause
+        )
+        self._writer = ConditionalWriter(self._store, bucket)
         self._bucket = bucket
         self._prefix = keys.folder(prefix)
-        self._writer = ConditionalWriter(store, bucket)
         self._ids = ids
+
+    def __repr__(self) -> str:
+        # Not the endpoint: people write credentials into URLs.
+        return f"S3Objects(bucket={self._bucket!r}, prefix={self._prefix!r})"
+
+    async def close(self) -> None:
+        """Release the connections. May be repeated."""
+        await self._files.close()
 
     async def read(self, key: str) -> Found | None:
         try:
@@ -55,8 +88,8 @@ class S3Objects:
         return await self._conditional(key, body, _JSON, IfAbsent())
 
     async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
-        body = await in_memory(source)
-        return await self._conditional(key, body, content_type, IfAbsent()) is not None
+        path = f"/{self._bucket}/{self._path(key)}"
+        return await self._files.create(path, key, source, content_type=content_type)
 
     async def swap(self, key: str, body: bytes, version: str) -> str | None:
         return await self._conditional(key, body, _JSON, IfVersion(version))
