@@ -7,13 +7,13 @@ there is an adapter of its own. Must not know: what is kept.
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from quire.blobs.keys import CLOCKS
 from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion, Stored
 from quire.model.errors import Missing, Stale
 from quire.model.ids import Ids
 from quire.model.objects import Found, Seen
 
 PAGE = 1000
-CLOCKS = "registry/clock"  # objects that live for a moment: when they were written is what time it is
 _JSON = "application/json"
 _PLAIN = "binary/octet-stream"  # what the published tools give to markers without content
 

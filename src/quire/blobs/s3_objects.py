@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quire.blobs import keys
-from quire.blobs.objects import CLOCKS
+from quire.blobs.keys import CLOCKS
 from quire.blobs.port import Condition, IfAbsent, IfVersion
 from quire.blobs.s3_client import open_store
 from quire.blobs.s3_conditional import ConditionalWriter, version_of
