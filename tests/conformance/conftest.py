@@ -15,6 +15,7 @@ pytest.register_assert_rewrite(
     "quire.testing.ledger_rounds_suite",
     "quire.testing.ledger_situations",
     "quire.testing.ledger_units_suite",
+    "quire.testing.objects_suite",
     "quire.testing.queue_model",
     "quire.testing.queues_dead_suite",
     "quire.testing.queues_overview_suite",

@@ -16,6 +16,8 @@ MAX_SEGMENT_BYTES = 255  # what file systems allow as one name
 # The local store keeps its own files there; the other stores refuse them too, so that keys can move.
 RESERVED = frozenset({".tmp", ".meta", ".locks", ".parts"})
 
+CLOCKS = "registry/clock"  # objects that live for a moment: when they were written is what time it is
+
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")

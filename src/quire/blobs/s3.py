@@ -9,15 +9,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quire.blobs import keys
 from quire.blobs.labels import NONCE, Labels, decode, encode, labels
 from quire.blobs.port import Condition, Metadata, Stored
 from quire.blobs.s3_body import Counted, in_memory, size_of
+from quire.blobs.s3_client import open_store
 from quire.blobs.s3_conditional import ConditionalWriter, version_of
 from quire.blobs.s3_edge import translated
-from quire.model.errors import Misconfigured, Missing, QuireError, Reject
+from quire.model.errors import Missing, QuireError, Reject
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -42,24 +43,10 @@ class S3Blobs:
         timeout_seconds: float = 60,
     ) -> None:
         """Connects to nothing yet. Raises Misconfigured when the extra is not installed."""
-        try:
-            from obstore.store import S3Store
-        except ImportError as error:
-            raise Misconfigured(
-                "Blobs in S3 need the package obstore: install quire[s3].", code="extra_missing"
-            ) from error
-        config: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
+        access = {"region": region, "access_key_id": access_key_id, "secret_access_key": secret_access_key}
         self._bucket = bucket
         self._prefix = keys.folder(prefix)
-        self._store = S3Store(
-            bucket,
-            region=region,
-            access_key_id=access_key_id,
-            secret_access_key=secret_access_key,
-            client_options={"allow_http": allow_http, "timeout": timedelta(seconds=timeout_seconds)},
-            retry_config={"max_retries": 4, "retry_timeout": timedelta(seconds=timeout_seconds)},
-            **config,
-        )
+        self._store = open_store(bucket, endpoint, access, allow_http=allow_http, seconds=timeout_seconds)
         self._writer = ConditionalWriter(self._store, bucket)
 
     def __repr__(self) -> str:

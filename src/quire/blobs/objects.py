@@ -1,0 +1,91 @@
+"""State kept in a blob store: the port `quire.model.objects` on top of any `Blobs`.
+
+Promise: conditions are those of the store. Deletes one after the other; where the store can do better,
+there is an adapter of its own. Must not know: what is kept.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from quire.blobs.keys import CLOCKS
+from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion, Stored
+from quire.model.errors import Missing, Stale
+from quire.model.ids import Ids
+from quire.model.objects import Found, Seen
+
+PAGE = 1000
+_JSON = "application/json"
+_PLAIN = "binary/octet-stream"  # what the published tools give to markers without content
+
+
+class BlobObjects:
+    def __init__(self, blobs: Blobs, ids: Ids) -> None:
+        self._blobs = blobs
+        self._ids = ids
+
+    async def read(self, key: str) -> Found | None:
+        """Two requests: who swaps needs the version of the very bytes that were read."""
+        for _ in range(10):
+            try:
+                before = await self._blobs.head(key)
+                body = await self._blobs.get(key)
+                after = await self._blobs.head(key)
+            except Missing:
+                return None
+            if before.version == after.version:
+                return Found(body, after.version)
+        raise Stale(f"{key!r} is written without a pause; read it again later.")
+
+    async def look(self, key: str) -> Seen | None:
+        try:
+            return _seen(await self._blobs.head(key))
+        except Missing:
+            return None
+
+    async def create(self, key: str, body: bytes) -> str | None:
+        return await self._conditional(key, body, IfAbsent())
+
+    async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
+        try:
+            await self._blobs.put(key, source, content_type=content_type, condition=IfAbsent())
+        except Stale:
+            return False
+        return True
+
+    async def swap(self, key: str, body: bytes, version: str) -> str | None:
+        return await self._conditional(key, body, IfVersion(version))
+
+    async def put(self, key: str, body: bytes) -> str:
+        return (await self._blobs.put(key, body, content_type=_JSON if body else _PLAIN)).version
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            await self._blobs.delete(key)
+
+    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+        page: list[Seen] = []
+        async for stored in self._blobs.list(folder, after=after):
+            page.append(_seen(stored))
+            if len(page) == PAGE:
+                yield page
+                page = []
+        if page:
+            yield page
+
+    async def now(self) -> float:
+        key = f"{CLOCKS}/{self._ids.ulid()}"
+        await self._blobs.put(key, b"{}", content_type=_JSON)
+        try:
+            return (await self._blobs.head(key)).modified_at
+        finally:
+            await self._blobs.delete(key)
+
+    async def _conditional(self, key: str, body: bytes, condition: Condition) -> str | None:
+        try:
+            return (await self._blobs.put(key, body, content_type=_JSON, condition=condition)).version
+        except Stale:
+            return None
+
+
+def _seen(stored: Stored) -> Seen:
+    return Seen(stored.key, stored.size, stored.version, stored.modified_at)

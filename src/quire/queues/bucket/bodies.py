@@ -1,0 +1,98 @@
+"""What stands in the objects of a job: the truth (`Job`), and the markers as the published tools read them.
+
+Promise: whatever lies in the bucket is read, as somebody may have written it who knew nothing of us: an empty
+body or one that is no JSON counts as one that says nothing. Numbers of the outside are bounded.
+"""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from quire.model.tiers import TIERS
+
+DEFAULT_TIER = TIERS[2]
+MAX_ERROR_CHARACTERS = 4000
+State = Literal["waiting", "running", "failed", "dead"]
+_Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+_Millis = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of a job that has no result. `attempt` is the fence: it grows with every claim and is never
+    taken back. `charged` counts the attempts that the limit is about: a graceful stop gives its own back.
+    `nonce` is new with every write, so that no two bodies are equal and each writer knows its own.
+    """
+
+    state: State
+    attempt: _Count
+    charged: _Count
+    nonce: str
+    priority: str = DEFAULT_TIER
+    worker: str = ""
+    started: _Millis = 0
+    updated: _Millis = 0
+    error: str = ""
+    schema: int = 1
+
+
+class Lock(Struct, frozen=True, kw_only=True):
+    """`queue/processing/…`, for other tools and for people."""
+
+    worker: str = ""
+    started: _Millis = 0
+    last_heartbeat: _Millis = 0
+    priority: str = DEFAULT_TIER
+    retries: _Count = 0
+    progress: dict[str, Any] = field(default_factory=dict)
+    nonce: str = ""
+    attempt: _Count = 0
+
+
+class Todo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    retries: _Count = 0
+    queued_at: _Millis = 0
+    recovered_from: str = ""
+    last_error: str = ""
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """`queue/failed/…`. `priority` is read by published janitors, though no published worker writes it."""
+
+    error: str = ""
+    worker: str = ""
+    failed_at: str = ""
+    timestamp: _Millis = 0
+    retries: _Count = 0
+    priority: str = DEFAULT_TIER
+
+
+class Death(Struct, frozen=True, kw_only=True):
+    """`queue/dead/…`."""
+
+    error: str = ""
+    moved_to_dead_at: str = ""
+    total_retries: _Count = 0
+    reason: str = "exceeded_max_retries"
+    priority: str = DEFAULT_TIER
+
+
+T = TypeVar("T", Job, Lock, Todo, Failure, Death)
+
+
+def encode(body: Struct) -> bytes:
+    return msgspec.json.encode(body)
+
+
+def decode(body: bytes, kind: type[T]) -> T | None:
+    """None: it says nothing that can be understood."""
+    try:
+        found = msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    priority = getattr(found, "priority", DEFAULT_TIER)
+    return found if priority in TIERS else msgspec.structs.replace(found, priority=DEFAULT_TIER)
+
+
+def shortened(error: str) -> str:
+    return error if len(error) <= MAX_ERROR_CHARACTERS else error[: MAX_ERROR_CHARACTERS - 1] + "…"

@@ -1,0 +1,123 @@
+"""Putting one job right: what is stale is taken back, what failed waits again, markers follow the state.
+
+Promises: any number of janitors may do this at once, beside any number of workers; a state is changed only as
+it was when it was judged; no attempt is counted here. Pure: see `asks`.
+"""
+
+from enum import StrEnum
+from typing import TypeVar
+
+from msgspec import structs
+
+from quire.queues.bucket import layout
+from quire.queues.bucket.asks import Asking, Create, Delete, Judge, Look, Swap, read
+from quire.queues.bucket.bodies import Failure, Job, Lock, decode, encode
+from quire.queues.bucket.protocol import Terms, cleared, marked
+
+T = TypeVar("T", Lock, Failure)
+STALE, FAILED_QUEUE = "stale_processing", "failed_queue"
+
+
+class Done(StrEnum):
+    """What became of it."""
+
+    NOTHING = "nothing"
+    CLEARED = "cleared"  # it has its result: what was left of it is gone
+    REQUEUED = "requeued"
+    BURIED = "buried"
+    REPAIRED = "repaired"  # a marker was missing or wrong
+    LOST = "lost"  # somebody else was faster
+
+
+def settle(ident: str, terms: Terms) -> Asking[Done]:
+    """One look at one job, and at most one step on."""
+    if (yield Look(layout.out(ident), "finished")):
+        yield from cleared(ident)
+        return Done.CLEARED
+    found = yield from read(layout.state(ident))
+    if found is None:
+        return (yield from _settle_foreign(ident, terms))
+    job = decode(found.body, Job)
+    # What cannot be read may be a later version's: it is not ours to judge.
+    if job is None or (job.state == "running" and not (yield Judge(layout.state(ident)))):
+        return Done.NOTHING
+    if job.state in {"running", "failed"}:
+        return (yield from _moved(ident, job, found.version, terms))
+    return (yield from _mended(ident, job, terms))
+
+
+def _moved(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
+    """On from an attempt that failed or went silent."""
+    last = job.charged >= terms.limit
+    silent = job.state == "running"
+    error = f"the worker {job.worker} went silent in attempt {job.attempt}" if silent else job.error
+    state, reason = "dead" if last else "waiting", STALE if silent else FAILED_QUEUE
+    moved = structs.replace(job, state=state, nonce=terms.nonce(), updated=terms.millis, error=error)
+    written: str | None = yield Swap(layout.state(ident), encode(moved), version, "recover")
+    if written is None:
+        return Done.LOST  # or written by us: then the next look puts the markers right
+    yield from marked(ident, moved, terms, recovered_from=reason)
+    return Done.BURIED if last else Done.REQUEUED
+
+
+def _mended(ident: str, job: Job, terms: Terms) -> Asking[Done]:
+    """The state is final for now; do the markers say the same? Written only where one is missing."""
+    lock = yield from read(layout.processing(ident))
+    if lock is not None and (yield Judge(layout.processing(ident))):
+        yield Delete((layout.processing(ident),))  # of a claim that was never finished
+    if job.state == "dead":
+        there, others = layout.dead(ident), (*layout.todos(ident), layout.failed(ident))
+        if (yield Look(there)):
+            yield Delete(others)
+            return Done.NOTHING
+    else:
+        there = layout.todo(job.priority, ident)
+        if (yield Look(there)):
+            others = tuple(key for key in layout.todos(ident) if key != there)
+            yield Delete((*others, layout.failed(ident), layout.dead(ident)))
+            return Done.NOTHING
+    yield from marked(ident, job, terms)
+    return Done.REPAIRED
+
+
+def _settle_foreign(ident: str, terms: Terms) -> Asking[Done]:
+    """A job without a state: nobody of ours has claimed it. What the published tools left is settled by their
+    rules, and gets a state by that, so that it is counted from then on.
+    """
+    lock = yield from _marker(layout.processing(ident), Lock)
+    if lock is not None:
+        if not (yield Judge(layout.processing(ident))):
+            return Done.NOTHING
+        if lock.attempt == 0 and lock.nonce:  # ours, of a claim that got no further: it did not count
+            yield Delete((layout.processing(ident),))
+            return Done.REPAIRED
+        return (yield from _adopted(ident, lock.retries + 1, lock.priority, "", terms, STALE))
+    failure = yield from _marker(layout.failed(ident), Failure)
+    if failure is not None:
+        tier = failure.priority
+        return (yield from _adopted(ident, failure.retries + 1, tier, failure.error, terms, FAILED_QUEUE))
+    return Done.NOTHING
+
+
+def _adopted(ident: str, charged: int, tier: str, error: str, terms: Terms, reason: str) -> Asking[Done]:
+    last = charged >= terms.limit
+    job = Job(
+        state="dead" if last else "waiting",
+        attempt=charged,
+        charged=charged,
+        nonce=terms.nonce(),
+        priority=tier,
+        updated=terms.millis,
+        error=error,
+    )
+    written: str | None = yield Create(layout.state(ident), encode(job), "adopt")
+    if written is None:
+        return Done.LOST
+    yield from marked(ident, job, terms, recovered_from=reason)
+    return Done.BURIED if last else Done.REQUEUED
+
+
+def _marker(key: str, kind: type[T]) -> Asking[T | None]:
+    """An unreadable marker is one that says nothing, not one that is not there."""
+    found = yield from read(key)
+    return None if found is None else decode(found.body, kind) or kind()

@@ -1,0 +1,68 @@
+"""Where things lie in the bucket: the keys of the published design, and the one that it lacked.
+
+All keys are relative to the library's prefix. Promise: no text from outside gets into a key; a job's id is
+64 lower-case hexadecimal digits, and is checked before a key is made of it.
+"""
+
+import re
+
+from quire.model.errors import Reject
+from quire.model.tiers import TIERS
+
+MANIFEST = "registry/manifest.json"
+CONFIG = "registry/config.json"
+WORKERS = "registry/workers"
+QUEUE, TODO, STATE = "queue", "queue/todo", "queue/state"
+PROCESSING, FAILED, DEAD = "queue/processing", "queue/failed", "queue/dead"
+RAW, OUT = "store/raw", "store/out"
+
+_ID = re.compile(r"[0-9a-f]{64}")
+
+
+def check(job: str) -> str:
+    """Raises Reject with code `bad_hash`."""
+    if _ID.fullmatch(job) is None:
+        raise Reject(
+            f"{job[:80]!r} is no hash: 64 hexadecimal digits in lower case are wanted.", code="bad_hash"
+        )
+    return job
+
+
+def raw(job: str) -> str:
+    return f"{RAW}/{check(job)}.pdf"
+
+
+def out(job: str) -> str:
+    return f"{OUT}/{check(job)}.zip"
+
+
+def state(job: str) -> str:
+    return f"{STATE}/{check(job)}"
+
+
+def todo(tier: str, job: str) -> str:
+    if tier not in TIERS:
+        raise Reject(f"There is no tier {tier[:40]!r}; use one of {', '.join(TIERS)}.", code="unknown_tier")
+    return f"{TODO}/{tier}/{check(job)}"
+
+
+def todos(job: str) -> tuple[str, ...]:
+    return tuple(todo(tier, job) for tier in TIERS)
+
+
+def processing(job: str) -> str:
+    return f"{PROCESSING}/{check(job)}"
+
+
+def failed(job: str) -> str:
+    return f"{FAILED}/{check(job)}"
+
+
+def dead(job: str) -> str:
+    return f"{DEAD}/{check(job)}"
+
+
+def job_of(key: str) -> str | None:
+    """The job that a key is about; None for what is not ours."""
+    name = key.rpartition("/")[2].partition(".")[0]
+    return name if _ID.fullmatch(name) else None

@@ -1,0 +1,95 @@
+"""The bucket's protocol in every order: nothing that must never be, and that again when a condition goes.
+
+`make soak` runs the larger budgets (`python -m quire.testing.bucket_explorer`).
+"""
+
+import pytest
+
+from quire.queues.bucket import protocol
+from quire.queues.bucket.asks import Asking
+from quire.testing.bucket_explorer import Explorer
+from quire.testing.bucket_situations import Budget
+
+TWO_WORKERS = Budget(workers=2, janitors=1, claims=1, crashes=1, lost=0, releases=1, beats=0)
+TWO_JANITORS = Budget(workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0)
+LOST_ANSWERS = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=2, releases=1)
+AGAIN_AND_AGAIN = Budget(workers=1, janitors=1, passes=3, claims=3, crashes=2, lost=0, beats=0, releases=0)
+PEOPLE = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=0, releases=0, beats=0, people=1)
+ALL = {
+    "two workers": TWO_WORKERS,
+    "two janitors": TWO_JANITORS,
+    "lost answers": LOST_ANSWERS,
+    "again and again": AGAIN_AND_AGAIN,
+    "people": PEOPLE,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ALL.values(), ids=ALL.keys())
+def test_nothing_happens_that_must_never_happen(budget: Budget) -> None:
+    explored = Explorer(budget).run()
+    assert explored.violations == {}
+    assert explored.situations > 10_000  # it did go on
+
+
+WITHOUT = {
+    "first claim": (TWO_WORKERS, {"two attempts have one number"}),
+    "claim": (
+        Budget(workers=2, janitors=1, claims=2, crashes=0, lost=0, releases=1, beats=0),
+        {"a live worker was robbed that nobody judged stale"},
+    ),
+    "beat": (
+        Budget(workers=2, janitors=1, claims=1, crashes=0, lost=0, releases=0),
+        {"a worker wrote the state of a job that is not its own"},
+    ),
+    "fail": (TWO_WORKERS, {"a worker wrote the state of a job that is not its own"}),
+    "release": (TWO_WORKERS, {"a worker wrote the state of a job that is not its own"}),
+    "recover": (TWO_JANITORS, {"a live worker was robbed that nobody judged stale"}),
+    "commit": (TWO_WORKERS, {"two results were committed"}),
+    "finished": (TWO_WORKERS, {"a finished job was begun again"}),
+    "people": (
+        Budget(workers=2, janitors=0, claims=1, crashes=0, lost=0, releases=0, people=1),
+        {"two attempts have one number"},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("condition", WITHOUT)
+def test_every_condition_is_needed(condition: str) -> None:
+    budget, wanted = WITHOUT[condition]
+    kept = {name: getattr(budget, name) for name in budget.__struct_fields__}
+    explored = Explorer(Budget(**{**kept, "drop": condition})).run(until=wanted)
+    assert wanted <= set(explored.violations)
+    for violation in explored.violations.values():
+        assert violation.trace
+
+
+def test_the_marker_for_other_tools_decides_nothing_among_ours() -> None:
+    budget = Budget(workers=2, janitors=0, claims=1, crashes=0, lost=0, releases=0, drop="marker")
+    assert Explorer(budget).run().violations == {}
+
+
+def test_who_does_not_know_its_own_writing_wastes_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(key: str, nonce: str) -> Asking[str | None]:
+        return None
+        yield
+
+    monkeypatch.setattr(protocol, "_own", nobody)
+    budget = Budget(workers=1, janitors=0, claims=1, crashes=0, lost=1, releases=0, beats=0)
+    assert "an attempt was counted that nobody began" in Explorer(budget).run().violations
+
+
+@pytest.mark.slow
+def test_attempts_that_are_counted_at_their_end_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that kills its worker each time."""
+    started = protocol._started
+
+    def free(job: protocol.Job, terms: protocol.Terms, nonce: str) -> protocol.Job:
+        begun = started(job, terms, nonce)
+        return protocol.structs.replace(begun, charged=job.charged)
+
+    monkeypatch.setattr(protocol, "_started", free)
+    budget = Budget(workers=1, janitors=1, passes=3, claims=3, crashes=3, lost=0, releases=0, beats=0)
+    wanted = "more attempts than allowed"
+    assert wanted in Explorer(budget).run(until={wanted}).violations
