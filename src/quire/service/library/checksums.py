@@ -87,7 +87,9 @@ class Checksums:
             return Sum(known, before.size, remembered=True)
         digest = _digest(path)
         if facts(path) != before:
-            raise Stale("the file was changed while it was read; try again when it is at rest")
+            raise Stale(
+                "the file was changed while it was read; try again when it is at rest", code="changed"
+            )
         if self._remember and self._now() - before.modified_ns / 1e9 >= _YOUNG_SECONDS:
             self._note(path, before, digest)
         return Sum(digest, before.size)
