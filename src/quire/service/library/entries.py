@@ -33,6 +33,10 @@ class Broken(ValueError):
     """It cannot be read as an index; the message says why."""
 
 
+class Newer(Broken):
+    """Nor is it ours to put right: a later version of some tool wrote it."""
+
+
 class Book(Struct, frozen=True):
     """An index as it was read: every entry by its hash, undecoded, and whatever else stands beside them."""
 
@@ -53,7 +57,7 @@ def decode(body: bytes) -> Book:
     except _FAULTS as error:
         raise Broken(f"it is no index: {str(error)[:200]}") from error
     if version != VERSION:
-        raise Broken(f"it is of version {version}, and this program knows version {VERSION}")
+        raise Newer(f"it is of version {version}, and this program knows version {VERSION}")
     return Book(entries, beside)
 
 
@@ -67,7 +71,22 @@ def entry_of(raw: Raw) -> Entry | None:
     try:
         return msgspec.json.decode(raw, type=Entry, strict=False)
     except _FAULTS:
+        return _loosely(raw)
+
+
+def _loosely(raw: Raw) -> Entry | None:
+    """Field by field: one that is null or of another kind does not take the others with it."""
+    try:
+        said = msgspec.json.decode(raw, type=dict[str, Raw])
+    except _FAULTS:
         return None
+    known = {}
+    for one in structs.fields(Entry):
+        try:
+            known[one.name] = msgspec.json.decode(said[one.name], type=one.type, strict=False)
+        except (KeyError, *_FAULTS):
+            continue
+    return Entry(**known) if known else None
 
 
 def raw_of(entry: Entry) -> Raw:

@@ -96,7 +96,7 @@ class _Run:
         self._manifest = Manifest(room)
         self._census = Census(room)
         self._view = View()
-        self._book = None if options.sums is None else ChecksumBook(options.sums)
+        self._book = _book(options)
         self._checksums = Checksums(room.clock.now, book=self._book, remember=not options.dry_run)
         self._hashing = asyncio.Semaphore(options.hashed_at_once)
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
@@ -293,6 +293,13 @@ class _Run:
         self.tally.failed += 1
         if len(self.tally.failures) < _MOST_FAILURES:
             self.tally.failures.append(failure)
+
+
+def _book(options: Options) -> ChecksumBook | None:
+    """In a dry run only one that is there: it would be made by being asked."""
+    if options.sums is None or (options.dry_run and not options.sums.exists()):
+        return None
+    return ChecksumBook(options.sums)
 
 
 class _Open:

@@ -19,7 +19,7 @@ from quire.model.objects import Found, Seen
 from quire.queues.bucket import layout
 from quire.service.library import entries
 from quire.service.library.catalogue import View
-from quire.service.library.entries import Book, Broken, Entry
+from quire.service.library.entries import Book, Broken, Entry, Newer
 from quire.service.library.room import Room
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Read(Struct, frozen=True, kw_only=True):
     whole: Found | None
     book: Book | None
     why: str = ""
+    newer: bool = False  # it is not broken, but of a later version than this program
 
 
 class Manifest:
@@ -59,6 +60,7 @@ class Manifest:
         self._room = room
         self._objects = room.objects
         self._sleep = sleep
+        self._stuck = False
 
     async def add(self, added: Mapping[str, Entry]) -> None:
         """When it returns, they are in the index. Repeating it changes nothing."""
@@ -85,7 +87,7 @@ class Manifest:
 
     async def compact_when_due(self, *, cheap_bytes: int = 0) -> Compacted:
         """Where additions have become many, or where all together is not more than `cheap_bytes`."""
-        waiting = await self._listed()
+        waiting = [] if self._stuck else await self._listed()
         if not waiting:
             return Compacted()
         whole = await self._objects.look(layout.MANIFEST)
@@ -94,8 +96,11 @@ class Manifest:
             return Compacted()
         try:
             return await self.compact()
-        except (Reject, Retry):
+        except Retry:
             return Compacted()  # nothing is lost by it: the additions stay, and are read from where they are
+        except Reject:
+            self._stuck = True  # until a person has done something; every further try would read it all
+            return Compacted()
 
     async def compact(self) -> Compacted:
         """Move all additions into manifest.json. Raises Reject with code `manifest_broken` when that cannot
@@ -158,9 +163,16 @@ class Manifest:
         """As manifest.json, where that is still the one that was found."""
         beside = None if found.book is None else found.book.beside
         body = entries.encode(book, self._stamp(), beside)
-        if found.whole is None:
-            return await self._objects.create(layout.MANIFEST, body) is not None
-        return await self._objects.swap(layout.MANIFEST, body, found.whole.version) is not None
+        try:
+            if found.whole is None:
+                return await self._objects.create(layout.MANIFEST, body) is not None
+            return await self._objects.swap(layout.MANIFEST, body, found.whole.version) is not None
+        except Reject as error:
+            raise Reject(
+                f"{layout.MANIFEST} of {len(body) >> 20} MiB is more than the store takes: {error} "
+                f"Additions stay in {SEGMENTS}, where quire finds them and other tools do not.",
+                code=error.code,
+            ) from error
 
     async def open(self) -> Read:
         # Additions first: one that is moved meanwhile is in manifest.json by the time that is read.
@@ -172,17 +184,18 @@ class Manifest:
             bodies = await asyncio.gather(*(self._objects.read(seen.key) for seen in some))
             _sort(some, bodies, parts, unreadable)
         whole = await self._objects.read(layout.MANIFEST)
-        book, why = Book({}), ""
+        book, why, newer = Book({}), "", False
         try:
             book = Book({}) if whole is None else entries.decode(whole.body)
         except Broken as error:
-            why = str(error)
+            why, newer = str(error), isinstance(error, Newer)
         return Read(
             parts=tuple(parts),
             unreadable=tuple(unreadable),
             whole=whole,
             book=None if why else book,
             why=why,
+            newer=newer,
         )
 
     async def _listed(self) -> list[Seen]:

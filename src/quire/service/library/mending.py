@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Raw, Struct
 
-from quire.model.errors import Missing, Stale
+from quire.model.errors import Missing, Reject, Stale
 from quire.queues.bucket import layout
 from quire.service.library import entries, headers
 from quire.service.library.entries import Entry
@@ -41,6 +41,10 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
 async def repair(room: Room, manifest: Manifest, *, dry_run: bool = False) -> Repaired:
     """Make manifest.json readable and complete. Raises Stale when somebody writes it at the same time."""
     found = await manifest.open()
+    if found.newer:
+        raise Reject(
+            f"{layout.MANIFEST} is not to be repaired: {found.why}. Upgrade quire.", code="manifest_broken"
+        )
     whole = b"" if found.whole is None else found.whole.body
     there = entries.salvaged(whole) if found.book is None else found.book.entries
     kept = {ident: raw for ident, raw in there.items() if _sound(ident, raw)}

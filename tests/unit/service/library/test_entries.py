@@ -104,6 +104,12 @@ def test_entries_of_others_are_read_as_far_as_they_can_be():
     assert entries.entry_of(book.entries[B]) is None
 
 
+def test_a_field_that_is_none_does_not_take_the_others_with_it():
+    raw = msgspec.Raw(b'{"paths":["x"],"size":null,"tags":"DnD","source":5,"ingested_at":"t"}')
+    assert entries.entry_of(raw) == Entry(paths=["x"], ingested_at="t")
+    assert entries.entry_of(msgspec.Raw(b'{"paths":5}')) is None
+
+
 @given(st.binary(max_size=300))
 def test_nothing_breaks_the_reading(body):
     entries.salvaged(body)

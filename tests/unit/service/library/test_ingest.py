@@ -162,7 +162,11 @@ async def test_a_job_that_failed_is_the_janitors(room, folder):
 
 async def test_a_dry_run_writes_nothing_anywhere(room, folder):
     before = os.listxattr(folder / "two.pdf")
-    tally = await ingest.ingest(room, [folder], Options(dry_run=True, recovery=folder, sums=None))
+    home = folder.parent / "home"
+    tally = await ingest.ingest(
+        room, [folder], Options(dry_run=True, recovery=home, sums=home / "sums.db", scratch=home)
+    )
+    assert not home.exists()
     assert (tally.found, tally.uploaded, tally.queued, tally.indexed) == (2, 2, 2, 2)
     assert await _snapshot(room) == ({}, {})
     assert os.listxattr(folder / "two.pdf") == before
@@ -392,6 +396,13 @@ class TestGitLfs:
         await room.objects.put(layout.out(digest(ONE)), b"zip")
         tally = await ingest.ingest(room, [tree])
         assert (tally.skipped, tally.failed) == (1, 0)
+
+    async def test_a_copy_that_can_be_read_stands_in_for_one_that_cannot(self, tree):
+        _write(tree, "real.pdf", ONE)
+        room = memory_room()
+        tally = await ingest.ingest(room, [tree], Options(environment={"PATH": str(tree)}))
+        assert [one.path for one in tally.failures] == ["books/one.pdf"]
+        assert (tally.uploaded, tally.queued) == (1, 1)
 
     async def test_a_damaged_object_is_not_stored(self, room, tree):
         self._store(tree, TWO, digest(ONE))

@@ -209,6 +209,17 @@ async def test_repair_takes_out_what_is_no_entry(room, manifest):
     assert (await manifest.repair()).copy == ""
 
 
+async def test_an_index_of_a_later_version_is_not_touched(room, manifest):
+    later = b'{"version":2,"shelves":[]}'
+    await room.objects.put(WHOLE, later)
+    await manifest.add(_some(5, 7))
+    assert set((await manifest.read()).entries) == set(_some(5, 7))
+    for act in (manifest.repair, manifest.rebuild, manifest.compact):
+        with pytest.raises(Reject, match="version 2"):
+            await act()
+    assert (await room.objects.read(WHOLE)).body == later
+
+
 async def test_rebuilding_takes_what_is_told_with_the_sources(room, manifest):
     for number in range(3):
         told = headers.write(f"Bücher & 100% {number}.pdf", ["Ürte", "x"], 4)
@@ -267,6 +278,25 @@ async def test_bytes_written_grow_with_the_index_and_not_with_its_square():
     small, large = await written(1000), await written(5000)
     assert large / small <= 6
     assert small <= 6 * 1000 * 200  # an entry has about 200 bytes
+
+
+async def test_an_index_that_the_store_does_not_take_costs_one_attempt():
+    room = memory_room()
+
+    class Small(CountingObjects):
+        async def create(self, key, body):
+            if key == WHOLE:
+                raise Reject("64 MiB at most.", code="too_large")
+            return await super().create(key, body)
+
+    counting = Small(room.objects)
+    manifest = Manifest(structs.replace(room, objects=counting))
+    for number in range(20):
+        await manifest.add({_ident(number): _entry(number)})
+    assert counting.requests["read"] <= 2
+    assert len(await manifest.read()) == 20
+    with pytest.raises(Reject, match=r"Additions stay in registry/manifest\.d"):
+        await manifest.compact()
 
 
 async def test_many_small_additions_do_not_pile_up():
