@@ -11,12 +11,14 @@ import pytest
 from msgspec import structs
 
 from quire.blobs.labels import labels
-from quire.model.errors import Misconfigured, Missing, Reject, Retry
+from quire.model.errors import Misconfigured, Missing, Reject, Retry, Stale
 from quire.queues.bucket import layout, people
 from quire.queues.bucket.people import Standing
 from quire.queues.bucket.protocol import Candidate, claim, fail
 from quire.service.library import headers, ingest, sources
+from quire.service.library.finding import Pdf
 from quire.service.library.ingest import Options
+from quire.service.library.labelling import relabel
 from quire.service.library.manifest import Manifest
 from quire.testing.library_rooms import (
     CountingObjects,
@@ -256,6 +258,54 @@ async def test_what_is_told_with_a_source(room, folder):
     told = headers.read(stored.metadata)
     assert (told.name, told.size) == (name, len(pdf("odd")))
     assert told.tags == ["Spiele ü", name.removesuffix(".pdf")]
+
+
+async def test_names_as_long_as_a_disk_allows_them_fit(room, folder):
+    name = '"' * 251 + ".pdf"
+    relative = "/".join(["ü" * 120] * 8 + [name])
+    _write(folder, relative, pdf("long"))
+    tally = await ingest.ingest(room, [folder])
+    assert tally.failures == []
+    told = headers.read((await room.blobs.head(layout.raw(digest(pdf("long"))))).metadata)
+    assert told.name == name
+    assert (await Manifest(room).read()).get(digest(pdf("long"))).paths == [relative]
+
+
+async def test_labels_that_a_copy_dropped_are_written_anew(room, folder):
+    await ingest.ingest(room, [folder])
+    view = await Manifest(room).read()
+    await room.blobs.put(layout.raw(digest(ONE)), ONE)
+    await room.blobs.put(layout.raw(digest(pdf("alien"))), pdf("alien"))
+    await room.blobs.put(layout.raw("d" * 64), b"damaged")
+    view.entries["d" * 64] = view.entries[digest(ONE)]
+    would = await relabel(room, view, dry_run=True)
+    assert (would.looked_at, would.written, would.unknown) == (4, 2, 1)
+    done = await relabel(room, view)
+    assert (done.written, done.unknown, done.damaged) == (1, 1, ["d" * 64])
+    stored = await room.blobs.head(layout.raw(digest(ONE)))
+    assert headers.read(stored.metadata) == headers.Told(
+        name="Rules v2.pdf", tags=["DnD", "Rules v2"], size=len(ONE)
+    )
+    assert stored.content_type == headers.CONTENT_TYPE
+    assert await room.blobs.get(layout.raw(digest(ONE))) == ONE
+    assert await room.blobs.get(layout.raw("d" * 64)) == b"damaged"
+    assert (await relabel(room, view, [digest(ONE)])).written == 0
+    assert (await relabel(room, view, [digest(ONE)], force=True)).written == 1
+    with pytest.raises(Missing):
+        await relabel(room, view, ["e" * 64])
+
+
+@pytest.mark.service
+async def test_a_large_upload_that_goes_wrong_at_its_end_leaves_nothing(s3_server, tmp_path):
+    room = s3_room(s3_server, f"wrong/{tmp_path.name}")
+    path = _write(tmp_path, "large.pdf", pdf("x" * (20 << 20)))
+    found = Pdf(path=path, relative="large.pdf", source="in", size=path.stat().st_size)
+    with pytest.raises(Stale):
+        await sources.store(room.blobs, "a" * 64, found, path)
+    assert await _keys(room, layout.RAW) == []
+    ident = digest(path.read_bytes())
+    assert await sources.store(room.blobs, ident, found, path) == found.size
+    assert (await room.blobs.head(layout.raw(ident))).size == found.size
 
 
 @pytest.mark.service

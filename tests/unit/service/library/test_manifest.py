@@ -1,7 +1,9 @@
 """The index in every kind of store: nobody's entries are lost, and adding costs what is added."""
 
 import asyncio
+import contextlib
 import json
+import random
 
 import pytest
 from msgspec import structs
@@ -118,38 +120,106 @@ async def test_removed_documents_are_gone_from_additions_too(room, manifest):
     assert await manifest.remove([_ident(3)]) == 0
 
 
-async def test_two_ingestors_and_one_of_another_make_lose_nothing(room):
-    """The other one does as the published tools do: read, merge, write on the condition that it is unchanged;
-    again when it is not.
-    """
+async def _as_published_tools_do(room, numbers):
+    """Read, merge, write on the condition that it is unchanged; again when it is not."""
+    for number in numbers:
+        while True:
+            found = await room.objects.read(WHOLE)
+            document = {"version": 1, "entries": {}} if found is None else json.loads(found.body)
+            document["updated_at"] = f"by another {number}"
+            document["entries"][_ident(number)] = structs.asdict(_entry(number))
+            body = json.dumps(document).encode()
+            if found is None:
+                written = await room.objects.create(WHOLE, body)
+            else:
+                written = await room.objects.swap(WHOLE, body, found.version)
+            if written is not None:
+                break
+            await asyncio.sleep(0)
 
+
+async def test_two_ingestors_and_one_of_another_make_lose_nothing(room):
     async def ours(first):
         manifest = Manifest(room)
         for at in range(first, first + 60, 6):
             await manifest.add(_some(at, at + 6))
             await manifest.compact()
 
-    async def theirs(first):
-        for number in range(first, first + 12):
-            while True:
-                found = await room.objects.read(WHOLE)
-                document = {"version": 1, "entries": {}} if found is None else json.loads(found.body)
-                document["updated_at"] = f"by another {number}"
-                document["entries"][_ident(number)] = structs.asdict(_entry(number))
-                body = json.dumps(document).encode()
-                if found is None:
-                    written = await room.objects.create(WHOLE, body)
-                else:
-                    written = await room.objects.swap(WHOLE, body, found.version)
-                if written is not None:
-                    break
-                await asyncio.sleep(0)
-
-    await asyncio.gather(ours(0), ours(1000), theirs(2000))
+    await asyncio.gather(ours(0), ours(1000), _as_published_tools_do(room, range(2000, 2012)))
     expected = {*_some(0, 60), *_some(1000, 1060), *_some(2000, 2012)}
     assert set((await Manifest(room).read()).entries) == expected
     await Manifest(room).compact()
     assert set(await _whole(room)) == expected
+
+
+class Jostling(CountingObjects):
+    """Whoever asks waits for a random while, before and after: so everything happens in another order."""
+
+    def __init__(self, inner, chance):
+        super().__init__(inner)
+        self._chance = chance
+
+    async def _wait(self):
+        for _ in range(self._chance.randrange(6)):
+            await asyncio.sleep(0)
+
+    async def read(self, key):
+        await self._wait()
+        found = await super().read(key)
+        await self._wait()
+        return found
+
+    async def create(self, key, body):
+        await self._wait()
+        version = await super().create(key, body)
+        await self._wait()
+        return version
+
+    async def swap(self, key, body, version):
+        await self._wait()
+        written = await super().swap(key, body, version)
+        await self._wait()
+        return written
+
+    async def delete(self, keys):
+        for key in keys:
+            await self._wait()
+            await super().delete([key])
+
+    async def pages(self, folder, *, after=""):
+        await self._wait()
+        async for page in super().pages(folder, after=after):
+            await self._wait()
+            yield page
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_in_whatever_order_nothing_is_lost_or_unseen(seed):
+    inner = memory_room()
+    room = structs.replace(inner, objects=Jostling(inner.objects, random.Random(seed)))
+    sure = set()
+
+    async def ingestor(first):
+        manifest = Manifest(room, sleep=_at_once)
+        for number in range(first, first + 6):
+            await manifest.add({_ident(number): _entry(number)})
+            sure.add(_ident(number))
+
+    async def janitor():
+        for _ in range(4):
+            with contextlib.suppress(Retry):
+                await Manifest(room, sleep=_at_once).compact()
+
+    async def reader():
+        for _ in range(12):
+            before = set(sure)
+            assert before <= set((await Manifest(room).read()).entries)
+
+    others = _as_published_tools_do(room, range(300, 304))
+    await asyncio.gather(ingestor(0), ingestor(100), ingestor(200), janitor(), janitor(), reader(), others)
+    await Manifest(inner).compact()
+    expected = {*_some(0, 6), *_some(100, 106), *_some(200, 206), *_some(300, 304)}
+    assert set(await _whole(inner)) == expected
 
 
 async def test_readers_miss_nothing_while_it_is_compacted(room, manifest):
