@@ -57,8 +57,10 @@ def labels(content_type: str | None, metadata: Metadata | None) -> Labels:
 
 
 def encode(value: str) -> str:
-    """A metadata value as it can travel in an HTTP header."""
-    return quote(value, safe="!#$&'()*+,/:;=?@[]") or _EMPTY
+    """A metadata value as it can travel in an HTTP header. Nothing is left as it is but letters, digits and
+    `_.-~`: published tools that share a bucket with us write it so.
+    """
+    return quote(value, safe="") or _EMPTY
 
 
 def decode(value: str) -> str:

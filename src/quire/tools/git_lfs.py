@@ -1,0 +1,109 @@
+"""Git LFS, the program: gets the file that a pointer stands for, from wherever the repository has it.
+
+Promises: no shell; the work tree and the index are not touched; names are data, never options or patterns; a
+process that hangs is ended with its children. The answer is not verified here. Must not know: our storage.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from quire.model.errors import Reject, Retry
+from quire.tools.probing import Probe
+
+_ADVICE = "install git-lfs, or run `git lfs pull` where it is installed"
+_ABSENT = re.compile(r"is not a git command|git-lfs[^\n]*not found", re.IGNORECASE)
+_SAID_BYTES = 2000
+# Of a repository that we are called from: here only that counts which the file lies in.
+_FOREIGN = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+)
+
+
+def probe(environment: Mapping[str, str]) -> Probe:
+    program = shutil.which("git-lfs", path=environment.get("PATH"))
+    if program is None:
+        return Probe(name="git-lfs", version=None, advice=_ADVICE)
+    ran = subprocess.run([program, "version"], capture_output=True, check=False, timeout=30)
+    found = re.match(rb"git-lfs/([0-9.]{1,20})", ran.stdout)
+    return Probe(name="git-lfs", version=found[1].decode() if found else "unknown")
+
+
+def fetch(
+    path: Path,
+    *,
+    oid: str,
+    size: int,
+    target: Path,
+    environment: Mapping[str, str],
+    timeout_seconds: float = 3600,
+) -> None:
+    """Write the file that the pointer at `path` stands for to `target`, which is new. Raises Reject with code
+    `git_lfs_missing` or `lfs_unavailable`, Retry with code `lfs_timeout`.
+    """
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
+    command = ["git", "lfs", "smudge", "--", path.name]
+    with target.open("xb") as output, _started(command, path.parent, output, environment) as process:
+        try:
+            _, said = process.communicate(pointer.encode(), timeout=timeout_seconds)
+        except subprocess.TimeoutExpired as error:
+            _end(process)
+            raise Retry(
+                f"git lfs did not answer within {timeout_seconds:.0f} seconds; try again later.",
+                code="lfs_timeout",
+            ) from error
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode == 0:
+        return
+    told = said[-_SAID_BYTES:].decode("utf-8", "replace").strip()
+    if _ABSENT.search(told):
+        raise _absent()
+    raise Reject(f"git lfs could not get the file: {told or 'it said nothing'}", code="lfs_unavailable")
+
+
+def _started(
+    command: list[str], folder: Path, output: IO[bytes], environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    inherited = {name: value for name, value in environment.items() if name not in _FOREIGN}
+    ours = {
+        # "1" is for commands that check files out; here the content is what is wanted.
+        "GIT_LFS_SKIP_SMUDGE": "0",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+    try:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            env={**inherited, **ours},
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise _absent() from error
+
+
+def _absent() -> Reject:
+    return Reject(f"git-lfs is not there to get it with; {_ADVICE}.", code="git_lfs_missing")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
