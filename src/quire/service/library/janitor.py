@@ -32,6 +32,7 @@ class Marks(Struct):
 
     tiers: int = 0  # in which it waits
     todo: float = 0.0
+    tried: bool = False  # its marker says so
     processing: float = 0.0
     failed: bool = False
     dead: bool = False
@@ -47,7 +48,9 @@ def doubtful(marks: Marks, now: float, stale_seconds: float) -> str:
         silent = now - (marks.state or marks.processing) > stale_seconds
         return "silent" if silent else ""
     if not marks.state:
-        return ""  # it waits for its first attempt, or another tool gave it up
+        # It waits for its first attempt, or another tool gave it up. One that was tried has a state, unless
+        # it was finished and somebody marked it too late, or another tool tried it.
+        return "stateless" if marks.tried and not marks.dead else ""
     if not marks.tiers and not marks.dead:
         return "unmarked"
     if marks.tiers > 1 or (marks.tiers and marks.dead):
@@ -174,6 +177,7 @@ def _noted(marks: dict[str, Marks], seen: Seen) -> None:
     else:
         one.tiers += 1
         one.todo = max(one.todo, seen.modified_at)
+        one.tried |= seen.size > 0
 
 
 _FOLDERS = frozenset({layout.PROCESSING, layout.STATE, layout.FAILED, layout.DEAD})

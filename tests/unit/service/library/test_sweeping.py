@@ -31,6 +31,8 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (Marks(dead=True), ""),
         (Marks(dead=True, tiers=1, todo=OLD), ""),  # as other janitors leave it
         (Marks(dead=True, state=OLD), ""),
+        (Marks(dead=True, tiers=1, todo=OLD, tried=True), ""),
+        (Marks(tiers=1, todo=OLD, tried=True), "stateless"),
         (Marks(tiers=1, todo=NOW, state=FRESH - 80), ""),  # too early to tell
         (Marks(tiers=1, todo=OLD, processing=OLD, state=OLD), "silent"),
         (Marks(tiers=1, todo=OLD, processing=OLD), "silent"),
@@ -118,6 +120,14 @@ async def test_what_is_left_of_finished_jobs_goes():
     await house.room.objects.delete([layout.processing(ident(1)), *layout.todos(ident(1))])
     house.clock.advance(STALE + 1)
     assert (await sweep(house.room)).counts == {"cleared": 3}
+    assert await keys(house.room) == []
+
+
+async def test_a_marker_that_came_too_late_goes():
+    house = House()
+    house.room.blobs.keep(layout.out(ident(1)), b"zip")
+    house.room.blobs.keep(layout.todo("2_high", ident(1)), b'{"retries":1}')
+    assert (await sweep(house.room)).counts == {"cleared": 1}
     assert await keys(house.room) == []
 
 

@@ -1,0 +1,121 @@
+"""The library's workers and janitors on a folder and on a real S3 server; and what a job costs there."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from quire.blobs.local import LocalBlobs
+from quire.blobs.objects import BlobObjects
+from quire.blobs.s3 import S3Blobs
+from quire.blobs.s3_objects import S3Objects
+from quire.queues.bucket import layout, protocol
+from quire.queues.bucket.protocol import Candidate
+from quire.service.library import janitor
+from quire.service.library.one_job import Fate
+from quire.service.library.picking import Picker
+from quire.service.library.room import Room, Rules
+from quire.service.library.worker import work
+from quire.system import SystemClock, SystemIds
+from quire.testing.library_room import CountingBlobs, CountingObjects, ingest, keys, options
+
+JOBS = 12
+
+
+class LibrarySuite:
+    """Needs the fixture `room`."""
+
+    async def test_workers_convert_all_jobs_once(self, room, tmp_path):
+        jobs = {await ingest(room, f"x {number}", name=f"Bänd {number}.pdf") for number in range(JOBS)}
+        stop = asyncio.Event()
+        ended = Counter()
+
+        def heard(told):
+            if told.report is not None:
+                ended[told.report.fate] += 1
+                if ended[Fate.DONE] == JOBS:
+                    stop.set()
+
+        told = options(tmp_path / "scratch")
+        await asyncio.gather(*(work(room, told, stop, on_event=heard) for _ in range(3)))
+        assert ended[Fate.DONE] == JOBS
+        assert await keys(room) == []
+        assert {layout.job_of(key) for key in await keys(room, "store/out")} == jobs
+        assert len(await keys(room, "registry/workers")) == 3
+
+    async def test_what_a_job_costs(self, room, tmp_path):
+        objects = CountingObjects(room.objects)
+        counted = Room(
+            objects=objects,
+            blobs=CountingBlobs(room.blobs, objects),
+            clock=room.clock,
+            ids=room.ids,
+            rules=room.rules,
+        )
+        jobs = [await ingest(room, f"x {number}") for number in range(JOBS)]
+        worked = await work(
+            counted, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
+        )
+        assert worked.fates == {Fate.DONE: JOBS}
+        of_each = Counter(layout.job_of(key) for what, key in objects.asked if what != "list")
+        assert max(of_each[job] for job in jobs) <= 7
+        assert objects.counts.total() <= 8 * JOBS
+
+    async def test_what_a_worker_left_is_put_right(self, room):
+        terms = room.terms("dead")
+        jobs = [await ingest(room, f"x {number}") for number in range(4)]
+        for job in jobs[:3]:
+            assert await room.perform(protocol.claim(Candidate(id=job, tier="3_normal"), terms)) is not None
+        await room.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
+        await room.objects.delete([layout.todo("3_normal", jobs[1])])
+        assert (await janitor.sweep(room)).settled == []
+        silent = Room(
+            objects=room.objects,
+            blobs=room.blobs,
+            clock=room.clock,
+            ids=room.ids,
+            rules=Rules(stale_seconds=-3600.0),
+        )
+        passes = await asyncio.gather(*(janitor.sweep(silent) for _ in range(3)))
+        done = Counter(one.done.value for swept in passes for one in swept.settled)
+        assert done["requeued"] == 2
+        assert done["cleared"] >= 1
+        left = await keys(room)
+        assert [key for key in left if "processing" in key] == []
+        assert {key for key in left if "todo" in key} == {layout.todo("3_normal", job) for job in jobs[1:]}
+
+    async def test_a_crowd_is_picked_from_anywhere(self, room):
+        made = [f"{number * 2**244:064x}" for number in range(4096)][::4]  # 1024 of them
+        await asyncio.gather(*(room.objects.put(layout.todo("2_high", job), b"") for job in made))
+        low = "f" * 64
+        await room.objects.put(layout.todo("5_background", low), b"")
+        picker = Picker(room.objects, room.clock, room.ids, salt="s")
+        picked = [await picker.pick() for _ in range(50)]
+        assert low in {one.id for one in picked}
+        assert len({one.id for one in picked}) == 50
+        assert {one.id for one in picked} <= {*made, low}
+
+
+class TestOnAFolder(LibrarySuite):
+    @pytest.fixture
+    async def room(self, tmp_path):
+        blobs, ids = LocalBlobs(tmp_path / "bucket"), SystemIds()
+        return Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=SystemClock(), ids=ids)
+
+
+@pytest.mark.service
+class TestOnS3(LibrarySuite):
+    @pytest.fixture
+    async def room(self, s3_server):
+        ids = SystemIds()
+        blobs = S3Blobs(
+            bucket=s3_server.bucket,
+            endpoint=s3_server.endpoint,
+            region=s3_server.region,
+            access_key_id=s3_server.access_key_id,
+            secret_access_key=s3_server.secret_access_key,
+            prefix=(prefix := f"library/{ids.ulid()}"),
+            allow_http=True,
+        )
+        objects = S3Objects(blobs._store, bucket=s3_server.bucket, prefix=prefix, ids=ids)
+        return Room(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids)
