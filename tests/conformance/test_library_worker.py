@@ -61,6 +61,12 @@ class LibrarySuite:
         assert max(of_each[job] for job in jobs) <= 7
         assert objects.counts.total() <= 8 * JOBS
 
+    async def test_a_large_result_is_stored(self, room, tmp_path):
+        job = await ingest(room, "large")
+        worked = await work(room, options(tmp_path / "scratch", run_once=True), asyncio.Event())
+        assert worked.fates == {Fate.DONE: 1}
+        assert (await room.objects.look(layout.out(job))).size > 70 << 20
+
     async def test_what_a_worker_left_is_put_right(self, room):
         terms = room.terms("dead")
         jobs = [await ingest(room, f"x {number}") for number in range(4)]

@@ -44,22 +44,23 @@ async def size_of(data: bytes | Path) -> int:
         raise Missing(f"The file {data.name!r} that was to be stored is not there.") from error
 
 
-async def in_memory(data: bytes | Path | AsyncIterator[bytes]) -> bytes:
+async def in_memory(data: bytes | Path | AsyncIterator[bytes], most: int | None = None) -> bytes:
     """All of it. Raises Reject when it is more than one conditional request should carry."""
+    limit = most or MAX_CONDITIONAL_BYTES
     if isinstance(data, bytes | Path):
-        _demand(await size_of(data))
+        _demand(await size_of(data), limit)
         return data if isinstance(data, bytes) else await asyncio.to_thread(data.read_bytes)
     gathered = bytearray()
     async for piece in data:
-        _demand(len(gathered) + len(piece))
+        _demand(len(gathered) + len(piece), limit)
         gathered += piece
     return bytes(gathered)
 
 
-def _demand(size: int) -> None:
-    if size > MAX_CONDITIONAL_BYTES:
+def _demand(size: int, limit: int) -> None:
+    if size > limit:
         raise Reject(
-            f"A conditional write to S3 is one request held in memory, {MAX_CONDITIONAL_BYTES >> 20} MiB at "
+            f"A conditional write to S3 is one request held in memory, {limit >> 20} MiB at "
             "most. Store large blobs without a condition, under a key that only one writer can have.",
             code="too_large",
         )

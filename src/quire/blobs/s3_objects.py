@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 PAGE = 1000  # S3 gives no more at once
+# A book of scans is larger than what else is written on a condition. In memory all the same: the parts of
+# an upload cannot be put together on a condition everywhere.
+MAX_FILE_BYTES = 512 << 20
 _JSON = "application/json"
 _PLAIN = "binary/octet-stream"  # what the published tools give to markers without content
 
@@ -55,7 +58,7 @@ class S3Objects:
         return await self._conditional(key, body, _JSON, IfAbsent())
 
     async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
-        body = await in_memory(source)
+        body = await in_memory(source, MAX_FILE_BYTES)
         return await self._conditional(key, body, content_type, IfAbsent()) is not None
 
     async def swap(self, key: str, body: bytes, version: str) -> str | None:

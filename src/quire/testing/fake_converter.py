@@ -33,13 +33,12 @@ def main(paper: str) -> int:
         return 0
     info = dict(about, hash="0" * 64) if "another" in said else about
     with zipfile.ZipFile(target, "w") as archive:
+        if "large" in said:
+            archive.writestr("assets/1.png", bytes(70 << 20))
         archive.writestr("content.md", f"# {about['original_filename']}\n" * 100)
         archive.writestr("info.json", json.dumps(info))
     if "damaged" in said:
         target.write_bytes(target.read_bytes().replace(b"# ", b"! ", 1))
-    if "large" in said:
-        with target.open("ab") as file:
-            file.truncate(65 << 20)
     return 0
 
 

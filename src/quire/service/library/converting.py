@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from msgspec import Meta, Struct, field
 from quire.compute.shim import shimmed
 from quire.model.clock import Clock
 
+OWN_COMMAND = (sys.executable, "-m", "quire.service.library.converting_child")
 MAX_LINE_BYTES = 256 << 10
 LOG_BYTES = 64 << 10
 KILL_SECONDS = 10.0  # after which what still holds a pipe is not waited for

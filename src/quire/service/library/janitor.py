@@ -44,8 +44,9 @@ def doubtful(marks: Marks, now: float, stale_seconds: float) -> str:
     if marks.failed:
         return "failed"
     if marks.processing:
-        # Where there is a state, it is what a worker writes to show that it lives.
-        silent = now - (marks.state or marks.processing) > stale_seconds
+        # Ours write both when they beat. Another tool's worker that took up a job of ours writes its lock
+        # alone, and must not lose it.
+        silent = now - max(marks.state, marks.processing) > stale_seconds
         return "silent" if silent else ""
     if not marks.state:
         # It waits for its first attempt, or another tool gave it up. One that was tried has a state, unless

@@ -36,7 +36,7 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (Marks(tiers=1, todo=NOW, state=FRESH - 80), ""),  # too early to tell
         (Marks(tiers=1, todo=OLD, processing=OLD, state=OLD), "silent"),
         (Marks(tiers=1, todo=OLD, processing=OLD), "silent"),
-        (Marks(processing=FRESH, state=OLD), "silent"),  # the state is what counts
+        (Marks(processing=FRESH, state=OLD), ""),  # another tool's worker took it up
         (Marks(failed=True), "failed"),
         (Marks(failed=True, state=FRESH), "failed"),
         (Marks(failed=True, tiers=1, todo=FRESH, processing=FRESH), "failed"),

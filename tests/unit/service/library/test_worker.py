@@ -200,6 +200,18 @@ async def test_a_job_that_is_taken_from_it_is_not_touched_any_more(tmp_path):
     assert await house.json(journal.error_key(job)) is None
 
 
+async def test_a_result_of_a_job_that_was_taken_meanwhile_is_not_stored(house):
+    job = await ingest(house.room, "x")
+
+    async def take(_):
+        await house.room.perform(people.taken(job, house.room.terms("p"), tier=None))
+        house.clock.advance(11)  # so that the last beat does not count any more
+
+    assert (await house.work(take)).fates == {Fate.LOST: 1}
+    assert not await house.done(job)
+    assert (await house.state(job)).state == "waiting"
+
+
 async def test_a_result_of_somebody_else_stays(house):
     job = await ingest(house.room, "x")
     house.on[Kind.CLAIMED] = lambda _: house.room.blobs.keep(layout.out(job), b"theirs")
@@ -265,7 +277,9 @@ async def test_a_restart_of_the_last_attempt_buries_the_job(tmp_path):
     )
     dead.note(job, held.job.attempt)
     dead.close()
+    house.stop.set()  # before it could find the job by itself
     await house.work()
+    assert (await house.state(job)).state == "dead"
     assert await keys(house.room) == sorted([layout.dead(job), layout.state(job)])
 
 
