@@ -1,6 +1,7 @@
 """The library's workers and janitors on a folder and on a real S3 server; and what a job costs there."""
 
 import asyncio
+import re
 from collections import Counter
 
 import pytest
@@ -109,19 +110,81 @@ class TestOnAFolder(LibrarySuite):
         return Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=SystemClock(), ids=ids)
 
 
+def s3_room(server, endpoint=""):
+    ids = SystemIds()
+    blobs = S3Blobs(
+        bucket=server.bucket,
+        endpoint=endpoint or server.endpoint,
+        region=server.region,
+        access_key_id=server.access_key_id,
+        secret_access_key=server.secret_access_key,
+        prefix=(prefix := f"library/{ids.ulid()}"),
+        allow_http=True,
+    )
+    objects = S3Objects(blobs._store, bucket=server.bucket, prefix=prefix, ids=ids)
+    return Room(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids)
+
+
 @pytest.mark.service
 class TestOnS3(LibrarySuite):
     @pytest.fixture
     async def room(self, s3_server):
-        ids = SystemIds()
-        blobs = S3Blobs(
-            bucket=s3_server.bucket,
-            endpoint=s3_server.endpoint,
-            region=s3_server.region,
-            access_key_id=s3_server.access_key_id,
-            secret_access_key=s3_server.secret_access_key,
-            prefix=(prefix := f"library/{ids.ulid()}"),
-            allow_http=True,
-        )
-        objects = S3Objects(blobs._store, bucket=s3_server.bucket, prefix=prefix, ids=ids)
-        return Room(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids)
+        return s3_room(s3_server)
+
+    async def test_what_a_job_costs_on_the_wire(self, s3_server, tmp_path):
+        async with Tap(s3_server.endpoint) as tap:
+            room = s3_room(s3_server, tap.endpoint)
+            for number in range(JOBS):
+                await ingest(room, f"x {number}")
+            tap.methods.clear()
+            worked = await work(
+                room, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
+            )
+            assert worked.fates == {Fate.DONE: JOBS}
+        # Claim: lock, state, is there a result; the source and its labels; the result; one that clears up.
+        each = {"PUT": 3 * JOBS, "HEAD": 2 * JOBS, "GET": JOBS, "POST": JOBS}
+        beside = tap.methods - Counter(each)  # listings, the registration, the watch
+        assert tap.methods.total() <= 8 * JOBS
+        assert beside.total() <= 10
+        assert not Counter(each) - tap.methods
+
+
+class Tap:
+    """Passes bytes on to a server and counts the requests among them."""
+
+    def __init__(self, endpoint):
+        self._host, _, port = endpoint.removeprefix("http://").partition(":")
+        self._port = int(port)
+        self._tasks = set()
+        self.methods = Counter()
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.endpoint = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader, writer):
+        self._tasks.add(asyncio.current_task())
+        far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
+        try:
+            await asyncio.gather(self._pass(reader, far_writer, count=True), self._pass(far_reader, writer))
+        finally:
+            writer.close()
+            far_writer.close()
+
+    async def _pass(self, reader, writer, *, count=False):
+        while piece := await reader.read(1 << 16):
+            if count:
+                self.methods.update(
+                    found.decode()
+                    for found in re.findall(rb"(GET|PUT|HEAD|POST|DELETE) /\S* HTTP/1.1", piece)
+                )
+            writer.write(piece)
+            await writer.drain()
+        writer.close()
