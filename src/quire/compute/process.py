@@ -8,7 +8,6 @@ import asyncio
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,19 +16,10 @@ from tempfile import mkdtemp
 from quire.compute.child import LAST_WORDS_BYTES
 from quire.compute.crew import Name, name_of
 from quire.compute.discretion import discreet
+from quire.compute.shim import shimmed
 from quire.model.errors import Retry
 from quire.model.work import Order, StepCall
 
-# Between fork and the command: die with the parent, take no more memory than told. In the child itself, since
-# between fork and exec of a process with threads nothing may be called.
-_SHIM = (
-    "import ctypes,os,resource,signal,sys\n"
-    "if sys.platform=='linux': ctypes.CDLL(None).prctl(1,signal.SIGKILL,0,0,0)\n"
-    "os.getppid()==int(sys.argv[1]) or os._exit(1)\n"
-    "limit=int(sys.argv[2])<<20\n"
-    "resource.setrlimit(resource.RLIMIT_DATA,(limit,resource.getrlimit(resource.RLIMIT_DATA)[1]))\n"
-    "os.execvp(sys.argv[3],sys.argv[3:])\n"
-)
 KILL_SECONDS = 10.0
 LAST_WORDS = ".stderr"
 MOST_ENDINGS = 1000  # that are remembered, for whoever asks how one ended
@@ -51,13 +41,11 @@ class ProcessLauncher:
             folder = Path(mkdtemp(prefix="task-", dir=self._scratch))
         except OSError as error:  # a full disk is not the file's fault
             raise Retry(f"a process has no folder to work in: {error.strerror}") from error
-        shim = (sys.executable, "-c", _SHIM, str(os.getpid()), str(call.memory_mb))
         try:
             # A file and no pipe: one that it started and left behind would hold a pipe open.
             with (folder / LAST_WORDS).open("wb") as last_words:
                 process = await asyncio.create_subprocess_exec(
-                    *shim,
-                    *self._command,
+                    *shimmed(self._command, call.memory_mb),
                     cwd=folder,
                     env={**self._environment, **environment, "TMPDIR": str(folder)},
                     stdin=asyncio.subprocess.DEVNULL,

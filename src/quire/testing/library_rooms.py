@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from quire.blobs.local import LocalBlobs
 from quire.blobs.objects import BlobObjects
@@ -27,17 +28,17 @@ def local_room(folder: Path, *, clock: Clock | None = None, ids: Ids | None = No
 
 
 def s3_room(server: S3Server, prefix: str, *, clock: Clock | None = None) -> Room:
-    blobs = S3Blobs(
-        bucket=server.bucket,
-        endpoint=server.endpoint,
-        region=server.region,
-        access_key_id=server.access_key_id,
-        secret_access_key=server.secret_access_key,
-        prefix=prefix,
-        allow_http=True,
-    )
-    ids = SystemIds()
-    objects = S3Objects(blobs._store, bucket=server.bucket, prefix=prefix, ids=ids)  # noqa: SLF001
+    access: dict[str, Any] = {
+        "bucket": server.bucket,
+        "endpoint": server.endpoint,
+        "region": server.region,
+        "access_key_id": server.access_key_id,
+        "secret_access_key": server.secret_access_key,
+        "prefix": prefix,
+        "allow_http": True,
+    }
+    blobs, ids = S3Blobs(**access), SystemIds()
+    objects = S3Objects(clock=clock or SystemClock(), ids=ids, **access)
     return Room(objects=objects, blobs=blobs, clock=clock or SystemClock(), ids=ids)
 
 

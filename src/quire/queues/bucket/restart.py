@@ -1,0 +1,39 @@
+"""What a worker does for a job that an earlier process of the same name had when it died.
+
+Promises: as of a janitor who judged it stale, who need not wait, since the worker knows; the attempt was
+counted when it was claimed and stays counted, so that a file that kills its worker is given up at last. Pure:
+see `asks`.
+"""
+
+from msgspec import structs
+
+from quire.queues.bucket import layout
+from quire.queues.bucket.asks import Asking, Swap, read
+from quire.queues.bucket.bodies import Job, decode, encode
+from quire.queues.bucket.janitor import Done
+from quire.queues.bucket.protocol import Terms, marked
+
+RESTART = "worker_restart"
+
+
+def restarted(ident: str, attempt: int, terms: Terms) -> Asking[Done]:
+    """`attempt` is the one that died; the job is left alone where it has gone on since."""
+    found = yield from read(layout.state(ident))
+    job = None if found is None else decode(found.body, Job)
+    if found is None or job is None or job.state != "running":
+        return Done.NOTHING
+    if (job.worker, job.attempt) != (terms.worker, attempt):
+        return Done.NOTHING
+    last = job.charged >= terms.limit
+    moved = structs.replace(
+        job,
+        state="dead" if last else "waiting",
+        nonce=terms.nonce(),
+        updated=terms.millis,
+        error=f"the worker {job.worker} ended without a word in attempt {attempt}",
+    )
+    written: str | None = yield Swap(layout.state(ident), encode(moved), found.version, "recover")
+    if written is None:
+        return Done.LOST
+    yield from marked(ident, moved, terms, recovered_from=RESTART)
+    return Done.BURIED if last else Done.REQUEUED

@@ -1,0 +1,191 @@
+"""The library's workers and janitors on a folder and on a real S3 server; and what a job costs there."""
+
+import asyncio
+import re
+from collections import Counter
+
+import pytest
+
+from quire.blobs.local import LocalBlobs
+from quire.blobs.objects import BlobObjects
+from quire.blobs.s3 import S3Blobs
+from quire.blobs.s3_objects import S3Objects
+from quire.queues.bucket import layout, protocol
+from quire.queues.bucket.protocol import Candidate
+from quire.service.library import janitor
+from quire.service.library.one_job import Fate
+from quire.service.library.picking import Picker
+from quire.service.library.room import Room, Rules
+from quire.service.library.worker import work
+from quire.system import SystemClock, SystemIds
+from quire.testing.library_room import CountingBlobs, CountingObjects, ingest, keys, options
+
+JOBS = 12
+
+
+class LibrarySuite:
+    """Needs the fixture `room`."""
+
+    async def test_workers_convert_all_jobs_once(self, room, tmp_path):
+        jobs = {await ingest(room, f"x {number}", name=f"Bänd {number}.pdf") for number in range(JOBS)}
+        stop = asyncio.Event()
+        ended = Counter()
+
+        def heard(told):
+            if told.report is not None:
+                ended[told.report.fate] += 1
+                if ended[Fate.DONE] == JOBS:
+                    stop.set()
+
+        told = options(tmp_path / "scratch")
+        await asyncio.gather(*(work(room, told, stop, on_event=heard) for _ in range(3)))
+        assert ended[Fate.DONE] == JOBS
+        assert await keys(room) == []
+        assert {layout.job_of(key) for key in await keys(room, "store/out")} == jobs
+        assert len(await keys(room, "registry/workers")) == 3
+
+    async def test_what_a_job_costs(self, room, tmp_path):
+        objects = CountingObjects(room.objects)
+        counted = Room(
+            objects=objects,
+            blobs=CountingBlobs(room.blobs, objects),
+            clock=room.clock,
+            ids=room.ids,
+            rules=room.rules,
+        )
+        jobs = [await ingest(room, f"x {number}") for number in range(JOBS)]
+        worked = await work(
+            counted, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
+        )
+        assert worked.fates == {Fate.DONE: JOBS}
+        of_each = Counter(layout.job_of(key) for what, key in objects.asked if what != "list")
+        assert max(of_each[job] for job in jobs) <= 7
+        assert objects.counts.total() <= 8 * JOBS
+
+    async def test_a_large_result_is_stored(self, room, tmp_path):
+        job = await ingest(room, "large")
+        worked = await work(room, options(tmp_path / "scratch", run_once=True), asyncio.Event())
+        assert worked.fates == {Fate.DONE: 1}
+        assert (await room.objects.look(layout.out(job))).size > 70 << 20
+
+    async def test_what_a_worker_left_is_put_right(self, room):
+        terms = room.terms("dead")
+        jobs = [await ingest(room, f"x {number}") for number in range(4)]
+        for job in jobs[:3]:
+            assert await room.perform(protocol.claim(Candidate(id=job, tier="3_normal"), terms)) is not None
+        await room.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
+        await room.objects.delete([layout.todo("3_normal", jobs[1])])
+        assert (await janitor.sweep(room)).settled == []
+        silent = Room(
+            objects=room.objects,
+            blobs=room.blobs,
+            clock=room.clock,
+            ids=room.ids,
+            rules=Rules(stale_seconds=-3600.0),
+        )
+        passes = await asyncio.gather(*(janitor.sweep(silent) for _ in range(3)))
+        done = Counter(one.done.value for swept in passes for one in swept.settled)
+        assert done["requeued"] == 2
+        assert done["cleared"] >= 1
+        left = await keys(room)
+        assert [key for key in left if "processing" in key] == []
+        assert {key for key in left if "todo" in key} == {layout.todo("3_normal", job) for job in jobs[1:]}
+
+    async def test_a_crowd_is_picked_from_anywhere(self, room):
+        made = [f"{number * 2**244:064x}" for number in range(4096)][::4]  # 1024 of them
+        await asyncio.gather(*(room.objects.put(layout.todo("2_high", job), b"") for job in made))
+        low = "f" * 64
+        await room.objects.put(layout.todo("5_background", low), b"")
+        picker = Picker(room.objects, room.clock, room.ids, salt="s")
+        picked = [await picker.pick() for _ in range(50)]
+        assert low in {one.id for one in picked}
+        assert len({one.id for one in picked}) == 50
+        assert {one.id for one in picked} <= {*made, low}
+
+
+class TestOnAFolder(LibrarySuite):
+    @pytest.fixture
+    async def room(self, tmp_path):
+        blobs, ids = LocalBlobs(tmp_path / "bucket"), SystemIds()
+        return Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=SystemClock(), ids=ids)
+
+
+def s3_room(server, endpoint=""):
+    ids = SystemIds()
+    access = {
+        "bucket": server.bucket,
+        "endpoint": endpoint or server.endpoint,
+        "region": server.region,
+        "access_key_id": server.access_key_id,
+        "secret_access_key": server.secret_access_key,
+        "prefix": f"library/{ids.ulid()}",
+        "allow_http": True,
+    }
+    blobs = S3Blobs(**access)
+    objects = S3Objects(clock=SystemClock(), ids=ids, **access)
+    return Room(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids)
+
+
+@pytest.mark.service
+class TestOnS3(LibrarySuite):
+    @pytest.fixture
+    async def room(self, s3_server):
+        return s3_room(s3_server)
+
+    async def test_what_a_job_costs_on_the_wire(self, s3_server, tmp_path):
+        async with Tap(s3_server.endpoint) as tap:
+            room = s3_room(s3_server, tap.endpoint)
+            for number in range(JOBS):
+                await ingest(room, f"x {number}")
+            tap.methods.clear()
+            worked = await work(
+                room, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
+            )
+            assert worked.fates == {Fate.DONE: JOBS}
+        # Claim: lock, state, is there a result; the source and its labels; the result; one that clears up.
+        each = {"PUT": 3 * JOBS, "HEAD": 2 * JOBS, "GET": JOBS, "POST": JOBS}
+        beside = tap.methods - Counter(each)  # listings, the registration, the watch
+        assert tap.methods.total() <= 8 * JOBS
+        assert beside.total() <= 10
+        assert not Counter(each) - tap.methods
+
+
+class Tap:
+    """Passes bytes on to a server and counts the requests among them."""
+
+    def __init__(self, endpoint):
+        self._host, _, port = endpoint.removeprefix("http://").partition(":")
+        self._port = int(port)
+        self._tasks = set()
+        self.methods = Counter()
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.endpoint = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader, writer):
+        self._tasks.add(asyncio.current_task())
+        far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
+        try:
+            await asyncio.gather(self._pass(reader, far_writer, count=True), self._pass(far_reader, writer))
+        finally:
+            writer.close()
+            far_writer.close()
+
+    async def _pass(self, reader, writer, *, count=False):
+        while piece := await reader.read(1 << 16):
+            if count:
+                self.methods.update(
+                    found.decode()
+                    for found in re.findall(rb"(GET|PUT|HEAD|POST|DELETE) /\S* HTTP/1.1", piece)
+                )
+            writer.write(piece)
+            await writer.drain()
+        writer.close()

@@ -1,0 +1,170 @@
+"""Real workers and janitors of the library, killed again and again: every job is done once, nothing is left.
+
+`LIBRARY_WORKERS` and `LIBRARY_JOBS` make it larger: 20 and 2000 for a soak.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from quire.assembly.stores import S3Access
+from quire.queues.bucket import layout
+from quire.service.library.janitor import sweep
+from quire.service.library.one_job import Fate
+from quire.service.library.worker import Kind
+from quire.system import SystemClock, SystemIds
+from quire.testing.library_room import ingest, keys
+from quire.testing.library_worker import Line, Plan, room_of
+
+SEED = int(os.environ.get("KILL_SEED", "20261116"))
+WORKERS = int(os.environ.get("LIBRARY_WORKERS", "5"))
+JOBS = int(os.environ.get("LIBRARY_JOBS", "150"))
+PATIENCE_SECONDS = 60.0 + JOBS
+CLOCK = SystemClock()
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(int(PATIENCE_SECONDS) + 60)]
+
+
+class Crew:
+    def __init__(self, plan, chance):
+        self.plan = plan
+        self.words = Path(plan.log + ".err")
+        self.chance = chance
+        self.workers = []
+        self.killed = Counter()
+        self.machines = 0
+        self.limit = CLOCK.monotonic() + PATIENCE_SECONDS
+
+    def start(self, *, janitor=False):
+        # On a machine where one died, which knows what it had; or on a new one, where nobody knows.
+        self.machines += self.chance.random() < 0.3
+        scratch = f"{self.plan.scratch}-{self.machines}"
+        told = msgspec.structs.replace(self.plan, janitor=janitor, scratch=scratch)
+        command = [sys.executable, "-m", "quire.testing.library_worker", msgspec.json.encode(told).decode()]
+        with self.words.open("ab") as words:
+            return subprocess.Popen(command, start_new_session=True, stderr=words)
+
+    def complete(self):
+        self.workers += [self.start() for _ in range(WORKERS - len(self.workers))]
+
+    def kill(self):
+        """One of them, or a janitor in the midst of its passes."""
+        victim = self.workers.pop(self.chance.randrange(len(self.workers)))
+        _end(victim, signal.SIGKILL)
+        self.killed["worker"] += 1
+        self.complete()
+
+    def wait(self, seconds):
+        """For the end of one of them, which would be bad news."""
+        watched = self.workers[0]
+        try:
+            watched.wait(seconds)
+        except subprocess.TimeoutExpired:
+            assert CLOCK.monotonic() < self.limit, "it takes too long"
+        else:
+            pytest.fail(f"a worker ended by itself: {self.words.read_text()}")
+
+    def dismiss(self):
+        for worker in self.workers:
+            worker.send_signal(signal.SIGTERM)
+        for worker in self.workers:
+            assert worker.wait(timeout=30) == 0, self.words.read_text()
+
+    def close(self):
+        for worker in self.workers:
+            _end(worker, signal.SIGKILL)
+
+
+def _end(process, number):
+    if process.poll() is None:
+        process.send_signal(number)
+    process.wait()
+
+
+def lines_in(path):
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [msgspec.json.decode(line, type=Line) for line in lines]
+
+
+async def versions(room):
+    """Of the results there are."""
+    return {
+        layout.job_of(seen.key): seen.version
+        async for page in room.objects.pages(layout.OUT)
+        for seen in page
+    }
+
+
+async def carried_out(plan):
+    chance = random.Random(SEED)
+    room = room_of(plan)
+    jobs = set()
+    for number in range(JOBS):
+        tier = chance.choice(["1_critical", "3_normal", "5_background"])
+        jobs.add(await ingest(room, f"pages {number % 7} x{number}", tier=tier, name=f"{number}.pdf"))
+    crew = Crew(plan, chance)
+    first = {}
+    try:
+        crew.complete()
+        janitor = crew.start(janitor=True)
+        while len(first) < JOBS:
+            await asyncio.to_thread(crew.wait, chance.uniform(0.1, 0.8))
+            found = await versions(room)
+            assert all(found[job] == version for job, version in first.items()), "a result was replaced"
+            first.update(found)
+            # Towards the end they are left alone, as nothing would ever be finished otherwise.
+            if len(first) < JOBS * 0.9:
+                crew.kill()
+                _end(janitor, signal.SIGKILL)
+                crew.killed["janitor"] += 1
+                janitor = crew.start(janitor=True)
+        _end(janitor, signal.SIGKILL)
+        await asyncio.to_thread(crew.dismiss)
+    finally:
+        crew.close()
+        _end(janitor, signal.SIGKILL)
+    return room, jobs, first, crew.killed
+
+
+async def judged(plan, room, jobs, first, killed):
+    assert await versions(room) == first
+    assert set(first) == jobs
+    assert killed["worker"] >= 3
+    lines = lines_in(Path(plan.log))
+    done = Counter(line.job for line in lines if line.fate == Fate.DONE)
+    assert max(done.values()) == 1
+    assert not [line for line in lines if line.fate in {Fate.FAILED, Fate.DEAD}]
+    claims = Counter(line.job for line in lines if line.kind == Kind.CLAIMED)
+    assert max(claims.values()) > 1  # some were tried again
+    # Nobody is there any more, so that all that is left is old.
+    swept = await sweep(room_of(plan, stale_seconds=-3600.0))
+    assert {one.done for one in swept.settled} <= {"cleared"}
+    assert await keys(room) == []
+
+
+async def test_in_a_folder_every_job_is_done_once(tmp_path):
+    plan = Plan(root=str(tmp_path / "bucket"), scratch=str(tmp_path / "scratch"), log=str(tmp_path / "log"))
+    await judged(plan, *await carried_out(plan))
+
+
+@pytest.mark.service
+async def test_in_s3_every_job_is_done_once(tmp_path, s3_server):
+    access = S3Access(
+        bucket=s3_server.bucket,
+        endpoint=s3_server.endpoint,
+        region=s3_server.region,
+        access_key_id=s3_server.access_key_id,
+        secret_access_key=s3_server.secret_access_key,
+        prefix=f"killed/{SystemIds().ulid()}",
+        allow_http=True,
+    )
+    plan = Plan(root="", scratch=str(tmp_path / "scratch"), log=str(tmp_path / "log"), s3=access)
+    await judged(plan, *await carried_out(plan))
