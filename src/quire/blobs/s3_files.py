@@ -33,10 +33,7 @@ class S3Files:
         self._bucket = bucket
         self._pause = pause
         # Of reading and writing, not of the whole: large files take what they take.
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(timeout_seconds, connect=10.0))
-
-    async def close(self) -> None:
-        await self._client.aclose()
+        self._timeout = httpx.Timeout(timeout_seconds, connect=10.0)
 
     async def create(self, path: str, key: str, source: Path, *, content_type: str) -> bool:
         """False: there is one. Raises Retry when it cannot be told, Reject for a file that is too large."""
@@ -54,7 +51,9 @@ class S3Files:
             now = self._clock.now()
             url = self._signer.url("PUT", path, query={}, seconds=_SIGNED_SECONDS, now=now)
             try:
-                response = await self._client.put(url, content=_pieces(source), headers=headers)
+                # A connection of its own: it is for large files, which come seldom.
+                async with httpx.AsyncClient(timeout=self._timeout) as client:
+                    response = await client.put(url, content=_pieces(source), headers=headers)
             except httpx.TransportError as error:
                 said = type(error).__name__
             else:

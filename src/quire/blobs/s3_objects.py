@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quire.blobs import keys
 from quire.blobs.keys import CLOCKS
 from quire.blobs.port import Condition, IfAbsent, IfVersion
+from quire.blobs.s3_body import in_memory, size_of
 from quire.blobs.s3_client import open_store
 from quire.blobs.s3_conditional import ConditionalWriter, version_of
 from quire.blobs.s3_edge import translated
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 PAGE = 1000  # S3 gives no more at once
+SMALL_BYTES = 8 << 20  # up to which a file goes through memory, on a connection that is open already
 _JSON = "application/json"
 _PLAIN = "binary/octet-stream"  # what the published tools give to markers without content
 
@@ -66,8 +68,7 @@ class S3Objects:
         return f"S3Objects(bucket={self._bucket!r}, prefix={self._prefix!r})"
 
     async def close(self) -> None:
-        """Release the connections. May be repeated."""
-        await self._files.close()
+        """The client keeps its connections until it is garbage; there is nothing to end."""
 
     async def read(self, key: str) -> Found | None:
         try:
@@ -88,6 +89,9 @@ class S3Objects:
         return await self._conditional(key, body, _JSON, IfAbsent())
 
     async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
+        if await size_of(source) <= SMALL_BYTES:
+            body = await in_memory(source)
+            return await self._conditional(key, body, content_type, IfAbsent()) is not None
         path = f"/{self._bucket}/{self._path(key)}"
         return await self._files.create(path, key, source, content_type=content_type)
 

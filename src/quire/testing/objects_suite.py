@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from quire.model.objects import Objects
 
 
@@ -50,10 +52,11 @@ class ObjectsSuite:
         assert await objects.swap("queue/state/a", b"second", first) is None
         assert await objects.read("queue/state/a") is None
 
-    async def test_a_file_is_created_once(self, objects: Objects, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("size", [0, 3 << 20, 9 << 20])
+    async def test_a_file_is_created_once(self, objects: Objects, tmp_path: Path, size: int) -> None:
         sources = [tmp_path / f"{number}.zip" for number in range(3)]
         for number, source in enumerate(sources):
-            source.write_bytes(bytes([number]) * (3 << 20))
+            source.write_bytes(bytes([number]) * size)
         made = await asyncio.gather(
             *(objects.create_file("store/out/a.zip", one, content_type="application/zip") for one in sources)
         )
@@ -61,7 +64,7 @@ class ObjectsSuite:
         seen, found = await objects.look("store/out/a.zip"), await objects.read("store/out/a.zip")
         assert seen is not None
         assert found is not None
-        assert (seen.size, found.body) == (3 << 20, sources[made.index(True)].read_bytes())
+        assert (seen.size, found.body) == (size, sources[made.index(True)].read_bytes())
 
     async def test_many_are_deleted_at_once_be_they_there_or_not(self, objects: Objects) -> None:
         names = [f"queue/todo/3_normal/{number:04d}" for number in range(20)]
