@@ -1,7 +1,6 @@
 """The library's workers and janitors on a folder and on a real S3 server; and what a job costs there."""
 
 import asyncio
-import re
 from collections import Counter
 
 import pytest
@@ -19,6 +18,7 @@ from quire.service.library.room import Room, Rules
 from quire.service.library.worker import work
 from quire.system import SystemClock, SystemIds
 from quire.testing.library_room import CountingBlobs, CountingObjects, ingest, keys, options
+from quire.testing.tap import Tap
 
 JOBS = 12
 
@@ -148,44 +148,3 @@ class TestOnS3(LibrarySuite):
         assert tap.methods.total() <= 8 * JOBS
         assert beside.total() <= 10
         assert not Counter(each) - tap.methods
-
-
-class Tap:
-    """Passes bytes on to a server and counts the requests among them."""
-
-    def __init__(self, endpoint):
-        self._host, _, port = endpoint.removeprefix("http://").partition(":")
-        self._port = int(port)
-        self._tasks = set()
-        self.methods = Counter()
-
-    async def __aenter__(self):
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.endpoint = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_):
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _connected(self, reader, writer):
-        self._tasks.add(asyncio.current_task())
-        far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
-        try:
-            await asyncio.gather(self._pass(reader, far_writer, count=True), self._pass(far_reader, writer))
-        finally:
-            writer.close()
-            far_writer.close()
-
-    async def _pass(self, reader, writer, *, count=False):
-        while piece := await reader.read(1 << 16):
-            if count:
-                self.methods.update(
-                    found.decode()
-                    for found in re.findall(rb"(GET|PUT|HEAD|POST|DELETE) /\S* HTTP/1.1", piece)
-                )
-            writer.write(piece)
-            await writer.drain()
-        writer.close()
