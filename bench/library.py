@@ -1,7 +1,8 @@
 """The library's queue in a real S3 bucket: jobs per second and requests per job, from claim to commit.
 
 Conversions do nothing: what is measured is the protocol. Workers are tasks of one process, on one machine
-with the server, so read the ratios. Requests are counted on the wire, in runs of their own. LIBRARY_SCALE=0.02
+with the server, so read the ratios. Requests are counted on the wire, in runs of their own.
+LIBRARY_SCALE=0.02
 queues a fiftieth of the 50,000.
 """
 
