@@ -4,8 +4,6 @@ Promise: best effort; that a log could not be written never changes what becomes
 bounded. Must not know: who reads them.
 """
 
-from typing import Any
-
 import msgspec
 from msgspec import Struct
 
@@ -63,12 +61,3 @@ async def record(room: Room, job: str, *, error: str, traceback: str, log: str, 
 
 def context_of(stage: str, worker: str, charged: int, max_retries: int) -> Context:
     return Context(stage=stage, worker_id=worker, retry_count=max(0, charged - 1), max_retries=max_retries)
-
-
-def read_error(body: bytes) -> dict[str, Any]:
-    """Whatever somebody wrote; empty when it says nothing."""
-    try:
-        found = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -135,7 +135,7 @@ class _Worker:
         self._presence = Presence(room, slot.name)
         every = options.sweep_seconds or room.rules.stale_seconds / 3
         self._watch = janitor.Watch(room, every)
-        self._empty = self._refusals = 0
+        self._empty = self._away = self._denied = self._troubled = 0  # in a row
         self._swept = False
         self._worked = Worked(worker=slot.name)
         rules = room.rules
@@ -180,32 +180,37 @@ class _Worker:
             if self._options.sweep and await self._watch.due():
                 await self._sweep()
             candidate = await self._picker.pick()
-            if candidate is None:
-                return await self._nothing()
-            await self._try(candidate)
+            going_on = candidate is not None or await self._nothing()
+            report = None if candidate is None else await self._try(candidate)
         except PASSING as error:
-            await self._trouble(str(error), error)
-        return True
+            await self._refused(error)
+            return True
+        self._away = self._denied = 0
+        if report is not None:
+            self._troubled = self._troubled + 1 if report.trouble else 0
+            if report.trouble:
+                await self._trouble(report.trouble, self._troubled)
+        return going_on
 
-    async def _try(self, candidate: Candidate) -> None:
+    async def _try(self, candidate: Candidate) -> Report | None:
+        """None: it was not to be had."""
         held = await self._room.perform(protocol.claim(candidate, self._terms))
         if held is None:
             self._picker.missed(candidate)
-            return
+            return None
         self._slot.note(held.id, held.job.attempt)
         self._picker.won()
         self._empty = 0
         self._tell(Kind.CLAIMED, held.id)
         await self._presence.show("processing", held.id)
         report = await Work(self._bench, held).carry(self._interrupted)
-        self._slot.clear()
+        if report.fate is not Fate.ABANDONED:  # then the next process may get through
+            self._slot.clear()
         self._count(report)
         self._tell(Kind.ENDED, report.job, report=report)
         if report.trouble:
             self._picker.missed(candidate)
-            await self._trouble(report.trouble, None)
-        else:
-            self._refusals = 0
+        return report
 
     async def _nothing(self) -> bool:
         if self._options.run_once:
@@ -249,20 +254,29 @@ class _Worker:
             self._tell(Kind.WOULD_CLAIM, candidate.id, candidate.tier)
         return self._worked
 
-    async def _trouble(self, text: str, error: QuireError | None) -> None:
-        """Wait, and longer each time. Raises when it is of a kind that does not pass by itself."""
-        self._refusals += 1
+    async def _refused(self, error: QuireError) -> None:
+        """By the store: one that is away comes back, one that does not let us in needs a person."""
+        if isinstance(error, Misconfigured):
+            self._denied += 1
+            await self._trouble(str(error), self._denied)
+        else:
+            self._away += 1
+            self._tell(Kind.TROUBLE, text=str(error))
+            await self._pause(self._away)
+
+    async def _trouble(self, text: str, number: int) -> None:
+        """It does not pass by itself. Waits, and longer each time; raises when it was met too often."""
         self._tell(Kind.TROUBLE, text=text)
-        lasting = error is None or isinstance(error, Misconfigured)
-        if lasting and self._refusals >= MOST_REFUSALS:
+        if number >= MOST_REFUSALS or self._options.run_once:
             raise Misconfigured(
-                f"The worker {self._name} stops after {self._refusals} refusals in a row: {text} Jobs that "
-                "it had are taken up by others.",
+                f"The worker {self._name} stops after {number} refusals in a row: {text} Jobs that it had "
+                "are taken up by others.",
                 code="worker_refused",
-            ) from error
-        if lasting and self._options.run_once:
-            raise Misconfigured(text, code="worker_refused") from error
-        seconds = idle_seconds(self._refusals, self._room.ids.fraction())
+            )
+        await self._pause(number)
+
+    async def _pause(self, number: int) -> None:
+        seconds = idle_seconds(number, self._room.ids.fraction())
         await self._wait(seconds * min(1.0, self._options.patience_seconds))
 
     async def _interrupted(self) -> str:

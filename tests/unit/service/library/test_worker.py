@@ -323,6 +323,34 @@ async def test_keys_that_ran_out_are_named_after_a_few_tries(house):
     assert house.kinds().count(Kind.TROUBLE) == 5
 
 
+async def test_refusals_with_successes_between_them_do_not_add_up(house):
+    for number in range(14):
+        await ingest(house.room, f"x {number}")
+    claims = []
+
+    def refuse(what, key):
+        if what == "create" and key.startswith(layout.PROCESSING):
+            claims.append(key)
+            if len(claims) % 2:
+                raise Misconfigured("denied")
+
+    house.objects.before = refuse
+    assert (await house.work(run_once=False, most_jobs=7)).fates == {Fate.DONE: 7}
+    assert house.kinds().count(Kind.TROUBLE) == 7
+
+
+async def test_a_job_whose_claim_is_denied_is_no_success(house):
+    await ingest(house.room, "x")
+
+    def refuse(what, key):
+        if what == "create":
+            raise Misconfigured("denied")
+
+    house.objects.before = refuse
+    with pytest.raises(Misconfigured, match="5 refusals in a row: denied"):
+        await house.work(run_once=False)
+
+
 async def test_trouble_of_the_machine_is_not_the_jobs_fault(house):
     jobs = [await ingest(house.room, f"trouble {number}") for number in range(8)]
     with pytest.raises(Misconfigured, match="5 refusals in a row"):
