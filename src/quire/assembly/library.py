@@ -71,7 +71,7 @@ def called(loaded: Loaded, default_bucket: str = "") -> str:
     """The library's place in words for people."""
     chosen = loaded.settings.library
     where = place(chosen.bucket or default_bucket, chosen.prefix)
-    return str(where.folder) if where.folder else f"s3://{where.bucket}/{where.prefix}"
+    return str(where.folder / where.prefix) if where.folder else f"s3://{where.bucket}/{where.prefix}"
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ async def test_a_folder_is_opened_below_its_prefix(tmp_path):
     async with open_library(loaded) as room:
         await room.objects.put("queue/todo/3_normal/" + "a" * 64, b"")
     assert (tmp_path / "bucket/pdf/queue/todo/3_normal" / ("a" * 64)).read_bytes() == b""
-    assert called(loaded) == f"{tmp_path}/bucket"
+    assert called(loaded) == f"{tmp_path}/bucket/pdf"
 
 
 async def test_a_good_store_is_probed_once_a_day(tmp_path, monkeypatch):
