@@ -9,6 +9,7 @@ from collections.abc import Callable
 import typer
 
 from quire.cli import exits, library_act, library_ask, library_board, library_files, library_run, library_tend
+from quire.cli.library_room import called_as
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "ingest": library_files.ingest,
@@ -56,6 +57,7 @@ def assembled(name: str) -> typer.Typer:
 
 def _none(context: typer.Context) -> None:
     """A library of PDFs in a bucket: ingest them, convert them anywhere, get the results back."""
+    called_as(context.find_root().info_name)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(exits.COULD_NOT_RUN)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -81,12 +82,16 @@ def loaded_for(way: Way) -> Loaded:
     return load_here(way.config, {"library.bucket": way.bucket}, LIBRARY_FALLBACKS)
 
 
-def default_bucket() -> str:
-    import click
+_called: ContextVar[str] = ContextVar("called", default="")
 
-    context = click.get_current_context(silent=True)
-    name = context.find_root().info_name if context is not None else ""
-    return PUBLISHED_BUCKET if Path(name or "").name == PUBLISHED else ""
+
+def called_as(program: str | None) -> None:
+    """Under which name the command was started."""
+    _called.set(Path(program or "").name)
+
+
+def default_bucket() -> str:
+    return PUBLISHED_BUCKET if _called.get() == PUBLISHED else ""
 
 
 def within(
