@@ -1,20 +1,20 @@
 """Putting one job right: what is stale is taken back, what failed waits again, markers follow the state.
 
 Promises: any number of janitors may do this at once, beside any number of workers; a state is changed only as
-it was when it was judged; no attempt is counted here. Pure: see `asks`.
+it was when it was judged; no attempt is counted here but those of published tools. Pure: see `asks`.
 """
 
 from enum import StrEnum
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quire.queues.bucket import layout
 from quire.queues.bucket.asks import Asking, Create, Delete, Judge, Look, Swap, read
-from quire.queues.bucket.bodies import Failure, Job, Lock, decode, encode
+from quire.queues.bucket.bodies import Death, Failure, Job, Lock, Todo, decode, encode
 from quire.queues.bucket.protocol import Terms, cleared, marked
 
-T = TypeVar("T", Lock, Failure)
+T = TypeVar("T", Lock, Failure, Death, Todo)
 STALE, FAILED_QUEUE = "stale_processing", "failed_queue"
 
 
@@ -43,6 +43,10 @@ def settle(ident: str, terms: Terms) -> Asking[Done]:
         return Done.NOTHING
     if job.state in {"running", "failed"}:
         return (yield from _moved(ident, job, found.version, terms))
+    if job.state == "waiting":
+        since = yield from _had_by_others(ident, job)
+        if since is not None:
+            return (yield from _counted(ident, job, found.version, since, terms))
     return (yield from _mended(ident, job, terms))
 
 
@@ -57,6 +61,59 @@ def _moved(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
     if written is None:
         return Done.LOST  # or written by us: then the next look puts the markers right
     yield from marked(ident, moved, terms, recovered_from=reason)
+    return Done.BURIED if last else Done.REQUEUED
+
+
+class _Since(Struct, frozen=True, kw_only=True):
+    """What a published tool did with a job that waits. `charged` counts its attempt."""
+
+    charged: int
+    error: str
+    reason: str = FAILED_QUEUE
+    dead: bool = False
+
+
+def _had_by_others(ident: str, job: Job) -> Asking[_Since | None]:
+    """Published tools know no states. They leave markers, with a count that starts from ours: where it is
+    higher, one of them has tried the job since. Our own markers do not count: they may come late.
+    """
+    death = yield from _marker(layout.dead(ident), Death)
+    if death is not None and death.attempt == 0:
+        return _Since(charged=max(job.charged, death.total_retries), error=death.error, dead=True)
+    failure = yield from _marker(layout.failed(ident), Failure)
+    if failure is not None and failure.attempt == 0 and failure.retries >= job.charged:
+        return _Since(charged=failure.retries + 1, error=failure.error)
+    lock = yield from _marker(layout.processing(ident), Lock)
+    if lock is not None and not lock.nonce and lock.retries >= job.charged:
+        silent: bool = yield Judge(layout.processing(ident))
+        error = f"the worker {lock.worker} went silent"
+        return _Since(charged=lock.retries + 1, error=error, reason=STALE) if silent else None
+    todo = yield from _marker(layout.todo(job.priority, ident), Todo)
+    if todo is not None and todo.retries > job.charged:
+        return _Since(charged=todo.retries, error=todo.last_error)
+    return None
+
+
+def _counted(ident: str, job: Job, version: str, since: _Since, terms: Terms) -> Asking[Done]:
+    """Take over what others counted. What they gave up is given up, unless somebody has just asked for it to
+    be tried again: then their marker is on its way out.
+    """
+    if since.dead and not (yield Judge(layout.state(ident))):
+        return Done.NOTHING
+    last = since.dead or since.charged >= terms.limit
+    moved = structs.replace(
+        job,
+        state="dead" if last else "waiting",
+        attempt=max(job.attempt, since.charged),
+        charged=since.charged,
+        nonce=terms.nonce(),
+        updated=terms.millis,
+        error=since.error,
+    )
+    written: str | None = yield Swap(layout.state(ident), encode(moved), version, "recover")
+    if written is None:
+        return Done.LOST
+    yield from marked(ident, moved, terms, recovered_from=since.reason)
     return Done.BURIED if last else Done.REQUEUED
 
 

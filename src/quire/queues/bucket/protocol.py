@@ -150,6 +150,7 @@ def marked(ident: str, job: Job, terms: Terms, *, recovered_from: str = "") -> A
             timestamp=terms.millis,
             retries=retries,
             priority=job.priority,
+            attempt=job.attempt,
         )
         yield Put(failed, encode(failure))
         yield Delete((todo, *others, lock, dead))
@@ -159,6 +160,7 @@ def marked(ident: str, job: Job, terms: Terms, *, recovered_from: str = "") -> A
             moved_to_dead_at=_stamp(terms),
             total_retries=job.charged,
             priority=job.priority,
+            attempt=job.attempt,
         )
         yield Put(dead, encode(death))
         yield Delete((todo, *others, lock, failed))
