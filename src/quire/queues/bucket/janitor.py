@@ -43,11 +43,7 @@ def settle(ident: str, terms: Terms) -> Asking[Done]:
         return Done.NOTHING
     if job.state in {"running", "failed"}:
         return (yield from _moved(ident, job, found.version, terms))
-    if job.state == "waiting":
-        since = yield from _had_by_others(ident, job)
-        if since is not None:
-            return (yield from _counted(ident, job, found.version, since, terms))
-    return (yield from _mended(ident, job, terms))
+    return (yield from _mended(ident, job, found.version, terms))
 
 
 def _moved(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
@@ -73,7 +69,7 @@ class _Since(Struct, frozen=True, kw_only=True):
     dead: bool = False
 
 
-def _had_by_others(ident: str, job: Job) -> Asking[_Since | None]:
+def _had_by_others(ident: str, job: Job, silent: Lock | None) -> Asking[_Since | None]:
     """Published tools know no states. They leave markers, with a count that starts from ours: where it is
     higher, one of them has tried the job since. Our own markers do not count: they may come late.
     """
@@ -83,14 +79,9 @@ def _had_by_others(ident: str, job: Job) -> Asking[_Since | None]:
     failure = yield from _marker(layout.failed(ident), Failure)
     if failure is not None and failure.attempt == 0 and failure.retries >= job.charged:
         return _Since(charged=failure.retries + 1, error=failure.error)
-    lock = yield from _marker(layout.processing(ident), Lock)
-    if lock is not None and not lock.nonce and lock.retries >= job.charged:
-        silent: bool = yield Judge(layout.processing(ident))
-        error = f"the worker {lock.worker} went silent"
-        return _Since(charged=lock.retries + 1, error=error, reason=STALE) if silent else None
-    todo = yield from _marker(layout.todo(job.priority, ident), Todo)
-    if todo is not None and todo.retries > job.charged:
-        return _Since(charged=todo.retries, error=todo.last_error)
+    if silent is not None and not silent.nonce and silent.retries >= job.charged:
+        error = f"the worker {silent.worker} went silent"
+        return _Since(charged=silent.retries + 1, error=error, reason=STALE)
     return None
 
 
@@ -117,10 +108,14 @@ def _counted(ident: str, job: Job, version: str, since: _Since, terms: Terms) ->
     return Done.BURIED if last else Done.REQUEUED
 
 
-def _mended(ident: str, job: Job, terms: Terms) -> Asking[Done]:
+def _mended(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
     """The state is final for now; do the markers say the same? Written only where one is missing."""
-    lock = yield from read(layout.processing(ident))
-    if lock is not None and (yield Judge(layout.processing(ident))):
+    lock = yield from _marker(layout.processing(ident), Lock)
+    silent = lock if lock is not None and (yield Judge(layout.processing(ident))) else None
+    since = (yield from _had_by_others(ident, job, silent)) if job.state == "waiting" else None
+    if since is not None:
+        return (yield from _counted(ident, job, version, since, terms))
+    if silent is not None:
         yield Delete((layout.processing(ident),))  # of a claim that was never finished
     if job.state == "dead":
         there, others = layout.dead(ident), (*layout.todos(ident), layout.failed(ident))
@@ -129,7 +124,11 @@ def _mended(ident: str, job: Job, terms: Terms) -> Asking[Done]:
             return Done.NOTHING
     else:
         there = layout.todo(job.priority, ident)
-        if (yield Look(there)):
+        todo = yield from _marker(there, Todo)
+        if todo is not None and todo.retries > job.charged:  # a published janitor has counted
+            since = _Since(charged=todo.retries, error=todo.last_error)
+            return (yield from _counted(ident, job, version, since, terms))
+        if todo is not None:
             others = tuple(key for key in layout.todos(ident) if key != there)
             yield Delete((*others, layout.failed(ident), layout.dead(ident)))
             return Done.NOTHING
