@@ -91,7 +91,7 @@ def test_a_relative_home_starts_where_it_was_written(tmp_path):
         ("[preproces]\na = 1", {}, "unknown table `[preproces]` in quire.toml; did you mean `[preprocess]`?"),
         ("zzz = 1", {}, "unknown key `zzz` in quire.toml; remove it"),
         ("", {"QUIRE_WORKER": "1"}, "did you mean `QUIRE_WORKERS`?"),
-        ("", {"QUIRE_BUCKET": "x"}, "did you mean `QUIRE_S3_BUCKET`?"),
+        ("", {"QUIRE_S3_BUCKT": "x"}, "did you mean `QUIRE_S3_BUCKET`?"),
         ("s3 = 1", {}, "`s3` in quire.toml must be a table"),
     ],
 )

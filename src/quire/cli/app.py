@@ -7,6 +7,7 @@ from quire.cli.batch import batch
 from quire.cli.clean import clean_up
 from quire.cli.doctor import doctor
 from quire.cli.key import key
+from quire.cli.library import library
 from quire.cli.queue import queue
 from quire.cli.run import run
 from quire.cli.serve import serve
@@ -35,6 +36,7 @@ app.add_typer(queue)
 app.add_typer(webhook)
 app.add_typer(key)
 app.add_typer(task)
+app.add_typer(library)
 
 
 def _version(value: bool) -> None:

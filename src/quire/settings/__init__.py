@@ -6,7 +6,7 @@ Must not know components: `assembly` makes them out of these values, and nothing
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ from quire.model.errors import Misconfigured
 from quire.settings.basics import Secret, cores
 from quire.settings.computing import Computes, Fly, Local, Ray
 from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, plain, shown, value_of
+from quire.settings.library import LIBRARY_FALLBACKS, Library
 from quire.settings.reading import DOCS, Reading
 from quire.settings.serving import Upload
 from quire.settings.values import (
@@ -40,6 +41,7 @@ __all__ = [
     "DEFAULT",
     "DOCS",
     "KEYS",
+    "LIBRARY_FALLBACKS",
     "PREFIX",
     "S3",
     "UPLOAD_FALLBACKS",
@@ -48,6 +50,7 @@ __all__ = [
     "Crew",
     "Fly",
     "Key",
+    "Library",
     "Loaded",
     "Local",
     "PhaseRetries",
@@ -90,7 +93,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
 def load_here(
     config: Path | None = None,
     overrides: Mapping[str, object] | None = None,
-    fallbacks: Mapping[str, str] | None = None,
+    fallbacks: Mapping[str, Sequence[str]] | None = None,
 ) -> Loaded:
     """`load` with this process's environment and current folder."""
     return load(os.environ, Path.cwd(), config, overrides, fallbacks)
@@ -111,13 +114,14 @@ def load(
     folder: Path,
     config: Path | None = None,
     overrides: Mapping[str, object] | None = None,
-    fallbacks: Mapping[str, str] | None = None,
+    fallbacks: Mapping[str, Sequence[str]] | None = None,
 ) -> Loaded:
     """Raises one Misconfigured that lists every problem.
 
     `overrides` has keys like `preprocess.tiff_quality`; None means that the option was not given. An empty
     variable counts as not set. Relative paths start at `folder`, those in the file at the file's folder.
-    `fallbacks` are variables of other programs, by key, for what is said nowhere else.
+    `fallbacks` are variables of other programs, by key, for what is said nowhere else; the first one
+    that is set counts.
     """
     reading = Reading(folder)
     file = reading.file(environment, config)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields
 
+from quire.settings.library import SHORT_NAMES
 from quire.settings.values import HOME_DEFAULT, PREFIX, QueueTuning, Settings
 
 
@@ -80,17 +81,17 @@ def _given(kind: Any) -> Any:
 
 KEYS = tuple(_keys(Settings))
 BY_NAME = {key.name: key for key in KEYS}
-BY_VARIABLE = {key.variable: key.name for key in KEYS}
-# Variables of the published upload client, by the key they stand in for.
-UPLOAD_FALLBACKS = {
-    "upload.url": "ARKE_WORKER_URL",
-    "upload.uploader": "ARKE_UPLOADER",
-    "upload.root_path": "ARKE_ROOT_PATH",
-    "upload.parent": "ARKE_PARENT_PI",
-    "upload.metadata": "ARKE_METADATA",
-    "upload.processing": "ARKE_PROCESSING",
-    "upload.parallel": "ARKE_PARALLEL",
-    "upload.parallel_parts": "ARKE_PARALLEL_PARTS",
+BY_VARIABLE = SHORT_NAMES | {key.variable: key.name for key in KEYS}
+# Variables of the published upload client, by the key they stand in for; the first that is set counts.
+UPLOAD_FALLBACKS: dict[str, tuple[str, ...]] = {
+    "upload.url": ("ARKE_WORKER_URL",),
+    "upload.uploader": ("ARKE_UPLOADER",),
+    "upload.root_path": ("ARKE_ROOT_PATH",),
+    "upload.parent": ("ARKE_PARENT_PI",),
+    "upload.metadata": ("ARKE_METADATA",),
+    "upload.processing": ("ARKE_PROCESSING",),
+    "upload.parallel": ("ARKE_PARALLEL",),
+    "upload.parallel_parts": ("ARKE_PARALLEL_PARTS",),
 }
 QUEUE_KEYS = {key.name: key for key in _keys(QueueTuning)}
 TABLES: dict[str, Any] = {one.name: one.type for one in fields(Settings) if isinstance(one.type, type)}

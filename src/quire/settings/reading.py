@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -91,16 +91,18 @@ class Reading:
         self.sources[full] = source
 
     def variables(self, environment: Mapping[str, str]) -> None:
+        # Sorted, so that a key's short variable comes before its full one, which then counts.
         for variable, text in sorted(environment.items()):
             if variable in BY_VARIABLE and text:
                 self.take(BY_VARIABLE[variable], text, variable, self.folder, words=True)
             elif variable.startswith(PREFIX) and variable not in {*BY_VARIABLE, CONFIG_VARIABLE}:
                 self._unknown("variable", variable, "the environment", [*BY_VARIABLE, CONFIG_VARIABLE])
 
-    def fallbacks(self, environment: Mapping[str, str], variables: Mapping[str, str]) -> None:
+    def fallbacks(self, environment: Mapping[str, str], variables: Mapping[str, Sequence[str]]) -> None:
         """Other programs' variables, by key: only for what nobody has said anything about."""
-        for name, variable in variables.items():
-            if name not in self.values and name not in self.doubtful and environment.get(variable):
+        for name, candidates in variables.items():
+            variable = next((one for one in candidates if environment.get(one)), None)
+            if variable is not None and name not in self.values and name not in self.doubtful:
                 self.take(name, environment[variable], variable, self.folder, words=True)
 
     def take(self, name: str, value: object, source: str, base: Path, *, words: bool = False) -> None:

@@ -9,11 +9,12 @@ from quire.blobs import keys
 from quire.model.errors import Reject
 from quire.model.tiers import tier_number
 from quire.settings.keys import plain, value_of
+from quire.settings.library import place
 from quire.settings.values import Settings
 
 _ADDRESSES = (
     *("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"),
-    *("compute.registry_url", "worker_keys.endpoint", "fly.api"),
+    *("compute.registry_url", "worker_keys.endpoint", "fly.api", "library.endpoint"),
 )
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _ACCOUNT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")  # one part of a host name
@@ -26,6 +27,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     yield from _of_uploads(settings)
     yield from _of_machines(settings)
     yield from _of_worker_keys(settings)
+    yield from _of_the_library(settings)
 
 
 def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -141,6 +143,42 @@ def _of_worker_keys(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
             "worker_keys.endpoint has no TLS, so others could read along; use https, or set s3.allow_http"
         )
         yield ("worker_keys.endpoint", "s3.allow_http"), problem
+
+
+def _of_the_library(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    chosen = settings.library
+    try:
+        place(chosen.bucket, chosen.prefix)
+    except Reject as error:
+        yield ("library.bucket", "library.prefix"), str(error)
+    pair = ("library.access_key_id", "library.secret_access_key")
+    if bool(chosen.access_key_id) != bool(chosen.secret_access_key):
+        there, absent = pair if chosen.access_key_id else reversed(pair)
+        yield pair, f"{there} is set but {absent} is not; set both, or neither"
+    if _is_open_to_others(chosen.endpoint) and not chosen.allow_http:
+        problem = "library.endpoint has no TLS, so others could read along; use https"
+        yield ("library.endpoint", "library.allow_http"), f"{problem}, or set library.allow_http"
+    if chosen.worker_id and not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}", chosen.worker_id):
+        problem = "library.worker_id may have up to 100 letters, digits, dots, hyphens and underscores"
+        yield ("library.worker_id",), problem
+    if chosen.stale_minutes * 60 < 2 * chosen.heartbeat_seconds:
+        problem = "library.stale_minutes must be at least twice library.heartbeat_seconds, or the living are"
+        yield ("library.stale_minutes", "library.heartbeat_seconds"), f"{problem} taken for dead"
+    for window in chosen.run_windows.replace(",", " ").split():
+        if not _WINDOW.fullmatch(window):
+            problem = f"library.run_windows: {plain(window[:40])!r} is no window; write HH:MM-HH:MM"
+            yield ("library.run_windows",), f"{problem}, such as 22:00-06:00"
+
+
+_WINDOW = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]-(([01]?[0-9]|2[0-3]):[0-5][0-9]|24:00)", re.ASCII)
+
+
+def _is_open_to_others(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme == "http" and not _is_this_machine(parts.hostname or "")
+    except ValueError:  # told elsewhere
+        return False
 
 
 def _is_this_machine(host: str) -> bool:

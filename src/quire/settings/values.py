@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from quire.settings.basics import Secret, about, cores
 from quire.settings.computing import Computes, Fly, Local, Ray, WorkerKeys
+from quire.settings.library import Library
 from quire.settings.serving import Archive, Cleaning, Ingest, Serve, Upload, Webhooks
 
 PREFIX = "QUIRE_"
@@ -159,6 +160,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     local: Local = Local()
     fly: Fly = Fly()
     ray: Ray = Ray()
+    library: Library = Library()
     queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property

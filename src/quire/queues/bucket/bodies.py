@@ -50,14 +50,19 @@ class Lock(Struct, frozen=True, kw_only=True):
 
 
 class Todo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`queue/todo/…`; empty when it was queued. `attempt` is 0 where another tool wrote it."""
+
     retries: _Count = 0
     queued_at: _Millis = 0
     recovered_from: str = ""
     last_error: str = ""
+    attempt: _Count = 0
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """`queue/failed/…`. `priority` is read by published janitors, though no published worker writes it."""
+    """`queue/failed/…`. `priority` is read by published janitors, though no published worker writes it.
+    `attempt` is 0 where another tool wrote it.
+    """
 
     error: str = ""
     worker: str = ""
@@ -65,16 +70,18 @@ class Failure(Struct, frozen=True, kw_only=True):
     timestamp: _Millis = 0
     retries: _Count = 0
     priority: str = DEFAULT_TIER
+    attempt: _Count = 0
 
 
 class Death(Struct, frozen=True, kw_only=True):
-    """`queue/dead/…`."""
+    """`queue/dead/…`. `attempt` as above."""
 
     error: str = ""
     moved_to_dead_at: str = ""
     total_retries: _Count = 0
     reason: str = "exceeded_max_retries"
     priority: str = DEFAULT_TIER
+    attempt: _Count = 0
 
 
 T = TypeVar("T", Job, Lock, Todo, Failure, Death)

@@ -1,20 +1,20 @@
 """Putting one job right: what is stale is taken back, what failed waits again, markers follow the state.
 
 Promises: any number of janitors may do this at once, beside any number of workers; a state is changed only as
-it was when it was judged; no attempt is counted here. Pure: see `asks`.
+it was when it was judged; no attempt is counted here but those of published tools. Pure: see `asks`.
 """
 
 from enum import StrEnum
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quire.queues.bucket import layout
 from quire.queues.bucket.asks import Asking, Create, Delete, Judge, Look, Swap, read
-from quire.queues.bucket.bodies import Failure, Job, Lock, decode, encode
+from quire.queues.bucket.bodies import Death, Failure, Job, Lock, Todo, decode, encode
 from quire.queues.bucket.protocol import Terms, cleared, marked
 
-T = TypeVar("T", Lock, Failure)
+T = TypeVar("T", Lock, Failure, Death, Todo)
 STALE, FAILED_QUEUE = "stale_processing", "failed_queue"
 
 
@@ -43,7 +43,7 @@ def settle(ident: str, terms: Terms) -> Asking[Done]:
         return Done.NOTHING
     if job.state in {"running", "failed"}:
         return (yield from _moved(ident, job, found.version, terms))
-    return (yield from _mended(ident, job, terms))
+    return (yield from _mended(ident, job, found.version, terms))
 
 
 def _moved(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
@@ -60,10 +60,62 @@ def _moved(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
     return Done.BURIED if last else Done.REQUEUED
 
 
-def _mended(ident: str, job: Job, terms: Terms) -> Asking[Done]:
+class _Since(Struct, frozen=True, kw_only=True):
+    """What a published tool did with a job that waits. `charged` counts its attempt."""
+
+    charged: int
+    error: str
+    reason: str = FAILED_QUEUE
+    dead: bool = False
+
+
+def _had_by_others(ident: str, job: Job, silent: Lock | None) -> Asking[_Since | None]:
+    """Published tools know no states. They leave markers, with a count that starts from ours: where it is
+    higher, one of them has tried the job since. Our own markers do not count: they may come late.
+    """
+    death = yield from _marker(layout.dead(ident), Death)
+    if death is not None and death.attempt == 0:
+        return _Since(charged=max(job.charged, death.total_retries), error=death.error, dead=True)
+    failure = yield from _marker(layout.failed(ident), Failure)
+    if failure is not None and failure.attempt == 0 and failure.retries >= job.charged:
+        return _Since(charged=failure.retries + 1, error=failure.error)
+    if silent is not None and not silent.nonce and silent.retries >= job.charged:
+        error = f"the worker {silent.worker} went silent"
+        return _Since(charged=silent.retries + 1, error=error, reason=STALE)
+    return None
+
+
+def _counted(ident: str, job: Job, version: str, since: _Since, terms: Terms) -> Asking[Done]:
+    """Take over what others counted. What they gave up is given up, unless somebody has just asked for it to
+    be tried again: then their marker is on its way out.
+    """
+    if since.dead and not (yield Judge(layout.state(ident))):
+        return Done.NOTHING
+    last = since.dead or since.charged >= terms.limit
+    moved = structs.replace(
+        job,
+        state="dead" if last else "waiting",
+        attempt=max(job.attempt, since.charged),
+        charged=since.charged,
+        nonce=terms.nonce(),
+        updated=terms.millis,
+        error=since.error,
+    )
+    written: str | None = yield Swap(layout.state(ident), encode(moved), version, "recover")
+    if written is None:
+        return Done.LOST
+    yield from marked(ident, moved, terms, recovered_from=since.reason)
+    return Done.BURIED if last else Done.REQUEUED
+
+
+def _mended(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
     """The state is final for now; do the markers say the same? Written only where one is missing."""
-    lock = yield from read(layout.processing(ident))
-    if lock is not None and (yield Judge(layout.processing(ident))):
+    lock = yield from _marker(layout.processing(ident), Lock)
+    silent = lock if lock is not None and (yield Judge(layout.processing(ident))) else None
+    since = (yield from _had_by_others(ident, job, silent)) if job.state == "waiting" else None
+    if since is not None:
+        return (yield from _counted(ident, job, version, since, terms))
+    if silent is not None:
         yield Delete((layout.processing(ident),))  # of a claim that was never finished
     if job.state == "dead":
         there, others = layout.dead(ident), (*layout.todos(ident), layout.failed(ident))
@@ -72,7 +124,11 @@ def _mended(ident: str, job: Job, terms: Terms) -> Asking[Done]:
             return Done.NOTHING
     else:
         there = layout.todo(job.priority, ident)
-        if (yield Look(there)):
+        todo = yield from _marker(there, Todo)
+        if todo is not None and todo.attempt == 0 and todo.retries > job.charged:  # a published janitor's
+            since = _Since(charged=todo.retries, error=todo.last_error)
+            return (yield from _counted(ident, job, version, since, terms))
+        if todo is not None:
             others = tuple(key for key in layout.todos(ident) if key != there)
             yield Delete((*others, layout.failed(ident), layout.dead(ident)))
             return Done.NOTHING

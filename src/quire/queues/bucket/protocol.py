@@ -137,7 +137,11 @@ def marked(ident: str, job: Job, terms: Terms, *, recovered_from: str = "") -> A
     lock, failed, dead = layout.processing(ident), layout.failed(ident), layout.dead(ident)
     if job.state == "waiting":
         said = Todo(
-            retries=job.charged, queued_at=terms.millis, recovered_from=recovered_from, last_error=job.error
+            retries=job.charged,
+            queued_at=terms.millis,
+            recovered_from=recovered_from,
+            last_error=job.error,
+            attempt=job.attempt,
         )
         yield Put(todo, encode(said))
         yield Delete((*others, lock, failed, dead))
@@ -150,6 +154,7 @@ def marked(ident: str, job: Job, terms: Terms, *, recovered_from: str = "") -> A
             timestamp=terms.millis,
             retries=retries,
             priority=job.priority,
+            attempt=job.attempt,
         )
         yield Put(failed, encode(failure))
         yield Delete((todo, *others, lock, dead))
@@ -159,6 +164,7 @@ def marked(ident: str, job: Job, terms: Terms, *, recovered_from: str = "") -> A
             moved_to_dead_at=_stamp(terms),
             total_retries=job.charged,
             priority=job.priority,
+            attempt=job.attempt,
         )
         yield Put(dead, encode(death))
         yield Delete((todo, *others, lock, failed))

@@ -1,0 +1,164 @@
+"""The library, made out of the settings: its bucket or folder, and the rules in force there.
+
+Promises: whoever changes jobs is let in only where the store keeps conditional writes, which is tried out and
+remembered for a day; the bucket's own settings count where this machine sets none. Must not know: what is
+done there.
+"""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from msgspec import structs
+
+from quire.blobs.objects import BlobObjects
+from quire.blobs.probe import probe
+from quire.model.errors import Misconfigured
+from quire.service.library import config
+from quire.service.library.room import Room, Rules
+from quire.settings import DEFAULT, Library, Loaded
+from quire.settings.library import Place, place
+from quire.system import SystemClock, SystemIds
+
+PUBLISHED_BUCKET = "blobforge"  # of the published tools, when nobody names one
+PROBED_SECONDS = 24 * 3600.0
+_RULES = {  # by the setting they come from
+    "library.max_retries": "max_retries",
+    "library.heartbeat_seconds": "heartbeat_seconds",
+    "library.stale_minutes": "stale_seconds",
+    "library.conversion_seconds": "conversion_seconds",
+    "library.seconds_per_page": "seconds_per_page",
+}
+
+
+@asynccontextmanager
+async def open_library(
+    loaded: Loaded, *, probed: bool = False, ruled: bool = False, default_bucket: str = ""
+) -> AsyncIterator[Room]:
+    """`probed`: for those who claim, queue and clean up. `ruled`: the bucket is asked for its settings.
+    Raises Misconfigured when there is no bucket, no access to it, or when it cannot be relied on.
+    """
+    chosen = loaded.settings.library
+    where = place(chosen.bucket or default_bucket, chosen.prefix)
+    clock, ids = SystemClock(), SystemIds()
+    async with _opened(chosen, where, clock, ids) as bare:
+        room = structs.replace(bare, rules=own_rules(chosen))
+        if probed:
+            await _rely_on(room, loaded.settings.home, _name(chosen, where))
+        if ruled:
+            room = await with_shared_rules(room, loaded)
+        yield room
+
+
+async def with_shared_rules(room: Room, loaded: Loaded) -> Room:
+    explicit = frozenset(rule for key, rule in _RULES.items() if loaded.sources[key] != DEFAULT)
+    return structs.replace(room, rules=config.ruled(room.rules, await config.read(room), explicit))
+
+
+def own_rules(chosen: Library) -> Rules:
+    return Rules(
+        max_retries=chosen.max_retries,
+        heartbeat_seconds=chosen.heartbeat_seconds,
+        stale_seconds=chosen.stale_minutes * 60,
+        conversion_seconds=chosen.conversion_seconds,
+        seconds_per_page=chosen.seconds_per_page,
+    )
+
+
+def called(loaded: Loaded, default_bucket: str = "") -> str:
+    """The library's place in words for people."""
+    chosen = loaded.settings.library
+    where = place(chosen.bucket or default_bucket, chosen.prefix)
+    return str(where.folder / where.prefix) if where.folder else f"s3://{where.bucket}/{where.prefix}"
+
+
+@asynccontextmanager
+async def _opened(chosen: Library, where: Place, clock: SystemClock, ids: SystemIds) -> AsyncIterator[Room]:
+    if where.folder is not None:
+        from quire.blobs.local import LocalBlobs
+
+        blobs = LocalBlobs(where.folder / where.prefix)
+        try:
+            yield Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=clock, ids=ids)
+        finally:
+            await blobs.close()
+        return
+    _demand_access(chosen, where)
+    from quire.blobs.s3 import S3Blobs
+    from quire.blobs.s3_objects import S3Objects
+
+    endpoint, key = chosen.endpoint or None, chosen.access_key_id.reveal()
+    secret, http = chosen.secret_access_key.reveal(), chosen.endpoint.lower().startswith("http:")
+    stored = S3Blobs(
+        bucket=where.bucket,
+        endpoint=endpoint,
+        region=chosen.region,
+        access_key_id=key,
+        secret_access_key=secret,
+        prefix=where.prefix,
+        allow_http=http,  # the settings were refused unless that is meant
+    )
+    objects = S3Objects(
+        clock=clock,
+        ids=ids,
+        bucket=where.bucket,
+        endpoint=endpoint,
+        region=chosen.region,
+        access_key_id=key,
+        secret_access_key=secret,
+        prefix=where.prefix,
+        allow_http=http,
+    )
+    try:
+        yield Room(objects=objects, blobs=stored, clock=clock, ids=ids)
+    finally:
+        await objects.close()
+        await stored.close()
+
+
+def _demand_access(chosen: Library, where: Place) -> None:
+    if not where.bucket:
+        raise Misconfigured(
+            "No bucket is named, so there is no library. Set QUIRE_BUCKET (or library.bucket) to a "
+            "bucket's name, to s3://name/prefix, or to file:///folder for a folder of this machine.",
+            code="no_bucket",
+        )
+    if not chosen.access_key_id:
+        raise Misconfigured(
+            f"There is no access key for the bucket {where.bucket}. Set QUIRE_LIBRARY_ACCESS_KEY_ID and "
+            "QUIRE_LIBRARY_SECRET_ACCESS_KEY (BLOBFORGE_S3_… and AWS_… variables will do as well).",
+            code="no_access_key",
+        )
+
+
+async def _rely_on(room: Room, home: Path, name: str) -> None:
+    """A good answer is remembered, as it costs some twenty requests; a bad one is not."""
+    file = home / "library" / "probed.json"
+    known = _known(file)
+    now = room.clock.now()
+    if 0 <= now - known.get(name, 0.0) < PROBED_SECONDS:
+        return
+    await probe(room.blobs, room.ids)
+    with suppress(OSError):  # then it is tried again next time
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_name(f"{file.name}.{room.ids.ulid()}")
+        kept = {key: at for key, at in known.items() if 0 <= now - at < PROBED_SECONDS}
+        fresh.write_text(json.dumps(kept | {name: now}), "utf-8")
+        fresh.replace(file)
+
+
+def _known(file: Path) -> dict[str, float]:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {key: at for key, at in found.items() if isinstance(at, float)}
+
+
+def _name(chosen: Library, where: Place) -> str:
+    parts = (chosen.endpoint, where.bucket, str(where.folder or ""), where.prefix)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,0 +1,163 @@
+"""Reading a result: the archive of a converted document, whoever wrote it.
+
+Promises: its text is found in the archives of all times; nothing leaves the folder it is unpacked to, links
+and odd names are passed over, and what unpacks to more than is allowed is refused before the disk is full.
+Must not know: the bucket.
+"""
+
+import re
+import shutil
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Self
+
+import msgspec
+
+from quire.model.errors import Reject
+
+TEXTS = ("content.md", "index.md")
+ASSETS, INFO = "assets", "info.json"
+MAX_MEMBERS = 200_000
+MAX_TEXT_BYTES = 256 << 20
+MAX_INFO_BYTES = 16 << 20
+MAX_UNPACKED_BYTES = 20 << 30
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]")
+_LINK = re.compile(
+    r"(\]\(\s*<?|(?:src|href)\s*=\s*[\"']|^[ \t]*\[[^\]\n]+\]:\s*<?)(?:\./)?assets/", re.MULTILINE
+)
+_FAULTS = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
+
+
+class Archive:
+    """An open one; close it. Raises Reject with code `bad_archive` for what is none."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (*_FAULTS, ValueError) as error:
+            raise _bad(f"it is no zip archive ({error})") from error
+        self._members = {one.filename: one for one in self._zip.infolist() if _safe(one)}
+        if len(self._zip.infolist()) > MAX_MEMBERS:
+            raise _bad(f"it has more than {MAX_MEMBERS} members")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def text(self) -> str:
+        """Its Markdown."""
+        name = self._text_name()
+        body = self._read(name, MAX_TEXT_BYTES + 1)
+        if len(body) > MAX_TEXT_BYTES:
+            raise _bad(f"its text has more than {MAX_TEXT_BYTES >> 20} MiB")
+        return body.decode("utf-8", "replace")
+
+    def lines(self, most: int) -> list[str]:
+        """The first lines of its Markdown, each cut where it is far too long."""
+        body = self._read(self._text_name(), most * 4096)
+        return [line[:1000] for line in body.decode("utf-8", "replace").splitlines()[:most]]
+
+    def info(self) -> dict[str, Any]:
+        """info.json as it stands there; empty when there is none or it cannot be read."""
+        if INFO not in self._members:
+            return {}
+        try:
+            return msgspec.json.decode(self._read(INFO, MAX_INFO_BYTES), type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return {}
+
+    def assets(self) -> list[str]:
+        """Names below the folder of the assets."""
+        inside = (name.partition("/") for name in self._members)
+        return [rest for folder, _, rest in inside if folder == ASSETS and rest]
+
+    def unpack_assets(self, target: Path) -> int:
+        """Into a folder, which is made when there is any; how many."""
+        names = self.assets()
+        left = MAX_UNPACKED_BYTES
+        for name in names:
+            left -= self._unpack(f"{ASSETS}/{name}", target / name, left)
+        return len(names)
+
+    def _unpack(self, name: str, target: Path, left: int) -> int:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        written = 0
+        try:
+            with self._zip.open(self._members[name]) as source, target.open("xb") as file:
+                while piece := source.read(1 << 20):
+                    written += len(piece)
+                    if written > left:
+                        raise _bad(f"it unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB")
+                    file.write(piece)
+        except _FAULTS as error:
+            raise _bad(f"its member {name[:80]!r} cannot be read ({error})") from error
+        return written
+
+    def _text_name(self) -> str:
+        for name in TEXTS:
+            if name in self._members:
+                return name
+        others = [name for name in self._members if name.lower().endswith(".md")]
+        if len(others) == 1:
+            return others[0]
+        what = "no Markdown" if not others else "several Markdown files and none is content.md"
+        raise _bad(f"it holds {what}")
+
+    def _read(self, name: str, most: int) -> bytes:
+        try:
+            with self._zip.open(self._members[name]) as source:
+                return source.read(most)
+        except _FAULTS as error:
+            raise _bad(f"its member {name[:80]!r} cannot be read ({error})") from error
+
+
+def laid_out(path: Path, folder: Path) -> tuple[Path, int]:
+    """Unpacked as it is; its Markdown and how many assets it has. Files of the same names are replaced."""
+    with Archive(path) as archive:
+        text = archive.text()
+        fresh = folder / f".{ASSETS}.part"
+        emptied(fresh)
+        fresh.mkdir(parents=True)
+        number = archive.unpack_assets(fresh)
+        info = archive.info()
+    emptied(folder / ASSETS)
+    if number:
+        fresh.rename(folder / ASSETS)
+    emptied(fresh)
+    target = folder / TEXTS[0]
+    target.write_text(text, "utf-8")
+    (folder / INFO).write_bytes(msgspec.json.encode(info))
+    return target, number
+
+
+def relinked(text: str, folder: str) -> str:
+    """With links to `assets/…` that lead to `folder` beside it, which is percent-encoded already."""
+    return _LINK.sub(lambda found: f"{found[1]}{folder}/", text)
+
+
+def emptied(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def _safe(member: zipfile.ZipInfo) -> bool:
+    """A plain file with a plain relative name. Links are none: what they name is not in the archive."""
+    mode = member.external_attr >> 16
+    if member.is_dir() or (mode and stat.S_IFMT(mode) not in {0, stat.S_IFREG}):
+        return False
+    name = member.filename
+    parts = name.split("/")
+    plain = not _UNSAFE.search(name) and len(name.encode("utf-8", "replace")) <= 1000
+    return plain and not PurePosixPath(name).is_absolute() and {"", ".", ".."}.isdisjoint(parts)
+
+
+def _bad(why: str) -> Reject:
+    return Reject(f"The result cannot be read: {why}. Convert the document again.", code="bad_archive")

@@ -1,0 +1,114 @@
+"""The library: which bucket, how jobs in it are tried, how its worker behaves."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from quire.blobs import keys
+from quire.model.errors import Reject
+from quire.settings.basics import Secret, about
+
+# What is said nowhere else is taken from these, the first one that is set: first the published tools' own
+# variables, then those that programs for S3 agree on.
+LIBRARY_FALLBACKS: dict[str, tuple[str, ...]] = {
+    "library.bucket": ("BLOBFORGE_S3_BUCKET",),
+    "library.prefix": ("BLOBFORGE_S3_PREFIX",),
+    "library.endpoint": ("BLOBFORGE_S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "library.region": ("BLOBFORGE_S3_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"),
+    "library.access_key_id": ("BLOBFORGE_S3_ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"),
+    "library.secret_access_key": ("BLOBFORGE_S3_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"),
+    "library.max_retries": ("BLOBFORGE_MAX_RETRIES",),
+    "library.heartbeat_seconds": ("BLOBFORGE_HEARTBEAT_INTERVAL",),
+    "library.stale_minutes": ("BLOBFORGE_STALE_TIMEOUT_MINUTES",),
+    "library.conversion_seconds": ("BLOBFORGE_CONVERSION_TIMEOUT",),
+    "library.worker_id": ("BLOBFORGE_WORKER_ID",),
+    "library.log_level": ("BLOBFORGE_LOG_LEVEL",),
+}
+# Variables that are shorter than the rule for their names would have them.
+SHORT_NAMES = {"QUIRE_BUCKET": "library.bucket"}
+
+
+class Library(Struct, frozen=True, kw_only=True):
+    """For `quire library`. `registry/config.json` in the bucket counts where nothing is set here."""
+
+    bucket: Annotated[str, about("name of the bucket, s3://name/prefix, or file:///folder")] = ""
+    prefix: Annotated[str, about("how all keys in the bucket begin; / is with nothing before them")] = "pdf/"
+    endpoint: Annotated[str, about("URL of the S3 server; empty for AWS")] = ""
+    region: Annotated[str, about("region of the bucket", min_length=1)] = "us-east-1"
+    access_key_id: Annotated[Secret, about("name of the access key; never shown")] = Secret()
+    secret_access_key: Annotated[Secret, about("secret half of the access key; never shown")] = Secret()
+    allow_http: Annotated[bool, about("permit an endpoint without TLS on another machine")] = False
+    max_retries: Annotated[int, about("attempts at a job after the first one", ge=0, le=1000)] = 3
+    heartbeat_seconds: Annotated[float, about("how often a worker says that it lives", ge=1, le=3600)] = 60.0
+    stale_minutes: Annotated[float, about("silent this long, a worker loses its job", gt=0, le=10_080)] = 15.0
+    conversion_seconds: Annotated[
+        float, about("longest conversion, whatever the number of pages", gt=0, le=604_800)
+    ] = 3600.0
+    seconds_per_page: Annotated[
+        float, about("so long for each page, where that is longer", ge=0, le=86_400)
+    ] = 60.0
+    silent_seconds: Annotated[
+        float, about("longest conversion without progress; 0 is conversion_seconds", ge=0, le=604_800)
+    ] = 0.0
+    converter: Annotated[
+        Literal["liteparse", "pymupdf", "marker", "opendataloader"], about("what turns PDFs into Markdown")
+    ] = "liteparse"
+    memory_mb: Annotated[int, about("memory one conversion may use", ge=256, le=1 << 20)] = 4096
+    worker_id: Annotated[str, about("name of the worker; empty is made from this machine")] = ""
+    run_windows: Annotated[
+        str, about("when a worker works, such as `22:00-06:00 12:00-13:00`; empty is always")
+    ] = ""
+    abort_outside_window: Annotated[
+        bool, about("give a running job back when the window closes, uncounted")
+    ] = False
+    sweep: Annotated[bool, about("let workers do the janitor's work now and then")] = True
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], about("what workers and janitors tell of")
+    ] = "INFO"
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a library lies: in a bucket or in a folder. `prefix` is "" or ends with a slash."""
+
+    bucket: str = ""
+    folder: Path | None = None
+    prefix: str = ""
+
+
+def place(bucket: str, prefix: str) -> Place:
+    """From what was written into the settings. A prefix within the bucket's address counts rather than the
+    other one. Raises Reject.
+    """
+    own = _folder(prefix, "library.prefix")
+    if bucket.startswith("file:"):
+        return Place(folder=_path(bucket), prefix=own)
+    name = bucket
+    if bucket.startswith("s3://"):
+        name, slash, rest = bucket.removeprefix("s3://").partition("/")
+        own = _folder(rest, "the prefix in library.bucket") if slash and rest else own
+    if bucket and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", name):
+        raise Reject(
+            "library.bucket is not the name of a bucket; write its name, s3://name/prefix or file:///folder"
+        )
+    return Place(bucket=name, prefix=own)
+
+
+def _folder(prefix: str, what: str) -> str:
+    try:
+        return keys.folder(prefix.strip("/"))
+    except Reject as error:
+        raise Reject(f"{what} cannot be used: {error}") from error
+
+
+def _path(address: str) -> Path:
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise Reject("library.bucket is no address of a folder; write file:///folder") from error
+    path = unquote(parts.path)
+    if parts.netloc not in {"", "localhost"} or not path.startswith("/") or "\0" in path:
+        raise Reject("library.bucket is no folder of this machine; write file:/// and the whole path")
+    return Path(path)

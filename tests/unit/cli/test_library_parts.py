@@ -1,0 +1,313 @@
+"""Commands that hand their work to parts of the library: what they say and how they end."""
+
+import asyncio
+import json
+import os
+import signal
+from collections import Counter
+from enum import StrEnum
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from msgspec import Struct, field
+
+from quire.assembly import library_work
+from quire.cli import library_act, library_ask, library_files, library_run, library_tend
+from quire.testing.bucket_folder import archive, named
+
+A, B = named("A"), named("B")
+
+
+class Tally(Struct, kw_only=True):
+    found: int = 0
+    uploaded: int = 0
+    queued: int = 0
+    skipped: int = 0
+    failed: int = 0
+    failures: list = field(default_factory=list)
+    problems: list = field(default_factory=list)
+    standings: Counter = field(default_factory=Counter)
+
+
+class Refused(Struct, kw_only=True):
+    path: str
+    code: str = "not_a_pdf"
+    reason: str = ""
+
+
+class Pdf(Struct, kw_only=True):
+    path: object
+    relative: str = ""
+    pointer: object = None
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Stand-ins for parts of the library, by name."""
+    found = {}
+
+    def part(name):
+        return found[name]
+
+    for module in (library_act, library_ask, library_files, library_run, library_tend, library_work):
+        monkeypatch.setattr(module, "part", part)
+    return found
+
+
+def entry(*paths, tags=()):
+    return SimpleNamespace(paths=list(paths), size=2048, tags=list(tags), ingested_at="x", source="books")
+
+
+def test_ingest_ends_with_its_counts(library, parts, tmp_path):
+    asked = []
+
+    async def ingest(room, given, options, on_progress):
+        asked.append((given, options.tier, options.dry_run))
+        tally = Tally(found=3, uploaded=2, queued=2, skipped=1)
+        on_progress(tally)
+        return tally
+
+    parts["ingest"] = SimpleNamespace(ingest=ingest, Options=SimpleNamespace)
+    told = library("ingest", "books", "more", "--priority", "high")
+    assert told.exit_code == 0
+    assert told.stdout.splitlines() == ["Found: 3", "Uploaded: 2", "Queued: 2", "Skipped: 1"]
+    assert library("ingest", "books", "--dry-run").stdout.splitlines()[0] == "Dry run: nothing was changed."
+    assert asked == [(["books", "more"], "2_high", False), (["books"], "3_normal", True)]
+    shown = json.loads(library("ingest", "books", "--json").stdout)
+    assert (shown["found"], shown["skipped"]) == (3, 1)
+    assert library("ingest").exit_code == 2
+
+
+def test_ingest_names_what_failed_and_ends_with_one(library, parts):
+    async def ingest(room, given, options, on_progress):
+        return Tally(found=1, failed=1, failures=[Refused(path="x\x1b.pdf", reason="it is empty")])
+
+    parts["ingest"] = SimpleNamespace(ingest=ingest, Options=SimpleNamespace)
+    told = library("ingest", "books")
+    assert told.exit_code == 1
+    assert r"x\x1b.pdf: it is empty" in told.stderr
+    assert told.stdout.splitlines()[-1] == "Failed: 1"
+
+
+def test_hydrate_writes_beside_and_misses_are_no_error(library, parts, bucket, tmp_path):
+    bucket.done(A, {"content.md": "# A ![x](assets/x.png)", "assets/x.png": "png"})
+    found = [Pdf(path=tmp_path / "a.pdf"), Pdf(path=tmp_path / "b.pdf"), SimpleNamespace()]
+    sums = {tmp_path / "a.pdf": A, tmp_path / "b.pdf": B}
+    parts["finding"] = SimpleNamespace(find=lambda _paths: iter(found), Refused=Refused, Pdf=Pdf)
+    checksums = SimpleNamespace(sum=lambda path: SimpleNamespace(digest=sums[path]))
+    parts["checksums"] = SimpleNamespace(Checksums=lambda _now: checksums)
+    assert library("hydrate", "books", "--dry-run").stdout.splitlines()[0] == "Would write: 1"
+    assert not (tmp_path / "a.md").exists()
+    told = library("hydrate", "books")
+    assert told.exit_code == 0, told.output
+    assert told.stdout.splitlines() == ["Written: 1", "Kept: 0", "Without a result: 1", "Failed: 0"]
+    assert (tmp_path / "a.md").read_text() == "# A ![x](a.assets/x.png)"
+    assert library("hydrate", "books").stdout.splitlines()[:2] == ["Written: 0", "Kept: 1"]
+    found.append(Refused(path="c.pdf", reason="unreadable"))
+    shown = library("hydrate", "books", "--force", "--json")
+    assert shown.exit_code == 1
+    assert (json.loads(shown.stdout)["written"], json.loads(shown.stdout)["failed"]) == (1, 1)
+
+
+class View(SimpleNamespace):
+    def get(self, job):
+        return self.entries.get(job)
+
+    def hits(self):
+        return [SimpleNamespace(hash=job, entry=one) for job, one in self.entries.items()]
+
+    def __len__(self):
+        return len(self.entries)
+
+
+@pytest.fixture
+def index(parts):
+    view = View(entries={A: entry("DnD/PHB.pdf", tags=["DnD"])}, problems=(), segments=0)
+    gone = []
+
+    class Manifest:
+        def __init__(self, room):
+            pass
+
+        async def read(self):
+            return view
+
+        async def remove(self, jobs):
+            gone.extend(jobs)
+
+        async def compact(self):
+            return Refused(path="moved")
+
+    def search(shown, query, *, limit):
+        return [hit for hit in View(entries=shown.entries).hits() if query in hit.entry.paths[0]][:limit]
+
+    catalogue = SimpleNamespace(
+        search=search,
+        by_hash=lambda shown, _prefix: shown.hits()[0],
+        by_path=lambda shown, path: [hit for hit in shown.hits() if path in hit.entry.paths],
+        View=lambda entries: SimpleNamespace(entries=entries),
+    )
+    parts["manifest"] = SimpleNamespace(Manifest=Manifest)
+    parts["catalogue"] = catalogue
+    view.gone = gone
+    return view
+
+
+def test_search_and_lookup_end_with_one_when_there_is_nothing(library, index, bucket):
+    assert library("search", "PHB").stdout.splitlines()[:2] == [f"{A}  2.0 KiB", "    DnD/PHB.pdf"]
+    assert library("search", "nothing").exit_code == 1
+    assert library("lookup", "--path", "DnD/PHB.pdf").exit_code == 0
+    assert library("lookup", "--path", "none").exit_code == 1
+    assert json.loads(library("lookup", "--hash", A[:8], "--json").stdout)["documents"][0]["hash"] == A
+    assert library("search-queue", "PHB").exit_code == 1
+    bucket.todo(A, "2_high")
+    told = library("search-queue", "PHB")
+    assert (told.exit_code, "[queued 2_high]" in told.stdout) == (0, True)
+
+
+def test_remove_takes_the_source_the_markers_the_logs_and_the_entry(library, index, bucket):
+    bucket.raw(A)
+    bucket.dead(A)
+    bucket.done(A)
+    bucket.todo(B)
+    bucket.put(f"registry/logs/{A}/error.json", {"error": "x"})
+    told = library("remove", A, "--force")
+    assert (told.exit_code, told.stdout) == (0, f"{A} removed.\n")
+    assert bucket.all_keys() == [f"queue/todo/3_normal/{B}", f"store/out/{A}.zip"]
+    assert index.gone == [A]
+
+
+def test_one_that_is_being_worked_on_is_removed_by_force_alone(library, index, bucket):
+    bucket.lock(A)
+    told = library("remove", A, "--dry-run")
+    assert (told.exit_code, "being worked on" in told.stderr) == (1, True)
+    assert library("remove", A, "--force").exit_code == 0
+    assert bucket.all_keys() == []
+
+
+def test_the_manifest_is_shown_and_its_problems_end_with_one(library, index):
+    told = library("manifest", "-v")
+    assert told.exit_code == 0
+    assert told.stdout.splitlines()[0] == "1 document in the manifest, 0 additions not merged yet."
+    assert library("manifest", "--sync").exit_code == 0
+    assert library("manifest", "--sync", "--repair").exit_code == 2
+    index.problems = ("registry/manifest.json cannot be read",)
+    assert library("manifest").exit_code == 1
+
+
+def test_lost_names_come_back_from_the_manifest(library, index, parts, bucket):
+    job = named("%PDF")
+    index.entries[job] = entry("books/My Book.pdf", tags=["books"])
+    bucket.put(f"store/raw/{job}.pdf", b"%PDF")
+    bucket.put(f"store/raw/{A}.pdf", b"these are other bytes")
+    parts["headers"] = SimpleNamespace(
+        write=lambda name, tags, size: {"original-name": name, "tags": json.dumps(tags), "size": str(size)}
+    )
+    assert library("repair-metadata", "--dry-run").stdout == "2 written\n"
+    told = library("repair-metadata")
+    assert (told.exit_code, told.stdout) == (1, "1 written, 1 failed\n")
+    assert "SHA-256" in told.stderr
+    assert "Name: My Book.pdf" in library("status", job).stdout
+    assert library("repair-metadata", job).stdout == "1 kept\n"
+
+
+class Kind(StrEnum):
+    ENDED = "ended"
+    STOPPED = "stopped"
+    TROUBLE = "trouble"
+
+
+def told_of(kind, **more):
+    return SimpleNamespace(**{"kind": kind, "worker": "w1", "job": A, "text": "", "report": None} | more)
+
+
+@pytest.fixture
+def working(parts, monkeypatch):
+    """A worker that is told to stop by the signal given, and by a second one while it gives its job back."""
+    given = SimpleNamespace(options=None, signals=[], rules=None)
+
+    async def work(room, options, stop, *, on_event, recall):
+        given.options, given.rules = options, room.rules
+        for number in given.signals:
+            os.kill(os.getpid(), number)
+            await stop.wait()
+            await asyncio.sleep(0)
+        report = SimpleNamespace(fate=Kind.STOPPED, error="", trouble="", seconds=61.0)
+        on_event(told_of(Kind.ENDED, report=report))
+        on_event(told_of(Kind.TROUBLE, text="the store is away"))
+
+    parts["worker"] = SimpleNamespace(work=work, Options=SimpleNamespace)
+    parts["windows"] = SimpleNamespace(parse=lambda text: ("window", text))
+    return given
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_worker_stops_on_every_signal_and_is_not_ended_by_a_second_one(library, working, number):
+    working.signals = [number, number]
+    told = library("worker")
+    assert told.exit_code == 0, told.output
+    assert f"{number.name}: stopping" in told.stderr
+    assert f"{A[:12]} stopped after 1 min 1 s" in told.stderr
+
+
+def test_a_worker_gets_what_was_asked_for(library, working, bucket, monkeypatch):
+    bucket.put("registry/config.json", {"max_retries": 7})
+    monkeypatch.setenv("BLOBFORGE_WORKER_ID", "w7")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "name")
+    words = ["--run-once", "--run-window", "22:00-06:00", "--run-window", "12:00-13:00"]
+    told = library("worker", *words, "--abort-outside-window", "--isolate-conversion", "--json")
+    assert told.exit_code == 0
+    options = working.options
+    assert (options.worker, options.run_once, options.abort_outside) == ("w7", True, True)
+    assert options.windows == (("window", "22:00-06:00"), ("window", "12:00-13:00"))
+    assert "hush" not in options.environment.values()
+    assert working.rules.max_retries == 7
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [(line["event"], line["hash"]) for line in lines] == [("ended", A), ("trouble", A)]
+    monkeypatch.setenv("BLOBFORGE_LOG_LEVEL", "ERROR")
+    quiet = library("worker", "--run-once")
+    assert quiet.stderr == "trouble: the store is away\n"
+
+
+def test_the_janitor_tells_what_it_did(library, parts, index):
+    async def sweep(room, manifest, *, dry_run, worker):
+        settled = [SimpleNamespace(job=A, why="failed", done=Kind.STOPPED, error="")]
+        return SimpleNamespace(
+            jobs=5, counts={"requeued": 1}, settled=settled, in_words=lambda: "1 requeued", dry_run=dry_run
+        )
+
+    parts["janitor"] = SimpleNamespace(sweep=sweep)
+    told = library("janitor", "-v")
+    assert (told.exit_code, told.stdout) == (0, f"5 jobs, 1 requeued.\n{A}  failed: stopped\n")
+    assert library("janitor", "--dry-run").stdout == "Dry run: 5 jobs, 1 requeued.\n"
+    assert json.loads(library("janitor", "--json").stdout)["counts"] == {"requeued": 1}
+
+
+def test_convert_lays_the_result_out(library, parts, tmp_path):
+    (tmp_path / "book.pdf").write_bytes(b"%PDF")
+
+    class Conversion:
+        def __init__(self, _command, _limits, _clock, on_sign):
+            self.on_sign = on_sign
+
+        async def run(self, order, _folder):
+            self.on_sign(SimpleNamespace(stage="converting", done=1, total=2))
+            if "bad" in order.about.original_filename:
+                return SimpleNamespace(error="no text", trouble=False)
+            made = archive({"content.md": "# Book", "assets/p.png": "png", "info.json": "{}"})
+            Path(order.target).write_bytes(made)
+            return SimpleNamespace(error="", trouble=False)
+
+    made = dict.fromkeys(("Limits", "Command", "Order", "About"), SimpleNamespace)
+    parts["converting"] = SimpleNamespace(Conversion=Conversion, **made)
+    told = library("convert", "book.pdf")
+    assert (told.exit_code, told.stdout) == (0, "book/content.md, with 1 pictures.\n")
+    assert (tmp_path / "book/assets/p.png").read_bytes() == b"png"
+    assert library("convert", "book.pdf", "-o", "x").exit_code == 0
+    assert (tmp_path / "x/content.md").read_text() == "# Book"
+    (tmp_path / "bad.pdf").write_bytes(b"%PDF")
+    failed = library("convert", "bad.pdf")
+    assert (failed.exit_code, "bad.pdf: no text" in failed.stderr) == (1, True)
+    assert library("convert", "none.pdf").exit_code == 2
