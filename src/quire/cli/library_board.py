@@ -39,15 +39,15 @@ def dashboard(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, loaded: Loaded) -> tuple[Glance, str]:
+    async def ask(room: Room, loaded: Loaded) -> tuple[Glance, str, float]:
         glance = await Board(room).refresh(mishaps=20 if verbose else 0)
-        return glance, called(loaded, default_bucket())
+        return glance, called(loaded, default_bucket()), room.clock.now()
 
-    glance, place = within(ask, way)
+    glance, place, now = within(ask, way)
     if json_output:
         print_json(glance)
     else:
-        Console(highlight=False).print(drawn(glance, place, now=None))
+        Console(highlight=False).print(drawn(glance, place, now=now))
 
 
 def watch(
@@ -107,9 +107,9 @@ async def _live(board: Board, stop: asyncio.Event, seconds: float, place: str, r
         await keeping
 
 
-def drawn(glance: Glance, place: str, *, now: float | None, live: bool = False) -> RenderableType:
-    parts: list[RenderableType] = [_head(glance, place, live=live), Text(), _counts(glance), Text()]
-    parts += [_speed(glance)] if glance.watched_seconds > 0 and now is not None else []
+def drawn(glance: Glance, place: str, *, now: float, live: bool = False) -> RenderableType:
+    parts: list[RenderableType] = [_head(glance, place, live=live), Text(), _counts(glance)]
+    parts += [Text(), _speed(glance)] if live or glance.per_hour is not None else []
     if glance.running:
         parts += [Text(), _running(glance, now)]
     if glance.mishaps:
@@ -161,25 +161,30 @@ def _speed(glance: Glance) -> Text:
     return Text(words)
 
 
-def _running(glance: Glance, now: float | None) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("document", ratio=1, no_wrap=True, overflow="ellipsis", min_width=16)
-    table.add_column("worker", no_wrap=True, overflow="ellipsis", max_width=16)
-    table.add_column("stage", no_wrap=True, max_width=24, overflow="ellipsis")
-    table.add_column("for", justify="right", no_wrap=True)
-    table.add_column("heard", justify="right", no_wrap=True)
+def _running(glance: Glance, now: float) -> Table:
+    table = _table()
+    table.add_column("document", ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column("worker", no_wrap=True, overflow="ellipsis", width=12)
+    table.add_column("stage", no_wrap=True, overflow="ellipsis", width=16)
+    table.add_column("try", justify="right", no_wrap=True)
+    table.add_column("for", justify="right", no_wrap=True, min_width=9)
+    table.add_column("heard", justify="right", no_wrap=True, min_width=9)
     for one in glance.running:
-        silent = span(one.silent_seconds)
         table.add_row(
             Text(shown(one.name) or one.job[:16]),
             Text(shown(one.worker)),
             Text(_stage(one)),
-            span(now - one.started_at) if now is not None and one.started_at else "",
-            Text(silent, style="red" if one.silent_seconds > _SILENT else ""),
+            Text(str(one.attempt), style="yellow" if one.attempt > 1 else ""),
+            span(now - one.started_at) if one.started_at else "",
+            Text(span(one.silent_seconds), style="red" if one.silent_seconds > _SILENT else ""),
         )
     if glance.processing > len(glance.running):
         table.add_row(Text(f"… and {glance.processing - len(glance.running)} more", style="dim"))
     return table
+
+
+def _table() -> Table:
+    return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
 
 
 def _stage(one: Running) -> str:
@@ -187,14 +192,14 @@ def _stage(one: Running) -> str:
     if one.percent is not None:
         words += f" {one.percent:.0f} %"
     elif one.pages:
-        words += f" ({one.pages} pages)"
-    return f"{words} try {one.attempt}" if one.attempt > 1 else words
+        words += f" {one.pages} p."
+    return words
 
 
 def _mishaps(glance: Glance) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("failed or dead", no_wrap=True)
-    table.add_column("tries", justify="right")
+    table = _table()
+    table.add_column("failed or dead", no_wrap=True, min_width=16)
+    table.add_column("tries", justify="right", min_width=5)
     table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)
     for one in glance.mishaps:
         error = shown(one.error.splitlines()[0][:300]) if one.error else ""

@@ -19,12 +19,10 @@ from quire.cli.library_room import (
     within,
 )
 from quire.cli.shown import many, shown
-from quire.queues.bucket import layout
 from quire.service.library import config as shared_config
-from quire.service.library import listing, probing, relabel
+from quire.service.library import listing, probing
 from quire.service.library.config import Shared
 from quire.service.library.probing import Tried
-from quire.service.library.relabel import Fate, Name, Relabelled, Relabelling
 from quire.service.library.room import Room, Rules
 from quire.settings import Loaded
 
@@ -110,39 +108,25 @@ def repair_metadata(
     Examples:
       quire library repair-metadata --dry-run
 
-    Exit codes: 0 done, 1 some could not be written, or could not run, 2 usage.
+    Exit codes: 0 done, 1 stored bytes are not those that their hash names, or could not run, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, _loaded: Loaded) -> list[Relabelled]:
+    async def ask(room: Room, _loaded: Loaded) -> Any:
         view = await part("manifest").Manifest(room).read()
-        if names:
-            jobs = [await listing.resolve(room, name) for name in names]
-        else:
-            pages = room.objects.pages(layout.RAW)
-            found = [layout.job_of(seen.key) async for page in pages for seen in page]
-            jobs = [job for job in found if job is not None]
-
-        def known(job: str) -> Name | None:
-            entry = view.get(job)
-            return Name(entry.paths[0], list(entry.tags)) if entry and entry.paths else None
-
-        how = Relabelling(known=known, described=part("headers").write, force=force, dry_run=dry_run)
-        return [told async for told in relabel.relabel(room, jobs, how)]
+        jobs = [await listing.resolve(room, name) for name in names or ()]
+        return await part("labelling").relabel(room, view, jobs, force=force, dry_run=dry_run)
 
     told = within(ask, way, probed=not dry_run)
-    counts = {fate.value: sum(one.fate is fate for one in told) for fate in Fate}
     if json_output:
-        print_json({**counts, "dry_run": dry_run, "documents": told})
+        print_json({"labelled": told, "dry_run": dry_run})
     else:
-        typer.echo(
-            ", ".join(f"{number} {fate}" for fate, number in counts.items() if number) or "nothing stored"
-        )
-        for one in told:
-            if one.fate in {Fate.FAILED, Fate.MISSING}:
-                typer.echo(f"{one.job}: {shown(one.error or 'there is no such source')}", err=True)
-    bad = counts["failed"] + (counts["missing"] if names else 0)
-    raise typer.Exit(exits.COULD_NOT_RUN if bad else exits.DONE)
+        kept = told.looked_at - told.written - told.unknown - len(told.damaged)
+        did = "would be written" if dry_run else "written"
+        typer.echo(f"{told.written} {did}, {kept} kept, {told.unknown} not in the manifest either.")
+        for job in told.damaged:
+            typer.echo(f"{job}: its bytes are not those; `remove` it and `ingest` its file again", err=True)
+    raise typer.Exit(exits.COULD_NOT_RUN if told.damaged else exits.DONE)
 
 
 def shared(

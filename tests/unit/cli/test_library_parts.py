@@ -197,19 +197,28 @@ def test_the_manifest_is_shown_and_its_problems_end_with_one(library, index):
 
 
 def test_lost_names_come_back_from_the_manifest(library, index, parts, bucket):
-    job = named("%PDF")
-    index.entries[job] = entry("books/My Book.pdf", tags=["books"])
-    bucket.put(f"store/raw/{job}.pdf", b"%PDF")
-    bucket.put(f"store/raw/{A}.pdf", b"these are other bytes")
-    parts["headers"] = SimpleNamespace(
-        write=lambda name, tags, size: {"original-name": name, "tags": json.dumps(tags), "size": str(size)}
-    )
-    assert library("repair-metadata", "--dry-run").stdout == "2 written\n"
+    bucket.raw(A)
+    asked, damaged = [], []
+
+    async def relabel(room, view, jobs, *, force, dry_run):
+        asked.append((list(jobs), force, dry_run))
+        return Labelled(looked_at=5, written=2, unknown=1, damaged=damaged)
+
+    parts["labelling"] = SimpleNamespace(relabel=relabel)
     told = library("repair-metadata")
-    assert (told.exit_code, told.stdout) == (1, "1 written, 1 failed\n")
-    assert "SHA-256" in told.stderr
-    assert "Name: My Book.pdf" in library("status", job).stdout
-    assert library("repair-metadata", job).stdout == "1 kept\n"
+    assert (told.exit_code, told.stdout) == (0, "2 written, 2 kept, 1 not in the manifest either.\n")
+    assert library("repair-metadata", A[:8], "--force", "--dry-run").exit_code == 0
+    assert asked == [([], False, False), ([A], True, True)]
+    damaged.append(B)
+    bad = library("repair-metadata", "--json")
+    assert (bad.exit_code, json.loads(bad.stdout)["labelled"]["damaged"]) == (1, [B])
+
+
+class Labelled(Struct, kw_only=True):
+    looked_at: int
+    written: int
+    unknown: int
+    damaged: list
 
 
 class Kind(StrEnum):
