@@ -8,10 +8,17 @@ More of them: python -m quire.testing.bucket_simulation --seeds 100000
 """
 
 import os
+from contextlib import suppress
+from itertools import count
+from random import Random
 
 import pytest
 
+from quire.model.tiers import TIERS
+from quire.queues.bucket import janitor, layout, people
+from quire.queues.bucket.protocol import Terms
 from quire.testing.bucket_simulation import run
+from quire.testing.bucket_situations import JOB, apply
 from quire.testing.bucket_witness import BrokenError
 
 CHOSEN = os.environ.get("QUIRE_SIM_SEED")
@@ -56,3 +63,26 @@ def test_a_store_that_ignores_a_condition_is_noticed(dropped, violations):
         if not missing:
             return
     pytest.fail(f"no seed noticed: {missing}")
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_two_people_who_move_a_job_at_once_do_not_lose_it(seed):
+    """One that was never tried has a marker and no state: each deleted the marker of the other."""
+    chance = Random(seed)
+    store = {layout.todo(TIERS[2], JOB): b"", layout.raw(JOB): b"pdf"}
+    numbers = count()
+    terms = Terms(worker="p", limit=3, nonce=lambda: f"{next(numbers)}", now=lambda: 0.0)
+    moving = [people.moved(JOB, terms, tier=tier) for tier in (TIERS[0], TIERS[4])]
+    answers = dict.fromkeys(range(len(moving)))
+    while answers:
+        no = chance.choice(list(answers))
+        try:
+            answers[no] = apply(store, moving[no].send(answers[no]))
+        except StopIteration:
+            del answers[no]
+    settling = janitor.settle(JOB, terms)
+    answer = None
+    with suppress(StopIteration):
+        while True:
+            answer = apply(store, settling.send(answer))
+    assert any(key in store for key in layout.todos(JOB))

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from msgspec import Struct, field
 
-from quire.model.errors import Retry, Unavailable
+from quire.model.errors import QuireError, Retry, Unavailable
 from quire.model.ids import Ids
 from quire.queues.bucket_store.places import Places
 from quire.queues.bucket_store.reach import Reach
@@ -158,7 +158,7 @@ class Counting:
     async def _flush_later(self) -> None:
         while self._fresh or self._named:
             await self._pause(FLUSH_SECONDS)
-            with suppress(Retry):
+            with suppress(QuireError):  # whoever uses the queues is told of it; this is for nobody
                 await self.flush()
 
 

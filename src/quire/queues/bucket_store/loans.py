@@ -5,7 +5,6 @@ do nothing. Hints are moved after the state: the new one is written before the o
 is found whatever happens in between, at the latest when its old lease would have ended.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
@@ -13,7 +12,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from quire.model.errors import Lost, Unavailable
+from quire.model.errors import Lost, Retry, Unavailable
 from quire.queues.bucket_store import records
 from quire.queues.bucket_store.desk import Desk
 from quire.queues.bucket_store.places import Hint, Places, micros, segment
@@ -24,7 +23,6 @@ from quire.queues.port import Happening, Leased
 
 Change = Callable[[Record], Record | None]
 _TRIES = 10
-_MOST_ORPHANS = 10_000
 
 
 class _Wish(Struct, frozen=True):
@@ -39,12 +37,12 @@ class _Claimed(Struct, frozen=True):
     loan: Leased | None = None
     expired: bool = False
     wrong: tuple[str, ...] = ()
+    orphan: Hint | None = None
 
 
 class Lender:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._orphans: dict[str, float] = {}  # hints without a state: since when, by this process's clock
 
     async def lease(self, queue: str, *, limit: int, seconds: float, now: float, worker: str) -> list[Leased]:
         if limit <= 0:
@@ -76,7 +74,9 @@ class Lender:
         # What was leased must not be kept from its consumer because something else went wrong.
         if troubles and (not loans or not isinstance(troubles[0], Unavailable)):
             raise troubles[0]
-        await desk.reach.tidied(key for one in claimed for key in one.wrong)
+        wrong = [key for one in claimed for key in one.wrong]
+        wrong += await self._abandoned([one.orphan for one in claimed if one.orphan is not None])
+        await desk.reach.tidied(wrong)
         expired = sum(one.expired for one in claimed)
         desk.count(queue, {Happening.DELIVERED: len(loans), Happening.EXPIRED: expired}, now)
         if left:
@@ -87,7 +87,7 @@ class Lender:
         desk, reach = self._desk, self._desk.reach
         kept = await reach.state(places, hint.name)
         if kept is None:
-            return _Claimed(wrong=self._orphan(hint.key))
+            return _Claimed(orphan=hint)
         record = await desk.resolved(places, hint.name, kept)
         if record is None:
             return _Claimed()
@@ -114,15 +114,15 @@ class Lender:
             return ()
         return tuple(await self._desk.reach.placed(places, record, instead_of=[hint.key]))
 
-    def _orphan(self, key: str) -> tuple[str, ...]:
-        """A hint without a state: perhaps the state is just being written. One that stays so may go."""
-        now = asyncio.get_running_loop().time()
-        if len(self._orphans) >= _MOST_ORPHANS:
-            self._orphans.clear()
-        if now - self._orphans.setdefault(key, now) <= GRACE_SECONDS:
-            return ()
-        del self._orphans[key]
-        return (key,)
+    async def _abandoned(self, orphans: list[Hint]) -> list[str]:
+        """Hints without a state: perhaps the state is just being written. Those that are old may go."""
+        if not orphans:
+            return []
+        try:
+            now = await self._desk.reach.now()
+        except Retry:
+            return []
+        return [hint.key for hint in orphans if now - hint.written_at > GRACE_SECONDS]
 
     async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
         def longer(record: Record) -> Record | None:
@@ -168,11 +168,10 @@ class Lender:
         """The next number of a dead letter: by the time, and never one that is taken."""
         desk = self._desk
         body = encode(Grave(name=name, nonce=desk.ids.ulid()))
-        no = max(1, micros(now), desk.last_no + 1)
-        while await desk.reach.create(places.grave(no), body) is None:
-            no += 1
-        desk.last_no = max(no, desk.last_no)
-        return no
+        while True:
+            no = desk.last_no = max(1, micros(now), desk.last_no + 1)
+            if await desk.reach.create(places.grave(no), body) is not None:
+                return no
 
     async def _change(
         self, leased: Sequence[Leased], change: Change, happening: Happening | None = None, *, now: float

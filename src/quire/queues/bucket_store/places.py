@@ -28,6 +28,7 @@ class Hint(Struct, frozen=True):
     leased: bool
     sent_at: float
     name: str  # of its state
+    written_at: float = 0.0  # by the store's clock
 
 
 def micros(moment: float) -> int:
@@ -91,7 +92,7 @@ class Places:
         return f"{self.counts}/{name}"
 
 
-def hint_of(key: str) -> Hint | None:
+def hint_of(key: str, written_at: float = 0.0) -> Hint | None:
     """None: not one of ours."""
     folder, _, name = key.rpartition("/")
     found = _HINT.fullmatch(name)
@@ -99,7 +100,7 @@ def hint_of(key: str) -> Hint | None:
     if found is None or tier not in {"1", "2", "3", "4", "5"}:
         return None
     due, order, kind, _, sent, whose = found.groups()
-    return Hint(key, int(tier), int(due) / 1e6, order, kind == "l", int(sent) / 1e6, whose)
+    return Hint(key, int(tier), int(due) / 1e6, order, kind == "l", int(sent) / 1e6, whose, written_at)
 
 
 def tombstone_of(key: str) -> tuple[float, str] | None:

@@ -160,7 +160,8 @@ class Reach:
 
 
 def parsed(page: list[Seen]) -> list[Hint]:
-    return [hint for hint in (hint_of(seen.key) for seen in page) if hint is not None]
+    hints = (hint_of(seen.key, seen.modified_at) for seen in page)
+    return [hint for hint in hints if hint is not None]
 
 
 def raised(answer: T | BaseException) -> T:

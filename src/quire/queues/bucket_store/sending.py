@@ -54,11 +54,13 @@ class Sender:
 
     async def _introduce(self, queue: str, places: Places) -> None:
         if places.name not in self._named:
-            await self._desk.reach.create(places.name, encode(readable(queue)))
+            made = await self._desk.reach.create(places.name, encode(readable(queue)))
+            if made is None and await self._desk.reach.look(places.name) is None:
+                raise Unavailable("the object store refused to write without a reason; send again")
             self._named.add(places.name)
 
     async def _one(self, places: Places, message: Message, now: float, due_at: float) -> int:
-        record = fresh(message, order=f"{self._desk.ids.ulid()}{0:07d}", now=now, due_at=due_at, send="")
+        record = self._fresh_one(message, now, due_at)
         hint = place_of(record, places)
         if hint is None:
             raise AssertionError(record)
@@ -74,6 +76,9 @@ class Sender:
         if place != hint or seconds() - began > GRACE_SECONDS / 2:
             await reach.tidied(await reach.placed(places, written, instead_of=[hint]))
         return 1
+
+    def _fresh_one(self, message: Message, now: float, due_at: float) -> Record:
+        return fresh(message, order=f"{self._desk.ids.ulid()}{0:07d}", now=now, due_at=due_at, send="")
 
     async def _many(self, places: Places, messages: list[Message], now: float, due_at: float) -> int:
         for _ in range(_TRIES):
