@@ -54,8 +54,10 @@ $(PEERS_STAMP): requirements-bench.lock
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock && touch $@
 
-soak: $(STAMP) ## many seeds of the simulation: make soak [SEEDS=20000]
+soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol: make soak [SEEDS=20000]
 	$(BIN)/python -m quire.testing.simulation --seeds $(SEEDS)
+	$(BIN)/python -m quire.testing.bucket_simulation --seeds $(SEEDS)
+	$(BIN)/python -m quire.testing.bucket_explorer
 
 lock: $(STAMP) ## resolve the dependencies anew into requirements.lock and requirements-bench.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --group dev --generate-hashes --no-header pyproject.toml -o requirements.lock

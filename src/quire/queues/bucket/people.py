@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from quire.model.tiers import TIERS
 from quire.queues.bucket import layout
-from quire.queues.bucket.asks import Asking, Create, Delete, Look, Put, Swap, read
+from quire.queues.bucket.asks import Asking, Create, Look, Swap, read
 from quire.queues.bucket.bodies import DEFAULT_TIER, Death, Failure, Job, Lock, Todo, decode, encode
 from quire.queues.bucket.protocol import Terms, marked
 
@@ -82,16 +82,14 @@ def again(ident: str, terms: Terms, *, tier: str | None, reset: bool) -> Asking[
 
 
 def moved(ident: str, terms: Terms, *, tier: str) -> Asking[Acted]:
-    """To another tier, while it waits."""
+    """To another tier, while it waits. One that was never tried gets a state by that: two who move markers
+    alone delete each other's, and the job is lost.
+    """
     seat = yield from look(ident)
     if seat.standing is not Standing.QUEUED or seat.job is None:
         return Acted(Act.REFUSED, seat)
     if seat.job.priority == tier and seat.tiers in {(), (tier,)}:
         return Acted(Act.NOTHING, seat)
-    if seat.version is None:  # queued and never tried: the marker is all there is
-        yield Put(layout.todo(tier, ident), b"")
-        yield Delete(tuple(key for key in layout.todos(ident) if key != layout.todo(tier, ident)))
-        return Acted(Act.DONE, seat)
     return (yield from _written(ident, seat, structs.replace(seat.job, priority=tier), terms, ""))
 
 
