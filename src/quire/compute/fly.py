@@ -89,7 +89,8 @@ class FlyLauncher:
         body = msgspec.json.encode(self._body(app, name, order, environment))
         await self._pace()
         answer = await self._asked("POST", app.app, "", body)
-        if answer.status_code == _CONFLICT or "already exists" in answer.text:
+        # A success shows the environment again, in which a file may have any name.
+        if not answer.is_success and (answer.status_code == _CONFLICT or "already exists" in answer.text):
             # An earlier request was heard, and its answer lost. One that is not listed has ended since.
             there = [one.id for one in await self._machines(app.app) if one.name == name]
             return f"{app.app}/{there[0] if there else name}"

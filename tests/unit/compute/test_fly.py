@@ -107,6 +107,18 @@ async def test_asking_again_gives_the_same_machine_and_another_attempt_another(p
     assert [one.name for one in provider.server.machines] == ["tiff-tiff_1-a1", "tiff-tiff_1-a2"]
 
 
+async def test_a_machine_whose_file_is_called_already_exists_is_a_new_one(provider, monkeypatch):
+    launcher = provider.launcher()
+
+    async def listed(_app):
+        raise AssertionError("nobody need be looked for")
+
+    monkeypatch.setattr(launcher, "_machines", listed)
+    named = environment() | {"INPUT_FILE_NAME": "already exists.tif"}
+    handle = await launcher.launch(order(), CALL, named)
+    assert handle == f"tiffs/{provider.server.machines[0].id}"
+
+
 async def test_a_provider_that_is_away_is_a_passing_fault(provider):
     provider.server.faults += ["500"] * 5
     with pytest.raises(Retry, match="answered 500"):
