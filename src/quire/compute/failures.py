@@ -21,7 +21,10 @@ class Failure(Struct, frozen=True):
 
 def of_error(error: BaseException, call: StepCall) -> Failure:
     if isinstance(error, MemoryError):
-        text = f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB"
+        text = (
+            f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB; raise "
+            "preprocess.memory_mb, or memory_mb of the phase in a pipeline of your own"
+        )
         return Failure(Outcome.OUT_OF_MEMORY, "out_of_memory", text)
     text = _words(error) or type(error).__name__
     if isinstance(error, Reject):
