@@ -23,7 +23,8 @@ def of_error(error: BaseException, call: StepCall) -> Failure:
     if isinstance(error, MemoryError):
         text = (
             f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB; raise "
-            "preprocess.memory_mb, or memory_mb of the phase in a pipeline of your own"
+            "preprocess.memory_mb (in a pipeline of your own memory_mb of the phase), and local.memory_mb or "
+            "the memory of the machine where that is less"
         )
         return Failure(Outcome.OUT_OF_MEMORY, "out_of_memory", text)
     text = _words(error) or type(error).__name__
