@@ -86,6 +86,7 @@ class ErrandSuite:
             "OUTPUT_URL_RESULT": f"PUT {FOLDER}/_work/{task}-1.result.json {at} awaited=False",
             "QUIRE_INPUT_KEY": key,
             "QUIRE_STEP": "tiff_to_jpeg",
+            "QUIRE_MEMORY_MB": str(CALLS["tiff"].memory_mb),
         }
         parts = urlsplit(callback)
         assert parts.path == f"/callback/{ID}/{task}"

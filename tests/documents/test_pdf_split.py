@@ -9,7 +9,16 @@ from PIL import Image
 
 from quire.model.errors import Misconfigured, Reject
 
-PDFS = {"crazyones.pdf": 1, "multi_page.pdf": 5, "c02-22-scan.pdf": 1, "rotation.pdf": 2}
+PDFS = {
+    "c02-22-scan.pdf": 1,
+    "code_and_formula.pdf": 2,
+    "crazyones.pdf": 1,
+    "header-test-doc.pdf": 1,
+    "manual-3-pages.pdf": 3,
+    "multi_page.pdf": 5,
+    "picture_classification.pdf": 2,
+    "rotation.pdf": 2,
+}
 REFUSED = {
     "crazyones-encrypted-256.pdf": "encrypted",
     "zero-pages.pdf": "no_pages",

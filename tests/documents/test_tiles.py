@@ -97,11 +97,11 @@ def test_everything_else_is_as_without_tiles(corpus, run_step):
 BIG = """
 import sys
 from pathlib import Path
-from quire.compute.worker import limit_memory
+from quire.compute import memory
 from quire.model.files import File
 from quire.model.step import StepInput
 from quire.steps.registry import STEPS
-limit_memory(int(sys.argv[3]))
+memory.limit(int(sys.argv[3]))
 source, folder = Path(sys.argv[1]), Path(sys.argv[2])
 file = File(key="k", path="/big.jpg", name="big.jpg", size=source.stat().st_size, content_type="image/jpeg")
 options = {"tile_size": 512}

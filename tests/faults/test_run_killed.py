@@ -21,8 +21,8 @@ SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "collection"
 SEED = int(os.environ.get("KILL_SEED", "20261115"))
 KILLS = 50
 KILLS_PER_TRIAL = 4
-# What may differ between two runs that do the same.
-PASSING = {"batch_id", "started_at", "completed_at", "seconds"}
+# What may differ between two runs that do the same; what was done twice is spent twice.
+PASSING = {"batch_id", "started_at", "completed_at", "seconds", "spent"}
 
 
 class Trial:

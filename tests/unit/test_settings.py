@@ -153,6 +153,10 @@ def test_a_value_of_the_wrong_kind_or_size_is_named_with_its_source(tmp_path, te
             {"QUIRE_COMPUTE_IMAGE": "process", "QUIRE_PREPROCESS_TILES": "true"},
             'compute.image is "process", whose workers give back no tiles',
         ),
+        (
+            {"QUIRE_COMPUTE_IMAGE": "fly", "QUIRE_PREPROCESS_TILES": "true"},
+            "set local, queue or ray",
+        ),
         ({"QUIRE_WORKER_KEYS_ENDPOINT": "r2"}, "worker_keys.endpoint must be an http or https address"),
         (WORKER_KEYS | {"QUIRE_STORE": "local"}, 'is set but store is not "s3"'),
         (

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec import structs
+
+from quire.assembly.machine import memory_mb
 from quire.assembly.stores import S3Access, open_store
 from quire.blobs.port import Blobs
 from quire.service.errand import Access, Errand, read
@@ -63,6 +66,8 @@ class StoreCarrier:
 async def run_errand() -> bool:
     """One task, as this process's environment says. True: done, and told. Raises a QuireError."""
     errand = read(task_environment())
+    there = memory_mb()  # a machine may be smaller than the house thinks
+    errand = structs.replace(errand, memory_mb=min(errand.memory_mb or there, there))
     with TemporaryDirectory(prefix="quire-task-") as folder:
         async with ErrandLine(sleep=asyncio.sleep, fraction=SystemIds().fraction) as line:
             opened = [] if errand.input_url or errand.access is None else _stores(errand.access)

@@ -61,7 +61,8 @@ def _access(settings: Settings) -> Access | None:
 
 
 def prices(settings: Settings) -> dict[str, float]:
-    return {"fly": settings.fly.price_per_second}
+    """Of a second, by compute; a process of this machine costs what its other workers do."""
+    return {"fly": settings.fly.price_per_second, "process": settings.local.price_per_second}
 
 
 class Pushing:
@@ -112,10 +113,11 @@ class Pushing:
 
     def _launcher(self, name: str, office: Office, scratch: Path) -> tuple[Launcher, Terms]:
         chosen = self._settings.compute
-        times = {
+        shared = {
             "start_seconds": chosen.start_seconds,
             "grace_seconds": chosen.grace_seconds,
             "look_seconds": chosen.look_seconds,
+            "price_per_second": prices(self._settings)[name],
         }
         if name == "process":
             command = tuple(shlex.split(chosen.command)) or TASK_COMMAND
@@ -123,15 +125,9 @@ class Pushing:
             kept = {name: ours[name] for name in INHERITED if name in ours}
             at_once = chosen.processes or self._settings.worker_count
             return ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch), Terms(
-                at_once=at_once, **times
+                at_once=at_once, **shared
             )
-        fly = self._settings.fly
-        terms = Terms(
-            at_once=fly.at_once,
-            price_per_second=fly.price_per_second,
-            **times,
-        )
-        return self._fly(office), terms
+        return self._fly(office), Terms(at_once=self._settings.fly.at_once, **shared)
 
     def _fly(self, office: Office) -> Launcher:
         from quire.compute.fly import App, FlyLauncher, Guest

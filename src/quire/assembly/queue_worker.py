@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, structs
 
+from quire.assembly.machine import usable_memory_mb
 from quire.assembly.presence import present
 from quire.assembly.queues import open_queues_alone, tuned
 from quire.assembly.supplies import greeting, open_blobs
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.probe import probe
 from quire.compute.local import LocalCompute
+from quire.compute.scales import crew_size
 from quire.model.queues import QueuePolicy
 from quire.service.queue_work import QueueWorker, Terms
 from quire.settings import Settings, worker_environment
@@ -45,7 +47,8 @@ async def open_queue_worker(
 ) -> AsyncIterator[OnQueue]:
     """Its processes are started; they are gone afterwards."""
     clock, ids = SystemClock(), SystemIds()
-    hired = workers or settings.worker_count
+    memory_mb = settings.local.memory_mb or usable_memory_mb()
+    hired = crew_size(workers or settings.worker_count, memory_mb)
     with present(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
         try:
@@ -59,6 +62,8 @@ async def open_queue_worker(
                     workers=hired,
                     clock=clock,
                     signal=signal,
+                    memory_mb=memory_mb,
+                    price_per_second=settings.local.price_per_second,
                 )
                 pool.start()
                 worker = QueueWorker(

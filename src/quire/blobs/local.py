@@ -73,7 +73,7 @@ class LocalBlobs:
             raise
 
     async def take(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
-        return await asyncio.to_thread(lambda: [self._vault.take(path, owned=owned) for path in paths])
+        return await asyncio.to_thread(self._vault.take_all, paths, owned=owned)
 
     async def get(self, key: str) -> bytes:
         return await asyncio.to_thread(self._vault.read, keys.check(key))

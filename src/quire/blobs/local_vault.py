@@ -7,6 +7,9 @@ works between processes. Must not know asyncio.
 import contextlib
 import errno
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from quire.blobs import keys
@@ -18,6 +21,8 @@ from quire.blobs.port import Condition, IfAbsent, IfVersion, Stored
 from quire.model.errors import Missing, Stale
 
 _TRIES = 100
+_MANY = 16  # fewer are not worth threads
+_WAITING_TOGETHER = 4  # each thread's stack counts as memory of a worker that may have a limit
 
 
 class Vault:
@@ -66,6 +71,17 @@ class Vault:
                 return digest, size
             finally:
                 spool.discard()
+
+    def take_all(self, sources: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+        """Many wait for the disk together: file systems make several files durable in one turn, so that a
+        book of thousands of pages costs seconds and not minutes. Of those after one that fails, some may be
+        stored too.
+        """
+        taking = partial(self.take, owned=owned)
+        if len(sources) < _MANY:
+            return list(map(taking, sources))
+        with ThreadPoolExecutor(_WAITING_TOGETHER) as threads:
+            return list(threads.map(taking, sources))
 
     def _gathered(self, source: Path, *, owned: bool) -> Spool:
         if owned:

@@ -109,6 +109,6 @@ class TakesFiles(Protocol):
     async def take(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
         """Store files under the keys of their content, where those are not there yet; SHA-256 and size of
         each. What is `owned` may be moved into the store instead of copied. Raises as `Blobs.put` does, and
-        Missing when there is no such file; files before it are stored then.
+        Missing when there is no such file; others of them may be stored then.
         """
         ...

@@ -21,7 +21,11 @@ class Failure(Struct, frozen=True):
 
 def of_error(error: BaseException, call: StepCall) -> Failure:
     if isinstance(error, MemoryError):
-        text = f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB"
+        text = (
+            f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB; raise "
+            "preprocess.memory_mb (in a pipeline of your own memory_mb of the phase), and local.memory_mb or "
+            "the memory of the machine where that is less"
+        )
         return Failure(Outcome.OUT_OF_MEMORY, "out_of_memory", text)
     text = _words(error) or type(error).__name__
     if isinstance(error, Reject):

@@ -21,6 +21,7 @@ from quire.model.work import Order, StepCall
 ATTEMPTS = 5
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 20.0
+MOST_ASKED_SECONDS = 60.0
 HOUSE, ATTEMPT = "quire_house", "quire_attempt"  # metadata of our machines
 _ENDED = frozenset({"stopped", "failed", "destroying", "destroyed"})
 _CONFLICT = 409
@@ -89,7 +90,8 @@ class FlyLauncher:
         body = msgspec.json.encode(self._body(app, name, order, environment))
         await self._pace()
         answer = await self._asked("POST", app.app, "", body)
-        if answer.status_code == _CONFLICT or "already exists" in answer.text:
+        # A success shows the environment again, in which a file may have any name.
+        if not answer.is_success and (answer.status_code == _CONFLICT or "already exists" in answer.text):
             # An earlier request was heard, and its answer lost. One that is not listed has ended since.
             there = [one.id for one in await self._machines(app.app) if one.name == name]
             return f"{app.app}/{there[0] if there else name}"
@@ -163,21 +165,21 @@ class FlyLauncher:
         """Again while it is a passing fault, later each time. Raises Retry."""
         headers = {"content-type": "application/json"} if body is not None else {}
         url = f"/v1/apps/{app}/machines{rest}"
-        words = ""
+        words, asked_for = "", 0.0
         for attempt in range(ATTEMPTS):
             if attempt:
                 delay = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (attempt - 1))
-                await self._sleep(delay * (0.5 + self._fraction() / 2))
+                await self._sleep(max(asked_for, delay * (0.5 + self._fraction() / 2)))
             try:
                 answer = await self._http.request(method, url, content=body, headers=headers)
             except httpx.TransportError as error:
-                words = f"no answer ({type(error).__name__})"
+                words, asked_for = f"no answer ({type(error).__name__})", 0.0
                 continue
             if answer.status_code != httpx.codes.TOO_MANY_REQUESTS and answer.status_code < 500:
                 return answer
             if "already exists" in answer.text:
                 return answer
-            words = f"it answered {answer.status_code}"
+            words, asked_for = f"it answered {answer.status_code}", _asked_for(answer)
         raise Retry(f"the Machines API cannot be used: {words}", code="no_answer")
 
     async def _pace(self) -> None:
@@ -185,6 +187,12 @@ class FlyLauncher:
         wait, self._next_at = self._next_at - now, max(now, self._next_at) + self._between_seconds
         if wait > 0:
             await self._sleep(wait)
+
+
+def _asked_for(answer: httpx.Response) -> float:
+    """How long it wants us to wait, up to what we would ever wait; a date is not looked at."""
+    said = answer.headers.get("retry-after", "")
+    return min(MOST_ASKED_SECONDS, float(said)) if said.isascii() and said.isdecimal() else 0.0
 
 
 def _decoded(answer: httpx.Response, kind: Any) -> Any:

@@ -33,8 +33,8 @@ def needed_mb(step: Step, given: StepInput, call: StepCall) -> int:
     if (least := _whole_mb(weight.least)) > call.memory_mb:
         raise Reject(
             f"the step {call.step} needs about {least} MB for this file, and a worker may use "
-            f"{call.memory_mb} MB. Raise preprocess.memory_mb, and local.memory_mb when that is too small "
-            "for it; or send the picture neither progressive nor interlaced",
+            f"{call.memory_mb} MB. Raise preprocess.memory_mb, and local.memory_mb or the memory of the "
+            "machine when that is too small for it; or send the picture neither progressive nor interlaced",
             code="too_much_memory",
         )
     return min(call.memory_mb, _whole_mb(max(weight.likely, weight.least)))

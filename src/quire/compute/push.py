@@ -170,10 +170,17 @@ class PushCompute:
         return unstarted
 
     async def look(self) -> None:
-        """Who is back, who is gone, who has had its time. Raises Retry when that cannot be told now."""
+        """Who is back, who is gone, who has had its time. Raises, after that, what the launcher raised: while
+        it is away nobody is found gone, but no batch waits for it longer than its tasks may take.
+        """
         out = [sent for sent in self._sent.values() if sent.launching]
         handles = [sent.handle for sent in out if sent.handle is not None]
-        ended = await self._launcher.ended(handles) if handles else {}
+        ended: dict[str, str] = {}
+        away: QuireError | None = None
+        try:
+            ended = await self._launcher.ended(handles) if handles else {}
+        except QuireError as error:
+            away = error
         # Asked after that: whoever was answered before its end is known to the ledger by now.
         over = await self._errands.over([name_of(sent.order) for sent in out]) if out else set()
         now = self._clock.monotonic()
@@ -187,14 +194,21 @@ class PushCompute:
                 await self._bury(sent, ended[sent.handle], now)
             elif now - sent.began > sent.call.timeout_seconds + self._terms.start_seconds:
                 await self._give_up(sent)
+        if away is not None:
+            raise away
 
     async def reap(self) -> None:
-        """End machines that stand for nothing: those whose process died, or whose end could not be told."""
+        """End machines that stand for nothing: those whose process died, or whose end could not be told. One
+        that cannot be ended keeps no other from its end. Raises a QuireError.
+        """
         listed = await self._launcher.listed()
         over = await self._errands.over(set(listed.values()))
         for handle, name in listed.items():
             if name in over:
-                await self._launcher.end(handle)
+                try:
+                    await self._launcher.end(handle)
+                except Misconfigured as error:
+                    _log.warning("machine_not_ended handle=%s: %s", handle, error)
 
     async def _launch(self, sent: Sent) -> None:
         call, order = sent.call, sent.order
@@ -270,13 +284,17 @@ class PushCompute:
         reaped_at: float | None = None
         while True:
             now = self._clock.monotonic()
-            try:
-                if reaped_at is None or now - reaped_at >= self._terms.reap_seconds:
-                    await self.reap()
-                    reaped_at = now
-                await self.look()
-            except Retry:  # the ledger, the store or the provider is away: the next time
-                pass
-            except Exception:  # noqa: BLE001 - nobody else looks: whatever it is, it is told and tried again
-                _log.exception("machines_not_looked_at")
+            if reaped_at is None or now - reaped_at >= self._terms.reap_seconds:
+                reaped_at = now
+                await self._carefully(self.reap())
+            await self._carefully(self.look())
             await asyncio.sleep(self._terms.look_seconds)
+
+    async def _carefully(self, work: Coroutine[Any, Any, None]) -> None:
+        """Each by itself: machines that cannot be listed must not keep us from looking after the others."""
+        try:
+            await work
+        except Retry:  # the ledger, the store or the provider is away: the next time
+            pass
+        except Exception:  # noqa: BLE001 - nobody else looks: whatever it is, it is told and tried again
+            _log.exception("machines_not_looked_at")

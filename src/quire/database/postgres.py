@@ -83,6 +83,7 @@ class PostgresDatabase:
         self._idle: list[Connection] = []
         self._listeners: list[asyncio.Task[None]] = []
         self._lines: set[Connection] = set()  # theirs
+        self._late: set[asyncio.Task[None]] = set()  # connections that nobody waits for any more
 
     async def open(self) -> None:
         if self._slots is not None:
@@ -108,6 +109,7 @@ class PostgresDatabase:
         # Those who stand in line are let through, to be told that it is closed.
         slots.release()
         await self._drop_idle()
+        await asyncio.gather(*self._late)
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction; returns when that is durable."""
@@ -156,15 +158,30 @@ class PostgresDatabase:
                 await self._put_back(connection)
 
     async def _connect(self) -> Connection:
+        """Not cut off amid its making: the library would leave it open. Who gave up has it closed later."""
+        making = asyncio.create_task(self._made())
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            late = asyncio.create_task(_closed(making))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+            raise
+
+    async def _made(self) -> Connection:
         from psycopg import AsyncConnection
 
         with self._translated():
             connection = await AsyncConnection.connect(**self._known)
-            # Accepted means durable, whatever the server's default; a stronger one than ours stays.
-            row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
-            if row == ("off",):
-                await connection.execute("SET synchronous_commit = on")
-            await connection.commit()
+            try:
+                # Accepted means durable, whatever the server's default; a stronger one than ours stays.
+                row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
+                if row == ("off",):
+                    await connection.execute("SET synchronous_commit = on")
+                await connection.commit()
+            except BaseException:
+                await connection.close()
+                raise
             return connection
 
     async def _listening(self) -> Connection:
@@ -288,3 +305,8 @@ async def _migrate(connection: Connection, room: str, scripts: list[tuple[int, s
         if number not in known:
             await connection.execute(script.encode())
             await connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", (room, number, name))
+
+
+async def _closed(making: "asyncio.Task[Connection]") -> None:
+    with contextlib.suppress(Exception):  # nobody asks any more why it could not be made
+        await (await making).close()

@@ -6,7 +6,7 @@ What a page of files became is written down beside them, so that an archive can 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,7 @@ from quire.service.inspect import just_before
 PAGE = 200
 # S3 takes 2048 bytes of metadata in all; longer keys are in the index alone.
 _LONGEST_KEY_BYTES = 1400
+_MORE_NAMES = 5  # when even the name of its digest is taken
 _encoder = msgspec.json.Encoder()
 
 
@@ -101,13 +102,19 @@ async def _archived(office: Office, batch: Batch, key: str) -> Archived | None:
     if is_passing(key) and await _upload(office, batch, key) is None:
         return None
     source = await _described(office, batch, key)
-    asset_id = await _asset_id(office, batch, source)
-    target = keys.archived(batch.id, asset_id, asset_shelf.extension(key))
-    if await _differs(office.blobs, target, source):
-        # Two contents under one claimed identifier: each is kept, the later one under its own digest.
-        asset_id = named_ulid(source.digest)
+    for asset_id in _names(await _asset_id(office, batch, source), source):
         target = keys.archived(batch.id, asset_id, asset_shelf.extension(key))
-    await _copy(office.blobs, batch, source, target)
+        there = await _holds(office.blobs, target, source)
+        if there is not False:
+            break
+    else:
+        raise Retry(
+            f"All places for the archive copy of {key!r} hold something else, the last {target!r}. Find out "
+            "who wrote there and move it away; the original stays until then.",
+            code="archive_mismatch",
+        )
+    if there is None:
+        await _copy(office.blobs, batch, source, target)
     return Archived(
         original_r2_key=key,
         archive_r2_key=target,
@@ -117,6 +124,16 @@ async def _archived(office: Office, batch: Batch, key: str) -> Archived | None:
         ipfs_cid=source.cid,
         task_id=source.task,
     )
+
+
+def _names(wanted: str, source: _Source) -> Iterator[str]:
+    """Two contents under one claimed identifier: each is kept, the later one under its own digest. Also there
+    something else may lie, as identifiers may claim anything: it is never written over.
+    """
+    yield wanted
+    yield named_ulid(source.digest)
+    for number in range(2, 2 + _MORE_NAMES):
+        yield named_ulid(f"{source.digest}-{number}")
 
 
 async def _described(office: Office, batch: Batch, key: str) -> _Source:
@@ -194,34 +211,31 @@ async def _another_has(blobs: Blobs, asset_id: str, batch: Batch, key: str) -> b
     return original is not None and original.key != key and asset_shelf.batch_of(original.key) == batch.id
 
 
-async def _differs(blobs: Blobs, target: str, source: _Source) -> bool:
+async def _holds(blobs: Blobs, target: str, source: _Source) -> bool | None:
+    """Whether the very same bytes lie there, as read back; None when nothing does."""
     try:
-        return (await blobs.head(target)).size != source.size or await _read(blobs, target) != (
-            source.digest,
-            source.size,
-        )
+        if (await blobs.head(target)).size != source.size:
+            return False
+        return await _read(blobs, target) == (source.digest, source.size)
     except Missing:
-        return False
+        return None
 
 
 async def _copy(blobs: Blobs, batch: Batch, source: _Source, target: str) -> None:
-    try:
-        await blobs.head(target)
-    except Missing:
-        said = {"batch-id": batch.id, "sha256": source.digest}
-        if len(labels.encode(source.key)) <= _LONGEST_KEY_BYTES:
-            said["original-r2-key"] = source.key
-        if source.task:
-            said["task-id"] = source.task
-        if source.cid:
-            said["ipfs-cid"] = source.cid
-        await blobs.put(target, blobs.stream(source.key), content_type=source.content_type, metadata=said)
-        if await _read(blobs, target) != (source.digest, source.size):
-            await blobs.delete(target)
-            raise Retry(
-                f"The archive copy of {source.key!r} is not what was copied; it is made anew the next time.",
-                code="archive_mismatch",
-            ) from None
+    said = {"batch-id": batch.id, "sha256": source.digest}
+    if len(labels.encode(source.key)) <= _LONGEST_KEY_BYTES:
+        said["original-r2-key"] = source.key
+    if source.task:
+        said["task-id"] = source.task
+    if source.cid:
+        said["ipfs-cid"] = source.cid
+    await blobs.put(target, blobs.stream(source.key), content_type=source.content_type, metadata=said)
+    if not await _holds(blobs, target, source):
+        await blobs.delete(target)
+        raise Retry(
+            f"The archive copy of {source.key!r} is not what was copied; it is made anew the next time.",
+            code="archive_mismatch",
+        )
 
 
 async def _read(blobs: Blobs, key: str) -> tuple[str, int]:

@@ -13,6 +13,8 @@ from msgspec import Struct
 from quire.model.errors import Misconfigured
 from quire.service.errand_keys import RESULT, ROLES, STEPS, variable
 
+_LONGEST_NUMBER = 18  # of digits
+
 
 class Access(Struct, frozen=True, kw_only=True):
     """The store by keys of its own. `account_id` is for workers that make the host of its name."""
@@ -57,6 +59,7 @@ class Errand(Struct, frozen=True, kw_only=True):
     access: Access | None
     registry_url: str
     original_key: str = ""  # the input's own, where `input_key` is a name of the attempt
+    memory_mb: int = 0  # that the worker may use; 0: nobody said
     more_url: str = ""  # where to ask for more places, and whether the attempt still counts
 
 
@@ -73,8 +76,10 @@ def read(environment: Mapping[str, str]) -> Errand:
     if access is None and "INPUT_URL" not in said:
         problems.append("there is neither INPUT_URL nor R2_BUCKET with its keys")
     size = said.get("INPUT_FILE_SIZE", "0")
-    if not size.isascii() or not size.isdecimal():
-        problems.append("INPUT_FILE_SIZE is not a number")
+    memory = said.get("QUIRE_MEMORY_MB", "0")
+    for name, number in (("INPUT_FILE_SIZE", size), ("QUIRE_MEMORY_MB", memory)):
+        if not number.isascii() or not number.isdecimal() or len(number) > _LONGEST_NUMBER:
+            problems.append(f"{name} is not a number")
     options = _options(said, step, problems)
     if problems:
         listed = "; ".join(problems)
@@ -97,6 +102,7 @@ def read(environment: Mapping[str, str]) -> Errand:
         access=access,
         registry_url=said.get("CDN_API_URL", "").rstrip("/"),
         original_key=said.get("QUIRE_INPUT_KEY") or said["INPUT_R2_KEY"],
+        memory_mb=int(memory),
         more_url=said.get("MORE_OUTPUTS_URL", ""),
     )
 

@@ -12,8 +12,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from quire.compute import failures
+from quire.compute import failures, memory
 from quire.compute.failures import Failure
+from quire.compute.scales import UNLIMITED_MB
 from quire.model.clock import Clock
 from quire.model.errors import QuireError, Reject
 from quire.model.files import File, stem_and_extension
@@ -94,9 +95,9 @@ async def _done(errand: Errand, kit: Kit, watch: Watch) -> dict[str, Any]:
     step = kit.steps[errand.step]
     folder = kit.folder / "made"
     folder.mkdir()
-    output = step.run(
-        StepInput(file=_file(errand, source), source=source, folder=folder, options=errand.options)
-    )
+    given = StepInput(file=_file(errand, source), source=source, folder=folder, options=errand.options)
+    memory.needed_mb(step, given, _call(errand))  # what cannot fit is refused in words, before it is begun
+    output = step.run(given)
     if errand.step == "tiff_to_jpeg":
         return await _converted(errand, kit, output, watch)
     return await _referred(errand, kit, output, source, watch)
@@ -263,7 +264,7 @@ async def _store(work: Awaitable[T]) -> T:
 
 
 def _failed(errand: Errand, error: Exception) -> dict[str, Any]:
-    call = StepCall(step=errand.step, version=0, options=errand.options)
+    call = _call(errand)
     failure: Failure
     if isinstance(error, _StoreError) and error.__cause__ is not None:
         failure = failures.of_store(error.__cause__, call)
@@ -271,6 +272,11 @@ def _failed(errand: Errand, error: Exception) -> dict[str, Any]:
         failure = failures.of_error(error, call)
     own = Own(outcome=failure.outcome.value, error_class=failure.error_class)  # type: ignore[arg-type]
     return {"status": "error", "error": failure.error, **_own(errand, own)}
+
+
+def _call(errand: Errand) -> StepCall:
+    memory_mb = errand.memory_mb or UNLIMITED_MB
+    return StepCall(step=errand.step, version=0, options=errand.options, memory_mb=memory_mb)
 
 
 def _own(errand: Errand, own: Own) -> dict[str, Own]:

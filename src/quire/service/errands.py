@@ -98,6 +98,7 @@ class Errands:
             "QUIRE_INPUT_KEY": self._terms.prefix + file.key,
             "QUIRE_STEP": call.step,
             "QUIRE_OPTIONS": json.dumps(call.options),
+            "QUIRE_MEMORY_MB": str(call.memory_mb),
         }
         if file.cid is not None:
             environment["INPUT_CID"] = file.cid

@@ -102,9 +102,12 @@ def _of_uploads(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _of_machines(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
-    if settings.preprocess.tiles and settings.compute.image not in {"local", "ray"}:
+    if settings.preprocess.tiles and settings.compute.image in {"process", "fly"}:
         problem = f'compute.image is "{settings.compute.image}", whose workers give back no tiles'
-        yield ("preprocess.tiles", "compute.image"), f"{problem}; unset preprocess.tiles or set local or ray"
+        yield (
+            ("preprocess.tiles", "compute.image"),
+            f"{problem}; unset preprocess.tiles or set local, queue or ray",
+        )
     wanted = {"compute.tiff": ("fly.tiff_app", "fly.tiff_worker")}
     wanted["compute.image"] = ("fly.image_app", "fly.image_worker")
     for chosen, needed in wanted.items():

@@ -45,6 +45,7 @@ _SAMPLE_BYTES = {"uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int
 # file that is both must not be given to a more lenient decoder ("Uncompressed data (not supported) at line 9"
 # is a broken fax, and Pillow would show it). Only a missing codec cannot have seen any damage.
 _ROUTINE = re.compile(r"^unable to call|: load error$", re.IGNORECASE)  # some come or not, as threads happen
+_NO_MEMORY = re.compile(r"(?:out of|insufficient|cannot allocate) memory", re.IGNORECASE)  # of each library
 _MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
 _NO_CODEC = re.compile(r"not configured|decoding is not implemented", re.IGNORECASE)
 _TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)
@@ -221,7 +222,7 @@ def _meaning(text: str) -> Exception:
     lines = [line.strip() for line in text.strip().splitlines() if not _ROUTINE.search(line)]
     detail = lines[-1] if lines else text.strip()
     text = "\n".join(lines)
-    if "out of memory" in text:
+    if _NO_MEMORY.search(text):
         return MemoryError(detail)
     if _MACHINE.search(text):
         return OSError(f"libvips could not read or write a file: {' '.join(text.split())}")

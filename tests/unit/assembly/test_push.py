@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from quire.assembly.push import Pushing, bucket_prefix, pushed
+from quire.assembly.push import Pushing, bucket_prefix, prices, pushed
 from quire.settings import Secret, Settings
-from quire.settings.computing import Computes, WorkerKeys
+from quire.settings.computing import Computes, Fly, Local, WorkerKeys
 from quire.settings.values import S3
 
 S3_SETTINGS = S3(
@@ -29,6 +29,13 @@ KEYS = WorkerKeys(access_key_id=Secret("worker"), secret_access_key=Secret("work
 )
 def test_processes_and_machines_call_back_and_nobody_else(tiff, image, wanted):
     assert pushed(Settings(compute=Computes(tiff=tiff, image=image))) == wanted
+
+
+def test_machines_and_processes_of_this_machine_have_a_price(tmp_path):
+    chosen = Settings(home=tmp_path, local=Local(price_per_second=0.25), fly=Fly(price_per_second=0.5))
+    assert prices(chosen) == {"fly": 0.5, "process": 0.25}
+    _, given = Pushing(chosen, "https://quire.example")._launcher("process", None, tmp_path)
+    assert given.price_per_second == 0.25
 
 
 def terms(tmp_path, **changes):

@@ -3,12 +3,14 @@
 import errno
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from quire.blobs import content, keys
 from quire.blobs.local import LocalBlobs
+from quire.blobs.local_spool import Spool
 from quire.model.errors import Missing, Reject, Retry
 
 SMALL = b"a leaf"
@@ -150,6 +152,35 @@ async def test_taking_what_is_not_there_is_missing(tmp_path):
     for owned in (False, True):
         with pytest.raises(Missing):
             await content.put_file(blobs, tmp_path / "nothing", owned=owned)
+    assert list((tmp_path / "blobs" / ".tmp").iterdir()) == []
+
+
+async def test_many_files_are_made_durable_together_and_named_in_their_order(tmp_path, monkeypatch):
+    together = threading.Barrier(4)
+    real = Spool.stamp
+
+    def stamped(spool, above=None):
+        together.wait(timeout=30)  # one after the other they would wait in vain
+        return real(spool, above)
+
+    blobs = LocalBlobs(tmp_path / "blobs")
+    paths = [tmp_path / f"page-{number}" for number in range(40)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"page %d" % number)
+    monkeypatch.setattr(Spool, "stamp", stamped)
+    stored = await content.put_files(blobs, paths, owned=True)
+    assert [await content.get(blobs, one.digest) for one in stored] == [b"page %d" % n for n in range(40)]
+    assert list((tmp_path / "blobs" / ".tmp").iterdir()) == []
+
+
+async def test_of_many_files_one_that_is_not_there_is_missing(tmp_path):
+    blobs = LocalBlobs(tmp_path / "blobs")
+    paths = [tmp_path / f"page-{number}" for number in range(40)]
+    for path in paths:
+        path.write_bytes(path.name.encode())
+    paths[20].unlink()
+    with pytest.raises(Missing):
+        await content.put_files(blobs, paths, owned=True)
     assert list((tmp_path / "blobs" / ".tmp").iterdir()) == []
 
 

@@ -99,12 +99,38 @@ async def test_an_attempt_has_one_machine(provider, faults, slept):
     assert provider.slept == slept
 
 
+@pytest.mark.parametrize(
+    ("said", "slept"),
+    [("7", 7.0), ("0", 1.0), ("99999", 60.0), ("-3", 1.0), ("Mon, 16 Nov 2026 08:00:00 GMT", 1.0)],
+)
+async def test_the_provider_may_say_how_long_to_wait(provider, said, slept):
+    answers = [httpx.Response(429, headers={"retry-after": said}), httpx.Response(200, json={"id": "m1"})]
+    launcher = provider.launcher()
+    await launcher._http.aclose()
+    transport = httpx.MockTransport(lambda _request: answers.pop(0))
+    launcher._http = httpx.AsyncClient(base_url="https://machines.example", transport=transport)
+    assert await launcher.launch(order(), CALL, environment()) == "tiffs/m1"
+    assert provider.slept == [slept]
+
+
 async def test_asking_again_gives_the_same_machine_and_another_attempt_another(provider):
     launcher = provider.launcher()
     first = await launcher.launch(order(), CALL, environment())
     assert await launcher.launch(order(), CALL, environment()) == first
     assert await launcher.launch(order(attempt=2), CALL, environment()) != first
     assert [one.name for one in provider.server.machines] == ["tiff-tiff_1-a1", "tiff-tiff_1-a2"]
+
+
+async def test_a_machine_whose_file_is_called_already_exists_is_a_new_one(provider, monkeypatch):
+    launcher = provider.launcher()
+
+    async def listed(_app):
+        raise AssertionError("nobody need be looked for")
+
+    monkeypatch.setattr(launcher, "_machines", listed)
+    named = environment() | {"INPUT_FILE_NAME": "already exists.tif"}
+    handle = await launcher.launch(order(), CALL, named)
+    assert handle == f"tiffs/{provider.server.machines[0].id}"
 
 
 async def test_a_provider_that_is_away_is_a_passing_fault(provider):

@@ -23,6 +23,8 @@ class Machines:
         self.gone = {}
         self.ends = []
         self.left = {}
+        self.stubborn = ()
+        self.away = None
         self.trouble = None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -36,12 +38,18 @@ class Machines:
         return handle
 
     async def ended(self, handles):
+        if self.away is not None:
+            raise self.away
         return {handle: words for handle, words in self.gone.items() if handle in handles}
 
     async def end(self, handle):
+        if handle in self.stubborn:
+            raise Misconfigured("it may not be ended")
         self.ends.append(handle)
 
     async def listed(self):
+        if self.away is not None:
+            raise self.away
         return self.left
 
     async def close(self):
@@ -255,6 +263,41 @@ async def test_the_reaper_ends_machines_that_stand_for_nothing(scene):
     scene.house.settled = {(1, 1, 1)}
     await scene.compute.reap()
     assert scene.machines.ends == ["old"]
+
+
+async def test_one_that_cannot_be_ended_keeps_no_other_from_its_end(scene):
+    scene.machines.left = {"locked": (1, 1, 1), "old": (1, 2, 1)}
+    scene.machines.stubborn = ("locked",)
+    scene.house.settled = {(1, 1, 1), (1, 2, 1)}
+    await scene.compute.reap()
+    assert scene.machines.ends == ["old"]
+
+
+@pytest.mark.parametrize("away", [Retry("no answer"), Misconfigured("refused")])
+async def test_while_the_provider_is_away_who_is_back_or_had_its_time_is_still_told(scene, away):
+    await scene.hand(order(1), order(2))
+    scene.machines.away = away
+    scene.house.settled = {(1, 1, 1)}
+    with pytest.raises(type(away)):
+        await scene.look()
+    assert told(scene.compute.reports()) == [(1, Outcome.DONE, True)]
+    with pytest.raises(type(away)):
+        await scene.look(after=71.0)
+    assert told(scene.compute.reports()) == [(2, Outcome.TIMED_OUT, False)]
+
+
+@pytest.mark.parametrize("away", [Retry("no answer"), Misconfigured("refused")])
+async def test_machines_that_cannot_be_listed_do_not_keep_us_from_looking_after_the_others(away):
+    scene = Scene(look_seconds=0.001)
+    await scene.hand(order(1))
+    scene.machines.away = away
+    scene.house.settled = {(1, 1, 1)}
+    scene.compute.start()
+    async with asyncio.timeout(10):
+        while not (reports := scene.compute.reports()):
+            await asyncio.sleep(0)
+    await scene.compute.stop(0.0)
+    assert told(reports) == [(1, Outcome.DONE, True)]
 
 
 async def test_no_more_wait_for_their_start_than_can_be_started_in_time():

@@ -60,6 +60,8 @@ def picture(kind, size=(1500, 900), pages=1):
         (without(TIFF, "INPUT_URL"), "neither INPUT_URL nor R2_BUCKET"),
         (without(TIFF, "INPUT_URL") | without(KEYS, "R2_ACCOUNT_ID"), "neither INPUT_URL nor R2_BUCKET"),
         (IMAGE | {"INPUT_FILE_SIZE": "many"}, "INPUT_FILE_SIZE is not a number"),
+        (TIFF | {"QUIRE_MEMORY_MB": "-1"}, "QUIRE_MEMORY_MB is not a number"),
+        (TIFF | {"QUIRE_MEMORY_MB": "9" * 5000}, "QUIRE_MEMORY_MB is not a number"),
         (TIFF | {"QUIRE_OPTIONS": "[]"}, "QUIRE_OPTIONS is not a JSON object"),
     ],
 )
@@ -177,6 +179,7 @@ class Shelf:
         async def sleep(seconds):
             self.slept.append(seconds)
 
+        folder.mkdir(exist_ok=True)
         transport = httpx.MockTransport(self.answer)
         async with ErrandLine(sleep=sleep, fraction=lambda: 1.0, transport=transport) as line:
             kit = Kit(carrier=self, line=line, steps=STEPS, clock=FakeClock(), folder=folder)
@@ -301,6 +304,17 @@ async def test_a_house_of_ours_is_told_how_it_failed(tmp_path, data, trouble, ou
     assert not await shelf.run(TIFF | OURS, tmp_path)
     assert shelf.said["quire"] == {"outcome": outcome, "error_class": code}
     assert json.loads(shelf.stored["result"][0]) == shelf.said
+
+
+async def test_what_cannot_fit_is_refused_in_words_before_it_is_begun(tmp_path):
+    out = io.BytesIO()
+    Image.new("RGB", (1500, 900)).save(out, "JPEG", progressive=True)
+    limited = OURS | {"QUIRE_STEP": "image_variants", "QUIRE_OPTIONS": "{}", "QUIRE_MEMORY_MB": "66"}
+    shelf = Shelf(out.getvalue())
+    assert not await shelf.run(IMAGE | limited, tmp_path)
+    assert shelf.said["quire"] == {"outcome": "rejected", "error_class": "too_much_memory"}
+    assert "a worker may use 66 MB" in shelf.said["error"]
+    assert await shelf.run(IMAGE | limited | {"QUIRE_MEMORY_MB": "600"}, tmp_path / "again")
 
 
 MORE = {"MORE_OUTPUTS_URL": "https://quire.example/callback/01KA/tiff_3f0a/outputs?sig=1"}

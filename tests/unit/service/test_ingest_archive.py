@@ -160,6 +160,29 @@ async def test_two_contents_under_one_identifier_are_both_kept(scene):
     assert ids == {named_ulid("bafkreisame"), named_ulid(hashlib.sha256(b"xyz").hexdigest())}
 
 
+async def test_what_lies_at_the_place_of_its_own_digest_is_not_taken_for_its_copy(scene):
+    batch_id = await ended(scene, "p1.jpg")
+    digest = hashlib.sha256(b"abc").hexdigest()
+    place = f"archive/{batch_id}/{named_ulid(digest)}/original.jpg"
+    await scene.office.blobs.put(place, b"abd")
+    assert (await cleaned(scene, archives=True)).archived == 1
+    assert await under(scene, "staging/") == []
+    line = (await index(scene, batch_id))[f"staging/{batch_id}/p1.jpg"]
+    assert await scene.office.blobs.get(line["archive_r2_key"]) == b"abc"
+    assert await scene.office.blobs.get(place) == b"abd", "it may be somebody's only copy"
+
+
+async def test_an_original_stays_when_every_place_for_its_copy_holds_something_else(scene, monkeypatch):
+    monkeypatch.setattr("quire.service.archive._MORE_NAMES", 0)
+    batch_id = await ended(scene, "p1.jpg")
+    digest = hashlib.sha256(b"abc").hexdigest()
+    await scene.office.blobs.put(f"archive/{batch_id}/{named_ulid(digest)}/original.jpg", b"abd")
+    with pytest.raises(Retry, match="hold something else"):
+        await archive_batch(scene.office, batch_id)
+    assert await cleaned(scene, archives=True) == Cleaned(postponed=1)
+    assert await under(scene, "staging/") == [f"staging/{batch_id}/p1.jpg"]
+
+
 async def test_a_copy_that_an_asset_names_stays_in_staging_also_with_an_archive(scene):
     batch_id = await ended(scene, "p1.thumb.jpg")
     key = f"staging/{batch_id}/p1.thumb.jpg"

@@ -42,6 +42,7 @@ def test_a_file_that_is_both_odd_and_damaged_counts_as_damaged():
 
 def test_faults_of_the_machine_are_not_refusals():
     assert isinstance(vips._meaning("vips_tracked: out of memory --- size == 3000MB"), MemoryError)
+    assert isinstance(vips._meaning("VipsJpeg: Insufficient memory (case 4)"), MemoryError)
     assert isinstance(vips._meaning("write error\nsystem error: No space left on device"), OSError)
 
 
