@@ -77,7 +77,7 @@ def _status_lines(found: Status, place: str) -> None:
     if found.output:
         say("Output", f"{place.rstrip('/')}/{found.output} ({size_of(found.output_bytes)})")
         say("Finished", moment(found.finished_at))
-    say("Error", found.error)
+    say("Last error" if found.standing is Standing.QUEUED else "Error", found.error)
     say("Worker", found.worker)
     say("Priority", found.priority)
     if found.attempts:

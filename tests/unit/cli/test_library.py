@@ -80,6 +80,12 @@ def test_the_output_is_where_it_is_said_to_be(library, bucket, tmp_path):
     assert (bucket.root / f"store/out/{A}.zip").stat().st_size == 129
 
 
+@pytest.mark.parametrize("key", ["last_error", "previous_error"])
+def test_what_waits_again_says_why(library, bucket, key):
+    bucket.todo(A, body={"retries": 1, "queued_at": 1770110000000, key: "out of memory"})
+    assert "Last error: out of memory" in library("status", A).output.splitlines()
+
+
 def test_status_as_json(library, bucket):
     furnished(bucket)
     bucket.put(f"registry/logs/{C}/error.json", {"error": "oom", "context": {"stage": "converting"}})

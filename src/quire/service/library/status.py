@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from quire.model.errors import Missing, Reject
 from quire.model.objects import Seen
 from quire.queues.bucket import layout, people
-from quire.queues.bucket.bodies import Lock, Todo, decode
+from quire.queues.bucket.bodies import MAX_ERROR_CHARACTERS, Lock
 from quire.queues.bucket.people import Seat, Standing
 from quire.service.library.listing import LOGS
 from quire.service.library.room import Room
@@ -54,6 +54,8 @@ async def status(room: Room, job: str) -> Status:
         error_of(room, job),
     )
     name, tags, size = told
+    waits = seat.standing is Standing.QUEUED and bool(_priority(seat))
+    before = await _before(room, job, _priority(seat)) if waits else ""
     lock = seat.lock or Lock()
     known = seat.job
     done = seat.standing is Standing.DONE
@@ -63,7 +65,7 @@ async def status(room: Room, job: str) -> Status:
         output=layout.out(job) if done else "",
         output_bytes=result.size if done and result is not None else 0,
         finished_at=result.modified_at if done and result is not None else 0.0,
-        error="" if done else _error(seat, mishap),
+        error=before if waits else "" if done else _error(seat, mishap),
         worker=(known.worker if known is not None and known.worker else lock.worker) if not done else "",
         priority=_priority(seat),
         attempts=0 if known is None else known.charged,
@@ -90,11 +92,12 @@ def _error(seat: Seat, mishap: dict[str, Any]) -> str:
     return said if isinstance(said, str) and seat.standing is not Standing.UNKNOWN else ""
 
 
-async def last_error(room: Room, job: str, tier: str) -> str:
-    """What a waiting job's marker says of the attempt before."""
+async def _before(room: Room, job: str, tier: str) -> str:
+    """What a waiting job's marker says of the attempt before; published tools use two names for it."""
     found = await room.objects.read(layout.todo(tier, job))
-    said = None if found is None else decode(found.body, Todo)
-    return "" if said is None else said.last_error
+    said = {} if found is None else _object(found.body)
+    words = (said.get(name) for name in ("last_error", "previous_error"))
+    return next((text[:MAX_ERROR_CHARACTERS] for text in words if isinstance(text, str) and text), "")
 
 
 async def _source(room: Room, job: str) -> tuple[str, list[str], int | None]:
