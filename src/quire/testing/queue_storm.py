@@ -4,9 +4,14 @@ Senders and consumers, each with a store object of its own as if they were proce
 without real waiting. They crash at any request; requests arrive late. Then all is calm, what is left is
 consumed, and every message whose sending was answered must have been acknowledged or buried; what was sent
 together must be there together.
+
+    storm(123)                                   raises BrokenError, which names the seed
+    python -m quire.testing.queue_storm --seeds 10000
 """
 
+import argparse
 import asyncio
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from random import Random
@@ -257,3 +262,24 @@ def storm(seed: int, *, drop: Collection[str] = ()) -> Stormed:
 def _demand(kept: object, what: str) -> None:
     if not kept:
         raise BrokenError(what)
+
+
+def main() -> int:
+    """Many seeds, one after the other, until one breaks a promise."""
+    parser = argparse.ArgumentParser(prog="python -m quire.testing.queue_storm")
+    parser.add_argument("--seeds", type=int, default=1000, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    wanted = parser.parse_args()
+    for seed in range(wanted.first, wanted.first + wanted.seeds):
+        try:
+            storm(seed)
+        except BrokenError as broken:
+            again = f"QUIRE_SIM_SEED={seed} pytest tests/simulation/test_queue_storm.py"
+            print(f"{broken}\nagain: {again}", flush=True)  # noqa: T201
+            return 1
+    print(f"{wanted.seeds} seeds", flush=True)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
