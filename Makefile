@@ -57,6 +57,7 @@ $(PEERS_STAMP): requirements-bench.lock
 soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol: make soak [SEEDS=20000]
 	$(BIN)/python -m quire.testing.simulation --seeds $(SEEDS)
 	$(BIN)/python -m quire.testing.bucket_simulation --seeds $(SEEDS)
+	$(BIN)/python -m quire.testing.queue_storm --seeds $(SEEDS)
 	$(BIN)/python -m quire.testing.bucket_explorer
 
 lock: $(STAMP) ## resolve the dependencies anew into requirements.lock and requirements-bench.lock

@@ -5,7 +5,11 @@ To see a failing one again: QUIRE_SIM_SEED=123 pytest tests/simulation/test_queu
 
 import os
 
+from quire.queues.bucket_store.desk import Desk
+from quire.queues.bucket_store.loans import Lender
+from quire.queues.bucket_store.reach import Reach
 from quire.queues.bucket_store.sending import Sender
+from quire.queues.bucket_store.sweeping import Sweeper
 from quire.testing.bucket_situations import BrokenError
 from quire.testing.queue_storm import storm
 
@@ -63,3 +67,38 @@ def test_a_message_whose_hint_comes_after_its_state_is_lost(monkeypatch):
 
     monkeypatch.setattr(Sender, "_one", late)
     assert noticed(": lost")
+
+
+def test_a_hint_that_goes_before_the_new_one_is_there_loses_messages(monkeypatch):
+    placed = Reach.placed
+
+    async def too_early(self, places, record, *, instead_of=()):
+        await self.tidied(instead_of)
+        return await placed(self, places, record)
+
+    monkeypatch.setattr(Reach, "placed", too_early)
+    assert noticed(": lost")
+
+
+def test_hints_that_are_taken_for_abandoned_at_once_lose_messages(monkeypatch):
+    async def impatient(_, orphans):
+        return [hint.key for hint in orphans]
+
+    monkeypatch.setattr(Lender, "_abandoned", impatient)
+    assert noticed(": lost")
+
+
+def test_who_does_not_ask_for_the_decision_delivers_half_a_sending(monkeypatch):
+    async def sure(*_):
+        return "committed"
+
+    monkeypatch.setattr(Desk, "decision", sure)
+    assert noticed("were sent")
+
+
+def test_numbers_of_burials_that_broke_off_would_stay(monkeypatch):
+    async def nothing(*_):
+        pass
+
+    monkeypatch.setattr(Sweeper, "_mend_graves", nothing)
+    assert noticed("numbers for")

@@ -5,32 +5,24 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from quire.model.clock import timestamp
 from quire.model.errors import Misconfigured, Reject
-from quire.service.library import archives
+from quire.service.library import archives, converting, fetching
+from quire.service.library import ingest as ingesting
+from quire.service.library import manifest as indexing
+from quire.service.library import worker as working
 from quire.service.library.room import Room
+from quire.service.library.windows import parse
 from quire.settings import Library, Settings, worker_environment
 from quire.system import SystemClock
 
 RECALL_SECONDS = 600.0
 _MACHINE = Path("/etc/machine-id")
 _PREFIXES = ("BLOBFORGE_", "AWS_")  # keys that no conversion needs
-
-
-def part(name: str) -> Any:
-    """A part of the library that is loaded only where it is used: converters and git are far away then."""
-    full = f"quire.service.library.{name}"
-    try:
-        return import_module(full)
-    except ModuleNotFoundError as error:
-        if error.name != full:
-            raise
-        raise Misconfigured(f"This build of quire has no {full}.", code="part_missing") from error
 
 
 def worker_id(chosen: Library) -> str:
@@ -50,8 +42,7 @@ def worker_options(
     """Raises Reject for what is no run window."""
     chosen = settings.library
     spoken = windows or chosen.run_windows.replace(",", " ").split()
-    parse = part("windows").parse
-    return part("worker").Options(
+    return working.Options(
         worker=worker_id(chosen),
         command=_command(),
         scratch=scratch(settings),
@@ -71,7 +62,7 @@ def ingest_options(settings: Settings, *, tier: str, dry_run: bool) -> Any:
     own = settings.home / "library"
     if not dry_run:
         own.mkdir(parents=True, exist_ok=True)
-    return part("ingest").Options(
+    return ingesting.Options(
         tier=tier,
         dry_run=dry_run,
         recovery=own / "recovery",
@@ -95,12 +86,12 @@ class Recall:
     async def __call__(self, job: str) -> Any:
         now = self._room.clock.monotonic()
         if self._view is None or now - self._read_at > RECALL_SECONDS:
-            self._view = await part("manifest").Manifest(self._room).read()
+            self._view = await indexing.Manifest(self._room).read()
             self._read_at = now
         entry = self._view.get(job)
         if entry is None or not entry.paths:
             return None
-        return part("fetching").Known(entry.paths[0], tuple(entry.tags))
+        return fetching.Known(entry.paths[0], tuple(entry.tags))
 
 
 async def convert_here(
@@ -109,7 +100,7 @@ async def convert_here(
     """Convert one file of this machine into a folder: its Markdown and how many pictures it has. Raises
     Reject with the reason when it cannot be converted, Misconfigured when a tool is missing.
     """
-    converting, chosen = part("converting"), settings.library
+    chosen = settings.library
     limits = converting.Limits(
         seconds=chosen.conversion_seconds,
         seconds_per_page=chosen.seconds_per_page,

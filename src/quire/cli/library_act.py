@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from quire.assembly.library_work import part
 from quire.cli import exits
 from quire.cli.library_room import (
     Bucket,
@@ -23,6 +22,7 @@ from quire.cli.library_room import (
 )
 from quire.cli.shown import many, shown
 from quire.service.library import listing, operating
+from quire.service.library import manifest as indexing
 from quire.service.library.operating import Outcome
 from quire.service.library.room import Room
 from quire.settings import Loaded
@@ -207,7 +207,7 @@ def remove(
     async def ask(room: Room, _loaded: Loaded) -> Outcome:
         told = await operating.remove(room, job, force=force, dry_run=dry_run)
         if told.changed and not dry_run:
-            await part("manifest").Manifest(room).remove([job])
+            await indexing.Manifest(room).remove([job])
         return told
 
     told = within(ask, way)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from quire.assembly.library import called
-from quire.assembly.library_work import part
 from quire.cli import exits
 from quire.cli.library_room import (
     Bucket,
@@ -26,7 +25,8 @@ from quire.cli.library_show import size_of
 from quire.cli.shown import many, shown
 from quire.model.objects import Seen
 from quire.queues.bucket.people import Standing
-from quire.service.library import listing
+from quire.service.library import catalogue, listing
+from quire.service.library import manifest as indexing
 from quire.service.library.listing import Survey
 from quire.service.library.room import Room
 from quire.service.library.status import Logs, Status, Worker, logs, status, workers
@@ -266,8 +266,8 @@ def look_up(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: Room, _loaded: Loaded) -> list[Any]:
-        view, catalogue = await part("manifest").Manifest(room).read(), part("catalogue")
-        return [catalogue.by_hash(view, by_hash)] if by_hash else list(catalogue.by_path(view, path))
+        view = await indexing.Manifest(room).read()
+        return [catalogue.by_hash(view, by_hash)] if by_hash else list(catalogue.by_path(view, path or ""))
 
     show_hits(within(ask, way), json_output=json_output, nothing="The manifest has no such path.")
 
@@ -289,8 +289,8 @@ def search(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: Room, _loaded: Loaded) -> list[Any]:
-        view = await part("manifest").Manifest(room).read()
-        return list(part("catalogue").search(view, query, limit=limit))
+        view = await indexing.Manifest(room).read()
+        return list(catalogue.search(view, query, limit=limit))
 
     show_hits(within(ask, way), json_output=json_output, nothing="Nothing is called or tagged so.")
 
@@ -313,13 +313,13 @@ def search_queue(
 
     async def ask(room: Room, _loaded: Loaded) -> list[tuple[Any, str]]:
         found = await listing.survey(room, done=False)
-        view = await part("manifest").Manifest(room).read()
+        view = await indexing.Manifest(room).read()
         places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}
         others = (("processing", found.processing), ("failed", found.failed), ("dead", found.dead))
         places |= {job: word for word, jobs in others for job in jobs}
         known = {job: raw for job, raw in view.entries.items() if job in places}
-        open_view = part("catalogue").View(entries=known)
-        hits = part("catalogue").search(open_view, query, limit=limit)
+        open_view = catalogue.View(entries=known)
+        hits = catalogue.search(open_view, query, limit=limit)
         return [(hit, places[hit.hash]) for hit in hits]
 
     found = within(ask, way)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quire.assembly.library_work import convert_here, ingest_options, part
+from quire.assembly.library_work import convert_here, ingest_options
 from quire.cli import exits
 from quire.cli.errors import told_to_people
 from quire.cli.library_room import (
@@ -31,7 +31,8 @@ from quire.cli.talk import Talk
 from quire.model.errors import Missing
 from quire.queues.bucket import layout
 from quire.queues.bucket.bodies import DEFAULT_TIER
-from quire.service.library import archives, hydrate
+from quire.service.library import archives, checksums, finding, hydrate
+from quire.service.library import ingest as ingesting
 from quire.service.library.hydrate import Fate, Hydrated, Tally, Wanted
 from quire.service.library.room import Room
 from quire.settings import Loaded
@@ -66,7 +67,7 @@ def ingest(
 
     async def ask(room: Room, loaded: Loaded) -> Any:
         options = ingest_options(loaded.settings, tier=tier or DEFAULT_TIER, dry_run=dry_run)
-        return await part("ingest").ingest(room, paths, options, _teller(talk))
+        return await ingesting.ingest(room, paths, options, _teller(talk))
 
     tally = within(ask, way, probed=not dry_run)
     if json_output:
@@ -195,9 +196,8 @@ def hydrate_files(
 
 async def _wanted(paths: list[str], room: Room, refused: list[Any]) -> AsyncIterator[Wanted]:
     """Every PDF with its hash, some at a time and in a thread, as they are read for that."""
-    finding = part("finding")
     found: Iterator[Any] = finding.find(paths)
-    checksums = part("checksums").Checksums(room.clock.now)
+    sums = checksums.Checksums(room.clock.now)
 
     def hashed() -> list[Wanted | None]:
         """None for what is no PDF: an empty list is the end."""
@@ -208,7 +208,7 @@ async def _wanted(paths: list[str], room: Room, refused: list[Any]) -> AsyncIter
                 wanted.append(None)
             elif isinstance(one, finding.Pdf):
                 try:
-                    digest = one.pointer.oid if one.pointer else checksums.sum(one.path).digest
+                    digest = one.pointer.oid if one.pointer else sums.sum(one.path).digest
                 except OSError as error:
                     reason = error.strerror or str(error)
                     refused.append(finding.Refused(path=one.relative, code="unreadable", reason=reason))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from quire.assembly.library import called
-from quire.assembly.library_work import Recall, part, worker_id, worker_options
+from quire.assembly.library_work import Recall, worker_id, worker_options
 from quire.cli import exits
 from quire.cli.library_room import (
     Bucket,
@@ -25,6 +25,9 @@ from quire.cli.library_room import (
 from quire.cli.library_show import span
 from quire.cli.shown import shown
 from quire.cli.talk import Talk
+from quire.service.library import janitor as tidying
+from quire.service.library import manifest as indexing
+from quire.service.library import worker as working
 from quire.service.library.room import Room
 from quire.settings import Loaded
 
@@ -84,8 +87,7 @@ def worker(
         talk = _Voice(json_output=json_output, level=settings.library.log_level)
         stop = stop_on_signals(talk.stopping)
         talk.begin(called(loaded, default_bucket()))
-        work = part("worker").work
-        return await work(room, options, stop, on_event=talk.tell, recall=Recall(room))
+        return await working.work(room, options, stop, on_event=talk.tell, recall=Recall(room))
 
     within(ask, way, probed=not dry_run, ruled=True)
 
@@ -177,9 +179,9 @@ def janitor(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: Room, loaded: Loaded) -> Any:
-        manifest = part("manifest").Manifest(room)
+        manifest = indexing.Manifest(room)
         name = f"janitor-{worker_id(loaded.settings.library)}"
-        return await part("janitor").sweep(room, manifest, dry_run=dry_run, worker=name)
+        return await tidying.sweep(room, manifest, dry_run=dry_run, worker=name)
 
     swept = within(ask, way, probed=not dry_run, ruled=True)
     errors = swept.counts.get("error", 0)

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import typer
 
 from quire.assembly.library import called, with_shared_rules
-from quire.assembly.library_work import part
 from quire.cli import exits
 from quire.cli.library_room import (
     Bucket,
@@ -20,7 +19,8 @@ from quire.cli.library_room import (
 )
 from quire.cli.shown import many, shown
 from quire.service.library import config as shared_config
-from quire.service.library import listing, probing
+from quire.service.library import labelling, listing, probing
+from quire.service.library import manifest as indexing
 from quire.service.library.config import Shared
 from quire.service.library.probing import Tried
 from quire.service.library.room import Room, Rules
@@ -54,8 +54,8 @@ def manifest(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: Room, _loaded: Loaded) -> tuple[Any, Any]:
-        index = part("manifest").Manifest(room)
-        did = None
+        index = indexing.Manifest(room)
+        did: Any = None
         if repair:
             did = await index.repair(dry_run=dry_run)
         elif rebuild:
@@ -113,9 +113,9 @@ def repair_metadata(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: Room, _loaded: Loaded) -> Any:
-        view = await part("manifest").Manifest(room).read()
+        view = await indexing.Manifest(room).read()
         jobs = [await listing.resolve(room, name) for name in names or ()]
-        return await part("labelling").relabel(room, view, jobs, force=force, dry_run=dry_run)
+        return await labelling.relabel(room, view, jobs, force=force, dry_run=dry_run)
 
     told = within(ask, way, probed=not dry_run)
     if json_output:

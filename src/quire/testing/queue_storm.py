@@ -4,9 +4,14 @@ Senders and consumers, each with a store object of its own as if they were proce
 without real waiting. They crash at any request; requests arrive late. Then all is calm, what is left is
 consumed, and every message whose sending was answered must have been acknowledged or buried; what was sent
 together must be there together.
+
+    storm(123)                                   raises BrokenError, which names the seed
+    python -m quire.testing.queue_storm --seeds 10000
 """
 
+import argparse
 import asyncio
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from random import Random
@@ -81,6 +86,8 @@ class Storm:
         self._tokens: set[str] = set()
         self._over: set[str] = set()  # acknowledged or buried, and answered
         self._maybe_over: set[str] = set()
+        self._buried: set[str] = set()
+        self._replayed: set[str] = set()
         self._delivered: Counter[str] = Counter()
         self._numbers: defaultdict[str, list[int]] = defaultdict(list)
 
@@ -142,12 +149,24 @@ class Storm:
             try:
                 for leased in await self._lease(process.queues, self.chance.choice((1, 3, 10))):
                     await self._end(process.queues, leased)
-                if self.chance.random() < 0.1:
-                    await process.queues.sweep(now=self.now)
+                await self._tend(process.queues)
             except Retry:
                 continue
             except Crashed:
                 continue
+
+    async def _tend(self, queues: BucketQueues) -> None:
+        """What people and houses do now and then."""
+        act = self.chance.choice(("sweep", "replay", "discard", *["nothing"] * 9))
+        if act == "sweep":
+            await queues.sweep(now=self.now)
+        elif act == "replay":
+            self._over -= self._buried
+            self._replayed |= self._buried
+            await queues.replay(QUEUE, now=self.now, limit=3)
+        elif act == "discard":
+            self._maybe_over |= self._buried
+            await queues.discard(QUEUE, now=self.now, limit=1)
 
     async def _lease(self, queues: BucketQueues, limit: int) -> list[Leased]:
         now = self.now
@@ -158,8 +177,9 @@ class Storm:
             _demand(one.id in self._asked, "something was delivered that nobody sent")
             _demand(one.body == one.id.encode(), "a message was changed")
             self._delivered[one.id] += 1
-            _demand(one.deliveries not in self._numbers[one.id], "two deliveries have one number")
-            self._numbers[one.id].append(one.deliveries)
+            if one.id not in self._replayed:  # then they are counted from the beginning
+                _demand(one.deliveries not in self._numbers[one.id], "two deliveries have one number")
+                self._numbers[one.id].append(one.deliveries)
             if self.now >= now + _LEASE_SECONDS:
                 continue  # the answer took so long that the loan is over: others have had it since
             _demand(one.id not in self._over, f"{one.id} was delivered after its end was answered")
@@ -189,10 +209,11 @@ class Storm:
             elif ending == "release":
                 await queues.release(leased, now=now, error="x")
             else:
+                self._buried.add(leased.id)
                 await queues.bury(leased, now=now, reason="x")
         except Lost:
             return
-        if over:
+        if over and leased.id not in self._replayed:
             self._over.add(leased.id)
 
     def _let_go(self, leased: Leased) -> None:
@@ -241,3 +262,24 @@ def storm(seed: int, *, drop: Collection[str] = ()) -> Stormed:
 def _demand(kept: object, what: str) -> None:
     if not kept:
         raise BrokenError(what)
+
+
+def main() -> int:
+    """Many seeds, one after the other, until one breaks a promise."""
+    parser = argparse.ArgumentParser(prog="python -m quire.testing.queue_storm")
+    parser.add_argument("--seeds", type=int, default=1000, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    wanted = parser.parse_args()
+    for seed in range(wanted.first, wanted.first + wanted.seeds):
+        try:
+            storm(seed)
+        except BrokenError as broken:
+            again = f"QUIRE_SIM_SEED={seed} pytest tests/simulation/test_queue_storm.py"
+            print(f"{broken}\nagain: {again}", flush=True)  # noqa: T201
+            return 1
+    print(f"{wanted.seeds} seeds", flush=True)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -42,17 +42,27 @@ class Pdf(Struct, kw_only=True):
     pointer: object = None
 
 
+CALLED = {"ingest": "ingesting", "manifest": "indexing", "worker": "working", "janitor": "tidying"}
+
+
+class Parts(dict):
+    """Stand-ins for parts of the library, by name: whoever uses the part gets the stand-in."""
+
+    def __init__(self, monkeypatch):
+        super().__init__()
+        self._monkeypatch = monkeypatch
+
+    def __setitem__(self, name, stand_in):
+        called = CALLED.get(name, name)
+        users = (library_act, library_ask, library_files, library_run, library_tend, library_work)
+        for module in users:
+            if hasattr(module, called):
+                self._monkeypatch.setattr(module, called, stand_in)
+
+
 @pytest.fixture
 def parts(monkeypatch):
-    """Stand-ins for parts of the library, by name."""
-    found = {}
-
-    def part(name):
-        return found[name]
-
-    for module in (library_act, library_ask, library_files, library_run, library_tend, library_work):
-        monkeypatch.setattr(module, "part", part)
-    return found
+    return Parts(monkeypatch)
 
 
 def entry(*paths, tags=()):
@@ -247,7 +257,7 @@ def working(parts, monkeypatch):
         on_event(told_of(Kind.TROUBLE, text="the store is away"))
 
     parts["worker"] = SimpleNamespace(work=work, Options=SimpleNamespace)
-    parts["windows"] = SimpleNamespace(parse=lambda text: ("window", text))
+    monkeypatch.setattr(library_work, "parse", lambda text: ("window", text))
     return given
 
 

@@ -6,6 +6,7 @@ be under way any more, which the store's own clock tells (`GRACE_SECONDS`).
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import aclosing
 from functools import partial
@@ -20,6 +21,9 @@ from quire.queues.bucket_store.records import Grave, Record, Sending, decode, pl
 from quire.queues.bucket_store.sending import GRACE_SECONDS, abort
 
 _AT_ONCE = 500
+# A dead letter stays as it is for long: its number is looked into this often, and no more.
+_GRAVE_SECONDS = 3600.0
+_MOST_GRAVES = 100_000
 
 
 class _Closed(Struct, frozen=True):
@@ -33,6 +37,7 @@ class _Closed(Struct, frozen=True):
 class Sweeper:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._right: dict[str, float] = {}  # graves, and when they were last found right
 
     async def sweep(self, queue: str, *, now: float) -> int:
         """How many ids were forgotten."""
@@ -137,13 +142,18 @@ class Sweeper:
 
     async def _mend_graves(self, places: Places) -> None:
         """Numbers whose message is not dead, or has another one: of burials and replays that broke off."""
-        reach = self._desk.reach
+        reach, moment = self._desk.reach, asyncio.get_running_loop().time()
         wrong: list[tuple[str, float, Record | None]] = []
+        if len(self._right) > _MOST_GRAVES:
+            self._right.clear()
         async with aclosing(reach.pages(places.dead)) as pages:
             async for page in pages:
-                answers = await reach.every(partial(self._grave, places, seen.key) for seen in page)
-                for seen, answer in zip(page, answers, strict=True):
-                    if answer is not None:
+                due = [one for one in page if moment - self._right.get(one.key, -math.inf) > _GRAVE_SECONDS]
+                answers = await reach.every(partial(self._grave, places, seen.key) for seen in due)
+                for seen, answer in zip(due, answers, strict=True):
+                    if answer is None:
+                        self._right[seen.key] = moment
+                    else:
                         wrong.append((seen.key, seen.modified_at, answer[0]))
         if not wrong:
             return
