@@ -197,7 +197,9 @@ class Explorer:
         if actor.op in {"beat", "fail", "release"}:
             own = before is not None and before.state == "running" and before.attempt == after.attempt
             demand(own, "a worker wrote the state of a job that is not its own")
-            return facts._replace(judged=facts.judged - {after.attempt})
+            # Counted when it is written: its worker may never hear of it.
+            back = facts.given_back + (actor.op == "release")
+            return facts._replace(judged=facts.judged - {after.attempt}, given_back=back)
         if before is not None and before.state == "running" and before.attempt not in facts.judged:
             demand(not self._lives(here, before.attempt), "a live worker was robbed that nobody judged stale")
         return facts
@@ -224,8 +226,6 @@ class Explorer:
         elif actor.op == "beat":
             idle = idle._replace(held=result, beats=0 if result is None else idle.beats)
         elif actor.op in {"finish", "fail", "release"}:
-            if actor.op == "release" and result is not None:
-                facts = facts._replace(given_back=facts.given_back + 1)
             idle = idle._replace(held=None, beats=0)
         if not idle.left and idle.held is None:
             idle = idle._replace(gone=True)
@@ -236,12 +236,8 @@ class Explorer:
         demand(held.job.attempt not in facts.begun, "two attempts have one number")
         facts = facts._replace(begun=(*facts.begun, held.job.attempt))
         counted = len(facts.begun) - facts.given_back
-        demand(counted <= self._budget.limit + self._on_the_way(facts), "more attempts than allowed")
+        demand(counted <= self._budget.limit, "more attempts than allowed")
         return facts
-
-    def _on_the_way(self, facts: Facts) -> int:
-        """Releases that are written, though their worker has not heard of it yet."""
-        return self._budget.releases - facts.releases - facts.given_back
 
     def _rest(self, here: Situation) -> Situation:
         """Nobody does anything any more. One worker and one janitor that come later must end it, and leave
