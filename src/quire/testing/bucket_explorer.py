@@ -197,8 +197,9 @@ class Explorer:
         if actor.op in {"beat", "fail", "release"}:
             own = before is not None and before.state == "running" and before.attempt == after.attempt
             demand(own, "a worker wrote the state of a job that is not its own")
-            back = 1 if actor.op == "release" else 0  # now, and not when its worker hears of it
-            return facts._replace(judged=facts.judged - {after.attempt}, given_back=facts.given_back + back)
+            # Counted when it is written: its worker may never hear of it.
+            back = facts.given_back + (actor.op == "release")
+            return facts._replace(judged=facts.judged - {after.attempt}, given_back=back)
         if before is not None and before.state == "running" and before.attempt not in facts.judged:
             demand(not self._lives(here, before.attempt), "a live worker was robbed that nobody judged stale")
         return facts
