@@ -3,7 +3,9 @@
 Tasks that do nothing and tasks that take 50 ms, on two workers: of the local pool, of Ray compute on a
 cluster of this machine, as bare Ray tasks, which store nothing, have no time or memory limit and no
 chunks, and of queue compute with a `quire worker --from-queue` of its own process on Redis, every answer on
-disk. Each in a process of its own, warmed up before the clock starts.
+disk. A process or a machine for each task (`process`, `fly`, the latter on a local server that starts real
+processes) runs a program of the system: what is measured is their start and their end, not Python's. Each in
+a process of its own, warmed up before the clock starts.
 """
 
 import asyncio
@@ -13,12 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 WORKERS = 2
 DOZE_SECONDS = 0.05
 TASKS = {"no-op": 20_000, "50 ms": 400}
+PUSHED = 200  # tasks of those that start anew for each
 WARM = 40
 ROUNDS = 2
 BARE_IN_FLIGHT = 1000
@@ -68,6 +71,8 @@ async def measure(kind: str, task: str) -> float:
             async with on_queue(folder, clock, signal) as compute:
                 await driven(compute, signal, call, orders[:WARM])
                 return min([await driven(compute, signal, call, orders) for _ in range(ROUNDS)])
+        if kind in {"process", "fly"}:
+            return await pushed(kind, task, scratch, clock, signal, call, orders)
         if kind == "quire on ray":
             settings = Settings(home=Path(folder), ray=Ray(workers=WORKERS))
             compute = hire_on_ray(settings, told, scratch, clock=clock, signal=signal)
@@ -86,6 +91,56 @@ async def measure(kind: str, task: str) -> float:
             return min([await driven(compute, signal, call, orders) for _ in range(ROUNDS)])
         finally:
             await compute.stop(0)
+
+
+class Settled:
+    """A house that takes every ended machine for one that has done its work."""
+
+    async def pack(self, _call, _order) -> dict[str, str]:
+        return {"BATCH_ID": "b", "TASK_ID": "t"}
+
+    async def over(self, _names) -> set:
+        return set()
+
+    async def found(self, _order) -> bool:
+        return True
+
+
+async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
+    from quire.compute.process import ProcessLauncher
+    from quire.compute.push import PushCompute, Terms
+
+    command = ("sleep", str(DOZE_SECONDS)) if task == "50 ms" else ("true",)
+    with ExitStack() as stack:
+        launcher = ProcessLauncher(command, dict(os.environ), scratch)
+        if kind == "fly":
+            launcher = machines(stack, command, clock, call)
+        terms = Terms(at_once=WORKERS, grace_seconds=0, look_seconds=0.01)
+        compute = PushCompute(kind, launcher, Settled(), clock=clock, signal=signal, terms=terms)
+        compute.start()
+        try:
+            await driven(compute, signal, call, orders[:WORKERS])
+            return await driven(compute, signal, call, orders[:PUSHED])
+        finally:
+            await compute.stop(0)
+
+
+def machines(stack, command, clock, call):
+    from quire.compute.fly import App, FlyLauncher, Guest
+    from quire.testing.machines_server import MachinesServer, machines_server
+
+    server = stack.enter_context(machines_server(MachinesServer(command=command)))
+    return FlyLauncher(
+        api=server.url,
+        token=server.token,
+        apps={call.step: App(app="bench", image="none", memory_mb=256, prefix="bench")},
+        guest=Guest(region="ord", cpus=1, cpu_kind="shared"),
+        house="bench",
+        per_second=1000.0,
+        clock=clock,
+        sleep=asyncio.sleep,
+        fraction=lambda: 0.5,
+    )
 
 
 @asynccontextmanager
@@ -176,7 +231,8 @@ def bare(task: str) -> float:
 
 
 def row(kind: str, task: str) -> dict[str, object]:
-    found: dict[str, object] = {"compute": kind, "task": task, "tasks": TASKS[task]}
+    count = PUSHED if kind in {"process", "fly"} else TASKS[task]
+    found: dict[str, object] = {"compute": kind, "task": task, "tasks": count}
     ran = subprocess.run(
         [sys.executable, __file__, kind, task],
         capture_output=True,
@@ -188,13 +244,14 @@ def row(kind: str, task: str) -> dict[str, object]:
         problem = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1][:300]
         return found | {"per_second": None, "problem": problem}
     return found | {
-        "per_second": round(TASKS[task] / float(ran.stdout.splitlines()[-1]), 1),
+        "per_second": round(count / float(ran.stdout.splitlines()[-1]), 1),
         "problem": "",
     }
 
 
 def run() -> dict[str, object]:
-    rows = [row(kind, task) for task in TASKS for kind in ("local", "quire on ray", "bare ray", "queue")]
+    kinds = ("local", "quire on ray", "bare ray", "queue", "process", "fly")
+    rows = [row(kind, task) for task in TASKS for kind in kinds]
     rates = {(one["compute"], one["task"]): one["per_second"] for one in rows}
     ours, theirs = rates["quire on ray", "50 ms"], rates["bare ray", "50 ms"]
     overhead = round(theirs / ours - 1, 3) if ours and theirs else None

@@ -93,6 +93,14 @@ for line in sys.stdin:
 """
 
 
+def _magick_works() -> bool:
+    """Other programs are called `convert` too."""
+    if shutil.which("convert") is None:
+        return False
+    tried = subprocess.run(["convert", "-size", "1x1", "xc:white", "jpg:-"], capture_output=True, check=False)
+    return tried.stdout.startswith(b"\xff\xd8")
+
+
 def sharp_folder() -> Path | None:
     """Where sharp is, fetched on the first run."""
     folder = DATA / "sharp"
@@ -120,7 +128,7 @@ def engines() -> dict[str, list[str]]:
     found["pillow"] = [sys.executable, str(peers / "images_pillow.py"), "OUT"]
     if (sharp := sharp_folder()) is not None and shutil.which("node"):
         found["sharp"] = ["node", str(peers / "images_sharp.mjs"), "OUT", str(sharp)]
-    if shutil.which("convert"):
+    if _magick_works():
         found["imagemagick"] = [sys.executable, str(peers / "images_magick.py"), "OUT"]
     return found
 
