@@ -11,12 +11,16 @@ from quire.testing.bucket_explorer import Explorer
 from quire.testing.bucket_situations import Budget
 
 TWO_WORKERS = Budget(workers=2, janitors=1, claims=1, crashes=1, lost=0, releases=1, beats=0)
+TWO_OF_EACH = Budget(
+    workers=2, janitors=2, claims=1, crashes=1, lost=0, releases=0, beats=0, whole_deletions=True
+)
 TWO_JANITORS = Budget(workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0)
 LOST_ANSWERS = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=2, releases=1)
 AGAIN_AND_AGAIN = Budget(workers=1, janitors=1, passes=3, claims=3, crashes=2, lost=0, beats=0, releases=0)
 PEOPLE = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=0, releases=0, beats=0, people=1)
 ALL = {
     "two workers": TWO_WORKERS,
+    "two of each": TWO_OF_EACH,
     "two janitors": TWO_JANITORS,
     "lost answers": LOST_ANSWERS,
     "again and again": AGAIN_AND_AGAIN,

@@ -154,7 +154,7 @@ class Explorer:
         return self._answered(here, no, stale, here.store, facts)
 
     def _perform(self, here: Situation, no: int, ask: Ask, *, lost: bool) -> Situation:
-        if isinstance(ask, Delete):
+        if isinstance(ask, Delete) and not self._budget.whole_deletions:
             return self._delete(here, no, ask.keys)
         store, facts, actor = dict(here.store), here.facts, here.actors[no]
         answer = apply(store, ask, kept=not self._dropped(ask))
@@ -321,9 +321,10 @@ class Explorer:
 
 LARGE = (
     Budget(workers=2, janitors=1, claims=1),
-    Budget(workers=2, janitors=2, claims=1, lost=0, releases=0),
-    Budget(workers=2, janitors=1, claims=2, lost=0, releases=0, beats=0),
-    Budget(workers=2, janitors=1, claims=1, crashes=0, lost=0, releases=0, people=1),
+    Budget(workers=2, janitors=2, claims=1, lost=0, whole_deletions=True),
+    Budget(workers=2, janitors=2, claims=1, crashes=0, releases=0, beats=0, whole_deletions=True),
+    Budget(workers=2, janitors=1, claims=2, lost=0, releases=0, beats=0, whole_deletions=True),
+    Budget(workers=2, janitors=1, claims=1, crashes=0, lost=0, releases=0, people=1, whole_deletions=True),
 )
 
 

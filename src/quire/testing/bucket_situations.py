@@ -32,6 +32,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     lost: int = 1  # writes that are done, though the writer is told that they were refused
     releases: int = 1
     people: int = 0  # acts of a person who tries it again or takes it from its worker
+    whole_deletions: bool = False  # keys that are deleted together go together: fewer situations
     drop: str = ""
     most: int = 30_000_000  # situations, before it is too much
 
