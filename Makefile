@@ -44,7 +44,7 @@ test: $(STAMP) ## everything CI runs
 	$(BIN)/ruff check src tests bench samples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/faults tests/simulation tests/acceptance tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 tests/faults tests/simulation tests/acceptance tests
 
 bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|queues]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)

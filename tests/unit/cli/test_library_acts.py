@@ -86,7 +86,8 @@ def test_reprioritize_moves_what_waits(library, bucket):
     told = library("reprioritize", E, "1")
     assert (told.exit_code, told.output) == (0, f"{E} moved to 1_critical.\n")
     assert todos(bucket, E) == ["1_critical"]
-    assert (bucket.root / f"queue/todo/1_critical/{E}").read_bytes() == b""
+    said = json.loads((bucket.root / f"queue/todo/1_critical/{E}").read_bytes())
+    assert set(said) == {"queued_at"}  # as tools read it: never tried
     again = library("reprioritize", E, "1_critical")
     assert (again.exit_code, again.output) == (0, f"{E} waits in 1_critical already.\n")
 
