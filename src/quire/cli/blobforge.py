@@ -1,21 +1,16 @@
 """The `blobforge` command: the commands of `quire library` under the name that scripts know."""
 
-import sys
-
-from quire.cli.main import INTERRUPTED
+from quire.cli.main import lead
 
 
 def main() -> None:
-    # As in `quire.cli.main`: odd names never end a run, nor does Ctrl-C while everything loads.
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        from quire.cli.library import assembled
+    lead(_blobforge)
 
-        assembled("blobforge")(prog_name="blobforge")
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+
+def _blobforge() -> None:
+    from quire.cli.library import assembled  # late, as in `quire.cli.main`
+
+    assembled("blobforge")(prog_name="blobforge")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ with `--json`; exit code 0 means that quire can run. Must not know: how anything
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -77,8 +77,14 @@ async def _examined(home: Path | None, config: Path | None) -> Examination:
         cores=settings.cores(),
         home=in_force.home,
         probe_store=probe_store,
-        features={in_force.store},
+        features={in_force.store, *_converter(in_force.library)},
     )
+
+
+def _converter(library: settings.Library) -> Collection[str]:
+    """The one that workers of the library need, where there is a library."""
+    name = library.converter
+    return {"pymupdf4llm" if name == "pymupdf" else name} if library.bucket else ()
 
 
 def _verdict(found: Examination) -> str:

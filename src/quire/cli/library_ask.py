@@ -243,6 +243,14 @@ def _block(text: str) -> None:
         typer.echo(shown(line.replace("\t", "    ")))
 
 
+async def _index(room: Room) -> Any:
+    """What cannot be read of it is told: nobody is to take a damaged index for an empty one."""
+    view = await indexing.Manifest(room).read()
+    for problem in view.problems:
+        typer.echo(f"Warning: {shown(problem)}", err=True)
+    return view
+
+
 def look_up(
     by_hash: Annotated[
         str | None, typer.Option("--hash", help="A hash or its first digits.", metavar="HASH")
@@ -266,7 +274,7 @@ def look_up(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: Room, _loaded: Loaded) -> list[Any]:
-        view = await indexing.Manifest(room).read()
+        view = await _index(room)
         return [catalogue.by_hash(view, by_hash)] if by_hash else list(catalogue.by_path(view, path or ""))
 
     show_hits(within(ask, way), json_output=json_output, nothing="The manifest has no such path.")
@@ -289,7 +297,7 @@ def search(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: Room, _loaded: Loaded) -> list[Any]:
-        view = await indexing.Manifest(room).read()
+        view = await _index(room)
         return list(catalogue.search(view, query, limit=limit))
 
     show_hits(within(ask, way), json_output=json_output, nothing="Nothing is called or tagged so.")
@@ -313,7 +321,7 @@ def search_queue(
 
     async def ask(room: Room, _loaded: Loaded) -> list[tuple[Any, str]]:
         found = await listing.survey(room, done=False)
-        view = await indexing.Manifest(room).read()
+        view = await _index(room)
         places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}
         others = (("processing", found.processing), ("failed", found.failed), ("dead", found.dead))
         places |= {job: word for word, jobs in others for job in jobs}

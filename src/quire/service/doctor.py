@@ -19,7 +19,7 @@ from msgspec import Struct
 
 import quire
 from quire.model.errors import QuireError
-from quire.tools import pdfium, pillow, qpdf, vips
+from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
 from quire.tools.probing import Probe
 
 State = Literal["ok", "warning", "missing", "failed"]
@@ -81,6 +81,11 @@ TOOLS = (
     Tool(probe=qpdf.probe, purpose="opens, mends and splits PDFs"),
     Tool(probe=pdfium.probe, purpose="draws pages of PDFs"),
     Tool(probe=package("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
+    Tool(probe=liteparse.probe, purpose="turns PDFs into Markdown", needed_by=liteparse.NAME),
+    Tool(probe=pymupdf4llm.probe, purpose="turns PDFs into Markdown", needed_by=pymupdf4llm.NAME),
+    Tool(probe=opendataloader.probe, purpose="turns PDFs into Markdown", needed_by=opendataloader.NAME),
+    Tool(probe=marker.probe, purpose="turns PDFs into Markdown", needed_by=marker.NAME),
+    Tool(probe=tesseract.probe, purpose="reads scanned pages", needed_by="ocr"),
 )
 
 

@@ -54,7 +54,8 @@ class Library(Struct, frozen=True, kw_only=True):
         float, about("longest conversion without progress; 0 is conversion_seconds", ge=0, le=604_800)
     ] = 0.0
     converter: Annotated[
-        Literal["liteparse", "pymupdf", "marker", "opendataloader"], about("what turns PDFs into Markdown")
+        Literal["liteparse", "pdfium", "pymupdf", "pymupdf4llm", "marker", "opendataloader"],
+        about("what turns PDFs into Markdown; pymupdf is pymupdf4llm"),
     ] = "liteparse"
     memory_mb: Annotated[int, about("memory one conversion may use", ge=256, le=1 << 20)] = 4096
     worker_id: Annotated[str, about("name of the worker; empty is made from this machine")] = ""

@@ -16,6 +16,7 @@ from quire.tools.probing import Probe
 
 DEFAULT = liteparse.NAME
 PLAIN = "pdfium"
+WHOLE = frozenset({marker.NAME, opendataloader.NAME})  # all pages are done before the first one comes out
 BLIND_TO_FORMS = frozenset({liteparse.NAME, PLAIN})  # they do not see pictures within forms
 
 Pages = Iterator[MarkdownPage]
@@ -113,11 +114,12 @@ CONVERTERS: dict[str, Callable[[], Converter]] = {
     opendataloader.NAME: _opendataloader,
     marker.NAME: _marker,
 }
+ALSO_CALLED = {"pymupdf": pymupdf4llm.NAME}  # as the extra that brings it
 
 
 def chosen(name: str) -> Converter:
     try:
-        return CONVERTERS[name]()
+        return CONVERTERS[ALSO_CALLED.get(name, name)]()
     except KeyError as error:
         known = ", ".join(CONVERTERS)
         message = f"there is no converter {name!r}. Take one of {known}."

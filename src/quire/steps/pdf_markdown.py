@@ -60,6 +60,11 @@ class About(Struct, frozen=True, kw_only=True):
     hash: str | None = None  # when known: a source with another one is refused
 
 
+def silent(options: Options) -> bool:
+    """Whether there is no progress to tell of until all pages are converted."""
+    return options.converter in converters.WHOLE
+
+
 class Converted(Struct, frozen=True, kw_only=True):
     hash: str
     pages: int
@@ -116,6 +121,7 @@ def convert(
                     page_marks=options.page_marks,
                     keep_scans=options.keep_scans,
                 )
+                progress(0, pages, CONVERTING)
                 (scratch / "converter").mkdir()
                 found = chosen.pages(document.path, pages, scratch / "converter", frozenset(oversized))
                 for number, page in _aligned(found, pages, oversized, chosen):

@@ -176,6 +176,16 @@ def test_search_and_lookup_end_with_one_when_there_is_nothing(library, index, bu
     assert (told.exit_code, "[queued 2_high]" in told.stdout) == (0, True)
 
 
+def test_a_damaged_index_is_not_taken_for_an_empty_one(library, bucket):
+    damaged = bucket.root / "registry" / "manifest.json"
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_text('{"version":1,"entries":{"')
+    for words in (("search", "PHB"), ("lookup", "--path", "DnD/PHB.pdf"), ("search-queue", "PHB")):
+        told = library(*words)
+        assert told.exit_code == 1
+        assert "Warning: registry/manifest.json cannot be read" in told.stderr
+
+
 def test_remove_takes_the_source_the_markers_the_logs_and_the_entry(library, index, bucket):
     bucket.raw(A)
     bucket.dead(A)

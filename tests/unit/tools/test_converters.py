@@ -6,10 +6,12 @@ import stat
 import sys
 import types
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from quire.model.errors import Misconfigured, Retry
+from quire.settings import Library
 from quire.steps import converters
 from quire.tools import inspector, liteparse, marker, opendataloader, pymupdf4llm, tesseract
 
@@ -130,5 +132,11 @@ def test_opendataloader_is_asked_once_and_parted_by_a_mark_that_no_document_has(
 
 def test_converters_are_chosen_by_name():
     assert converters.chosen("liteparse").name == "liteparse"
+    assert converters.chosen("pymupdf").name == "pymupdf4llm"
     with pytest.raises(Misconfigured, match="liteparse, pdfium, pymupdf4llm, opendataloader, marker"):
         converters.chosen("docling")
+
+
+def test_all_names_that_a_library_may_be_set_to_are_known():
+    names = get_args(get_args(get_type_hints(Library, include_extras=True)["converter"])[0])
+    assert {converters.chosen(name).name for name in names} == set(converters.CONVERTERS)

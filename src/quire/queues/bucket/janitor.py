@@ -141,13 +141,17 @@ def _settle_foreign(ident: str, terms: Terms) -> Asking[Done]:
     rules, and gets a state by that, so that it is counted from then on.
     """
     lock = yield from _marker(layout.processing(ident), Lock)
+    if lock is not None and not (yield Judge(layout.processing(ident))):
+        return Done.NOTHING
+    if (yield Look(layout.dead(ident))):  # given up; published workers leave their lock behind then
+        yield Delete((layout.processing(ident), layout.failed(ident)))
+        return Done.REPAIRED
     if lock is not None:
-        if not (yield Judge(layout.processing(ident))):
-            return Done.NOTHING
         if lock.attempt == 0 and lock.nonce:  # ours, of a claim that got no further: it did not count
             yield Delete((layout.processing(ident),))
             return Done.REPAIRED
-        return (yield from _adopted(ident, lock.retries + 1, lock.priority, "", terms, STALE))
+        error = f"the worker {lock.worker} went silent"
+        return (yield from _adopted(ident, lock.retries + 1, lock.priority, error, terms, STALE))
     failure = yield from _marker(layout.failed(ident), Failure)
     if failure is not None:
         tier = failure.priority

@@ -16,13 +16,13 @@ from quire.queues.bucket.protocol import Terms, marked
 RESTART = "worker_restart"
 
 
-def restarted(ident: str, attempt: int, terms: Terms) -> Asking[Done]:
-    """`attempt` is the one that died; the job is left alone where it has gone on since."""
+def restarted(ident: str, attempt: int, started: int, terms: Terms) -> Asking[Done]:
+    """`attempt` is the one that died, and began at `started`; a job that has gone on since is left alone."""
     found = yield from read(layout.state(ident))
     job = None if found is None else decode(found.body, Job)
     if found is None or job is None or job.state != "running":
         return Done.NOTHING
-    if (job.worker, job.attempt) != (terms.worker, attempt):
+    if (job.worker, job.attempt, job.started) != (terms.worker, attempt, started):
         return Done.NOTHING
     last = job.charged >= terms.limit
     moved = structs.replace(

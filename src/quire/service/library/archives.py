@@ -160,4 +160,5 @@ def _safe(member: zipfile.ZipInfo) -> bool:
 
 
 def _bad(why: str) -> Reject:
-    return Reject(f"The result cannot be read: {why}. Convert the document again.", code="bad_archive")
+    advice = "Convert the document again: delete its archive below store/out, then `retry` it."
+    return Reject(f"The result cannot be read: {why}. {advice}", code="bad_archive")

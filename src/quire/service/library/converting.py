@@ -57,6 +57,7 @@ class Sign(Struct, frozen=True, kw_only=True):
     stage: str = ""
     done: _Pages = 0
     total: _Pages = 0
+    silent: bool = False  # the next sign comes when all pages are done
     error: str = ""
     traceback: str = ""
     trouble: bool = False  # of this machine, not of the document: a tool is missing
@@ -163,10 +164,10 @@ class Conversion:
             allowed = self._limits.allowed(pages)
             if now - began >= allowed:
                 return f"the conversion was stopped after {allowed:.0f} seconds, the limit for {pages} pages"
-            if now - self._moved_at >= self._limits.silent_seconds:
-                silent = self._limits.silent_seconds
+            silent = allowed if self._last.silent else self._limits.silent_seconds
+            if now - self._moved_at >= silent:
                 return f"the conversion was stopped: it showed no progress for {silent:.0f} seconds"
-            left = min(began + allowed, self._moved_at + self._limits.silent_seconds) - now
+            left = min(began + allowed, self._moved_at + silent) - now
             await asyncio.wait({ending}, timeout=min(left, MOST_FREE_SECONDS))
         return ""
 

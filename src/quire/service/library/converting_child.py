@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
         try:
             order = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order)
-            _convert(order, lambda done, total, stage: tell(Sign(stage=stage, done=done, total=total)))
+            _convert(order, tell)
         except QuireError as error:
             trouble = isinstance(error, Misconfigured)
             tell(Sign(error=str(error) or error.code, traceback=traceback.format_exc(), trouble=trouble))
@@ -41,13 +42,19 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _convert(order: Order, progress: Any) -> None:
+def _convert(order: Order, tell: Callable[[Sign], None]) -> None:
     step: Any = importlib.import_module(STEP)
     about = order.about
+    options = msgspec.convert(order.options, step.Options)
+    silent = step.silent(options)
+
+    def progress(done: int, total: int, stage: str) -> None:
+        tell(Sign(stage=stage, done=done, total=total, silent=silent and not done))
+
     step.convert(
         Path(order.source),
         Path(order.target),
-        msgspec.convert(order.options, step.Options),
+        options,
         step.About(
             original_filename=about.original_filename,
             worker_id=about.worker_id,

@@ -49,7 +49,8 @@ async def fetch(blobs: Blobs, ident: str, target: Path, recall: Recall | None = 
         digest, size = await _copied(blobs, key, target)
     except Missing as error:
         raise Reject(
-            f"the source {key} is not in the bucket; ingest the file again", code="no_source"
+            f"the source {key} is not in the bucket; `remove` the document and ingest its file again",
+            code="no_source",
         ) from error
     if digest != ident:
         raise Reject(

@@ -35,7 +35,7 @@ class Marks(Struct):
     tried: bool = False  # its marker says so
     processing: float = 0.0
     failed: bool = False
-    dead: bool = False
+    dead: float = 0.0
     state: float = 0.0
 
 
@@ -56,8 +56,9 @@ def doubtful(marks: Marks, now: float, stale_seconds: float) -> str:
         return "unmarked"
     if marks.tiers > 1 or (marks.tiers and marks.dead):
         return "contradictory"
-    # Another tool may have taken a silent job's lock away and queued it: that is much later.
-    apart = marks.tiers and not 0 <= marks.todo - marks.state <= PAIR_SECONDS
+    # Another tool may have taken a silent job's lock away and queued it: that is much later. Whoever tried a
+    # dead one again and got no further than its state left the marker that was there before.
+    apart = not 0 <= (marks.todo or marks.dead) - marks.state <= PAIR_SECONDS
     return "displaced" if apart and now - marks.state > stale_seconds else ""
 
 
@@ -174,7 +175,7 @@ def _noted(marks: dict[str, Marks], seen: Seen) -> None:
     elif folder == layout.FAILED:
         one.failed = True
     elif folder == layout.DEAD:
-        one.dead = True
+        one.dead = seen.modified_at
     else:
         one.tiers += 1
         one.todo = max(one.todo, seen.modified_at)

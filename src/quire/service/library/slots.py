@@ -21,10 +21,13 @@ _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
 
 class Left(Struct, frozen=True):
-    """The job that a process had."""
+    """The job that a process had. `started` is as in its state: a machine of the same name elsewhere may have
+    begun an attempt of the same number, after the job was removed and put in again.
+    """
 
     job: str
     attempt: int
+    started: int = 0
 
 
 class Slot:
@@ -38,9 +41,9 @@ class Slot:
         except msgspec.MsgspecError:
             return None
 
-    def note(self, job: str, attempt: int) -> None:
+    def note(self, job: str, attempt: int, started: int) -> None:
         """Whoever gets this name next will find it, until it is cleared."""
-        body = msgspec.json.encode(Left(job, attempt))
+        body = msgspec.json.encode(Left(job, attempt, started))
         os.pwrite(self._descriptor, body, 0)
         os.ftruncate(self._descriptor, len(body))
 

@@ -198,7 +198,7 @@ class _Worker:
         if held is None:
             self._picker.missed(candidate)
             return None
-        self._slot.note(held.id, held.job.attempt)
+        self._slot.note(held.id, held.job.attempt, held.job.started)
         self._picker.won()
         self._empty = 0
         self._tell(Kind.CLAIMED, held.id)
@@ -238,7 +238,7 @@ class _Worker:
         if left is None:
             return
         try:
-            done = await self._room.perform(restarted(left.job, left.attempt, self._terms))
+            done = await self._room.perform(restarted(left.job, left.attempt, left.started, self._terms))
         except QuireError as error:
             self._tell(Kind.TROUBLE, left.job, str(error))  # then a janitor will
             return

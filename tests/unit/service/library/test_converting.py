@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quire.service.library import converting_child
 from quire.service.library.converting import (
     LONGEST_SECONDS,
     About,
@@ -20,6 +21,7 @@ from quire.service.library.converting import (
     Order,
     Sign,
 )
+from quire.steps import pdf_markdown
 from quire.system import SystemClock
 from quire.testing.library_room import COMMAND
 
@@ -83,6 +85,19 @@ async def test_one_that_hangs_is_killed_after_the_time_for_its_pages(tmp_path):
 async def test_one_that_shows_no_progress_is_killed(tmp_path):
     ended = await Bench(tmp_path, seconds=100, silent_seconds=0.5).run("hang")
     assert "no progress" in ended.error
+
+
+WHOLE = """
+import json, signal
+print(json.dumps({"stage": "converting", "done": 0, "total": 3, "silent": True}), flush=True)
+signal.pause()
+"""
+
+
+async def test_one_that_tells_nothing_until_all_pages_are_done_has_the_time_for_them(tmp_path):
+    bench = Bench(tmp_path, seconds=1.5, seconds_per_page=0.6, silent_seconds=1.0)
+    ended = await bench.run(command=(sys.executable, "-c", WHOLE))
+    assert ended.error == "the conversion was stopped after 2 seconds, the limit for 3 pages"
 
 
 PARENT = """
@@ -177,3 +192,16 @@ def test_the_child_refuses_with_a_reason(tmp_path):
     assert ran.returncode == 1
     assert "about" in said["error"]
     assert "Traceback" in said["traceback"]
+
+
+@pytest.mark.parametrize("converter", ["marker", "opendataloader", "liteparse", "pdfium"])
+def test_the_child_tells_whether_pages_come_one_by_one(monkeypatch, converter):
+    def convert(source, target, options, about, progress):
+        progress(0, 2, "converting")
+        progress(1, 2, "converting")
+
+    monkeypatch.setattr(pdf_markdown, "convert", convert)
+    signs = []
+    order = Order(source="s", target="t", about=ABOUT, options={"converter": converter})
+    converting_child._convert(order, signs.append)
+    assert [one.silent for one in signs] == [converter in {"marker", "opendataloader"}, False]

@@ -20,11 +20,11 @@ def test_processes_at_the_same_time_have_different_names(tmp_path):
 def test_what_was_noted_is_found_by_the_next_one_alone(tmp_path):
     first = slots.take(tmp_path, "w")
     assert first.left() is None
-    first.note("a" * 64, 12)
-    first.note("b" * 64, 3)
+    first.note("a" * 64, 12, 1000)
+    first.note("b" * 64, 3, 2000)
     first.close()  # as a killed process does
     second = slots.take(tmp_path, "w")
-    assert second.left() == Left("b" * 64, 3)
+    assert second.left() == Left("b" * 64, 3, 2000)
     other = slots.take(tmp_path, "w")
     assert other.left() is None
     other.close()

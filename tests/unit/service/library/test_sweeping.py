@@ -5,7 +5,8 @@ import hashlib
 import pytest
 
 from quire.model.errors import Retry
-from quire.queues.bucket import layout, protocol
+from quire.queues.bucket import layout, people, protocol
+from quire.queues.bucket.asks import Means, Put, perform
 from quire.queues.bucket.bodies import Failure, Job, Lock, decode, encode
 from quire.queues.bucket.janitor import Done
 from quire.queues.bucket.protocol import Candidate
@@ -28,10 +29,10 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (Marks(processing=FRESH), ""),  # of another tool
         (Marks(tiers=1, todo=OLD, state=OLD), ""),  # tried, waits again
         (Marks(tiers=1, todo=OLD + 5, state=OLD), ""),
-        (Marks(dead=True), ""),
-        (Marks(dead=True, tiers=1, todo=OLD), ""),  # as other janitors leave it
-        (Marks(dead=True, state=OLD), ""),
-        (Marks(dead=True, tiers=1, todo=OLD, tried=True), ""),
+        (Marks(dead=OLD), ""),
+        (Marks(dead=OLD, tiers=1, todo=OLD), ""),  # as other janitors leave it
+        (Marks(dead=OLD, state=OLD), ""),
+        (Marks(dead=OLD, tiers=1, todo=OLD, tried=True), ""),
         (Marks(tiers=1, todo=OLD, tried=True), "stateless"),
         (Marks(tiers=1, todo=NOW, state=FRESH - 80), ""),  # too early to tell
         (Marks(tiers=1, todo=OLD, processing=OLD, state=OLD), "silent"),
@@ -43,9 +44,11 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (Marks(state=FRESH), "unmarked"),
         (Marks(state=OLD), "unmarked"),
         (Marks(state=OLD, tiers=2, todo=OLD), "contradictory"),
-        (Marks(state=OLD, tiers=1, todo=OLD, dead=True), "contradictory"),
+        (Marks(state=OLD, tiers=1, todo=OLD, dead=OLD), "contradictory"),
         (Marks(state=OLD, tiers=1, todo=OLD + 1000), "displaced"),  # its lock was taken away by another tool
         (Marks(state=OLD, tiers=1, todo=OLD - 1000), "displaced"),
+        (Marks(state=OLD, dead=OLD - 1000), "displaced"),  # tried again by a person who got no further
+        (Marks(state=FRESH, dead=OLD), ""),
     ],
 )
 def test_the_listing_tells_what_is_doubtful(marks, why):
@@ -229,3 +232,47 @@ async def test_of_many_watchers_one_makes_the_pass_of_an_interval():
         passes.append(sum([await watch.due() for watch in watches]))
     assert passes == [1] * 10
     assert await house.room.objects.look(SWEPT) is not None
+
+
+async def test_a_retry_that_got_no_further_than_the_state_is_completed():
+    house = House()
+    for _ in range(2):
+        await house.room.perform(protocol.fail(await house.claimed(1), house.terms, "no"))
+        await sweep(house.room)
+    assert (await house.job(1)).state == "dead"
+    house.clock.advance(60)
+    asking = people.again(ident(1), house.terms, tier=None, reset=False)
+    means, answer = Means(objects=house.room.objects), None
+    while not isinstance(ask := asking.send(answer), Put):
+        answer = await perform(_one(ask), means)
+    assert (await house.job(1)).state == "waiting"
+    assert (await sweep(house.room)).settled == [], "whoever did that may be about to go on"
+    house.clock.advance(STALE + 1)
+    assert [one.done for one in (await sweep(house.room)).settled] == [Done.REPAIRED]
+    assert await house.room.objects.look(layout.todo("3_normal", ident(1)))
+    assert not await house.room.objects.look(layout.dead(ident(1)))
+
+
+def _one(ask):
+    return (yield ask)
+
+
+async def test_what_other_tools_gave_up_stays_so_with_its_reason():
+    house = House()
+    body = b'{"error":"its own reason","total_retries":0}'
+    await house.room.objects.put(layout.dead(ident(1)), body)
+    await house.room.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
+    house.clock.advance(STALE + 1)
+    swept = await sweep(house.room)
+    assert [(one.why, one.done) for one in swept.settled] == [("silent", Done.REPAIRED)]
+    assert not await house.room.objects.look(layout.processing(ident(1)))
+    assert (await house.room.objects.read(layout.dead(ident(1)))).body == body
+    assert await house.job(1) is None
+
+
+async def test_a_silent_worker_of_another_tool_is_named():
+    house = House()
+    await house.room.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
+    house.clock.advance(STALE + 1)
+    await sweep(house.room)
+    assert (await house.job(1)).error == "the worker theirs went silent"

@@ -233,7 +233,7 @@ async def test_the_job_of_a_process_that_died_waits_again_and_stays_counted(hous
     held = await house.room.perform(
         protocol.claim(Candidate(id=job, tier="3_normal"), house.room.terms(dead.name))
     )
-    dead.note(job, held.job.attempt)
+    dead.note(job, held.job.attempt, held.job.started)
     (house.scratch / "w1").mkdir()
     (house.scratch / "w1" / "left-over").write_text("x")
     dead.close()
@@ -250,7 +250,7 @@ async def test_the_job_of_a_living_process_of_the_same_id_is_its_own(house):
     held = await house.room.perform(
         protocol.claim(Candidate(id=job, tier="3_normal"), house.room.terms(alive.name))
     )
-    alive.note(job, held.job.attempt)
+    alive.note(job, held.job.attempt, held.job.started)
     worked = await house.work()
     assert (worked.worker, worked.fates) == ("w1-2", {})
     assert (await house.state(job)).state == "running"
@@ -260,11 +260,24 @@ async def test_the_job_of_a_living_process_of_the_same_id_is_its_own(house):
 async def test_an_attempt_that_went_on_is_not_taken_back_by_a_restart(house):
     job = await ingest(house.room, "x")
     dead = slots.take(house.scratch, "w1")
-    dead.note(job, 1)
+    dead.note(job, 1, 0)
     dead.close()
     await house.room.perform(protocol.claim(Candidate(id=job, tier="3_normal"), house.room.terms("other")))
     await house.work()
     assert (await house.state(job)).worker == "other"
+    assert Kind.RECOVERED not in house.kinds()
+
+
+async def test_an_attempt_of_the_same_number_on_a_machine_of_the_same_name_is_its_own(house):
+    job = await ingest(house.room, "x")
+    held = await house.room.perform(
+        protocol.claim(Candidate(id=job, tier="3_normal"), house.room.terms("w1"))
+    )
+    dead = slots.take(house.scratch, "w1")
+    dead.note(job, held.job.attempt, held.job.started - 1)  # before the job was removed and put in again
+    dead.close()
+    await house.work()
+    assert (await house.state(job)).state == "running"
     assert Kind.RECOVERED not in house.kinds()
 
 
@@ -275,7 +288,7 @@ async def test_a_restart_of_the_last_attempt_buries_the_job(tmp_path):
     held = await house.room.perform(
         protocol.claim(Candidate(id=job, tier="3_normal"), house.room.terms("w1"))
     )
-    dead.note(job, held.job.attempt)
+    dead.note(job, held.job.attempt, held.job.started)
     dead.close()
     house.stop.set()  # before it could find the job by itself
     await house.work()
