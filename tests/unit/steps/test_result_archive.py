@@ -261,7 +261,7 @@ def test_a_member_that_lies_before_the_file_is_refused(tmp_path):
         archive.writestr("content.md", b"words")
         archive.writestr("info.json", b"{}")
     data = bytearray(path.read_bytes())
-    data[-6] ^= 0x40  # where the list of members begins, as the end of the archive tells it
+    data[-6] ^= 0x80  # where the list of members begins, as the end of the archive tells it
     path.write_bytes(bytes(data))
 
     with pytest.raises(Reject) as refusal:
