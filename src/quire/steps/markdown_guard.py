@@ -1,4 +1,4 @@
-"""Whether a converter's Markdown has what is on the page: compared with the text as PDFium reads it.
+"""Whether a converter's Markdown has what is on the page: compared with the text that PDFium read, or itself.
 
 Promises: lost text and text out of order are found; a page that has all lines in their order is passed by a
 few searches, because every page of every document goes through here. PDFium's order is the one of the
