@@ -1,4 +1,4 @@
-"""Whether a converter's Markdown has what is on the page: compared with the text as PDFium reads it.
+"""Whether a converter's Markdown has what is on the page: compared with the text that PDFium read, or itself.
 
 Promises: lost text and text out of order are found; a page that has all lines in their order is passed by a
 few searches, because every page of every document goes through here. PDFium's order is the one of the
@@ -7,11 +7,13 @@ content, which beat every engine's own on the sets that were measured. Knows no 
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 
 _ENOUGH_IN_ORDER = 0.9  # of the letters, in lines found one after the other: nothing else is looked at
 _LEAST_KEPT = 0.9  # of the letters and digits, wherever they stand
 _LEAST_IN_ORDER = 0.8  # of the neighbouring words; columns read across have about 0.75
+_MARGIN = 0.05  # by which the two texts of one page may differ in these shares
 _FEWEST_WORDS = 40  # below, a caption read before its picture makes half a page out of order
 # Markup is left away, and signs are made alike that converters write in the simpler way.
 _MARKUP = str.maketrans(
@@ -23,19 +25,25 @@ _MARKUP = str.maketrans(
 )
 _WORD = re.compile(r"[^\s|*_`#\\<>\[\]()]+")
 _RULE = "|---"
+_ALPHABET = 150
 
 
-def fault(markdown: str, text: str) -> str:
+def doubtful(markdown: str, text: str) -> bool:
+    """Whether there is a fault, or nearly one: for a text that is not PDFium's, but close to it."""
+    return bool(fault(markdown, text, _MARGIN))
+
+
+def fault(markdown: str, text: str, margin: float = 0.0) -> str:
     """What is wrong with the Markdown; empty when nothing is."""
     if _in_order(markdown, text):
         return ""
     kept = _kept(markdown, text)
-    if kept < _LEAST_KEPT:
+    if kept < _LEAST_KEPT + margin:
         return f"the converter lost {1 - kept:.0%} of the text"
     # A table is read by rows here and by columns there, and both are right.
     if _RULE not in markdown:
         order = _neighbours_kept(markdown, text)
-        if order < _LEAST_IN_ORDER:
+        if order < _LEAST_IN_ORDER + margin:
             return (
                 f"the converter changed the order of the text ({order:.0%} of the words stand as on the page)"
             )
@@ -57,12 +65,16 @@ def _in_order(markdown: str, text: str) -> bool:
 
 def _kept(markdown: str, text: str) -> float:
     """By letters, not words: where one reader parts words another joins them."""
-    there = Counter(markdown)
+    letters = set(text)
+    # One by one is quicker for an alphabet, and endless for a stranger's page of all signs there are.
+    few = len(letters) <= _ALPHABET
+    here: Mapping[str, int] = {one: text.count(one) for one in letters} if few else Counter(text)
+    there: Mapping[str, int] = {one: markdown.count(one) for one in letters} if few else Counter(markdown)
     whole = lost = 0
-    for letter, count in Counter(text).items():
+    for letter, count in here.items():
         if letter.isalnum():
             whole += count
-            lost += max(0, count - there[letter])
+            lost += max(0, count - there.get(letter, 0))
     return 1 - lost / whole if whole else 1.0
 
 

@@ -43,6 +43,11 @@ def completed(markdown: str, links: Iterable[tuple[str, str]]) -> str:
     return markdown
 
 
+def incomplete(markdown: str, addresses: Iterable[str]) -> bool:
+    """Whether `completed` might have something to add."""
+    return any(one not in markdown and _PLAIN_ADDRESS.match(one) is not None for one in addresses)
+
+
 def targets(markdown: str, folder: str) -> Iterator[str]:
     """Where links lead that lead into this folder."""
     for part, fenced in _parts(markdown):

@@ -1,5 +1,6 @@
 """One page after the other: judged, taken from the converter or from PDFium or from recognition, and written.
 
+PDFium reads every page of most converters, and a sample of those of one that tells what it read itself.
 Keeps the lists of what was not as it should be. Whatever happens to one page stays with that page: it is
 named with its reason, and the rest goes on. Missing tools and a full disk are not a page's fault and stop the
 work.
@@ -13,7 +14,8 @@ from quire.model.errors import Reject
 from quire.steps import markdown_guard, markdown_links, plain_markdown
 from quire.steps.converters import Converter
 from quire.steps.page_recognition import FEWEST_CHARACTERS, Judge, Reader
-from quire.steps.result_archive import ArchiveWriter
+from quire.steps.page_sampling import Sampling
+from quire.steps.result_archive import ASSETS, ArchiveWriter
 from quire.tools.markdown_page import MarkdownPage, Picture
 from quire.tools.pdfium import Drawing, Page
 
@@ -41,6 +43,9 @@ class PageConversion:
         self._reader = reader
         self._converter = converter
         self._judge = Judge(path)
+        self._sampling = Sampling(len(drawing))
+        self._unseen: dict[int, int] = {}  # pages that PDFium was not asked for, and their pieces of the text
+        self._compared = 0
         self._page_marks = page_marks
         self.failed: dict[int, str] = {}
         self.fallen_back: dict[int, str] = {}
@@ -51,6 +56,7 @@ class PageConversion:
 
     def facts(self) -> dict[str, Any]:
         return {
+            "compared_pages": self._compared,
             "failed_pages": _listed(self.failed),
             "fallback_pages": _listed(self.fallen_back),
             "needs_ocr": list(self.needs_ocr),
@@ -67,6 +73,9 @@ class PageConversion:
 
     def add(self, number: int, found: MarkdownPage | None, scratch: Path) -> None:
         """`found` is None for a page that the converter was not asked for."""
+        if found is not None and self._converter.guarded and not self._wanted(number, found):
+            self._unseen[number] = self._write(number, self._linked(number, found))
+            return
         try:
             with self._drawing.page(number) as page:
                 markdown = self._markdown(page, number, found, scratch)
@@ -79,6 +88,7 @@ class PageConversion:
             if found is None or found.fault or not found.markdown.strip():
                 self.failed[number] = reason
                 return
+            self._sampling.everything = True
             # What PDFium cannot open the converter may have read: an unguarded page is better than none.
             self.warn(f"page {number}: not compared, PDFium cannot read it ({reason})")
             markdown = self._linked(number, found)
@@ -98,6 +108,33 @@ class PageConversion:
         self.warn(f"page {number}: {reason}; its text is kept, its pictures are not")
         self._write(number, markdown)
 
+    def settle(self) -> None:
+        """After the last page. When PDFium read something else on a page that it was asked for, it is asked
+        for all those too that are already written.
+        """
+        if not self._sampling.everything:
+            return
+        for number, piece in self._unseen.items():
+            try:
+                with self._drawing.page(number) as page:
+                    written = self._archive.text(piece)
+                    if fault := markdown_guard.fault(written, page.text()):
+                        self.fallen_back[number] = fault
+                        shown = dict.fromkeys(markdown_links.targets(written, ASSETS))
+                        whole = _after(_plain(page, page.links()), shown)
+                        self._archive.replace(piece, self._marked(number, whole))
+                    self._compared += 1
+            except (Reject, MemoryError) as error:
+                self.warn(f"page {number}: not compared, PDFium cannot read it ({error})")
+        self._unseen.clear()
+
+    def _wanted(self, number: int, found: MarkdownPage) -> bool:
+        return (
+            self._sampling.wants(found)
+            or number in self._framed
+            or markdown_links.incomplete(found.markdown, found.addresses)
+        )
+
     def _markdown(self, page: Page, number: int, found: MarkdownPage | None, scratch: Path) -> str:
         if found is not None and not self._converter.guarded and not found.fault:
             if not found.markdown.strip():
@@ -112,14 +149,15 @@ class PageConversion:
             return self._linked(number, found) if found and found.pictures else ""
         links = page.links()
         if found is None:
-            return markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
+            return _plain(page, links)
+        self._compared += 1
+        self._sampling.compared(found, text)
         fault = found.fault or markdown_guard.fault(found.markdown, text)
         if not fault:
             whole = markdown_links.completed(found.markdown, links) if links else found.markdown
             return self._linked(number, found._replace(markdown=whole))
         self.fallen_back[number] = fault
-        plain = markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
-        return self._with_pictures(number, plain, found.pictures)
+        return self._with_pictures(number, _plain(page, links), found.pictures)
 
     def _scan(self, page: Page, number: int, found: MarkdownPage | None, scratch: Path) -> str:
         points = self._drawing.points(number)
@@ -145,9 +183,8 @@ class PageConversion:
         return markdown_links.rewritten(found.markdown, self._stored(number, found.pictures))
 
     def _with_pictures(self, number: int, markdown: str, pictures: Iterable[Picture]) -> str:
-        """After the text: where they belong is known to nobody here."""
         links = dict.fromkeys(link for one in pictures if (link := self._link(number, one)) is not None)
-        return "\n\n".join([*([markdown] if markdown else []), *(f"![]({link})" for link in links)])
+        return _after(markdown, links)
 
     def _stored(self, number: int, pictures: Iterable[Picture]) -> dict[str, str]:
         linked = ((picture.name, self._link(number, picture)) for picture in pictures)
@@ -160,11 +197,22 @@ class PageConversion:
             self.warn(f"page {number}: a picture of {size} bytes is left out (its kind, or the limit)")
         return link
 
-    def _write(self, number: int, markdown: str) -> None:
+    def _write(self, number: int, markdown: str) -> int:
+        return self._archive.add_text(self._marked(number, markdown))
+
+    def _marked(self, number: int, markdown: str) -> str:
         mark = f"<!-- page {number} -->\n\n" if self._page_marks else ""
-        body = f"{markdown.strip()}\n\n" if markdown.strip() else ""
-        if mark or body:
-            self._archive.add_text(mark + body)
+        body = markdown.strip()
+        return f"{mark}{body}\n\n" if body else mark
+
+
+def _plain(page: Page, links: Iterable[tuple[str, str]]) -> str:
+    return markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
+
+
+def _after(markdown: str, links: Iterable[str]) -> str:
+    """Pictures after the text: where they belong is known to nobody here."""
+    return "\n\n".join([*([markdown] if markdown else []), *(f"![]({link})" for link in links)])
 
 
 def _has_words(markdown: str) -> bool:
@@ -172,4 +220,4 @@ def _has_words(markdown: str) -> bool:
 
 
 def _listed(reasons: dict[int, str]) -> list[dict[str, Any]]:
-    return [{"page": number, "reason": reason} for number, reason in reasons.items()]
+    return [{"page": number, "reason": reason} for number, reason in sorted(reasons.items())]

@@ -133,6 +133,7 @@ def convert(
                 if len(work.failed) == pages:
                     first = next(iter(work.failed.values()))
                     raise refusals.corrupt(f"none of its pages can be read: {first}", "PDF")
+                work.settle()
                 progress(pages, pages, PACKAGING)
                 seconds = round(timer() - began, 3)
                 info: dict[str, Any] = {

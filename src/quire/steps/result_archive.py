@@ -6,7 +6,6 @@ document. The file appears under its name when it is complete, and not before. N
 never taken from a document.
 """
 
-import os
 import shutil
 from collections.abc import Mapping
 from hashlib import sha256
@@ -47,6 +46,9 @@ class ArchiveWriter:
         self._room = max_asset_bytes
         self._names: dict[bytes, str] = {}
         self._on_page: dict[int, int] = {}
+        self._pieces: list[tuple[int, int]] = []  # of the text: where each begins and ends
+        self._end = 0
+        self._patched = False
 
     def __enter__(self) -> Self:
         self._content = TemporaryFile(dir=self._target.parent)
@@ -86,16 +88,39 @@ class ArchiveWriter:
         self._names[digest] = name
         return name
 
-    def add_text(self, markdown: str) -> None:
-        self._content.write(markdown.encode("utf-8", "replace"))
+    def add_text(self, markdown: str) -> int:
+        """The number of this piece, for `text` and `replace`."""
+        self._pieces.append(self._written(markdown))
+        return len(self._pieces) - 1
+
+    def text(self, piece: int) -> str:
+        found = self._bytes(*self._pieces[piece]).decode()
+        self._content.seek(self._end)
+        return found
+
+    def replace(self, piece: int, markdown: str) -> None:
+        self._pieces[piece] = self._written(markdown)
+        self._patched = True
+
+    def _written(self, markdown: str) -> tuple[int, int]:
+        begin = self._end
+        self._end += self._content.write(markdown.encode("utf-8", "replace"))
+        return begin, self._end
+
+    def _bytes(self, begin: int, end: int) -> bytes:
+        self._content.seek(begin)
+        return self._content.read(end - begin)
 
     def finish(self, info: Mapping[str, Any]) -> None:
-        self._content.seek(0, os.SEEK_END)
         content = _member(CONTENT, ZIP_DEFLATED)
-        content.file_size = self._content.tell()
-        self._content.seek(0)
+        content.file_size = sum(end - begin for begin, end in self._pieces)
         with self._zip.open(content, "w") as member:
-            shutil.copyfileobj(self._content, member, _PIECE)
+            if self._patched:
+                for piece in self._pieces:
+                    member.write(self._bytes(*piece))
+            else:
+                self._content.seek(0)
+                shutil.copyfileobj(self._content, member, _PIECE)
         self._zip.writestr(
             _member(INFO, ZIP_DEFLATED), msgspec.json.format(msgspec.json.encode(info), indent=2)
         )

@@ -5,6 +5,7 @@ Reading is patient: `content.md`, else `index.md`, else the only `*.md`; sizes a
 take the archive for a stranger's: names are looked at, sizes are limited before and while bytes are unpacked.
 """
 
+import errno
 import re
 import struct
 import zlib
@@ -193,6 +194,11 @@ def _opened(path: Path) -> Iterator[ZipFile]:
         OverflowError,
     ) as error:
         raise _bad(" ".join(str(error).split())[:200] or type(error).__name__) from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # A member that says it lies before the beginning of the file.
+        raise _bad("a member lies outside of it") from error
 
 
 def _too_large(member: ZipInfo, limit: int) -> Reject:

@@ -2,15 +2,17 @@
 
 Promises: pages come in batches, so that memory does not grow with their number; a batch that fails is taken
 page by page, and a page that fails has its reason. Never recognises text (its models would be fetched from
-the network). Text may be lost or out of order: `steps.markdown_guard` looks after that. A native crash ends
-the process. Running heads and feet are kept, because telling them apart loses real text: on a manual of 400
-pages every second page lost a tenth of its words or more.
+the network). Text may be lost or out of order: `steps.markdown_guard` looks after that, by the text that each
+page tells beside its Markdown. A native crash ends the process. Running heads and feet are kept, because
+telling them apart loses real text: on a manual of 400 pages every second page lost a tenth of its words or
+more.
 """
 
 import re
 from collections.abc import Collection, Iterator
 from functools import cache
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ NAME = "liteparse"
 _ADVICE = "pip install 'quire[library]'"
 _BATCH_PAGES = 25
 _LONGEST_FAULT = 200
+_MOST_LINKS = 1000  # of a page, as of PDFium's
 _NOTHING = re.compile(r"\s*(?:```text\s*```\s*)?\Z")  # a page without text comes as an empty code block
 
 
@@ -105,7 +108,21 @@ def _pages(result: Any, expected: Collection[int]) -> Iterator[MarkdownPage]:
         own = {picture.name: picture for picture in pictures.get(number, ())}
         if "![" in markdown:
             own |= {name: picture for name, picture in named.items() if f"({name})" in markdown}
-        yield MarkdownPage(number, markdown, tuple(own.values()), faults.get(number, ""))
+        items = page.text_items
+        yield MarkdownPage(
+            number,
+            markdown,
+            tuple(own.values()),
+            faults.get(number, ""),
+            text="\n".join([item.text for item in items]),
+            addresses=_addresses(page),
+            odd=any(item.font_is_buggy for item in items),
+        )
+
+
+def _addresses(page: Any) -> tuple[str, ...]:
+    found = (link.uri for link in islice(page.annotations or (), _MOST_LINKS))
+    return tuple(dict.fromkeys(address for address in found if address))
 
 
 def _page_errors(result: Any) -> list[Any]:
@@ -114,13 +131,14 @@ def _page_errors(result: Any) -> list[Any]:
 
 def _parser(**options: Any) -> Any:
     """Its native side is asked directly: the wrapper makes objects of every word, which takes a tenth of the
-    time, and nobody here looks at them.
+    time, and nobody here looks at more of them than their text.
     """
     return _library().LiteParse(
         output_format="markdown",
         ocr_enabled=False,
         image_mode="embed",
         extract_images=True,
+        extract_annotations=True,
         keep_headers_footers=True,
         continue_on_page_error=True,
         max_pages=1_000_000,  # the limit is the caller's

@@ -13,9 +13,17 @@ class Picture(NamedTuple):
 
 
 class MarkdownPage(NamedTuple):
-    """`fault` says why there is no Markdown; pictures may have come nevertheless."""
+    """`fault` says why there is no Markdown; pictures may have come nevertheless.
+
+    A converter that tells what it read can be judged by it: `text` is all text of the page in the order of
+    its content, before any layout, and `addresses` are those of its links. `odd`: there is a font that it may
+    have read wrongly.
+    """
 
     number: int
     markdown: str
     pictures: tuple[Picture, ...] = ()
     fault: str = ""
+    text: str | None = None
+    addresses: tuple[str, ...] = ()
+    odd: bool = False

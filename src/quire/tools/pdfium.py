@@ -54,16 +54,29 @@ class Page:
     def __init__(self, raw: Any, number: int) -> None:
         self._raw = raw
         self._number = number
+        self._letters: Any = None
+
+    def close(self) -> None:
+        if self._letters is not None:
+            self._letters.close()
+        self._raw.close()
+
+    def _text_page(self) -> Any:
+        """Made once: it takes as long as all the rest that is asked of a page."""
+        if self._letters is None:
+            self._letters = self._raw.get_textpage()
+        return self._letters
 
     def text(self) -> str:
         """The text layer in the order of the content; empty for a mere picture of a page."""
-        with _translated(self._number), closing(self._raw.get_textpage()) as text:
-            found: str = text.get_text_bounded()
+        with _translated(self._number):
+            found: str = self._text_page().get_text_bounded()
         return found
 
     def lines(self) -> list[tuple[str, float]]:
         """The lines of the text layer with the size of their letters in points; 0 where it is not known."""
-        with _translated(self._number), closing(self._raw.get_textpage()) as text:
+        with _translated(self._number):
+            text = self._text_page()
             shown: str = text.get_text_bounded()
             sizes: dict[str, float] = {}
             at = 0
@@ -91,10 +104,10 @@ class Page:
                 if uri and raw.FPDFLink_GetAnnotRect(link, rect):
                     rects.append((rect, uri))
             if rects:
-                with closing(self._raw.get_textpage()) as text:
-                    for rect, uri in rects:
-                        words = text.get_text_bounded(rect.left, rect.bottom, rect.right, rect.top)
-                        found.append((" ".join(words.split()), uri))
+                text = self._text_page()
+                for rect, uri in rects:
+                    words = text.get_text_bounded(rect.left, rect.bottom, rect.right, rect.top)
+                    found.append((" ".join(words.split()), uri))
         return found
 
     def _address(self, link: Any) -> str:
@@ -178,8 +191,8 @@ class Drawing:
     def page(self, number: int) -> Iterator[Page]:
         with _translated(number):
             raw = self._document[number - 1]
-        with closing(raw):
-            yield Page(raw, number)
+        with closing(Page(raw, number)) as page:
+            yield page
 
 
 @cache

@@ -253,3 +253,17 @@ def test_hostile_archives_are_read_or_refused_and_nothing_else(members, flips, c
             assert error.code == "bad_archive"  # noqa: PT017
     assert {one.name for one in tmp_path.iterdir()} == {"hostile.zip", "out"}
     assert all(one.parent == out for one in out.rglob("*"))
+
+
+def test_a_member_that_lies_before_the_file_is_refused(tmp_path):
+    path = tmp_path / "before.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("content.md", b"words")
+        archive.writestr("info.json", b"{}")
+    data = bytearray(path.read_bytes())
+    data[-6] ^= 0x80  # where the list of members begins, as the end of the archive tells it
+    path.write_bytes(bytes(data))
+
+    with pytest.raises(Reject) as refusal:
+        read_result(path)
+    assert refusal.value.code == "bad_archive"
