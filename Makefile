@@ -37,14 +37,14 @@ check: $(STAMP) ## format, lint, types, import contracts, fast tests; two minute
 	$(BIN)/ruff check src tests bench samples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not service"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not service and not soak"
 
 test: $(STAMP) ## everything CI runs
 	$(BIN)/ruff format --check src tests bench samples docs
 	$(BIN)/ruff check src tests bench samples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 tests/faults tests/simulation tests/acceptance tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m "not soak" tests/faults tests/simulation tests/acceptance tests
 
 bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|queues]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)
@@ -54,11 +54,13 @@ $(PEERS_STAMP): requirements-bench.lock
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock && touch $@
 
-soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol: make soak [SEEDS=20000]
+soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol, long campaigns: make soak [SEEDS=20000]
 	$(BIN)/python -m quire.testing.simulation --seeds $(SEEDS)
 	$(BIN)/python -m quire.testing.bucket_simulation --seeds $(SEEDS)
 	$(BIN)/python -m quire.testing.queue_storm --seeds $(SEEDS)
 	$(BIN)/python -m quire.testing.bucket_explorer
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m soak tests
+	KILLS=50 MESSAGES=10000 LIBRARY_WORKERS=20 LIBRARY_JOBS=2000 $(BIN)/python -m pytest --timeout=3600 tests/faults/test_run_killed.py tests/faults/test_consumers.py tests/faults/test_library_killed.py
 
 lock: $(STAMP) ## resolve the dependencies anew into requirements.lock and requirements-bench.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --group dev --generate-hashes --no-header pyproject.toml -o requirements.lock

@@ -30,7 +30,7 @@ class TestMemory(QueuesSuite):
 
 class TestLocal(QueuesSuite):
     # Thousands of files, each of them synced.
-    test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else = pytest.mark.slow(
+    test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else = pytest.mark.soak(
         QueuesSuite.test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else
     )
 

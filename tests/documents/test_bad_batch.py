@@ -178,7 +178,11 @@ def test_every_kind_of_bad_document_passes_with_its_reason_and_the_batch_ends(qu
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    ("most", "end"), [("10000", None), ("1000", "too_many_pages")], ids=["allowed", "over the limit"]
+    ("most", "end"),
+    [
+        pytest.param("10000", None, id="allowed", marks=pytest.mark.soak),
+        pytest.param("1000", "too_many_pages", id="over the limit"),
+    ],
 )
 def test_five_thousand_pages_in_a_batch(most, end, quire, folder, write_pdf, book):
     write_pdf(folder / "long.pdf", book(5000))

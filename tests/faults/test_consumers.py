@@ -23,7 +23,7 @@ from quire.testing import postgres_server, redis_server
 from quire.testing.consuming import HANDLED, Plan, lines_in
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
-MESSAGES = 10_000
+MESSAGES = int(os.environ.get("MESSAGES", "3000"))  # `make soak` has ten thousand
 CONSUMERS = 3
 KILLS = 8
 MASSACRES = 2

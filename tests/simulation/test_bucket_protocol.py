@@ -12,11 +12,11 @@ from quire.testing.bucket_situations import Budget
 
 TWO_WORKERS = Budget(workers=2, janitors=1, claims=1, crashes=1, lost=0, releases=1, beats=0)
 TWO_OF_EACH = Budget(
-    workers=2, janitors=2, claims=1, crashes=1, lost=0, releases=0, beats=0, whole_deletions=True
+    workers=2, janitors=2, claims=1, crashes=0, lost=0, releases=0, beats=0, limit=1, whole_deletions=True
 )
-TWO_JANITORS = Budget(workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0)
+TWO_JANITORS = Budget(workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0, whole_deletions=True)
 LOST_ANSWERS = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=2, releases=1)
-AGAIN_AND_AGAIN = Budget(workers=1, janitors=1, passes=3, claims=3, crashes=2, lost=0, beats=0, releases=0)
+AGAIN_AND_AGAIN = Budget(workers=1, janitors=1, passes=2, claims=3, crashes=1, lost=0, beats=0, releases=0)
 PEOPLE = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=0, releases=0, beats=0, people=1)
 ALL = {
     "two workers": TWO_WORKERS,
@@ -94,6 +94,8 @@ def test_attempts_that_are_counted_at_their_end_never_end(monkeypatch: pytest.Mo
         return protocol.structs.replace(begun, charged=job.charged)
 
     monkeypatch.setattr(protocol, "_started", free)
-    budget = Budget(workers=1, janitors=1, passes=3, claims=3, crashes=3, lost=0, releases=0, beats=0)
+    budget = Budget(
+        workers=1, janitors=1, passes=2, claims=2, crashes=2, lost=0, releases=0, beats=0, limit=1
+    )
     wanted = "more attempts than allowed"
     assert wanted in Explorer(budget).run(until={wanted}).violations

@@ -321,6 +321,8 @@ class Explorer:
 
 LARGE = (
     Budget(workers=2, janitors=1, claims=1),
+    Budget(workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0),
+    Budget(workers=1, janitors=1, passes=3, claims=3, crashes=2, lost=0, beats=0, releases=0),
     Budget(workers=2, janitors=2, claims=1, lost=0, whole_deletions=True),
     Budget(workers=2, janitors=2, claims=1, crashes=0, releases=0, beats=0, whole_deletions=True),
     Budget(workers=2, janitors=1, claims=2, lost=0, releases=0, beats=0, whole_deletions=True),
