@@ -30,9 +30,9 @@ class TestMemory(QueuesSuite):
 
 class TestLocal(QueuesSuite):
     # Thousands of files, each of them synced.
-    test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else = pytest.mark.soak(
-        QueuesSuite.test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else
-    )
+    @pytest.mark.soak  # half a minute of syncing; a mark on the suite's own function would be everybody's
+    async def test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else(self, queues):
+        await super().test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else(queues)
 
     @pytest.fixture
     async def queues(self, tmp_path):

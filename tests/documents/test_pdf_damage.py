@@ -369,7 +369,7 @@ def measured(source, folder, megabytes, **options):
     return json.loads(ran.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_five_thousand_pages_need_little_more_memory_than_fifty(write_pdf, book, tmp_path):
     few = write_pdf(tmp_path / "few.pdf", book(50))
     many = write_pdf(tmp_path / "many.pdf", book(5000))

@@ -26,7 +26,7 @@ from quire.testing.library_worker import Line, Plan, room_of
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
 WORKERS = int(os.environ.get("LIBRARY_WORKERS", "5"))
-JOBS = int(os.environ.get("LIBRARY_JOBS", "150"))
+JOBS = int(os.environ.get("LIBRARY_JOBS", "100"))
 PATIENCE_SECONDS = 60.0 + JOBS
 CLOCK = SystemClock()
 
