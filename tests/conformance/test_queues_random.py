@@ -8,14 +8,11 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from quire.blobs.objects import BlobObjects
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
-from quire.queues.bucket_store import BucketQueues
 from quire.queues.postgres import PostgresQueues
 from quire.queues.redis_streams import RedisStreamQueues
 from quire.queues.sqlite import SqliteQueues
-from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.postgres_server import fresh_schema
 from quire.testing.queue_model import played, plays
 from quire.testing.simulation.database import SimDatabase
@@ -50,16 +47,6 @@ async def on_redis(url):
         await queues.close()
 
 
-@asynccontextmanager
-async def in_a_bucket():
-    ids = CountingIds()
-    queues = BucketQueues(BlobObjects(MemoryBlobs(), ids), ids)
-    try:
-        yield queues
-    finally:
-        await queues.close()
-
-
 def play_many(opened, examples):
     """All in one store, each sequence in a queue of its own."""
     with asyncio.Runner() as runner:
@@ -80,10 +67,6 @@ def play_many(opened, examples):
 def test_sqlite_answers_as_the_model():
     """Without threads and disk, for many more sequences."""
     play_many(prepared(SimDatabase(), SqliteQueues), 50)
-
-
-def test_a_bucket_answers_as_the_model():
-    play_many(in_a_bucket(), 50)
 
 
 @pytest.mark.slow

@@ -127,6 +127,32 @@ def test_a_value_of_the_wrong_kind_or_size_is_named_with_its_source(tmp_path, te
 
 
 @pytest.mark.parametrize(
+    ("text", "environment", "overrides", "source"),
+    [
+        ('queue_store = "bucket"', {}, {}, "quire.toml"),
+        ("", {"QUIRE_QUEUE_STORE": "bucket"}, {}, "QUIRE_QUEUE_STORE"),
+        ("", {}, {"queue_store": "bucket"}, "the command line"),
+    ],
+)
+def test_queues_in_a_bucket_are_refused_with_what_to_use_instead(
+    tmp_path, text, environment, overrides, source
+):
+    _file(tmp_path, text)
+    told = _refusal(environment, tmp_path, overrides=overrides)
+    assert f'queue_store must be "ledger" or "redis", got \'bucket\' from {source}: ' in told
+    assert 'no longer there; set "ledger" (the ledger\'s database, the default) or "redis"' in told
+    assert "The PDF library is not concerned" in told
+
+
+@pytest.mark.parametrize("value", ['"tape"', "3", '["bucket"]'])
+def test_what_never_was_a_store_of_queues_is_not_called_withdrawn(tmp_path, value):
+    _file(tmp_path, f"queue_store = {value}")
+    told = _refusal({}, tmp_path)
+    assert 'queue_store must be "ledger" or "redis", got' in told
+    assert "no longer" not in told
+
+
+@pytest.mark.parametrize(
     ("environment", "said"),
     [
         ({"QUIRE_STORE": "s3"}, "s3.bucket is not set"),

@@ -1,6 +1,5 @@
-"""Queues out of settings: in the ledger's database, on Redis or in the object store; and their policies."""
+"""Queues out of settings: in the ledger's database or on Redis; and their policies."""
 
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -14,12 +13,11 @@ from quire.model.ids import Ids
 from quire.model.queues import KNOWN_QUEUES, QueuePolicy, policy_for
 from quire.queues.port import QueueStore
 from quire.settings import Settings
-from quire.system import SystemClock
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
 _REDIS = ("redis://", "rediss://", "unix://")
-_FOLDER = "file:///"
+_WITHDRAWN = "file:"  # queues of objects in a folder, which once could be tried
 
 
 class Opened(Struct, frozen=True):
@@ -53,10 +51,6 @@ async def open_queues(settings: Settings, ids: Ids, ledgers: QueueStore) -> Asyn
     if settings.queue_store == "ledger":
         yield Opened(ledgers)
         return
-    if settings.queue_store == "bucket":
-        async with _bucket(settings, ids) as opened:
-            yield opened
-        return
     async with _redis(settings.redis.url.reveal(), ids, settings.redis.prefix) as opened:
         yield opened
 
@@ -76,7 +70,7 @@ async def open_queues_alone(settings: Settings, ids: Ids) -> AsyncIterator[Opene
 
 @asynccontextmanager
 async def open_queues_at(url: str, ids: Ids) -> AsyncIterator[Opened]:
-    """Queues on any backend; a SQLite file or a folder that was not there is gone again afterwards."""
+    """Queues on any backend; a SQLite file that was not there is gone again afterwards."""
     async with AsyncExitStack() as stack:
         if url.startswith(_SQLITE):
             yield await stack.enter_async_context(_sqlite(Path(unquote(url.removeprefix(_SQLITE))), ids))
@@ -84,13 +78,16 @@ async def open_queues_at(url: str, ids: Ids) -> AsyncIterator[Opened]:
             yield await stack.enter_async_context(_postgres(url, ids))
         elif url.startswith(_REDIS):
             yield await stack.enter_async_context(_redis(url, ids, "quire"))
-        elif url.startswith(_FOLDER):
-            yield await stack.enter_async_context(_folder(Path(unquote(url.removeprefix("file://"))), ids))
+        elif url.startswith(_WITHDRAWN):
+            raise Misconfigured(
+                "queues in a folder are no longer there: write sqlite:///folder/file.db (four slashes "
+                "for an absolute path), postgresql://user@host/database or redis://host:6379/0"
+            )
         else:
             # Not quoted: a URL may hold a password.
             raise Misconfigured(
                 "this is not the URL of a backend: write sqlite:///folder/file.db (four slashes for an "
-                "absolute path), postgresql://user@host/database, redis://host:6379/0 or file:///folder"
+                "absolute path), postgresql://user@host/database or redis://host:6379/0"
             )
 
 
@@ -143,59 +140,3 @@ async def _redis(url: str, ids: Ids, prefix: str) -> AsyncIterator[Opened]:
         yield Opened(queues, tuple(await queues.probe()))
     finally:
         await queues.close()
-
-
-@asynccontextmanager
-async def _bucket(settings: Settings, ids: Ids) -> AsyncIterator[Opened]:
-    """Where the blobs are: on S3, or in the house's folder."""
-    if settings.store != "s3":
-        async with _in_folder(settings.home / "blobs", ids) as opened:
-            yield opened
-        return
-    from quire.blobs.s3_objects import S3Objects
-    from quire.queues.bucket_store import BucketQueues
-
-    s3 = settings.s3
-    objects = S3Objects(
-        clock=SystemClock(),
-        ids=ids,
-        bucket=s3.bucket,
-        endpoint=s3.endpoint or None,
-        region=s3.region,
-        access_key_id=s3.access_key_id.reveal(),
-        secret_access_key=s3.secret_access_key.reveal(),
-        prefix=s3.prefix,
-        allow_http=s3.allow_http,
-    )
-    queues = BucketQueues(objects, ids)
-    try:
-        yield Opened(queues)
-    finally:
-        await queues.close()
-        await objects.close()
-
-
-@asynccontextmanager
-async def _folder(path: Path, ids: Ids) -> AsyncIterator[Opened]:
-    ours = not _there(path)
-    try:
-        async with _in_folder(path, ids) as opened:
-            yield opened
-    finally:
-        if ours:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-@asynccontextmanager
-async def _in_folder(path: Path, ids: Ids) -> AsyncIterator[Opened]:
-    from quire.blobs.local import LocalBlobs
-    from quire.blobs.objects import BlobObjects
-    from quire.queues.bucket_store import BucketQueues
-
-    blobs = LocalBlobs(path)
-    queues = BucketQueues(BlobObjects(blobs, ids), ids)
-    try:
-        yield Opened(queues)
-    finally:
-        await queues.close()
-        await blobs.close()

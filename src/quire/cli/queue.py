@@ -173,8 +173,6 @@ def try_out(
 
       quire queue test sqlite:///queues.db
 
-      quire queue test file:///mnt/shared/queues
-
       quire queue test redis://localhost:6379/0
 
     Exit codes: 0 all kept (there may be warnings), 1 one is broken or the backend cannot be used, 2 usage.

@@ -19,6 +19,13 @@ CONFIG_VARIABLE = "QUIRE_CONFIG"  # names the file; itself no key
 DOCS = "docs/reference/settings.md"
 
 _SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+# Values that once were allowed: whoever has one set is told what to set instead, not only that it is wrong.
+_WITHDRAWN = {
+    ("queue_store", "bucket"): (
+        'queues in a bucket are no longer there; set "ledger" (the ledger\'s database, the default) or '
+        '"redis". The PDF library is not concerned: it keeps its own queue in its bucket'
+    )
+}
 
 
 class _WrongError(Exception):
@@ -119,7 +126,9 @@ class Reading:
             self.sources[name] = source
         except _WrongError as wrong:
             got = "a value that is not shown" if key.kind is Secret else _quoted(value)
-            self.problems.append(f"{name} must be {wrong}, got {got} from {source}")
+            withdrawn = _WITHDRAWN.get((name, value)) if isinstance(value, str) else None
+            advice = f": {withdrawn}" if withdrawn else ""
+            self.problems.append(f"{name} must be {wrong}, got {got} from {source}{advice}")
             self.doubtful.add(name)
 
     def _unknown(self, what: str, name: str, source: str, known: list[str]) -> None:

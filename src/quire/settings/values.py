@@ -136,8 +136,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     store: Annotated[Literal["local", "s3"], about("where the bytes live")] = "local"
     ledger: Annotated[Literal["sqlite", "postgres"], about("where state and queues live")] = "sqlite"
     queue_store: Annotated[
-        Literal["ledger", "redis", "bucket"],
-        about("queues in the ledger's database, on Redis or in the object store"),
+        Literal["ledger", "redis"], about("queues in the ledger's database or on Redis")
     ] = "ledger"
     priority: Annotated[str, about("tier of new batches, 1_critical to 5_background")] = "3_normal"
     tenant: Annotated[str, about("whose share of the workers new batches count on")] = ""

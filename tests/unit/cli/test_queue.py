@@ -280,6 +280,23 @@ def test_a_url_that_cannot_be_used_is_refused_without_quoting_a_password(quire, 
     assert "Traceback" not in ran.output
 
 
+def test_queues_in_a_folder_are_refused_with_what_to_use_instead(quire, tmp_path):
+    ran = quire("test", f"file://{tmp_path}/queues")
+    assert ran.exit_code == 1
+    assert "no longer there: write sqlite:///" in " ".join(ran.stderr.split())
+    assert not (tmp_path / "queues").exists()
+
+
+@pytest.mark.parametrize("words", [["list"], ["test"]])
+def test_queues_in_a_bucket_are_refused_as_other_bad_settings_are(quire, monkeypatch, words):
+    ended = []
+    for value in ("bucket", "tape"):
+        monkeypatch.setenv("QUIRE_QUEUE_STORE", value)
+        ended.append(quire(*words))
+    assert [ran.exit_code for ran in ended] == [1, 1]
+    assert ["no longer there" in " ".join(ran.stderr.split()) for ran in ended] == [True, False]
+
+
 def test_a_broken_promise_is_told_and_ends_with_1(quire, monkeypatch):
     async def forgetful(_self, _leased, *, now):
         pass
