@@ -12,7 +12,7 @@ PEERS       := .venv-bench
 PEERS_STAMP := $(PEERS)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check serve bench soak lock format clean
+.PHONY: help install demo test fresh check serve bench soak lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ test: $(STAMP) ## everything CI runs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m "not soak" tests/faults tests/simulation tests/acceptance tests
+
+fresh: $(STAMP) ## make test as CI runs it: empty home, empty temporary folder, nothing of your environment
+	.ci/isolated $(MAKE) --no-print-directory test JOBS=$(JOBS)
 
 bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|queues]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)

@@ -69,7 +69,7 @@ class Library:
             self.command("worker", "--json"),
             env=self.environment(machine),
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
@@ -82,14 +82,13 @@ def heard(worker, *kinds):
         events.append(json.loads(line))
         if events[-1]["event"] in kinds:
             return events
-    pytest.fail(f"the worker ended: {events}")
+    pytest.fail(f"the worker ended: {events}\n{worker.stderr.read()[-2000:]}")
 
 
 def ended(worker):
     if worker.poll() is None:
         worker.kill()
-    worker.wait()
-    worker.stdout.close()
+    worker.communicate()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,14 +32,21 @@ class Machine:
         self.config: dict[str, Any] = said["config"]
         self.state = "started"
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 closed with the server
         self.process = subprocess.Popen(
             command,
             env=kept | {str(name): str(text) for name, text in self.config["env"].items()},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+    def last_words(self) -> str:
+        """What it is, how it ended, and the end of what it printed."""
+        said = os.pread(self.log.fileno(), os.fstat(self.log.fileno()).st_size, 0)
+        tail = said.decode(errors="replace")[-2000:]
+        return f"{self.shown()} (exit code {self.process.poll()}):\n{tail}"
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -67,7 +75,8 @@ class MachinesServer:
     def wait_until(self, fits: Callable[[], object]) -> None:
         """Looked at anew whenever a machine starts or ends."""
         with self._changed:
-            assert self._changed.wait_for(fits, _PATIENCE_SECONDS), [one.shown() for one in self.machines]
+            came = self._changed.wait_for(fits, _PATIENCE_SECONDS)
+            assert came, "\n".join(one.last_words() for one in self.machines)
 
     def handle(self, method: str, path: str, token: str, body: bytes) -> tuple[int, Any]:
         found = _PATH.fullmatch(path.partition("?")[0])
@@ -88,6 +97,7 @@ class MachinesServer:
         for one in self.machines:
             one.kill()
             one.process.wait()
+            one.log.close()
 
     def _one(self, method: str, machine: Machine | None) -> tuple[int, Any]:
         if machine is None:

@@ -1,7 +1,7 @@
 """A real Ray cluster for tests, of several nodes on this machine, in a process of its own.
 
-Promise: nobody without the token gets in; the whole process group is gone afterwards. Ray listens on all
-interfaces, hence the token. Must not know: pytest.
+Promise: nobody without the token gets in; the whole process group is gone afterwards; one that does not come
+up says why. Ray listens on all interfaces, hence the token. Must not know: pytest.
 """
 
 import contextlib
@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 OBJECT_STORE_BYTES = 80_000_000
 ENVIRONMENT = {
@@ -20,13 +21,16 @@ ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
 }
+COMMAND = (sys.executable, "-m", "quire.testing.ray_cluster")
+_LAST_WORDS_SECONDS = 5.0
 
 
 class RayCluster:
     """A head with two processors and nodes that come and go, each with the processors it is asked for."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
+        self._log = log
         self.address = self._heard()
 
     def add(self, cpus: int) -> str:
@@ -48,25 +52,35 @@ class RayCluster:
         for line in self._process.stdout:  # Ray may print as well
             if line.startswith("="):
                 return line[1:].strip()
-        raise RuntimeError("the Ray cluster did not come up, or is gone")
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may still be speaking
+            self._process.wait(timeout=_LAST_WORDS_SECONDS)
+        tail = self._log.read_bytes().decode(errors="replace")[-2000:]
+        code = self._process.poll()
+        raise RuntimeError(f"the Ray cluster did not come up, or is gone (exit code {code}):\n{tail}")
 
 
 @contextlib.contextmanager
-def ray_cluster() -> Iterator[RayCluster]:
-    """Whoever connects needs ENVIRONMENT before it imports Ray."""
+def ray_cluster(command: Sequence[str] = COMMAND) -> Iterator[RayCluster]:
+    """Whoever connects needs ENVIRONMENT before it imports Ray. Raises RuntimeError with its last words when
+    it does not come up. `command` gets the cluster's folder as its last word.
+    """
     # Short, as its sockets lie in it.
     folder = tempfile.TemporaryDirectory(prefix="q-", dir="/tmp", ignore_cleanup_errors=True)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "quire.testing.ray_cluster", folder.name],
-        env={**os.environ, **ENVIRONMENT},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # so that whatever it starts can be ended with it
-    )
+    # Wherever the cluster lies, Ray writes its address below RAY_TMPDIR, in a folder that it does not make.
+    Path(folder.name, "ray").mkdir()
+    log = Path(folder.name, "output.log")
+    with log.open("wb") as words:
+        process = subprocess.Popen(
+            [*command, folder.name],
+            env={**os.environ, **ENVIRONMENT, "RAY_TMPDIR": folder.name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            text=True,
+            start_new_session=True,  # so that whatever it starts can be ended with it
+        )
     try:
-        yield RayCluster(process)
+        yield RayCluster(process, log)
     finally:
         _end(process)
         folder.cleanup()

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psycopg
@@ -334,18 +335,23 @@ class Control:
             self._port = connection.execute("SHOW port").fetchone()[0]
 
     def __call__(self, action):
-        command = [self._program, action, "-w", "-D", self._data, "-l", self._data.with_name("again.log")]
+        log = self._data.with_name("again.log")
+        command = [self._program, action, "-w", "-D", self._data, "-l", log]
         if action == "start":
             options = f"-p {self._port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
             command += ["-o", options]
         else:
             command += ["-m", "fast"]
-        subprocess.run(
-            command,
-            cwd=self._data.parent,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **postgres._person(str(self._data.parent)),
-        )
+        with tempfile.TemporaryFile() as words:  # no pipe: the server might keep it open
+            ran = subprocess.run(
+                command,
+                cwd=self._data.parent,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=subprocess.STDOUT,
+                **postgres._person(str(self._data.parent)),
+            )
+            words.seek(0)
+            said = words.read() + (log.read_bytes() if log.exists() else b"")
+        assert ran.returncode == 0, said.decode(errors="replace")[-2000:]
