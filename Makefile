@@ -58,9 +58,9 @@ $(PEERS_STAMP): requirements-bench.lock
 	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock && touch $@
 
 soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol, long campaigns: make soak [SEEDS=20000]
-	$(BIN)/python -m quire.testing.simulation --seeds $(SEEDS)
-	$(BIN)/python -m quire.testing.bucket_simulation --seeds $(SEEDS)
-	$(BIN)/python -m quire.testing.bucket_explorer
+	$(BIN)/python -m tests.simulation.engine --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation.library.simulation --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation.library.explorer
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m soak tests
 	KILLS=50 MESSAGES=10000 LIBRARY_WORKERS=20 LIBRARY_JOBS=2000 $(BIN)/python -m pytest --timeout=3600 tests/faults/test_run_killed.py tests/faults/test_consumers.py tests/faults/test_library_killed.py
 

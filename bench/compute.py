@@ -45,9 +45,9 @@ async def driven(compute, signal, call, orders) -> float:
 
 async def measure(kind: str, task: str) -> float:
     from quire.assembly.ray import hire_on_ray
-    from quire.assembly.stores import Greeting
     from quire.assembly.worker import WORKER_COMMAND
-    from quire.compute.local import LocalCompute
+    from quire.assembly.worker_blobs import Greeting
+    from quire.compute.pool.local import LocalCompute
     from quire.model.work import Order, StepCall
     from quire.settings import Ray, Settings
     from quire.system import LoopSignal, SystemClock
@@ -107,8 +107,8 @@ class Settled:
 
 
 async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
-    from quire.compute.process import ProcessLauncher
-    from quire.compute.push import PushCompute, Terms
+    from quire.compute.remote.compute import PushCompute, Terms
+    from quire.compute.remote.process import ProcessLauncher
 
     command = ("sleep", str(DOZE_SECONDS)) if task == "50 ms" else ("true",)
     with ExitStack() as stack:
@@ -126,8 +126,9 @@ async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
 
 
 def machines(stack, command, clock, call):
-    from quire.compute.fly import App, FlyLauncher, Guest
-    from quire.testing.machines_server import MachinesServer, machines_server
+    from tests.standins.machines import MachinesServer, machines_server
+
+    from quire.compute.remote.fly import App, FlyLauncher, Guest
 
     server = stack.enter_context(machines_server(MachinesServer(command=command)))
     return FlyLauncher(
@@ -147,14 +148,14 @@ def machines(stack, command, clock, call):
 async def on_queue(folder, clock, signal):
     """Queue compute on a Redis of its own, with a worker in a process of its own."""
     import msgspec
+    from tests.processes.queue_worker import Plan, settings_of
+    from tests.servers.redis import program, restartable_server
 
     from quire.assembly.queues import open_queues_alone
     from quire.blobs.local import LocalBlobs
-    from quire.compute.envelopes import estate_name
-    from quire.compute.queue import QueueCompute, Terms
+    from quire.compute.queue.compute import QueueCompute, Terms
+    from quire.compute.queue.envelopes import estate_name
     from quire.system import SystemIds
-    from quire.testing.queue_working import Plan, settings_of
-    from quire.testing.redis_server import program, restartable_server
 
     binary = program()
     if binary is None:
@@ -162,7 +163,7 @@ async def on_queue(folder, clock, signal):
     ids = SystemIds()
     with restartable_server(binary) as server:
         plan = Plan(home=folder, redis_url=server.url, prefix="bench", workers=WORKERS)
-        command = [sys.executable, "-m", "quire.testing.queue_working", msgspec.json.encode(plan).decode()]
+        command = [sys.executable, "-m", "tests.processes.queue_worker", msgspec.json.encode(plan).decode()]
         worker = subprocess.Popen(command, stdout=subprocess.PIPE)
         try:
             if worker.stdout is None or worker.stdout.readline() != b"at work\n":
@@ -194,7 +195,7 @@ def _plain(greeting) -> dict[str, object]:
 
 
 def bare(task: str) -> float:
-    from quire.compute.ray import _prepare_environment
+    from quire.compute.ray.compute import _prepare_environment
 
     _prepare_environment(alone=True)
     import ray

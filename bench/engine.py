@@ -18,12 +18,12 @@ from pathlib import Path
 
 from peers.all import run_peers
 
-from quire.assembly.house import open_house, open_office
+from quire.assembly.batches import open_house, open_office
+from quire.batches.inspection import show
+from quire.batches.plans import plan_of
+from quire.batches.submission import submit
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.pipeline import Change, Kept, Phase, Pipeline
-from quire.service.inspect import show
-from quire.service.plans import plan_of
-from quire.service.submit import submit
 from quire.settings import Postgres, Secret, Settings
 
 PHASES = 2
@@ -149,7 +149,7 @@ def quire_row(name: str, files: int, floor: str, dsn: str | None, rounds: int) -
 
 def run() -> dict[str, object]:
     with contextlib.ExitStack() as stack:
-        from quire.testing.postgres_server import postgres_server, programs
+        from tests.servers.postgres import postgres_server, programs
 
         folder = programs()
         dsn = stack.enter_context(postgres_server(folder)) if folder is not None else None
@@ -188,7 +188,7 @@ def main() -> None:
         if dsn is None:
             settings = Settings(home=Path(home))
         else:
-            from quire.testing.postgres_server import fresh_schema
+            from tests.servers.postgres import fresh_schema
 
             chosen = Postgres(dsn=Secret(fresh_schema(dsn)))
             settings = Settings(home=Path(home), ledger="postgres", postgres=chosen)

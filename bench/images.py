@@ -181,8 +181,8 @@ class _Silence:
 
 
 async def _pipeline_seconds(folder: Path) -> float:
-    from quire.assembly.house import open_house
-    from quire.service.run_folder import Request, run_folder
+    from quire.assembly.batches import open_house
+    from quire.batches.folder_run import Request, run_folder
     from quire.settings import Settings
 
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from quire.testing import servers
+from tests.servers import s3 as servers
 
 HERE = Path(__file__).parent
 SCALE = float(os.environ.get("INGEST_SCALE", "1"))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from quire.assembly.house import open_office
-from quire.assembly.landing import open_landing
+from quire.assembly.batches import open_office
+from quire.assembly.presigned import open_landing
+from quire.batches.plans import plan_of
 from quire.ledger.port import BatchDraft, Upload
-from quire.ledger.reception import NewSubmission
-from quire.service.plans import plan_of
+from quire.ledger.submissions import NewSubmission
 from quire.settings import load_here
 
 AT_ONCE = {1024: 16, 50_000_000: 4}

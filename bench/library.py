@@ -15,13 +15,13 @@ import zipfile
 from pathlib import Path
 
 from msgspec import structs
+from tests.servers.s3 import S3Server, s3_server, weed
+from tests.situations.libraries import s3_room
+from tests.standins.request_counter import Tap
 
-from quire.queues.bucket import layout, protocol
-from quire.service.library.picking import Picker, idle_seconds
-from quire.service.library.room import Room
-from quire.testing.library_rooms import s3_room
-from quire.testing.servers import S3Server, s3_server, weed
-from quire.testing.tap import Tap
+from quire.library.context import Room
+from quire.library.job_picker import Picker, idle_seconds
+from quire.library.protocol import layout, lifecycle
 
 SCALE = float(os.environ.get("LIBRARY_SCALE", "1"))
 QUEUED = (1_000, int(50_000 * SCALE))
@@ -58,7 +58,7 @@ async def worker(room: Room, name: str, left: list[int], result: Path) -> None:
         candidate = await picker.pick()
         if candidate is None:
             return
-        held = await room.perform(protocol.claim(candidate, terms))
+        held = await room.perform(lifecycle.claim(candidate, terms))
         if held is None:
             picker.missed(candidate)
             continue
@@ -66,7 +66,7 @@ async def worker(room: Room, name: str, left: list[int], result: Path) -> None:
         left[0] -= 1
         await room.blobs.head(layout.raw(held.id))
         await room.blobs.get(layout.raw(held.id))
-        assert await room.perform(protocol.finish(held), result=result)
+        assert await room.perform(lifecycle.finish(held), result=result)
 
 
 async def fleet(room: Room, workers: int, jobs: int, result: Path) -> float:

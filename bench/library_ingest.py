@@ -12,12 +12,12 @@ import tracemalloc
 from pathlib import Path
 
 from msgspec import structs
+from tests.situations.libraries import CountingObjects, memory_room, pdf
 
-from quire.service.library import catalogue
-from quire.service.library.entries import Entry
-from quire.service.library.ingest import ingest
-from quire.service.library.manifest import Manifest
-from quire.testing.library_rooms import CountingObjects, memory_room, pdf
+from quire.library import catalogue
+from quire.library.entries import Entry
+from quire.library.ingestion import ingest
+from quire.library.manifest import Manifest
 
 SCALE = float(os.environ.get("LIBRARY_SCALE", "1"))
 BATCH = 50

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from peers.all import HERE, PYTHON
 from peers.all import _run as run_script
-
-from quire.testing import postgres_server, redis_server
+from tests.servers import postgres
+from tests.servers import redis as redis_server
 
 SCALE = float(os.environ.get("QUEUES_SCALE", "1"))
 LATENCIES = 200
@@ -73,9 +73,9 @@ def servers() -> Iterator[dict[str, str]]:
     """Addresses by place; a place whose server is not installed is left out."""
     with contextlib.ExitStack() as stack:
         found: dict[str, str] = {}
-        folder, binary = postgres_server.programs(), redis_server.program()
+        folder, binary = postgres.programs(), redis_server.program()
         if folder is not None:
-            found[POSTGRES] = stack.enter_context(postgres_server.postgres_server(folder))
+            found[POSTGRES] = stack.enter_context(postgres.postgres_server(folder))
         if binary is not None:
             for place, how in ((ALWAYS, "always"), (EVERYSEC, "everysec")):
                 server = redis_server.restartable_server(binary, appendfsync=how)

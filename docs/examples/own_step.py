@@ -9,15 +9,15 @@ import sys
 from collections.abc import Container
 from pathlib import Path
 
-from quire.assembly.house import open_house
-from quire.cli.progress import progress_for
-from quire.cli.talk import Talk
+from quire.assembly.batches import open_house
+from quire.batches.folder_run import Ended, Request, run_folder
+from quire.cli.console import Talk
+from quire.cli.run.progress import progress_for
 from quire.model.errors import Reject
 from quire.model.files import File
 from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
 from quire.model.step import Made, Step, StepInput, StepOutput
 from quire.model.work import StepResult
-from quire.service.run_folder import Ended, Request, run_folder
 from quire.settings import load_here
 
 

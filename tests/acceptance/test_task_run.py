@@ -8,9 +8,9 @@ import sys
 
 import pytest
 from PIL import Image
+from tests.standins.webhook_receiver import receiver
 
 from quire.blobs.s3 import S3Blobs
-from quire.testing.receiver import receiver
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 BATCH = "01KA0000000000000000000000"

@@ -7,13 +7,13 @@ import json
 import pytest
 from PIL import Image
 
-from quire.assembly.house import open_house
+from quire.assembly.batches import open_house
+from quire.batches.export import lay_out_again
 from quire.ledger.port import Letter, Upload
 from quire.model.batch import FileOutcome, Stage
 from quire.model.files import File, folder_of
 from quire.model.manifest import ManifestWriter
 from quire.pipelines.preprocess import preprocess
-from quire.service.export import lay_out_again
 from quire.settings import Settings
 from quire.testing.factories import draft
 

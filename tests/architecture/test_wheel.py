@@ -42,7 +42,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path):
         for path in (SOURCE / "quire").rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    assert {"quire/py.typed", "quire/ledger/sql/sqlite/queries.sql"} <= wanted
+    assert {"quire/py.typed", "quire/ledger/sqlite/sql/queries.sql"} <= wanted
     assert wanted <= _names(wheel)
 
 
@@ -70,11 +70,11 @@ class Absent(MetaPathFinder):
 
 sys.meta_path.insert(0, Absent())
 sys.path.insert(0, {str(wheel)!r})
-import quire.assembly.house, quire.cli.app
+import quire.assembly.batches, quire.cli.app
 assert quire.__file__.startswith({str(wheel)!r}), quire.__file__
 from quire.ledger.sqlite.rows import SQL
 from quire.database.sql import migrations
-assert SQL and migrations("quire.ledger.sql", "sqlite") and migrations("quire.queues.sql", "sqlite")
+assert SQL and migrations("quire.ledger.sqlite.sql") and migrations("quire.queues.sql", "sqlite")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

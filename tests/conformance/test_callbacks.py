@@ -6,7 +6,15 @@ import json
 import pytest
 from msgspec import structs
 from PIL import Image
+from tests.servers.postgres import fresh_schema
 
+from quire.batches.context import Office
+from quire.batches.remote.callbacks import (
+    MAX_BODY_BYTES,
+    Attempt,
+    CallbackAnswer,
+    receive,
+)
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
@@ -20,13 +28,10 @@ from quire.model.files import File
 from quire.model.ids import task_id
 from quire.model.work import Outcome, Report
 from quire.pipelines.preprocess import preprocess
-from quire.service.callbacks import MAX_BODY_BYTES, Attempt, CallbackAnswer, receive
-from quire.service.house import Office
 from quire.testing.factories import draft
 from quire.testing.ledger_situations import ME, act, entered
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.memory_queues import MemoryQueues
-from quire.testing.postgres_server import fresh_schema
 from quire.testing.time import CountingIds, FakeClock
 
 ID = "01KA0000000000000000000000"

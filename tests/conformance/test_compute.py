@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from quire.assembly.stores import Greeting
 from quire.assembly.worker import WORKER_COMMAND
+from quire.assembly.worker_blobs import Greeting
 from quire.blobs.local import LocalBlobs
-from quire.compute.local import LocalCompute
+from quire.compute.pool.local import LocalCompute
 from quire.system import LoopSignal, SystemClock
 from quire.testing.compute_suite import PATIENCE_SECONDS, Bench, ComputeSuite
 

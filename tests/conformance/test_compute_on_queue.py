@@ -7,20 +7,20 @@ from functools import partial
 
 import msgspec
 import pytest
+from tests.servers.postgres import fresh_schema
 
 from quire.assembly.queues import open_queues_at
-from quire.assembly.stores import Greeting
 from quire.assembly.worker import WORKER_COMMAND
+from quire.assembly.worker_blobs import Greeting
 from quire.blobs.local import LocalBlobs
-from quire.compute.envelopes import estate_name
-from quire.compute.local import LocalCompute
-from quire.compute.queue import QueueCompute, Terms
+from quire.compute.pool.local import LocalCompute
+from quire.compute.queue.compute import QueueCompute, Terms
+from quire.compute.queue.envelopes import estate_name
+from quire.consumers.task_worker import QueueWorker
+from quire.consumers.task_worker import Terms as WorkerTerms
 from quire.model.queues import QueuePolicy
-from quire.service.queue_work import QueueWorker
-from quire.service.queue_work import Terms as WorkerTerms
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.testing.compute_suite import PATIENCE_SECONDS, Bench, ComputeSuite
-from quire.testing.postgres_server import fresh_schema
 
 pytestmark = [pytest.mark.slow]
 ESTATE = estate_name(b"a secret", "a ledger")

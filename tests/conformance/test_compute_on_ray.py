@@ -8,20 +8,20 @@ from functools import partial
 
 import msgspec
 import pytest
+from tests.servers.ray import ENVIRONMENT, ray_cluster
+from tests.situations.runs import TEST_STEPS, submitted
 
-from quire.assembly.house import open_house
+from quire.assembly.batches import open_house
 from quire.assembly.ray import NodeOutfit
-from quire.assembly.stores import Greeting
+from quire.assembly.worker_blobs import Greeting
 from quire.blobs.local import LocalBlobs
-from quire.compute.ray import RayCompute, Terms
+from quire.compute.ray.compute import RayCompute, Terms
 from quire.model.errors import Misconfigured
 from quire.model.work import Outcome
 from quire.settings import Ray, Settings
 from quire.system import LoopSignal, SystemClock
 from quire.testing.compute_suite import MISBEHAVE, PATIENCE_SECONDS, Bench, ComputeSuite, names, order
 from quire.testing.factories import phase, pipeline
-from quire.testing.houses import TEST_STEPS, submitted
-from quire.testing.ray_cluster import ENVIRONMENT, ray_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 

@@ -2,7 +2,9 @@
 
 import pytest
 from msgspec import structs
+from tests.servers.postgres import fresh_schema
 
+from quire.batches.submission import submit
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
@@ -10,12 +12,10 @@ from quire.ledger.port import Upload
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.work import Outcome
-from quire.service.submit import submit
 from quire.testing.factories import draft
 from quire.testing.ledger_situations import ME, ONE, act, done, erred, folded, started
 from quire.testing.ledger_suite import LedgerSuite
 from quire.testing.memory_blobs import MemoryBlobs
-from quire.testing.postgres_server import fresh_schema
 from quire.testing.time import FakeClock
 
 ALARMS = "SELECT batch_no FROM alarms"

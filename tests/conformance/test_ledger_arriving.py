@@ -7,16 +7,21 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.servers.postgres import fresh_schema
+from tests.simulation.engine.database import SimDatabase
 
 from quire.database.postgres import PostgresDatabase
 from quire.ledger.postgres import PostgresLedger
-from quire.ledger.reception import TAKEN
 from quire.ledger.sqlite import SqliteLedger
+from quire.ledger.submissions import TAKEN
 from quire.model.errors import Reject, Stale
 from quire.testing.factories import letter
-from quire.testing.postgres_server import fresh_schema
-from quire.testing.reception_situations import arrived, awaited, counters, new
-from quire.testing.simulation.database import SimDatabase
+from quire.testing.submission_situations import (
+    arrived,
+    awaited,
+    counters,
+    new,
+)
 
 SETTINGS = settings(
     deadline=None,

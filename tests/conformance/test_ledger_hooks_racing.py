@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.ledger.postgres import PostgresLedger
+from quire.testing.api_keys_suite import key
 from quire.testing.factories import draft
-from quire.testing.ledger_access_suite import key
-from quire.testing.ledger_hooks_suite import hook
-from quire.testing.postgres_server import fresh_schema
+from quire.testing.webhooks_suite import hook
 
 pytestmark = pytest.mark.service
 EVENTS = 60

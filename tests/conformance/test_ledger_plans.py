@@ -19,7 +19,7 @@ from quire.model.batch import FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Reject
 from quire.model.work import Outcome
 from quire.testing.factories import letter, report
-from quire.testing.reception_situations import awaited
+from quire.testing.submission_situations import awaited
 
 SMALL, LARGE = 600, 60_000
 ME, OTHER = 1, 2

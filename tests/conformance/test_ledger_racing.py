@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
+from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.engine import moves
 from quire.ledger.port import Selection, Settlement
 from quire.ledger.postgres import PostgresLedger
-from quire.ledger.postgres.floor import _claim
+from quire.ledger.postgres.tasks import _claim
 from quire.model.batch import Stage, TaskState
 from quire.model.errors import Stale
 from quire.model.work import StepResult
@@ -26,7 +27,6 @@ from quire.testing.ledger_situations import (
     started,
     walked,
 )
-from quire.testing.postgres_server import fresh_schema
 
 pytestmark = pytest.mark.service
 FILES = 60

@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from tests.servers.postgres import fresh_schema
+from tests.situations.schemas import postgres_tables, shown_schema, sqlite_tables
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
@@ -15,11 +17,9 @@ from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
 from quire.testing.factories import draft, phase, pipeline
 from quire.testing.ledger_situations import ME, act, done, walked
-from quire.testing.postgres_server import fresh_schema
-from quire.testing.schemas import postgres_tables, shown_schema, sqlite_tables
 
-SCHEMA_SQLITE = shown_schema("quire.ledger.sql", "sqlite")
-SCHEMA_POSTGRES = shown_schema("quire.ledger.sql", "postgres")
+SCHEMA_SQLITE = shown_schema("quire.ledger.sqlite.sql")
+SCHEMA_POSTGRES = shown_schema("quire.ledger.postgres.sql")
 PLAN = pipeline(phase("ONE"), phase("TWO"))
 
 
@@ -178,7 +178,7 @@ def old_rows():
 
 
 async def old_home(database, folder, run):
-    first, *_ = migrations("quire.ledger.sql", folder)
+    first, *_ = migrations(f"quire.ledger.{folder}.sql")
     assert first[0] == 1
     await database.migrate("ledger", [first])
     for statement in old_rows():

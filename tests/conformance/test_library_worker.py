@@ -4,21 +4,27 @@ import asyncio
 from collections import Counter
 
 import pytest
+from tests.situations.library_memory import (
+    CountingBlobs,
+    CountingObjects,
+    ingest,
+    keys,
+    options,
+)
+from tests.standins.request_counter import Tap
 
 from quire.blobs.local import LocalBlobs
 from quire.blobs.objects import BlobObjects
 from quire.blobs.s3 import S3Blobs
-from quire.blobs.s3_objects import S3Objects
-from quire.queues.bucket import layout, protocol
-from quire.queues.bucket.protocol import Candidate
-from quire.service.library import janitor
-from quire.service.library.one_job import Fate
-from quire.service.library.picking import Picker
-from quire.service.library.room import Room, Rules
-from quire.service.library.worker import work
+from quire.blobs.s3.objects import S3Objects
+from quire.library import janitor
+from quire.library.context import Room, Rules
+from quire.library.job_picker import Picker
+from quire.library.job_run import Fate
+from quire.library.protocol import layout, lifecycle
+from quire.library.protocol.lifecycle import Candidate
+from quire.library.worker import work
 from quire.system import SystemClock, SystemIds
-from quire.testing.library_room import CountingBlobs, CountingObjects, ingest, keys, options
-from quire.testing.tap import Tap
 
 JOBS = 12
 
@@ -72,7 +78,7 @@ class LibrarySuite:
         terms = room.terms("dead")
         jobs = [await ingest(room, f"x {number}") for number in range(4)]
         for job in jobs[:3]:
-            assert await room.perform(protocol.claim(Candidate(id=job, tier="3_normal"), terms)) is not None
+            assert await room.perform(lifecycle.claim(Candidate(id=job, tier="3_normal"), terms)) is not None
         await room.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
         await room.objects.delete([layout.todo("3_normal", jobs[1])])
         assert (await janitor.sweep(room)).settled == []

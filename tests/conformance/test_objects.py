@@ -5,7 +5,7 @@ import pytest
 from quire.blobs.local import LocalBlobs
 from quire.blobs.objects import BlobObjects
 from quire.blobs.s3 import S3Blobs
-from quire.blobs.s3_objects import S3Objects
+from quire.blobs.s3.objects import S3Objects
 from quire.system import SystemClock, SystemIds
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.objects_suite import ObjectsSuite, keys_of

@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
@@ -9,7 +10,6 @@ from quire.queues.port import Message
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
 from quire.testing.memory_queues import MemoryQueues
-from quire.testing.postgres_server import fresh_schema
 from quire.testing.queues_suite import QueuesSuite
 from quire.testing.time import CountingIds
 

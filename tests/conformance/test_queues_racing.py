@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
+from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.model.errors import Lost
 from quire.queues.port import Chosen, Happening, Message
 from quire.queues.postgres import PostgresQueues
-from quire.testing.postgres_server import fresh_schema
 from quire.testing.time import CountingIds
 
 pytestmark = pytest.mark.service

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.servers.postgres import fresh_schema
+from tests.simulation.engine.database import SimDatabase
+from tests.situations.queue_model import played, plays
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.queues.postgres import PostgresQueues
 from quire.queues.redis_streams import RedisStreamQueues
 from quire.queues.sqlite import SqliteQueues
-from quire.testing.postgres_server import fresh_schema
-from quire.testing.queue_model import played, plays
-from quire.testing.simulation.database import SimDatabase
 from quire.testing.time import CountingIds
 
 # Not made smaller when one fails: that takes minutes, and a sequence is short enough to be read.

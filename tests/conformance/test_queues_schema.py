@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from tests.servers.postgres import fresh_schema
+from tests.situations.schemas import postgres_tables, shown_schema, sqlite_tables
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations, queries
@@ -10,12 +12,10 @@ from quire.database.sqlite import SqliteDatabase, statements
 from quire.queues.port import Message, Trial
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
-from quire.testing.postgres_server import fresh_schema
-from quire.testing.schemas import postgres_tables, shown_schema, sqlite_tables
 from quire.testing.time import CountingIds
 
-SCHEMA_SQLITE = shown_schema("quire.queues.sql", "sqlite")
-SCHEMA_POSTGRES = shown_schema("quire.queues.sql", "postgres")
+SCHEMA_SQLITE = shown_schema("quire.queues.sqlite.sql")
+SCHEMA_POSTGRES = shown_schema("quire.queues.postgres.sql")
 DELAYED = 100_000
 
 
@@ -115,7 +115,7 @@ class OldMessages:
 class TestOldSqliteMessages(OldMessages):
     @pytest.fixture
     async def queues(self, sqlite):
-        first, *_ = migrations("quire.queues.sql", "sqlite")
+        first, *_ = migrations("quire.queues.sqlite.sql")
         await sqlite.migrate("queues", [first])
         insert = f"INSERT INTO messages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
         rows = [(*row[:-1], json.dumps(row[-1])) for row in old_rows()]
@@ -129,7 +129,7 @@ class TestOldSqliteMessages(OldMessages):
 class TestOldPostgresMessages(OldMessages):
     @pytest.fixture
     async def queues(self, postgres):
-        first, *_ = migrations("quire.queues.sql", "postgres")
+        first, *_ = migrations("quire.queues.postgres.sql")
         await postgres.migrate("queues", [first])
         insert = f"INSERT INTO messages ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
 
@@ -176,7 +176,7 @@ async def test_on_postgres_nothing_that_is_delayed_is_looked_at(postgres):
     queues = PostgresQueues(postgres, CountingIds())
     await queues.prepare()
     await fill(queues)
-    sql = queries("quire.queues.sql", "postgres/queries.sql")
+    sql = queries("quire.queues.postgres.sql", "queries.sql")
     lease = {"queue": "q", "limit": 10, "token": "t", "worker": "", "until": 11.0, "now": 1.0, "minute": 0}
     nos = list(range(DELAYED + 1, DELAYED + 11))
     ended = {"nos": nos, "tokens": ["t"] * 10, "until": 20.0, "now": 1.0, "minute": 0}

@@ -3,14 +3,14 @@
 import asyncio
 
 import pytest
+from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
-from quire.queues.bell import Bell
+from quire.queues.notifier import Bell
 from quire.queues.port import Message
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
-from quire.testing.postgres_server import fresh_schema
 from quire.testing.time import CountingIds
 
 LONG_SECONDS = 60.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quire.service.errand_keys import RESULT, ROLES, variable
+from quire.compute.remote.output_keys import RESULT, ROLES, variable
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "scale-out.md").read_text("utf-8")
@@ -13,7 +13,8 @@ PAGE = (ROOT / "docs" / "how-to" / "scale-out.md").read_text("utf-8")
 
 def _variables() -> set[str]:
     said = "".join(
-        (ROOT / "src/quire/service" / name).read_text("utf-8") for name in ("errand.py", "errands.py")
+        (ROOT / "src/quire" / name).read_text("utf-8")
+        for name in ("compute/remote/environment.py", "batches/remote/tasks.py")
     )
     named = set(re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', said))
     return named | {variable(role) for roles in ROLES.values() for role in (*roles, RESULT)}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import pyvips
 
-from quire.compute.memory import IDLE_MB
-from quire.steps import weighing
+from quire.compute.pool.memory import IDLE_MB
+from quire.steps import memory_estimate
 from quire.tools import tiff, vips
 from quire.tools.vips import Header
 
@@ -107,16 +107,16 @@ def test_a_picture_that_is_read_as_a_stream_costs_its_width_and_not_its_height()
     small = Header(width=1000, height=1000, profile_matters=False)
     high = Header(width=1000, height=200_000, profile_matters=False)
     across = Header(width=200_000, height=1000, profile_matters=False)
-    one = weighing.of_thumbnail(small, "image/jpeg")
-    assert one.least == weighing.of_thumbnail(high, "image/jpeg").least == 0
-    assert weighing.of_thumbnail(across, "image/jpeg").likely > one.likely
+    one = memory_estimate.of_thumbnail(small, "image/jpeg")
+    assert one.least == memory_estimate.of_thumbnail(high, "image/jpeg").least == 0
+    assert memory_estimate.of_thumbnail(across, "image/jpeg").likely > one.likely
 
 
 def test_two_hundred_megapixels():
     """What is decoded whole is what its header says, and a TIFF of the same size is light."""
     progressive = Header(width=20_000, height=10_000, profile_matters=False, whole=True)
-    assert weighing.of_thumbnail(progressive, "image/jpeg").least == 1_200_000_000
-    assert weighing.of_thumbnail(progressive, "image/png").least == 600_000_000
+    assert memory_estimate.of_thumbnail(progressive, "image/jpeg").least == 1_200_000_000
+    assert memory_estimate.of_thumbnail(progressive, "image/png").least == 600_000_000
     page = tiff.Page(
         index=0,
         width=20_000,
@@ -128,13 +128,13 @@ def test_two_hundred_megapixels():
         samples=3,
         rows=256,
     )
-    assert weighing.of_page(page).likely < 400 * MB
+    assert memory_estimate.of_page(page).likely < 400 * MB
 
 
 def test_a_page_is_drawn_whole_and_its_pictures_may_be_decoded_whole():
-    weight = weighing.of_pages(10_000_000, 20_000_000)
+    weight = memory_estimate.of_pages(10_000_000, 20_000_000)
     assert weight.least == 30_000_000
-    assert weight.likely == weighing.WORK + 30_000_000 + 120_000_000
+    assert weight.likely == memory_estimate.WORK + 30_000_000 + 120_000_000
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,4 @@ def test_what_cannot_be_judged_is_light_and_left_to_the_step(tmp_path, step, nam
     file = File(
         key="x", path=name, name=name, size=1, content_type="x", processing_config={"pdf_pages": "images"}
     )
-    assert STEPS[step].weigh(StepInput(file=file, source=source, folder=tmp_path)) == weighing.LIGHT
+    assert STEPS[step].weigh(StepInput(file=file, source=source, folder=tmp_path)) == memory_estimate.LIGHT

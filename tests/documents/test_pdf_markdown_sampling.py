@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.steps.page_sampling import Sampling, most
+from quire.steps.page_sample import Sampling, most
 from quire.tools import liteparse, pdfium
 from quire.tools.markdown_page import MarkdownPage
 

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.processes.consumer import HANDLED, Plan, lines_in
+from tests.servers import postgres as postgres_server
+from tests.servers import redis as redis_server
 
 from quire.assembly.queues import open_queues_at
+from quire.consumers.deliveries import Told
 from quire.model.errors import Unavailable
 from quire.queues.port import Depth, Happening, Message
-from quire.service.consumer_jobs import Told
 from quire.system import SystemClock, SystemIds
-from quire.testing import postgres_server, redis_server
-from quire.testing.consuming import HANDLED, Plan, lines_in
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
 MESSAGES = int(os.environ.get("MESSAGES", "3000"))  # `make soak` has ten thousand
@@ -65,7 +66,7 @@ class Crew:
     def _start(self):
         name = f"w{len(self.running) + len(self.killed)}"
         told = msgspec.structs.replace(self.plan, worker=name)
-        command = [sys.executable, "-m", "quire.testing.consuming", msgspec.json.encode(told).decode()]
+        command = [sys.executable, "-m", "tests.processes.consumer", msgspec.json.encode(told).decode()]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         started = subprocess.Popen(command, start_new_session=True, **pipes)
         self.running.append((name, started))

@@ -10,10 +10,10 @@ DRIVER = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
 from quire.blobs.local import LocalBlobs
-from quire.service.library import ingest, sources
-from quire.service.library.ingest import Options
-from quire.service.library.manifest import Manifest
-from quire.testing.library_rooms import local_room, pdf
+from quire.library import ingest, sources
+from quire.library.ingestion import Options
+from quire.library.manifest import Manifest
+from tests.situations.libraries import local_room, pdf
 
 sources.SMALL_BYTES = 100
 base = Path(sys.argv[1])
@@ -53,7 +53,7 @@ def forked(work):
     return os.waitpid(child, 0)[1]
 
 async def run(blobs):
-    import quire.testing.library_rooms as rooms
+    import tests.situations.libraries as rooms
     room = rooms._room(blobs, None, None)
     tally = await ingest.ingest(room, [base / "in"], Options(at_once=2))
     assert (tally.failed, tally.problems) == (0, []), tally

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.processes.library_worker import Line, Plan, room_of
+from tests.situations.library_memory import ingest, keys
 
-from quire.assembly.stores import S3Access
-from quire.queues.bucket import layout
-from quire.service.library.janitor import sweep
-from quire.service.library.one_job import Fate
-from quire.service.library.worker import Kind
+from quire.assembly.worker_blobs import S3Access
+from quire.library.janitor import sweep
+from quire.library.job_run import Fate
+from quire.library.protocol import layout
+from quire.library.worker import Kind
 from quire.system import SystemClock, SystemIds
-from quire.testing.library_room import ingest, keys
-from quire.testing.library_worker import Line, Plan, room_of
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
 WORKERS = int(os.environ.get("LIBRARY_WORKERS", "5"))
@@ -48,7 +48,7 @@ class Crew:
         self.machines += self.chance.random() < 0.3
         scratch = f"{self.plan.scratch}-{self.machines}"
         told = msgspec.structs.replace(self.plan, janitor=janitor, scratch=scratch)
-        command = [sys.executable, "-m", "quire.testing.library_worker", msgspec.json.encode(told).decode()]
+        command = [sys.executable, "-m", "tests.processes.library_worker", msgspec.json.encode(told).decode()]
         with self.words.open("ab") as words:
             return subprocess.Popen(command, start_new_session=True, stderr=words)
 

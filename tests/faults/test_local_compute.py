@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.situations.runs import run_names
 
 from quire.model.batch import FileOutcome
 from quire.model.errors import Misconfigured
 from quire.testing.factories import phase, pipeline
-from quire.testing.houses import run_names
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,8 @@ async def test_workers_killed_from_outside_are_replaced_and_nothing_is_lost(tmp_
 
 async def test_a_worker_that_cannot_start_is_reported_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "quire.assembly.house.WORKER_COMMAND", (os.path.realpath("/bin/sh"), "-c", "echo broken >&2; exit 3")
+        "quire.assembly.batches.WORKER_COMMAND",
+        (os.path.realpath("/bin/sh"), "-c", "echo broken >&2; exit 3"),
     )
     with pytest.raises(Misconfigured, match="broken"):
         await run_names(tmp_path, MISBEHAVE, GOOD)
@@ -90,7 +91,7 @@ HANGING = """
 import asyncio, sys
 from pathlib import Path
 from quire.testing.factories import phase, pipeline
-from quire.testing.houses import run_names
+from tests.situations.runs import run_names
 one = pipeline(phase(step="misbehave", cached=False, timeout_seconds=600))
 asyncio.run(run_names(Path(sys.argv[1]), one, ["hang1", "hang2"]))
 """

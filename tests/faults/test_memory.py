@@ -9,11 +9,11 @@ import msgspec
 import pytest
 import pyvips
 
-from quire.assembly.stores import Greeting
 from quire.assembly.worker import WORKER_COMMAND
+from quire.assembly.worker_blobs import Greeting
 from quire.blobs import content
 from quire.blobs.local import LocalBlobs
-from quire.compute.local import LocalCompute
+from quire.compute.pool.local import LocalCompute
 from quire.model.files import File
 from quire.model.work import Order, Outcome, StepCall
 from quire.system import LoopSignal, SystemClock

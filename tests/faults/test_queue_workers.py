@@ -10,19 +10,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.processes import engine
+from tests.processes.queue_worker import Plan
+from tests.situations.runs import TEST_STEPS, submitted
 
-from quire.assembly.house import open_house, open_office
+from quire.assembly.batches import open_house, open_office
 from quire.assembly.queues import open_queues_alone
+from quire.batches.submission import submit
 from quire.blobs import content
 from quire.ledger.port import Upload
 from quire.queues.port import Happening
-from quire.service.submit import submit
 from quire.settings import Computes, Redis, Retries, Secret, Settings
 from quire.system import SystemClock, SystemIds
-from quire.testing import serving
 from quire.testing.factories import draft, phase, pipeline
-from quire.testing.houses import TEST_STEPS, submitted
-from quire.testing.queue_working import Plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(240)]
 FILES = 60
@@ -46,7 +46,7 @@ def one_phase(step, compute, **options):
 
 
 @contextmanager
-def working(plan, program="quire.testing.queue_working"):
+def working(plan, program="tests.processes.queue_worker"):
     command = [sys.executable, "-m", program, msgspec.json.encode(plan).decode()]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -163,7 +163,7 @@ async def test_a_task_whose_workers_die_each_time_fails_in_the_end(plan):
 
 
 async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
-    told = serving.Plan(
+    told = engine.Plan(
         home=plan.home,
         workers=0,
         until_idle=True,
@@ -171,8 +171,8 @@ async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
         redis_url=plan.redis_url,
         prefix=plan.prefix,
     )
-    known = serving.two_phases("queue")
-    settings = serving.settings_of(told)
+    known = engine.two_phases("queue")
+    settings = engine.settings_of(told)
     with ExitStack() as stack:
         async with open_office(settings, pipelines={known.name: known}) as office:
             batch = await submitted(office, known, [f"slow{number:02}" for number in range(FILES)])
@@ -182,12 +182,12 @@ async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
                 return sum(one.settled for one in await office.ledger.counts(batch.no))
 
             for goal in (FILES // 2, FILES + FILES // 2):
-                house = stack.enter_context(working(told, "quire.testing.serving"))
+                house = stack.enter_context(working(told, "tests.processes.engine"))
                 while await settled() < goal:
                     with pytest.raises(subprocess.TimeoutExpired):  # it must not end by itself
                         await asyncio.to_thread(house.wait, timeout=0.02)
                 await asyncio.to_thread(kill, house)
-            last = stack.enter_context(working(told, "quire.testing.serving"))
+            last = stack.enter_context(working(told, "tests.processes.engine"))
             _, words = await asyncio.to_thread(last.communicate, timeout=PATIENCE_SECONDS)
             assert last.returncode == 0, words.decode()
             counts = [(one.total, one.done, one.failed) for one in await office.ledger.counts(batch.no)]

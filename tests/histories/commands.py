@@ -49,8 +49,8 @@ class Quire:
         assert ran.returncode == ends, ran.stdout + ran.stderr
         return json.loads(ran.stdout)
 
-    def read_lines(self, *arguments: str) -> list[Any]:
-        ran = self(*arguments, "--json")
+    def read_lines(self, *arguments: str, **more: str) -> list[Any]:
+        ran = self(*arguments, "--json", **more)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return [json.loads(line) for line in ran.stdout.splitlines()]
 

@@ -1,14 +1,14 @@
 """The bucket's protocol in every order: nothing that must never be, and that again when a condition goes.
 
-`make soak` runs the larger budgets (`python -m quire.testing.bucket_explorer`).
+`make soak` runs the larger budgets (`python -m tests.simulation.library.explorer`).
 """
 
 import pytest
 
-from quire.queues.bucket import protocol
-from quire.queues.bucket.asks import Asking
-from quire.testing.bucket_explorer import Explorer
-from quire.testing.bucket_situations import Budget
+from quire.library.protocol import lifecycle
+from quire.library.protocol.requests import Asking
+from tests.simulation.library.explorer import Explorer
+from tests.simulation.library.situations import Budget
 
 TWO_WORKERS = Budget(workers=2, janitors=1, claims=1, crashes=1, lost=0, releases=1, beats=0)
 TWO_OF_EACH = Budget(
@@ -79,7 +79,7 @@ def test_who_does_not_know_its_own_writing_wastes_an_attempt(monkeypatch: pytest
         return None
         yield
 
-    monkeypatch.setattr(protocol, "_own", nobody)
+    monkeypatch.setattr(lifecycle, "_own", nobody)
     budget = Budget(workers=1, janitors=0, claims=1, crashes=0, lost=1, releases=0, beats=0)
     assert "an attempt was counted that nobody began" in Explorer(budget).run().violations
 
@@ -87,13 +87,13 @@ def test_who_does_not_know_its_own_writing_wastes_an_attempt(monkeypatch: pytest
 @pytest.mark.slow
 def test_attempts_that_are_counted_at_their_end_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that kills its worker each time."""
-    started = protocol._started
+    started = lifecycle._started
 
-    def free(job: protocol.Job, terms: protocol.Terms, nonce: str) -> protocol.Job:
+    def free(job: lifecycle.Job, terms: lifecycle.Terms, nonce: str) -> lifecycle.Job:
         begun = started(job, terms, nonce)
-        return protocol.structs.replace(begun, charged=job.charged)
+        return lifecycle.structs.replace(begun, charged=job.charged)
 
-    monkeypatch.setattr(protocol, "_started", free)
+    monkeypatch.setattr(lifecycle, "_started", free)
     budget = Budget(
         workers=1, janitors=1, passes=2, claims=2, crashes=2, lost=0, releases=0, beats=0, limit=1
     )

@@ -4,7 +4,7 @@ A failing seed is named in the failure. To see it again:
 
     QUIRE_SIM_SEED=123 pytest tests/simulation/test_bucket_seeds.py
 
-More of them: python -m quire.testing.bucket_simulation --seeds 100000
+More of them: python -m tests.simulation.library.simulation --seeds 100000
 """
 
 import os
@@ -14,12 +14,12 @@ from random import Random
 
 import pytest
 
+from quire.library.protocol import janitor, layout, operator
+from quire.library.protocol.lifecycle import Terms
 from quire.model.tiers import TIERS
-from quire.queues.bucket import janitor, layout, people
-from quire.queues.bucket.protocol import Terms
-from quire.testing.bucket_simulation import run
-from quire.testing.bucket_situations import JOB, apply
-from quire.testing.bucket_witness import BrokenError
+from tests.simulation.library.simulation import run
+from tests.simulation.library.situations import JOB, apply
+from tests.simulation.library.witness import BrokenError
 
 CHOSEN = os.environ.get("QUIRE_SIM_SEED")
 SEEDS = [int(CHOSEN)] if CHOSEN else range(300)
@@ -72,7 +72,7 @@ def test_two_people_who_move_a_job_at_once_do_not_lose_it(seed):
     store = {layout.todo(TIERS[2], JOB): b"", layout.raw(JOB): b"pdf"}
     numbers = count()
     terms = Terms(worker="p", limit=3, nonce=lambda: f"{next(numbers)}", now=lambda: 0.0)
-    moving = [people.moved(JOB, terms, tier=tier) for tier in (TIERS[0], TIERS[4])]
+    moving = [operator.moved(JOB, terms, tier=tier) for tier in (TIERS[0], TIERS[4])]
     answers = dict.fromkeys(range(len(moving)))
     while answers:
         no = chance.choice(list(answers))

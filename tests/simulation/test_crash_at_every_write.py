@@ -11,12 +11,12 @@ import pytest
 from msgspec import structs
 
 from quire.model.batch import Stage
-from quire.testing.simulation import checks
-from quire.testing.simulation.chaos import Rates
-from quire.testing.simulation.crashes import CrashAt
-from quire.testing.simulation.scene import Simulation
-from quire.testing.simulation.seeds import small_portions, undisturbed
-from quire.testing.simulation.worlds import NEXT, made_world
+from tests.simulation.engine import checks
+from tests.simulation.engine.chaos import Rates
+from tests.simulation.engine.crashes import CrashAt
+from tests.simulation.engine.scene import Simulation
+from tests.simulation.engine.seeds import small_portions, undisturbed
+from tests.simulation.engine.worlds import NEXT, made_world
 
 # One batch each: files with a whole batch between them, directories with ranks, a little of everything.
 # All of them are handed over at their end.

@@ -3,13 +3,13 @@
 import pytest
 
 from quire.engine import handover, moves
-from quire.engine.conductor import Conductor
-from quire.engine.foreman import Foreman
-from quire.engine.wheel import Wheel
+from quire.engine.dispatcher import Foreman
+from quire.engine.loop import Wheel
+from quire.engine.scheduler import Conductor
 from quire.ledger.port import Letter
-from quire.ledger.sqlite import floor, walk
+from quire.ledger.sqlite import batches, tasks
 from quire.ledger.sqlite.rows import SQL
-from quire.testing.simulation import Violation, run
+from tests.simulation.engine import Violation, run
 
 SEEDS = 400
 
@@ -74,7 +74,7 @@ def test_attempts_of_the_dead_are_missed(monkeypatch):
 
 
 def test_work_of_those_taken_for_dead_is_missed(monkeypatch):
-    for module in (floor, walk):
+    for module in (tasks, batches):
         monkeypatch.setattr(module, "was_dismissed", lambda *_: False)
     assert finds(400)
 

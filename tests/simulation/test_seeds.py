@@ -4,14 +4,14 @@ A failing seed is named in the failure. To see it again:
 
     QUIRE_SIM_SEED=123 pytest tests/simulation/test_seeds.py
 
-More of them: python -m quire.testing.simulation --seeds 100000
+More of them: python -m tests.simulation.engine --seeds 100000
 """
 
 import os
 
 import pytest
 
-from quire.testing.simulation import run
+from tests.simulation.engine import run
 
 CHOSEN = os.environ.get("QUIRE_SIM_SEED")
 SEEDS = 500

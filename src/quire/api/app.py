@@ -8,9 +8,9 @@ from litestar import Litestar, Request, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
-from quire.api.desk import Desk
+from quire.api.authentication import Gate
+from quire.api.context import Desk
 from quire.api.errors import told
-from quire.api.gate import Gate
 from quire.api.routing import Answer, Asked, Route
 from quire.model.errors import Missing, Reject
 

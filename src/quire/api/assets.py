@@ -5,11 +5,11 @@ from typing import Any
 from litestar import Response
 from msgspec import Struct, structs
 
-from quire.api.desk import Caller, Desk
+from quire.access.api_keys import Scope
+from quire.api.context import Caller, Desk
+from quire.api.delivery import FOREVER, sent
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
-from quire.api.sending import FOREVER, sent
-from quire.service.access import Scope
-from quire.service.assets import deliver, register
+from quire.assets.registry import deliver, register
 
 BODY_BYTES = 64 << 20
 _ASSET = "01KB0000000000000000000000"

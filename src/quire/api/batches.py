@@ -1,347 +1,330 @@
-"""The batch upload protocol: open, announce, confirm, close, look. Published clients speak it as it is."""
+"""Following batches: where one stands, which there are, what became of each file, what happens now."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
+from litestar import Response
 from litestar.response import Stream
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
-from quire.api.batch_start import StartAnswer, StartBody, start_answer
-from quire.api.desk import Caller, Desk
-from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, batch_of, json_of
-from quire.model.errors import Reject
-from quire.service.access import Scope
-from quire.service.ingest.closing import Closed, finalize, processed_elsewhere
-from quire.service.ingest.front import PART_SIZE, prefix_of, status_of
-from quire.service.ingest.opening import Asker, open_batch
-from quire.service.ingest.standing import SubmissionLine, UploadLine, status_pieces
-from quire.service.ingest.uploading import complete_file, start_file, withdraw_file
+from quire.access.api_keys import Scope
+from quire.api.context import Caller, Desk
+from quire.api.routing import Answer, Asked, Parameter, Route, answer, batch_of, number_of
+from quire.batches import inspection
+from quire.batches.lines import BatchLine, Event, Story
+from quire.batches.overview import (
+    Files,
+    Logs,
+    Whereabouts,
+    files_page,
+    happenings,
+    key_of,
+    logs,
+    whereabouts,
+)
+from quire.batches.package import package
+from quire.ledger.port import Wanted
+from quire.model.batch import FileOutcome
+from quire.model.clock import timestamp
+from quire.model.errors import Reject, Retry
 
-PROCESSED_BYTES = 256 << 20
-MAX_KEY = 255
-
-_CONFIG = {"ocr": True, "describe": True, "pinax": True}
-_BATCH = "01KA0000000000000000000000"
-_KEY = f"staging/{_BATCH}/fonds/box-7/scans/page 001.tif"
-
-
-class InitBody(Struct, frozen=True, kw_only=True):
-    uploader: str
-    root_path: str
-    file_count: int
-    total_size: int
-    parent_pi: str | UnsetType | None = UNSET
-    metadata: dict[str, Any] | UnsetType | None = UNSET
-    custom_prompts: dict[str, str] | UnsetType | None = UNSET
-
-
-class InitAnswer(Struct, frozen=True, kw_only=True):
-    batch_id: str
-    session_id: str
+MAX_PAGE = 1000
+LOOK_EVERY_SECONDS = 0.5
+BEAT_EVERY_SECONDS = 15.0
+MAX_STREAMS = 500
+URL_SECONDS = 3600
+_log = logging.getLogger("quire.api")
+_encoder = msgspec.json.Encoder()
 
 
-class PartDone(Struct, frozen=True, kw_only=True):
-    part_number: int
-    etag: str
+class Batches(Struct, frozen=True, kw_only=True):
+    """A page, newest first; `next` is where the following one begins, None after the last."""
+
+    batches: list[BatchLine]
+    next: int | None
 
 
-class CompleteBody(Struct, frozen=True, kw_only=True):
-    r2_key: str
-    upload_id: str | UnsetType = UNSET
-    parts: list[PartDone] | UnsetType = UNSET
+class Download(Struct, frozen=True, kw_only=True):
+    url: str
+    expires_at: str
 
 
-class Success(Struct, frozen=True, kw_only=True):
-    success: bool
+async def unified(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    found = await whereabouts(desk.office, batch_of(request))
+    if request.query_params.get("include_raw") != "true":
+        return answer(found)
+    raw = msgspec.json.decode(_encoder.encode(found))
+    return answer(raw | {"raw": {name: raw[name] for name in ("status", "progress", "phases")}})
 
 
-class FinalizeBody(Struct, frozen=True, kw_only=True):
-    """May be empty."""
-
-    skip_incomplete: bool = False
+async def log(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    return answer(await logs(desk.office, batch_of(request)))
 
 
-class FinalizeAnswer(Struct, frozen=True, kw_only=True):
-    batch_id: str
-    status: str
-    files_uploaded: int
-    total_bytes: int
-    r2_prefix: str
-    warnings: list[str] | UnsetType = UNSET
-
-
-class ProcessedFile(Struct, frozen=True, kw_only=True):
-    r2_key: str
-    logical_path: str
-    file_name: str
-    file_size: int
-    content_type: str | UnsetType = UNSET
-    cid: str | UnsetType | None = UNSET
-    processing_config: dict[str, Any] | UnsetType = UNSET
-    source_file: str | UnsetType | None = UNSET
-    preprocessor_tags: list[str] | UnsetType = UNSET
-
-
-class ProcessedBody(Struct, frozen=True, kw_only=True):
-    files: list[ProcessedFile]
-
-
-class ProcessedAnswer(Struct, frozen=True, kw_only=True):
-    success: bool
-    batch_id: str
-    status: str
-    total_files: int
-
-
-class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
-    files: list[UploadLine] | UnsetType = UNSET  # left out when that was asked for
-
-
-async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:
-    asker = Asker(
-        owner=caller.owner,
-        tenant=caller.tenant,
-        max_batches=caller.max_batches,
-        max_bytes=caller.max_bytes,
+async def batches(desk: Desk, request: Asked, caller: Caller) -> Answer:
+    limit = number_of(request, "limit", most=MAX_PAGE) or 100
+    ended = request.query_params.get("ended")
+    wanted = Wanted(
+        ended=None if ended is None else _switch("ended", ended),
+        status=request.query_params.get("status"),
+        tenant=caller.tenant or request.query_params.get("tenant"),
+        before=number_of(request, "before", most=2**62),
+        limit=limit,
     )
-    key = request.headers.get("idempotency-key") or None
-    if key is not None and (len(key) > MAX_KEY or not key.isprintable()):
-        raise Reject(f"Idempotency-Key must be printable and at most {MAX_KEY} characters long")
-    opened = await open_batch(desk.front, await json_of(request), asker, idempotency_key=key)
-    return answer(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
+    page = await inspection.list_batches(desk.office, wanted)
+    return answer(Batches(batches=page, next=page[-1].no if len(page) == limit else None))
 
 
-async def start(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request)
-    ticket = await start_file(desk.front, batch_of(request), said, base_url=desk.base_url(request))
-    return answer(start_answer(ticket))
-
-
-async def complete(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    await complete_file(desk.front, batch_of(request), await json_of(request))
-    return answer(Success(success=True))
-
-
-async def withdraw(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request, empty={})
-    key = request.query_params.get("r2_key") or (said.get("r2_key") if isinstance(said, dict) else None)
-    await withdraw_file(desk.front, batch_of(request), key)
-    return answer(Success(success=True))
-
-
-async def close(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request, empty={})
-    if not isinstance(said, dict):
-        raise Reject("Invalid JSON body (must be an object)")
-    closed = await finalize(
-        desk.front, batch_of(request), skip_incomplete=said.get("skip_incomplete") is True
+async def files(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = request.query_params
+    outcome = said.get("state")
+    if outcome is not None and outcome not in {one.value for one in FileOutcome}:
+        known = ", ".join(one.value for one in FileOutcome)
+        raise Reject(f"There is no state {outcome[:80]!r}; known are {known}")
+    page = await files_page(
+        desk.office,
+        batch_of(request),
+        after=_text("after", said.get("after", "")),
+        limit=number_of(request, "limit", most=MAX_PAGE) or 100,
+        outcome=None if outcome is None else FileOutcome(outcome),
+        error_class=said.get("error_class"),
     )
-    desk.wake()
-    return answer(_closed(closed))
+    return answer(page)
 
 
-def _closed(closed: Closed) -> FinalizeAnswer:
-    submission = closed.submission
-    return FinalizeAnswer(
-        batch_id=submission.batch.id,
-        status=status_of(submission),
-        files_uploaded=closed.files,
-        total_bytes=closed.size,
-        r2_prefix=prefix_of(submission.batch.id),
-        warnings=closed.warnings or UNSET,
+async def history(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    return answer(await inspection.story(desk.office, batch_of(request), _path(request)))
+
+
+async def download(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    path = _path(request)
+    key = await key_of(desk.office, batch_of(request), path)
+    url = await desk.front.landing.get_url(
+        key, seconds=URL_SECONDS, base_url=desk.base_url(request), name=path.rpartition("/")[2]
     )
+    if request.query_params.get("redirect") == "true":
+        return Response(content=None, status_code=307, headers={"location": url})
+    until = timestamp(desk.office.clock.now() + URL_SECONDS)
+    return answer(Download(url=url, expires_at=until))
 
 
-async def processed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request, limit=PROCESSED_BYTES)
-    total = await processed_elsewhere(desk.front, batch_of(request), said)
-    desk.wake()
-    return answer(
-        ProcessedAnswer(success=True, batch_id=batch_of(request), status="enqueued", total_files=total)
-    )
+async def archive(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = request.query_params
+    form = said.get("format", "zip")
+    if form not in {"zip", "bagit"}:
+        raise Reject(f"There is no format {form[:80]!r}; known are zip and bagit")
+    inputs = _switch("inputs", said.get("inputs", "false"))
+    pieces = package(desk.office, batch_of(request), bag=form == "bagit", inputs=inputs)
+    await anext(pieces)
+    name = f"{batch_of(request)}{'-bag' if form == 'bagit' else ''}.zip"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Stream(_whole(pieces), media_type="application/zip", headers=headers)
 
 
-async def status(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    files = request.query_params.get("files") != "false"
-    pieces = status_pieces(desk.front, batch_of(request), files=files)
-    # The first piece before the status line: an unknown batch must become a 404.
-    first = await anext(pieces)
-    return Stream(_after(first, pieces), media_type=JSON)
+async def _whole(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        if piece:
+            yield piece
 
 
-async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for piece in rest:
-        yield piece
+async def events(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+    after = int(said) if said.isdecimal() and len(said) < 19 else 0
+    await whereabouts(desk.office, batch_of(request))
+    streams = desk.streams
+    if len(streams) >= MAX_STREAMS:
+        raise Retry("too many follow batches just now; poll /status instead", delay_seconds=10)
+    return Stream(_events(desk, batch_of(request), after), media_type="text/event-stream")
 
 
-_GROUP = "Upload"
+async def _events(desk: Desk, batch_id: str, after: int) -> AsyncIterator[bytes]:
+    clock, me = desk.office.clock, object()
+    beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
+    desk.streams.add(id(me))
+    try:
+        yield b"retry: 2000\n\n"
+        told = happenings(desk.office, batch_id, after=after, pause=_pause(desk))
+        async for one in told:
+            if one is None and clock.monotonic() < beat_at:
+                continue
+            beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
+            if one is None:
+                yield b": still here\n\n"  # so that nothing between us takes the line for dead
+            elif isinstance(one, Event):
+                yield _event(one.kind, _encoder.encode(one), one.no)
+            else:
+                yield _event("progress", _encoder.encode(one))
+        if not desk.stopping.is_set():
+            yield _event("end", b"{}")
+    except Retry as error:
+        # Without an end: who follows comes again, and goes on after the last event seen.
+        _log.warning("following_broken_off: %s", error)
+    finally:
+        desk.streams.discard(id(me))
+
+
+def _pause(desk: Desk) -> Callable[[], Awaitable[bool]]:
+    async def pause() -> bool:
+        try:
+            async with asyncio.timeout(LOOK_EVERY_SECONDS):
+                await desk.stopping.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    return pause
+
+
+def _event(kind: str, data: bytes, no: int | None = None) -> bytes:
+    number = b"" if no is None else b"id: %d\n" % no
+    return number + b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+
+
+def _path(request: Asked) -> str:
+    path = request.query_params.get("path", "")
+    if not path:
+        raise Reject("Say which file: ?path=…, as the list of files names it")
+    return _text("path", path)
+
+
+def _text(name: str, said: str) -> str:
+    if "\x00" in said or any("\ud800" <= one <= "\udfff" for one in said):
+        raise Reject(f"{name} is not text")
+    return said
+
+
+def _switch(name: str, said: str) -> bool:
+    if said not in {"true", "false"}:
+        raise Reject(f"{name} is true or false, not {said[:80]!r}")
+    return said == "true"
+
+
+_GROUP = "Follow"
 _AT = "/api/batches/{batch_id:str}"
+_PATH = Parameter(
+    name="path", about="The file's path, as the list of files names it.", example="/box-7/p1.jpg"
+)
 ROUTES = (
     Route(
-        method="POST",
-        path="/api/batches/init",
-        serve=init,
-        scope=Scope.SUBMIT,
-        name="openBatch",
-        about="Open a batch that takes uploads.",
+        method="GET",
+        path="/status/{batch_id:str}",
+        serve=unified,
+        scope=Scope.READ,
+        name="unifiedStatus",
+        about="Where a batch is on its way through all stages, with the counters of its phases.",
         group=_GROUP,
         contract=True,
         pages=True,
-        body=InitBody,
-        body_example={
-            "uploader": "ana@example.org",
-            "root_path": "/fonds/box-7",
-            "parent_pi": "",
-            "file_count": 3,
-            "total_size": 14680064,
-            "metadata": {"shelf": "B7"},
-            "custom_prompts": {"general": "Letters in Catalan"},
-        },
-        answers=InitAnswer,
-        answer_example={"batch_id": _BATCH, "session_id": f"sess_{_BATCH}"},
-        status=201,
-        errors=(400, 413, 422, 429),
+        answers=Whereabouts,
+        errors=(404,),
         parameters=(
-            Parameter(
-                name="Idempotency-Key",
-                about="The same key again gives the same batch; another body under it is refused.",
-                place="header",
-            ),
+            Parameter(name="include_raw", about="`true` adds the stage's own answer.", example="true"),
         ),
     ),
     Route(
-        method="POST",
-        path=f"{_AT}/files/start",
-        serve=start,
-        scope=Scope.SUBMIT,
-        name="startFile",
-        about="Announce a file and get the URL, or the URLs of its parts, to send its bytes to.",
+        method="GET",
+        path="/logs/{batch_id:str}",
+        serve=log,
+        scope=Scope.READ,
+        name="batchLogs",
+        about="What happened to a batch, in the shape of the unified status service.",
         group=_GROUP,
         contract=True,
         pages=True,
-        body=StartBody,
-        body_example={
-            "file_name": "page 001.tif",
-            "file_size": 12000000,
-            "logical_path": "/fonds/box-7/scans/page 001.tif",
-            "content_type": "image/tiff",
-            "processing_config": _CONFIG,
-            "resume": True,
-        },
-        answers=StartAnswer,
-        answer_example={
-            "r2_key": _KEY,
-            "upload_type": "multipart",
-            "upload_id": "u-9",
-            "part_size": PART_SIZE,
-            "presigned_urls": [
-                {"part_number": 1, "url": "https://store.example/1"},
-                {"part_number": 2, "url": "https://store.example/2"},
-            ],
-            "parts": [{"part_number": 1, "etag": "9b2c", "size": PART_SIZE}],
-        },
-        errors=(400, 404, 413),
-    ),
-    Route(
-        method="POST",
-        path=f"{_AT}/files/complete",
-        serve=complete,
-        scope=Scope.SUBMIT,
-        name="completeFile",
-        about="Confirm that the bytes of a file have been sent. May be repeated.",
-        group=_GROUP,
-        contract=True,
-        pages=True,
-        body=CompleteBody,
-        body_example={
-            "r2_key": _KEY,
-            "upload_id": "u-9",
-            "parts": [{"part_number": 1, "etag": "9b2c"}, {"part_number": 2, "etag": "77aa"}],
-        },
-        answers=Success,
-        answer_example={"success": True},
-        errors=(400, 404, 413),
-    ),
-    Route(
-        method="DELETE",
-        path=f"{_AT}/files",
-        serve=withdraw,
-        scope=Scope.SUBMIT,
-        name="withdrawFile",
-        about="Give a file up, so that the batch can be closed without it.",
-        group=_GROUP,
-        contract=True,
-        pages=True,
-        answers=Success,
-        answer_example={"success": True},
-        errors=(400, 404),
-        parameters=(Parameter(name="r2_key", about="The key that files/start gave.", example=_KEY),),
-    ),
-    Route(
-        method="POST",
-        path=f"{_AT}/finalize",
-        serve=close,
-        scope=Scope.SUBMIT,
-        name="finalizeBatch",
-        about="Close the batch: its manifest is written and its work begins. May be repeated.",
-        group=_GROUP,
-        contract=True,
-        pages=True,
-        body=FinalizeBody,
-        body_example={},
-        body_required=False,
-        answers=FinalizeAnswer,
-        answer_example={
-            "batch_id": _BATCH,
-            "status": "preprocessing",
-            "files_uploaded": 3,
-            "total_bytes": 14680064,
-            "r2_prefix": f"staging/{_BATCH}/",
-        },
-        errors=(400, 404, 413, 503),
-    ),
-    Route(
-        method="POST",
-        path=f"{_AT}/enqueue-processed",
-        serve=processed,
-        scope=Scope.OPERATE,
-        name="enqueueProcessed",
-        about="A foreign orchestrator has preprocessed the batch: these are its files now.",
-        group=_GROUP,
-        contract=True,
-        pages=True,
-        body=ProcessedBody,
-        body_example={
-            "files": [
-                {
-                    "r2_key": f"staging/{_BATCH}/fonds/box-7/scans/p1.jpg.ref.json",
-                    "logical_path": "/fonds/box-7/scans/p1.jpg.ref.json",
-                    "file_name": "p1.jpg.ref.json",
-                    "file_size": 212,
-                    "content_type": JSON,
-                    "processing_config": _CONFIG,
-                    "source_file": "p1.jpg",
-                    "preprocessor_tags": ["ImageProcessor"],
-                }
-            ]
-        },
-        answers=ProcessedAnswer,
-        answer_example={"success": True, "batch_id": _BATCH, "status": "enqueued", "total_files": 1},
-        errors=(400, 404, 413),
+        answers=Logs,
+        errors=(404,),
     ),
     Route(
         method="GET",
-        path=f"{_AT}/status",
-        serve=status,
-        scope=Scope.SUBMIT,
-        name="batchStatus",
-        about="All that was said of the batch, and every file of it.",
+        path="/api/batches",
+        serve=batches,
+        scope=Scope.READ,
+        name="listBatches",
+        about="Batches, newest first.",
         group=_GROUP,
-        contract=True,
-        pages=True,
-        answers=StatusAnswer,
+        answers=Batches,
+        errors=(400,),
+        parameters=(
+            Parameter(name="status", about="Only with this status, such as DONE or IMAGE_PROCESSING."),
+            Parameter(name="tenant", about="Only of this tenant."),
+            Parameter(name="ended", about="`true`: only those that have ended; `false`: only the others."),
+            Parameter(name="before", about="`next` of the page before.", kind=int),
+            Parameter(name="limit", about=f"At most so many, up to {MAX_PAGE}.", kind=int, example=100),
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/files",
+        serve=files,
+        scope=Scope.READ,
+        name="listFiles",
+        about="The files of a batch in order of path, each with its state and, if it failed, why.",
+        group=_GROUP,
+        answers=Files,
+        errors=(400, 404),
+        parameters=(
+            Parameter(name="state", about="done, failed, skipped, cancelled or pending.", example="failed"),
+            Parameter(name="error_class", about="Only with this error class."),
+            Parameter(name="after", about="`next` of the page before."),
+            Parameter(name="limit", about=f"At most so many, up to {MAX_PAGE}.", kind=int, example=100),
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/files/history",
+        serve=history,
+        scope=Scope.READ,
+        name="fileHistory",
+        about="All that happened to one file: what was made of it, and every attempt.",
+        group=_GROUP,
+        answers=Story,
+        errors=(400, 404),
+        parameters=(_PATH,),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/files/download",
+        serve=download,
+        scope=Scope.READ,
+        name="downloadFile",
+        about="A signed URL for one file, of what was put in or of what was made.",
+        group=_GROUP,
+        answers=Download,
+        errors=(400, 404),
+        parameters=(_PATH, Parameter(name="redirect", about="`true`: go there at once (307).")),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/archive",
+        serve=archive,
+        scope=Scope.READ,
+        name="downloadArchive",
+        about="All results of an ended batch as one ZIP, plain or as a bag (BagIt).",
+        group=_GROUP,
+        answers=bytes,
+        answer_type="application/zip",
+        errors=(400, 404, 409),
+        parameters=(
+            Parameter(name="format", about="zip or bagit.", example="bagit"),
+            Parameter(name="inputs", about="`true`: with what was put in.", example="true"),
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/events",
+        serve=events,
+        scope=Scope.READ,
+        name="batchEvents",
+        about="What happens, as server-sent events; goes on after Last-Event-ID, ends with the batch.",
+        group=_GROUP,
+        answers=bytes,
+        answer_type="text/event-stream",
         errors=(404,),
-        parameters=(Parameter(name="files", about="`false` leaves the files out.", example="false"),),
+        parameters=(
+            Parameter(name="Last-Event-ID", about="The last event that was seen.", place="header"),
+            Parameter(name="after", about="The same, where headers cannot be set.", kind=int),
+        ),
     ),
 )

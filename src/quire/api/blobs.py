@@ -6,12 +6,12 @@ from typing import Any
 
 from litestar.response import Stream
 
-from quire.api.desk import Caller, Desk
+from quire.api.context import Caller, Desk
 from quire.api.routing import Answer, Asked, Route, answer
-from quire.blobs.landing import Receives
-from quire.blobs.landing_rules import attachment
+from quire.blobs.presigned import Receives
+from quire.blobs.presigned_rules import attachment
+from quire.ingest.file_upload import expected
 from quire.model.errors import Missing, Reject
-from quire.service.ingest.uploading import expected
 
 STALL_SECONDS = 60.0  # a sender that is silent for so long is gone
 

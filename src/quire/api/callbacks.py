@@ -1,12 +1,18 @@
 """Callbacks of workers that run elsewhere: the URL itself permits them, for one attempt each."""
 
-from quire.api.desk import Caller, Desk
+from quire.api.context import Caller, Desk
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, body_of
+from quire.batches.remote import output_places
+from quire.batches.remote.callbacks import (
+    MAX_BODY_BYTES,
+    Attempt,
+    CallbackAnswer,
+    receive,
+    verify,
+)
+from quire.compute.remote.callback_body import Callback
+from quire.compute.remote.output_request import MoreOutputs, OutputPlaces
 from quire.model.errors import Missing, Reject
-from quire.service import more_outputs
-from quire.service.callback_claims import Callback
-from quire.service.callbacks import MAX_BODY_BYTES, Attempt, CallbackAnswer, receive, verify
-from quire.service.more_outputs import MoreOutputs, OutputPlaces
 
 _BATCH = "01KA0000000000000000000000"
 _SIGNED = (
@@ -37,9 +43,9 @@ async def callback(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
 
 async def outputs(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     about = _about(desk, request)
-    body = await body_of(request, limit=more_outputs.MAX_BODY_BYTES)
+    body = await body_of(request, limit=output_places.MAX_BODY_BYTES)
     try:
-        found = await more_outputs.places(
+        found = await output_places.places(
             desk.office,
             desk.front.landing,
             about,

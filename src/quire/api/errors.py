@@ -9,6 +9,7 @@ from typing import Any
 from litestar.exceptions import HTTPException
 
 from quire.api.routing import Answer, answer
+from quire.ingest.finalization import Incomplete
 from quire.model.errors import (
     Bug,
     Lost,
@@ -20,7 +21,6 @@ from quire.model.errors import (
     Stale,
     Unavailable,
 )
-from quire.service.ingest.closing import Incomplete
 
 _log = logging.getLogger("quire.api")
 

@@ -5,13 +5,13 @@ from typing import Any
 from litestar import Response
 from msgspec import structs
 
-from quire.api.desk import Caller, Desk
+from quire.access.api_keys import Scope
+from quire.api.context import Caller, Desk
+from quire.api.delivery import sent
 from quire.api.routing import Answer, Asked, Parameter, Route, answer
-from quire.api.sending import sent
+from quire.assets import iiif, tiles
+from quire.assets.registry import delivery, find
 from quire.model.errors import Missing, Reject
-from quire.service import iiif, tiles
-from quire.service.access import Scope
-from quire.service.assets import delivery, find
 
 _KEPT = {"cache-control": "public, max-age=3600"}
 

@@ -10,8 +10,8 @@ import msgspec
 from litestar import Request, Response
 from msgspec import Struct
 
+from quire.access.api_keys import Scope
 from quire.model.errors import Reject
-from quire.service.access import Scope
 
 JSON = "application/json"
 BODY_BYTES = 1 << 20

@@ -1,16 +1,27 @@
 """All routes, in the order in which they are described."""
 
-from quire.api import act, assets, batches, blobs, callbacks, follow, front_door, hooks, house, iiif
+from quire.api import (
+    about,
+    administration,
+    assets,
+    batches,
+    blobs,
+    callbacks,
+    control,
+    iiif,
+    ingest,
+    webhooks,
+)
 
 ROUTES = (
-    *batches.ROUTES,
+    *ingest.ROUTES,
     *blobs.ROUTES,
-    *follow.ROUTES,
+    *batches.ROUTES,
     *assets.ROUTES,
     *iiif.ROUTES,
-    *act.ROUTES,
-    *hooks.ROUTES,
+    *control.ROUTES,
+    *webhooks.ROUTES,
     *callbacks.ROUTES,
-    *house.ROUTES,
-    *front_door.ROUTES,
+    *administration.ROUTES,
+    *about.ROUTES,
 )

@@ -15,9 +15,9 @@ from msgspec import structs
 
 from quire.blobs.objects import BlobObjects
 from quire.blobs.probe import probe
+from quire.library import shared_config
+from quire.library.context import Room, Rules
 from quire.model.errors import Misconfigured
-from quire.service.library import config
-from quire.service.library.room import Room, Rules
 from quire.settings import DEFAULT, Library, Loaded
 from quire.settings.library import Place, place
 from quire.system import SystemClock, SystemIds
@@ -54,7 +54,9 @@ async def open_library(
 
 async def with_shared_rules(room: Room, loaded: Loaded) -> Room:
     explicit = frozenset(rule for key, rule in _RULES.items() if loaded.sources[key] != DEFAULT)
-    return structs.replace(room, rules=config.ruled(room.rules, await config.read(room), explicit))
+    return structs.replace(
+        room, rules=shared_config.ruled(room.rules, await shared_config.read(room), explicit)
+    )
 
 
 def own_rules(chosen: Library) -> Rules:
@@ -87,7 +89,7 @@ async def _opened(chosen: Library, where: Place, clock: SystemClock, ids: System
         return
     _demand_access(chosen, where)
     from quire.blobs.s3 import S3Blobs
-    from quire.blobs.s3_objects import S3Objects
+    from quire.blobs.s3.objects import S3Objects
 
     endpoint, key = chosen.endpoint or None, chosen.access_key_id.reveal()
     secret, http = chosen.secret_access_key.reveal(), chosen.endpoint.lower().startswith("http:")

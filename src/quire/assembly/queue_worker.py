@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, structs
 
+from quire.assembly.blobs import greeting, open_blobs
 from quire.assembly.machine import usable_memory_mb
 from quire.assembly.presence import present
 from quire.assembly.queues import open_queues_alone, tuned
-from quire.assembly.supplies import greeting, open_blobs
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.probe import probe
-from quire.compute.local import LocalCompute
-from quire.compute.scales import crew_size
+from quire.compute.pool.local import LocalCompute
+from quire.compute.pool.memory_budget import crew_size
+from quire.consumers.task_worker import QueueWorker, Terms
 from quire.model.queues import QueuePolicy
-from quire.service.queue_work import QueueWorker, Terms
 from quire.settings import Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.vips import WORKER_ENVIRONMENT

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from quire.assembly.presence import present
-from quire.compute.ray import RayCompute, Terms
+from quire.compute.ray.compute import RayCompute, Terms
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from quire import __version__
 from quire.assembly.presence import LOCK_ENDING, held, make_home
-from quire.service.upload_folder import Desk
-from quire.service.upload_memory import MemoryFile
+from quire.client.folder_upload import Desk
+from quire.client.http import IngestClient
+from quire.client.memory import MemoryFile
 from quire.settings import Settings
 from quire.system import SystemClock, SystemIds
-from quire.tools.ingest_client import IngestClient
 
 _BUSY = "another quire (process {holder}) uploads this folder to the same server; wait for it"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from quire.assembly.stores import Greeting, open_store
-from quire.compute.worker import Toolbox, serve
+from quire.assembly.worker_blobs import Greeting, open_store
+from quire.compute.pool.worker import Toolbox, serve
 from quire.model.step import Step
 from quire.system import SystemClock
 

@@ -3,18 +3,18 @@
 import typer
 
 from quire import __version__
-from quire.cli.batch import batch
-from quire.cli.clean import clean_up
+from quire.cli.batch.commands import batch
 from quire.cli.doctor import doctor
-from quire.cli.key import key
-from quire.cli.library import library
-from quire.cli.queue import queue
-from quire.cli.run import run
-from quire.cli.serve import serve
-from quire.cli.task import task
-from quire.cli.upload import upload
-from quire.cli.webhook import webhook
-from quire.cli.work import conductor, worker
+from quire.cli.library.commands import library
+from quire.cli.queue.commands import queue
+from quire.cli.run.commands import run
+from quire.cli.server.clean import clean_up
+from quire.cli.server.key import key
+from quire.cli.server.serve import serve
+from quire.cli.server.webhook import webhook
+from quire.cli.upload.commands import upload
+from quire.cli.worker.commands import conductor, worker
+from quire.cli.worker.task import task
 
 app = typer.Typer(
     name="quire",

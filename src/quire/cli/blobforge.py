@@ -8,7 +8,7 @@ def main() -> None:
 
 
 def _blobforge() -> None:
-    from quire.cli.library import assembled  # late, as in `quire.cli.main`
+    from quire.cli.library.commands import assembled  # late, as in `quire.cli.main`
 
     assembled("blobforge")(prog_name="blobforge")
 

@@ -18,9 +18,14 @@ from rich.table import Table
 from rich.text import Text
 
 from quire import settings
+from quire.assembly.examination import (
+    Check,
+    Examination,
+    Section,
+    examine,
+)
 from quire.cli import exits
 from quire.model.errors import Misconfigured
-from quire.service.doctor import Check, Examination, Section, examine
 
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"}
 
@@ -68,7 +73,7 @@ async def _examined(home: Path | None, config: Path | None) -> Examination:
 
     async def probe_store() -> Sequence[str]:
         # Late: assembly brings in every adapter, and a broken one is a finding, not the end.
-        from quire.assembly import house as assembly
+        from quire.assembly import batches as assembly
 
         return await assembly.probe_store(in_force)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import typer
 
 from quire.cli import exits
-from quire.cli.shown import shown
+from quire.cli.text import shown
 from quire.model.errors import QuireError
 
 

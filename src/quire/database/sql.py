@@ -18,10 +18,10 @@ def queries(package: str, *files: str) -> dict[str, str]:
     return {name: _without_comments(text) for name, text in found.items()}
 
 
-def migrations(package: str, folder: str) -> list[tuple[int, str, str]]:
+def migrations(package: str) -> list[tuple[int, str, str]]:
     """(number, name, script) of each `NNNN_name.sql`, in order."""
     found = []
-    for entry in resources.files(package).joinpath(folder).iterdir():
+    for entry in resources.files(package).iterdir():
         number, _, rest = entry.name.partition("_")
         if entry.name.endswith(".sql") and number.isdigit():
             found.append((int(number), rest.removesuffix(".sql"), entry.read_text(encoding="utf-8")))

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from quire.ledger.access import Access
 from quire.ledger.hooks import Hooks
-from quire.ledger.reception import Reception
 from quire.ledger.records import Records
+from quire.ledger.submissions import Reception
 from quire.ledger.values import (
     Act,
     AttemptRecord,

@@ -5,8 +5,8 @@ As in `rows`: the same columns in the same order in all adapters. Must not know:
 
 import json
 
-from quire.ledger.reception import AWAITED, TAKEN
 from quire.ledger.rows import Row, file_of
+from quire.ledger.submissions import AWAITED, TAKEN
 from quire.ledger.values import (
     AttemptRecord,
     FailedTask,

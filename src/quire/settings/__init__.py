@@ -14,11 +14,16 @@ from msgspec import Struct
 
 from quire.model.errors import Misconfigured
 from quire.settings.basics import Secret, cores
-from quire.settings.computing import Computes, Fly, Local, Ray
+from quire.settings.compute import (
+    Computes,
+    Fly,
+    Local,
+    Ray,
+)
 from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, plain, shown, value_of
 from quire.settings.library import LIBRARY_FALLBACKS, Library
-from quire.settings.reading import DOCS, Reading
-from quire.settings.serving import Upload
+from quire.settings.reader import DOCS, Reading
+from quire.settings.server import Upload
 from quire.settings.values import (
     PREFIX,
     S3,

@@ -8,9 +8,22 @@ import platformdirs
 from msgspec import Struct, field
 
 from quire.settings.basics import Secret, about, cores
-from quire.settings.computing import Computes, Fly, Local, Ray, WorkerKeys
+from quire.settings.compute import (
+    Computes,
+    Fly,
+    Local,
+    Ray,
+    WorkerKeys,
+)
 from quire.settings.library import Library
-from quire.settings.serving import Archive, Cleaning, Ingest, Serve, Upload, Webhooks
+from quire.settings.server import (
+    Archive,
+    Cleaning,
+    Ingest,
+    Serve,
+    Upload,
+    Webhooks,
+)
 
 PREFIX = "QUIRE_"
 HOME_DEFAULT = "the user's data folder for quire"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from quire.model.errors import Misconfigured
 from quire.tools import liteparse, marker, opendataloader, pdfium, pymupdf4llm
 from quire.tools.markdown_page import MarkdownPage
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 DEFAULT = liteparse.NAME
 PLAIN = "pdfium"

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from quire.model.asset import TILES, AssetDraft
 from quire.model.ids import named_ulid
 from quire.model.step import Made, StepInput, StepOutput
-from quire.steps import reading, tile_pack
+from quire.steps import image_input, tile_pack
 from quire.tools import refusals, vips
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
 from quire.tools.refusals import MEGAPIXEL, Limits, Unsupported
@@ -37,9 +37,9 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def run(step_input: StepInput) -> StepOutput:
-    options = reading.options_of(step_input, Options)
+    options = image_input.options_of(step_input, Options)
     source = step_input.source
-    kind = reading.content_type(source, "a JPEG, PNG or WebP picture")
+    kind = image_input.content_type(source, "a JPEG, PNG or WebP picture")
     if kind == "image/tiff":
         raise refusals.unsupported("a TIFF: image_variants works on what tiff_to_jpeg makes of it")
     width, height, variants = _variants(source, kind, step_input.folder, options)
@@ -76,7 +76,7 @@ def _variants(source: Path, kind: str, folder: Path, options: Options) -> tuple[
             return width, height, []
         picture = vips.thumbnail(source, known, wanted[0][1])
     except Unsupported as first:
-        picture = reading.second_opinion(source, kind, 0, limits, first)
+        picture = image_input.second_opinion(source, kind, 0, limits, first)
         width, height = picture.width, picture.height
         wanted = _wanted(width, height)
     made = []
@@ -102,7 +102,7 @@ def _tiles(source: Path, kind: str, folder: Path, options: Options) -> Made:
         picture = vips.decode(source, kind)
         target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
     except Unsupported as first:
-        picture = reading.second_opinion(source, kind, 0, Limits(max_pixels=options.max_pixels), first)
+        picture = image_input.second_opinion(source, kind, 0, Limits(max_pixels=options.max_pixels), first)
         target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
     facts = {"width": picture.width, "height": picture.height, "side": options.tile_size}
     return Made(role=TILES, path=target, content_type="application/octet-stream", facts=facts)

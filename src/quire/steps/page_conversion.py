@@ -14,7 +14,7 @@ from quire.model.errors import Reject
 from quire.steps import markdown_guard, markdown_links, plain_markdown
 from quire.steps.converters import Converter
 from quire.steps.page_recognition import FEWEST_CHARACTERS, Judge, Reader
-from quire.steps.page_sampling import Sampling
+from quire.steps.page_sample import Sampling
 from quire.steps.result_archive import ASSETS, ArchiveWriter
 from quire.tools.markdown_page import MarkdownPage, Picture
 from quire.tools.pdfium import Drawing, Page

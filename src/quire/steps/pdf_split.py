@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from quire.model.errors import Reject
 from quire.model.step import Made, StepInput, StepOutput
-from quire.steps import reading
+from quire.steps import image_input
 from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, Pages, fault, wanted
 from quire.tools import refusals, vips
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
@@ -36,7 +36,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def run(step_input: StepInput) -> StepOutput:
-    options = reading.options_of(step_input, Options)
+    options = image_input.options_of(step_input, Options)
     config = step_input.file.processing_config
     if (wrong := fault(config)) is not None:
         raise Reject(

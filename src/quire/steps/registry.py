@@ -27,21 +27,21 @@ def _pdf_split(step_input: StepInput) -> StepOutput:
 
 
 def _weigh_tiff(step_input: StepInput) -> Weight:
-    from quire.steps import weighing
+    from quire.steps import memory_estimate
 
-    return weighing.tiff_to_jpeg(step_input)
+    return memory_estimate.tiff_to_jpeg(step_input)
 
 
 def _weigh_picture(step_input: StepInput) -> Weight:
-    from quire.steps import weighing
+    from quire.steps import memory_estimate
 
-    return weighing.image_variants(step_input)
+    return memory_estimate.image_variants(step_input)
 
 
 def _weigh_pdf(step_input: StepInput) -> Weight:
-    from quire.steps import weighing
+    from quire.steps import memory_estimate
 
-    return weighing.pdf_split(step_input)
+    return memory_estimate.pdf_split(step_input)
 
 
 STEPS: dict[str, Step] = {

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from quire.model.step import Made, StepInput, StepOutput
-from quire.steps import reading
+from quire.steps import image_input
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
 from quire.tools.refusals import MEGAPIXEL, Limits
 
@@ -26,15 +26,15 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def run(step_input: StepInput) -> StepOutput:
-    options = reading.options_of(step_input, Options)
+    options = image_input.options_of(step_input, Options)
     limits = Limits(max_pixels=options.max_pixels, max_total_pixels=options.max_total_pixels)
     source = step_input.source
-    kind = reading.content_type(source, "a TIFF")
-    pages = reading.pages(source, kind, limits, all_pages=options.all_pages)
+    kind = image_input.content_type(source, "a TIFF")
+    pages = image_input.pages(source, kind, limits, all_pages=options.all_pages)
     made = []
     for number, page in enumerate(pages, 1):
         target = step_input.folder / f"page-{number:05d}.jpg"
-        width, height = reading.page_to_jpeg(
+        width, height = image_input.page_to_jpeg(
             source, kind, page, target, quality=options.quality, limits=limits
         )
         facts = {

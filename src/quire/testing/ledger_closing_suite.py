@@ -8,13 +8,20 @@ import pytest
 
 from quire.engine import moves
 from quire.ledger.port import Ledger
-from quire.ledger.reception import TAKEN, Load
+from quire.ledger.submissions import TAKEN, Load
 from quire.ledger.values import Selection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
 from quire.testing.factories import file, letter
 from quire.testing.ledger_situations import ME, ONE, act, done, entered, erred, started
-from quire.testing.reception_situations import arrived, awaited, closed, counters, kinds, new
+from quire.testing.submission_situations import (
+    arrived,
+    awaited,
+    closed,
+    counters,
+    kinds,
+    new,
+)
 
 
 class ClosingSuite:

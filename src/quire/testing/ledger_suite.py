@@ -12,12 +12,9 @@ from quire.model.batch import FileOutcome, Stage, TaskState
 from quire.model.errors import Missing, Stale
 from quire.model.pipeline import Added, Change, Kept
 from quire.model.work import StepResult
+from quire.testing.api_keys_suite import AccessSuite
 from quire.testing.factories import draft, file, letter, phase, pipeline, product
-from quire.testing.ledger_access_suite import AccessSuite
 from quire.testing.ledger_control_suite import ControlSuite
-from quire.testing.ledger_floor_suite import FloorSuite
-from quire.testing.ledger_hooks_suite import HooksSuite
-from quire.testing.ledger_reception_suite import ReceptionSuite
 from quire.testing.ledger_records_suite import RecordsSuite
 from quire.testing.ledger_rounds_suite import RoundsSuite
 from quire.testing.ledger_situations import (
@@ -32,7 +29,10 @@ from quire.testing.ledger_situations import (
     finalized,
     started,
 )
+from quire.testing.ledger_submissions_suite import ReceptionSuite
+from quire.testing.ledger_tasks_suite import FloorSuite
 from quire.testing.ledger_units_suite import UnitsSuite
+from quire.testing.webhooks_suite import HooksSuite
 
 
 class WalkSuite:

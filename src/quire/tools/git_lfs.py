@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from quire.model.errors import Reject, Retry
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 _ADVICE = "install git-lfs, or run `git lfs pull` where it is installed"
 _ABSENT = re.compile(r"is not a git command|git-lfs[^\n]*not found", re.IGNORECASE)

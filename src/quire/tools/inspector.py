@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 _ADVICE = "pip install 'quire[library]'"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from quire.model.errors import Misconfigured
 from quire.tools.markdown_page import MarkdownPage, Picture
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 NAME = "liteparse"
 _ADVICE = "pip install 'quire[library]'"

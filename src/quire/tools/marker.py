@@ -18,7 +18,7 @@ import msgspec
 
 from quire.model.errors import Misconfigured, Retry
 from quire.tools.markdown_page import MarkdownPage, Picture
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 NAME = "marker"
 COMMAND = "marker_single"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from quire.model.errors import Misconfigured
 from quire.tools import refusals
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 POINTS_PER_INCH = 72
 _ADVICE = "pip install pypdfium2"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from quire.model.errors import QuireError
 from quire.tools import refusals
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 from quire.tools.refusals import Limits
 
 _FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/tiff": "TIFF"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from quire.model.errors import Misconfigured
 from quire.tools.markdown_page import MarkdownPage, Picture
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 NAME = "pymupdf4llm"
 _ADVICE = "pip install 'quire[pymupdf]' (licence: AGPL-3.0 or commercial)"

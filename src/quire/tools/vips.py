@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from quire.model.errors import Misconfigured
 from quire.tools import colour, refusals
-from quire.tools.probing import Probe
+from quire.tools.probe import Probe
 from quire.tools.tiff import Page
 
 # For the environment of a worker process, before it starts: with these a worker that makes thumbnails for

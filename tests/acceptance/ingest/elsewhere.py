@@ -11,8 +11,7 @@ from PIL import Image
 from tests.acceptance.ingest.conftest import serving
 from tests.acceptance.ingest.home import at_home
 from tests.acceptance.ingest.sender import Sender
-
-from quire.testing.machines_server import TASK_COMMAND, MachinesServer, machines_server
+from tests.standins.machines import TASK_COMMAND, MachinesServer, machines_server
 
 FAST = {"QUIRE_RETRY_FIRST_DELAY_SECONDS": "0.05", "QUIRE_RETRY_LONGEST_DELAY_SECONDS": "0.1"}
 FAST |= {"QUIRE_COMPUTE_GRACE_SECONDS": "0.1", "QUIRE_COMPUTE_LOOK_SECONDS": "0.2"}

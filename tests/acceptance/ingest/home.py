@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.acceptance.ingest.conftest import Server
 
-from quire.assembly.house import open_office
-from quire.engine.mail import Mail
+from quire.assembly.batches import open_office
+from quire.batches.context import Office
+from quire.engine.outbox import Mail
 from quire.queues.port import Happening
-from quire.service.house import Office
 from quire.settings import Settings, load
 
 PREPROCESS, BATCH = "arke-preprocess-jobs", "arke-batch-jobs"

@@ -16,7 +16,7 @@ from tests.acceptance.ingest.sender import Sender, bytes_of
 
 from quire.api.tables import ROUTES
 from quire.assembly.secrets import signing_secret
-from quire.blobs.local_landing import LocalLanding
+from quire.blobs.local.presigned import LocalLanding
 from quire.testing.time import FakeClock
 
 MIB = 1 << 20

@@ -6,10 +6,10 @@ import httpx
 import pytest
 from tests.acceptance.ingest.conftest import CONFIG, serving
 
-from quire.assembly.house import open_office
+from quire.assembly.batches import open_office
 from quire.assembly.secrets import signing_secret
+from quire.batches.remote.callbacks import MAX_BODY_BYTES, Attempt, url
 from quire.model.ids import task_id
-from quire.service.callbacks import MAX_BODY_BYTES, Attempt, url
 from quire.settings import load
 
 JPEG = b"\xff\xd8\xff\xe0 not looked into here \xff\xd9"

@@ -26,13 +26,13 @@ from tests.acceptance.ingest.elsewhere import (
 from tests.acceptance.ingest.home import at_home, blob, keys_below, manifest, messages
 from tests.acceptance.ingest.sender import Sender
 
-from quire.assembly.house import open_house
+from quire.assembly.batches import open_house
+from quire.batches.folder_run import Request, run_folder
 from quire.engine import handover
+from quire.ingest.archive import archive_batch
 from quire.model.batch import Stage
 from quire.model.errors import Retry
 from quire.model.ids import task_id
-from quire.service.archive import archive_batch
-from quire.service.run_folder import Request, run_folder
 from quire.settings import PhaseRetries, Settings
 from quire.tools.ipfs import file_cid
 

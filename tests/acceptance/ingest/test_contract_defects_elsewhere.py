@@ -32,11 +32,11 @@ from tests.acceptance.ingest.elsewhere import (
 from tests.acceptance.ingest.home import at_home, settings_of
 
 from quire.assembly.secrets import signing_secret
+from quire.batches.remote.callbacks import Attempt, url
 from quire.ledger.port import Settlement
 from quire.model.batch import TaskState
 from quire.model.ids import task_id
 from quire.model.work import Outcome, Report
-from quire.service.callbacks import Attempt, url
 
 pytestmark = pytest.mark.slow
 ONE = {"/box/p1.tif": BODIES["/box/p1.tif"]}

@@ -23,8 +23,7 @@ from tests.acceptance.ingest.elsewhere import (
     sent,
     strays,
 )
-
-from quire.testing.machines_server import TASK_COMMAND
+from tests.standins.machines import TASK_COMMAND
 
 pytestmark = pytest.mark.slow
 ONE = {"/box/p1.tif": BODIES["/box/p1.tif"]}

@@ -20,8 +20,8 @@ from tests.acceptance.ingest.home import (
     settings_of,
 )
 
-from quire.assembly.serving import open_landing
-from quire.blobs.landing import Part
+from quire.assembly.server import open_landing
+from quire.blobs.presigned import Part
 
 pytestmark = pytest.mark.slow
 AT_ONCE = 10

@@ -5,9 +5,9 @@ from tests.acceptance.ingest.clients import CONFIG, CommandLine, Item, ask
 from tests.acceptance.ingest.home import PREPROCESS, at_home, manifest, messages
 
 from quire.ledger.port import Upload
-from quire.ledger.reception import TAKEN
-from quire.ledger.reception_rows import announced_columns
 from quire.ledger.sqlite.rows import SQL
+from quire.ledger.submission_rows import announced_columns
+from quire.ledger.submissions import TAKEN
 
 pytestmark = pytest.mark.slow
 FILES, FOLDERS, SIZE = 20_000, 40, 3

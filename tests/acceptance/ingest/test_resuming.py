@@ -11,9 +11,9 @@ from tests.acceptance.ingest.conftest import CONFIG, serving
 from tests.acceptance.ingest.home import at_home, blob, settings_of
 from tests.acceptance.ingest.relay import relaying
 from tests.acceptance.ingest.sender import Sender
+from tests.standins.ingest_server import MIB
 
-from quire.assembly.landing import open_landing
-from quire.testing.ingest_server import MIB
+from quire.assembly.presigned import open_landing
 
 pytestmark = pytest.mark.slow
 

@@ -24,8 +24,7 @@ from tests.acceptance.ingest.elsewhere import (
     strays,
 )
 from tests.acceptance.ingest.home import manifest
-
-from quire.testing.ray_cluster import ENVIRONMENT, ray_cluster
+from tests.servers.ray import ENVIRONMENT, ray_cluster
 
 pytestmark = pytest.mark.slow
 CORPUS = Path(__file__).parents[2] / "documents" / "corpus"

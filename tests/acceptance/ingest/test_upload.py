@@ -11,9 +11,14 @@ import subprocess
 
 import httpx
 import pytest
+from tests.standins.ingest_server import (
+    MIB,
+    Fault,
+    IngestServer,
+    running,
+)
 
 from quire.model.cid import cid_of
-from quire.testing.ingest_server import MIB, Fault, IngestServer, running
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from quire.api import follow
+from quire.api import batches
 from quire.api.errors import AWAY, told
+from quire.batches.lines import Event
 from quire.model.errors import Missing, Retry, Unavailable
-from quire.service.lines import Event
 from quire.testing.time import FakeClock
 
 
@@ -40,9 +40,9 @@ async def test_who_follows_while_the_database_goes_away_is_let_go_quietly(monkey
         yield Event(no=7, at="2026-01-01T00:00:00.000Z", kind="batch_started", data={})
         raise Unavailable("away")
 
-    monkeypatch.setattr(follow, "happenings", happenings)
+    monkeypatch.setattr(batches, "happenings", happenings)
     desk = SimpleNamespace(office=SimpleNamespace(clock=FakeClock()), streams=set(), stopping=asyncio.Event())
-    said = b"".join([piece async for piece in follow._events(desk, "01A", 0)])
+    said = b"".join([piece async for piece in batches._events(desk, "01A", 0)])
     assert b"id: 7\nevent: batch_started" in said
     assert b"event: end" not in said
     assert desk.streams == set()

@@ -10,7 +10,7 @@ import pytest
 
 from quire.api import blobs, routing, server
 from quire.api.app import build_app
-from quire.api.gate import Gate
+from quire.api.authentication import Gate
 from quire.api.routing import Route, answer, json_of
 from quire.api.tables import ROUTES
 from quire.model.errors import Misconfigured

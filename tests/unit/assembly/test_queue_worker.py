@@ -5,7 +5,7 @@ import pytest
 from quire.assembly import queue_worker
 from quire.assembly.queue_worker import open_queue_worker
 from quire.settings import Settings
-from quire.settings.computing import Local
+from quire.settings.compute import Local
 
 
 class Pool:

@@ -10,7 +10,7 @@ import pytest
 
 from quire.blobs import content, keys
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local_spool import Spool
+from quire.blobs.local.spool import Spool
 from quire.model.errors import Missing, Reject, Retry
 
 SMALL = b"a leaf"

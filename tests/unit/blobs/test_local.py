@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from quire.blobs.labels import Labels
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local_labels import LabelFiles
+from quire.blobs.local.labels import LabelFiles
 from quire.blobs.port import IfAbsent, IfVersion
 from quire.model.errors import Misconfigured, Missing, Reject, Retry, Stale
 
@@ -331,7 +331,7 @@ import asyncio, sys
 from pathlib import Path
 from quire.blobs.labels import Labels
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local_labels import LabelFiles
+from quire.blobs.local.labels import LabelFiles
 from quire.blobs.port import IfVersion
 from quire.model.errors import Stale
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.blobs.local_tokens import Grant, Tokens
+from quire.blobs.local.tokens import Grant, Tokens
 from quire.model.errors import Misconfigured, Reject
 from quire.testing.time import FakeClock
 

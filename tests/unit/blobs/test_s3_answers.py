@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from quire.blobs import s3_body
 from quire.blobs.port import IfAbsent, IfVersion
 from quire.blobs.s3 import S3Blobs
+from quire.blobs.s3 import body as s3_body
 from quire.model.errors import Misconfigured, Missing, Reject, Retry, Stale
 
 SECRET = "do-not-tell-anyone"

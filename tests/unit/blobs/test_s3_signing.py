@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from quire.blobs.s3_signing import Signer
+from quire.blobs.s3.signing import Signer
 from quire.model.errors import Misconfigured
 from quire.testing.blobs_suite import AWKWARD_KEYS
 

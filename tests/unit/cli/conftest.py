@@ -3,11 +3,11 @@
 import os
 
 import pytest
+from tests.situations.bucket_folder import Bucket
 from typer.testing import CliRunner
 
 from quire.cli.app import app
-from quire.cli.library import assembled
-from quire.testing.bucket_folder import Bucket
+from quire.cli.library.commands import assembled
 
 
 @pytest.fixture

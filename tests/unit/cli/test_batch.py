@@ -8,17 +8,23 @@ import os
 from functools import partial
 
 import pytest
+from tests.situations.batches import (
+    TWO_PHASES,
+    opened,
+    settlement,
+    walked,
+)
 from typer.testing import CliRunner
 
-from quire.assembly.house import open_office
-from quire.cli import batch_act, batch_office
+from quire.assembly.batches import open_office
 from quire.cli.app import app
+from quire.cli.batch import control
+from quire.cli.batch import options as batch_office
 from quire.ledger.port import Act
 from quire.model.batch import Budget, Stage
 from quire.model.cost import Cost
 from quire.settings import Settings
 from quire.system import who
-from quire.testing.batches import TWO_PHASES, opened, settlement, walked
 
 NAMES = ["a", "b", "c"]
 ID = "0" * 26
@@ -133,7 +139,7 @@ def test_the_list_is_filtered(quire, made, options, found):
 
 
 def test_a_long_list_is_read_in_pages(quire, made, monkeypatch):
-    monkeypatch.setattr("quire.cli.batch.PAGE", 2)
+    monkeypatch.setattr("quire.cli.batch.commands.PAGE", 2)
     for number in range(5):
         made([], batch_id=f"{number:026d}", until=Stage.QUEUED)
     listed = json.loads(quire("list", "--json", "--limit", "4").stdout)["batches"]
@@ -363,7 +369,7 @@ def test_a_retry_as_json_does_not_ask(quire, made):
 @pytest.mark.parametrize(("answer", "code", "round_no"), [("y\n", 0, 2), ("n\n", 1, 1), ("\n", 1, 1)])
 def test_at_a_terminal_it_asks_first(quire, made, within, monkeypatch, answer, code, round_no):
     made(failing={"a": "corrupt"})
-    monkeypatch.setattr(batch_act, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(control, "_somebody_is_there", lambda: True)
     ran = quire("retry", ID, answer=answer)
     assert ran.exit_code == code
     assert within(lambda office: office.ledger.batch(ID)).position.round == round_no

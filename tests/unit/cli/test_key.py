@@ -7,7 +7,7 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from quire.assembly.house import open_office
+from quire.assembly.batches import open_office
 from quire.cli.app import app
 from quire.settings import Settings
 

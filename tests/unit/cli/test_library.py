@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.situations.bucket_folder import WORKER, Bucket, named
 
-from quire.cli.library import COMMANDS
-from quire.testing.bucket_folder import WORKER, Bucket, named
+from quire.cli.library.commands import COMMANDS
 
 CONTRACT = (
     "ingest convert hydrate status list reprioritize retry retry-all janitor worker dashboard watch lookup "

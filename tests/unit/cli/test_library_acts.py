@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from tests.situations.bucket_folder import named
 
-from quire.queues.bucket.bodies import Job, encode
-from quire.testing.bucket_folder import named
+from quire.library.protocol.bodies import Job, encode
 
 A, B, C, D, E, G = (named(letter) for letter in "ABCDEG")
 

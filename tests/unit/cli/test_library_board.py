@@ -9,11 +9,11 @@ import sys
 
 import pytest
 from rich.console import Console
+from tests.situations.bucket_folder import named
 
-from quire.cli.library_board import drawn
-from quire.cli.library_show import size_of, span
-from quire.service.library.board import Glance, Mishap, Running
-from quire.testing.bucket_folder import named
+from quire.cli.library.dashboard import drawn
+from quire.cli.library.output import size_of, span
+from quire.library.dashboard import Glance, Mishap, Running
 
 NOW = 1_700_000_000.0
 EVIL = "\x1b[31mred\x1b[0m [bold]x[/bold] \u202e\n.pdf"

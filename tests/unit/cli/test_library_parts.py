@@ -11,10 +11,18 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec import Struct, field
+from tests.situations.bucket_folder import archive, named
 
-from quire.assembly import library_work
-from quire.cli import library_act, library_ask, library_files, library_run, library_tend
-from quire.testing.bucket_folder import archive, named
+from quire.assembly import library_worker
+from quire.cli.library.commands import (
+    bucket as library_tend,
+)
+from quire.cli.library.commands import (
+    files,
+    job_control,
+    queries,
+    workers,
+)
 
 A, B = named("A"), named("B")
 
@@ -54,7 +62,7 @@ class Parts(dict):
 
     def __setitem__(self, name, stand_in):
         called = CALLED.get(name, name)
-        users = (library_act, library_ask, library_files, library_run, library_tend, library_work)
+        users = (job_control, queries, files, workers, library_tend, library_worker)
         for module in users:
             if hasattr(module, called):
                 self._monkeypatch.setattr(module, called, stand_in)
@@ -267,7 +275,7 @@ def working(parts, monkeypatch):
         on_event(told_of(Kind.TROUBLE, text="the store is away"))
 
     parts["worker"] = SimpleNamespace(work=work, Options=SimpleNamespace)
-    monkeypatch.setattr(library_work, "parse", lambda text: ("window", text))
+    monkeypatch.setattr(library_worker, "parse", lambda text: ("window", text))
     return given
 
 

@@ -10,10 +10,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from quire.assembly.house import open_office
+from quire.assembly.batches import open_office
 from quire.assembly.queues import queue_policies
-from quire.cli import queue_desk
 from quire.cli.app import app
+from quire.cli.queue import options as queue_desk
 from quire.ledger.port import HOUSE
 from quire.model.errors import Misconfigured
 from quire.model.queues import KNOWN_QUEUES

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from quire.assembly.house import open_office
+from quire.assembly.batches import open_office
 from quire.cli.app import app
 from quire.ledger.port import HOUSE
 from quire.settings import Settings

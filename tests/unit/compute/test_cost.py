@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.compute import frames
+from quire.compute.pool import frames
 from quire.model.cost import NO_COST, Cost, exact, micros
 from quire.model.errors import Misconfigured
 from quire.model.step import StepInput
 from quire.model.work import Earlier, Order, Outcome, StepCall, StepResult
 from quire.testing.factories import file, report
-from quire.testing.inline import InlineCompute
+from quire.testing.inline_compute import InlineCompute
 
 COSTS = st.builds(Cost, *[st.integers(0, 2**40)] * 5)
 

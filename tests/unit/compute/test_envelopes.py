@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.compute import envelopes
-from quire.compute.envelopes import Envelope, Task
+from quire.compute.queue import envelopes
+from quire.compute.queue.envelopes import Envelope, Task
 from quire.model.errors import Missing, Reject
 from quire.model.work import Order, StepCall, StepResult
 from quire.queues.port import MAX_MESSAGE_BYTES

@@ -5,12 +5,12 @@ import sys
 
 import httpx
 import pytest
+from tests.standins.machines import MachinesServer, machines_server
 
-from quire.compute.fly import App, FlyLauncher, Guest
+from quire.compute.remote.fly import App, FlyLauncher, Guest
 from quire.model.errors import Misconfigured, Retry
 from quire.model.work import Order, StepCall
 from quire.testing.factories import file
-from quire.testing.machines_server import MachinesServer, machines_server
 from quire.testing.time import FakeClock
 
 CALL = StepCall(step="tiff_to_jpeg", version=1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.compute import frames
+from quire.compute.pool import frames
 from quire.model.errors import Bug
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file, report

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.compute import memory
+from quire.compute.pool import memory
 from quire.model.errors import Reject
 from quire.model.step import NO_OUTPUT, Step, StepInput, Weight
 from quire.model.work import StepCall

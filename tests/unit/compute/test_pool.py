@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from quire.compute import pool as pool_module
-from quire.compute.crew import name_of
-from quire.compute.local import LocalCompute
+from quire.compute.pool.local import LocalCompute
+from quire.compute.pool.pool import pool as pool_module
+from quire.compute.pool.worker_handle import name_of
 from quire.model.cost import Cost
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from quire.compute.memory import IDLE_MB
-from quire.compute.pacing import Paces
+from quire.compute.pool.memory import IDLE_MB
+from quire.compute.pool.pace import Paces
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file
 

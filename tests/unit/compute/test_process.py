@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from quire.compute.process import ProcessLauncher
+from quire.compute.remote.process import ProcessLauncher
 from quire.model.errors import Retry
 from quire.model.work import Order, StepCall
 from quire.testing.factories import file

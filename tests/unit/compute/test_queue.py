@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from quire.compute import envelopes
-from quire.compute.envelopes import WHOLE_HOUSE, estate_name
-from quire.compute.queue import QueueCompute, Terms
+from quire.compute.queue import envelopes
+from quire.compute.queue.compute import QueueCompute, Terms
+from quire.compute.queue.envelopes import WHOLE_HOUSE, estate_name
 from quire.model.errors import Unavailable
 from quire.model.work import Order, Outcome, StepCall
 from quire.queues.port import Message

@@ -6,10 +6,10 @@ import threading
 import msgspec
 import pytest
 
-from quire.blobs import asset_shelf, content
-from quire.compute import frames
-from quire.compute.memory import IDLE_MB
-from quire.compute.meter import TELL_SECONDS
+from quire.blobs import asset_records, content
+from quire.compute.pool import frames
+from quire.compute.pool.memory import IDLE_MB
+from quire.compute.pool.meter import TELL_SECONDS
 from quire.model.asset import AssetDraft
 from quire.model.cost import Cost
 from quire.model.errors import Reject, Retry
@@ -389,7 +389,7 @@ def test_an_asset_is_registered_with_the_keys_of_its_copies_before_the_report(be
     source = stored(bench, b"whole")
     (report,) = bench.reports(bench.step(with_asset(), needs_source=True), Order(1, 1, 1, source))
     (thumb,) = report.result.products
-    asset = asyncio.run(asset_shelf.find(bench.blobs, "0" * 26))
+    asset = asyncio.run(asset_records.find(bench.blobs, "0" * 26))
     assert {role: one.key for role, one in asset.renditions.items()} == {
         "thumb": thumb.key,
         "original": source.key,
@@ -405,7 +405,7 @@ def test_the_first_registration_of_an_asset_wins(bench):
     bench.reports(call, Order(1, 1, 1, first))
     (report,) = bench.reports(call, Order(1, 2, 1, second))
     assert report.outcome is Outcome.DONE
-    asset = asyncio.run(asset_shelf.find(bench.blobs, "0" * 26))
+    asset = asyncio.run(asset_records.find(bench.blobs, "0" * 26))
     assert asset.renditions["original"].key == first.key
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.servers import postgres
+from tests.servers.postgres import PASSWORD, USER, fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.model.errors import Misconfigured, Retry
-from quire.testing import postgres_server as postgres
-from quire.testing.postgres_server import PASSWORD, USER, fresh_schema
 
 SCRIPTS = [(1, "first", "CREATE TABLE notes (text text PRIMARY KEY); CREATE INDEX more ON notes (text);")]
 

@@ -2,23 +2,23 @@
 
 import pytest
 
+from quire.batches.submission import submit
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
-from quire.engine.conductor import Conductor
-from quire.engine.foreman import Foreman
-from quire.engine.mail import Mail
+from quire.engine.dispatcher import Foreman
+from quire.engine.loop import Wheel
+from quire.engine.membership import Roster
+from quire.engine.outbox import Mail
 from quire.engine.retry import PhasePolicy, RetryPolicy
-from quire.engine.roster import Roster
+from quire.engine.scheduler import Conductor
 from quire.engine.sharing import Shares
-from quire.engine.wheel import Wheel
 from quire.ledger.port import Act, Upload
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.work import Outcome, StepResult
 from quire.queues.sqlite import SqliteQueues
-from quire.service.submit import submit
 from quire.system import LoopSignal
 from quire.testing.factories import draft
-from quire.testing.inline import InlineCompute
+from quire.testing.inline_compute import InlineCompute
 from quire.testing.time import CountingIds, FakeClock
 
 

@@ -4,7 +4,12 @@ import json
 
 import pytest
 
-from quire.engine import conductor, handover, manifest, moves
+from quire.engine import (
+    handover,
+    manifest,
+    moves,
+    scheduler,
+)
 from quire.ledger.port import Selection
 from quire.model.batch import Stage
 from quire.model.errors import Retry, Stale
@@ -72,7 +77,7 @@ async def listed(small, batch, key=None):
 
 @pytest.fixture(autouse=True)
 def small_portions(monkeypatch):
-    monkeypatch.setattr(conductor, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(scheduler, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(handover, "ROWS_AT_ONCE", 2)
 
 

@@ -6,11 +6,11 @@ import socket
 import traceback
 
 import pytest
+from tests.servers.redis import PASSWORD, restartable_server
 
 from quire.model.errors import Misconfigured, Unavailable
 from quire.queues.port import Message
 from quire.queues.redis_streams import RedisStreamQueues
-from quire.testing.redis_server import PASSWORD, restartable_server
 from quire.testing.time import CountingIds
 
 pytestmark = pytest.mark.service

@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from quire.testing.ray_cluster import ray_cluster
+from tests.servers.ray import ray_cluster
 
 # In place of the cluster: one that fails, and one that comes up and fails when it is asked for a node.
 FAILING = """

@@ -6,9 +6,9 @@ import ssl
 import subprocess
 
 import pytest
+from tests.standins.webhook_receiver import Reply, receiver
 
 from quire.model.errors import Reject, Retry
-from quire.testing.receiver import Reply, receiver
 from quire.tools.outgoing import MOST_READ_BYTES, Outgoing
 
 

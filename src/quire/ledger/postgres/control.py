@@ -4,7 +4,8 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.ledger.port import HOUSE, Act, Chosen, Move, Selection
-from quire.ledger.postgres.moving import make_move
+from quire.ledger.postgres.batches import first_task
+from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
     Values,
     all_rows,
@@ -18,8 +19,7 @@ from quire.ledger.postgres.rows import (
     readable,
     wake,
 )
-from quire.ledger.postgres.walk import first_task
-from quire.ledger.postgres.withdrawing import judge_anew, supersede, withdraw
+from quire.ledger.postgres.withdrawal import judge_anew, supersede, withdraw
 from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 

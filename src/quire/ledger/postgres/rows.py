@@ -10,9 +10,9 @@ from quire.ledger.port import Known, Letter, Only
 from quire.ledger.rows import OVER_BUDGET, Row, batch_of
 from quire.model.batch import Batch
 
-FILES = tuple(f"postgres/{name}.sql" for name in ("queries", "reception", "access", "hooks"))
+FILES = ("queries.sql", "submissions.sql", "access.sql", "hooks.sql")
 # As bytes: psycopg takes text only where it is written out in the code.
-SQL = {name: text.encode() for name, text in queries("quire.ledger.sql", *FILES).items()}
+SQL = {name: text.encode() for name, text in queries("quire.ledger.postgres.sql", *FILES).items()}
 
 Values = tuple[Any, ...] | dict[str, Any]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import HOUSE, Act, Chosen, Move, Selection
+from quire.ledger.sqlite.batches import first_task, make_move
 from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, note, numbers
-from quire.ledger.sqlite.walk import first_task, make_move
-from quire.ledger.sqlite.withdrawing import judge_anew, supersede, withdraw
+from quire.ledger.sqlite.withdrawal import judge_anew, supersede, withdraw
 from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 

@@ -9,8 +9,8 @@ from quire.ledger.port import Known, Only
 from quire.ledger.rows import OVER_BUDGET, batch_of
 from quire.model.batch import Batch
 
-FILES = ("queries", "reception", "access", "hooks")
-SQL = queries("quire.ledger.sql", *(f"sqlite/{name}.sql" for name in FILES))
+FILES = ("queries", "submissions", "access", "hooks")
+SQL = queries("quire.ledger.sqlite.sql", *(f"{name}.sql" for name in FILES))
 
 
 def load_batch(connection: sqlite3.Connection, no: int) -> Batch:

@@ -2,15 +2,15 @@
 
 Any number of consumers on any number of machines may lease at once: none waits for another, and no message
 is out twice. Whatever comes into a queue is told on the channel `quire`, so that who waits may listen
-instead of asking. One door per module, as in the port; the SQL is in `queues/sql/postgres`.
+instead of asking. One door per module, as in the port; the SQL is in `queues/postgres/sql`.
 """
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
 from quire.model.ids import Ids
-from quire.queues.bell import Bell
-from quire.queues.postgres.dead import PostgresDeadLetters
-from quire.queues.postgres.loans import PostgresLoans
+from quire.queues.notifier import Bell
+from quire.queues.postgres.dead_letters import PostgresDeadLetters
+from quire.queues.postgres.leases import PostgresLoans
 from quire.queues.postgres.overview import PostgresOverview
 
 
@@ -24,7 +24,7 @@ class PostgresQueues(PostgresLoans, PostgresDeadLetters, PostgresOverview):
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""
-        await self._database.migrate("queues", migrations("quire.queues.sql", "postgres"))
+        await self._database.migrate("queues", migrations("quire.queues.postgres.sql"))
 
 
 __all__ = ["PostgresQueues"]

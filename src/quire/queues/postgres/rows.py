@@ -9,7 +9,7 @@ from quire.queues.port import DeadLetter
 from quire.queues.rows import Row, dead_letter_of
 
 # As bytes: psycopg takes text only where it is written out in the code.
-SQL = {name: text.encode() for name, text in queries("quire.queues.sql", "postgres/queries.sql").items()}
+SQL = {name: text.encode() for name, text in queries("quire.queues.postgres.sql", "queries.sql").items()}
 
 
 async def all_rows(

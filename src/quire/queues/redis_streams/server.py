@@ -18,9 +18,9 @@ Argument = str | bytes | int
 
 CONNECTIONS = 8
 TIMEOUT_SECONDS = 10.0
-_SCRIPTS = "quire.queues.lua"
+_SCRIPTS = "quire.queues.redis_streams.lua"
 _NAMES = (
-    *("acknowledge", "bury", "depth", "dig", "extend", "forget", "graves", "lease", "news"),
+    *("acknowledge", "bury", "dead_letters", "depth", "extend", "forget", "lease", "news"),
     *("next_due", "peek", "purge", "release", "send", "sweep"),
 )
 # By the first word of an answer, for which the library may have a class instead; inside a script it comes

@@ -2,7 +2,7 @@
 
 from quire.model.ids import Ids
 from quire.queues.redis_streams import probe
-from quire.queues.redis_streams.graves import RedisGraves
+from quire.queues.redis_streams.dead_letters import RedisGraves
 from quire.queues.redis_streams.keys import Keys
 from quire.queues.redis_streams.messages import RedisMessages
 from quire.queues.redis_streams.overview import RedisOverview

@@ -1,15 +1,15 @@
 """Queues on SQLite, in the ledger's file or their own; every answer is durable (group commit).
 
-One door per module, as in the port; the SQL is in `queues/sql/sqlite`. All who work with the queues in one
+One door per module, as in the port; the SQL is in `queues/sqlite/sql`. All who work with the queues in one
 process share one object: it is what wakes those that wait.
 """
 
 from quire.database.sql import migrations
 from quire.database.sqlite import SqliteDatabase
 from quire.model.ids import Ids
-from quire.queues.bell import Bell
-from quire.queues.sqlite.dead import SqliteDeadLetters
-from quire.queues.sqlite.loans import SqliteLoans
+from quire.queues.notifier import Bell
+from quire.queues.sqlite.dead_letters import SqliteDeadLetters
+from quire.queues.sqlite.leases import SqliteLoans
 from quire.queues.sqlite.overview import SqliteOverview
 
 
@@ -24,7 +24,7 @@ class SqliteQueues(SqliteLoans, SqliteDeadLetters, SqliteOverview):
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""
-        await self._database.migrate("queues", migrations("quire.queues.sql", "sqlite"))
+        await self._database.migrate("queues", migrations("quire.queues.sqlite.sql"))
 
 
 __all__ = ["SqliteQueues"]

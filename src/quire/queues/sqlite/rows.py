@@ -8,7 +8,7 @@ from quire.database.sql import queries
 from quire.queues.port import DeadLetter, Happening
 from quire.queues.rows import Row, dead_letter_of, minute
 
-SQL = queries("quire.queues.sql", "sqlite/queries.sql")
+SQL = queries("quire.queues.sqlite.sql", "queries.sql")
 
 
 def numbers(given: Sequence[int]) -> str:

@@ -1,0 +1,1 @@
+"""Who may: API keys, scopes, rate limits."""

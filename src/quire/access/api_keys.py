@@ -1,0 +1,285 @@
+"""API keys: made, listed, taken back, and asked for at the door.
+
+Promises: a key is shown once and only its hash is kept; unknown, revoked and expired keys look the same to
+who presents them; a change of a key takes effect at once, in every process. Must not know: HTTP.
+"""
+
+import hashlib
+import hmac
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from enum import StrEnum
+
+from msgspec import Struct, structs
+
+from quire.access.rate_limit import Rates
+from quire.ledger.access import Access, Key
+from quire.model.clock import Clock, timestamp
+from quire.model.errors import Reject, Retry, Unavailable
+from quire.model.ids import Ids
+
+PREFIX = "qk_"
+SECRET_BYTES = 32
+HINT_CHARACTERS = 9  # with the prefix; what is left of the key is still beyond guessing
+LONGEST_KEY = 200
+LONGEST_NAME = 200
+LONGEST_SECONDS = 100 * 365 * 24 * 3600.0
+MAX_LIMIT = 2**53 - 1  # beyond it JavaScript no longer counts
+OVERLAP_SECONDS = 24 * 3600.0
+NOTED_SECONDS = 60.0
+
+
+class Scope(StrEnum):
+    """What a key is for, and what a request asks for.
+
+    submit   open and fill batches, and see one's own
+    read     look at everything
+    operate  both, and act on batches, dead letters and callbacks
+    admin    all of it, and keys and webhooks
+    """
+
+    SUBMIT = "submit"
+    READ = "read"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+_ALLOWS: dict[str, frozenset[Scope]] = {
+    Scope.SUBMIT: frozenset({Scope.SUBMIT}),
+    Scope.READ: frozenset({Scope.READ}),
+    Scope.OPERATE: frozenset({Scope.SUBMIT, Scope.READ, Scope.OPERATE}),
+    Scope.ADMIN: frozenset(Scope),
+}
+
+
+class KeyDesk(Struct, frozen=True, kw_only=True):
+    """What is needed to make keys and to take them back."""
+
+    ledger: Access
+    clock: Clock
+    ids: Ids
+    chance: Callable[[int], bytes] = secrets.token_bytes
+
+
+class KeyDraft(Struct, frozen=True, kw_only=True):
+    """0 is no limit; `lasts_seconds` None: until it is revoked."""
+
+    scope: Scope
+    label: str = ""
+    tenant: str = ""
+    lasts_seconds: float | None = None
+    requests_per_minute: int = 0
+    max_batches: int = 0
+    max_bytes: int = 0
+
+
+class KeyLine(Struct, frozen=True, kw_only=True):
+    """A key for people and programs: never its text, never its hash. `state`: active, expired, revoked."""
+
+    id: str
+    label: str
+    hint: str
+    scope: str
+    tenant: str
+    state: str
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+    requests_per_minute: int
+    max_batches: int
+    max_bytes: int
+
+
+class NewKey(Struct, frozen=True, kw_only=True):
+    """`text` is the key itself: this is the only time it is seen."""
+
+    text: str
+    key: KeyLine
+
+
+async def create(desk: KeyDesk, draft: KeyDraft) -> NewKey:
+    """Raises Reject for what a key cannot have."""
+    _check(draft)
+    now = desk.clock.now()
+    key = Key(
+        id=f"key_{desk.ids.ulid()}",
+        label=draft.label,
+        hint="",
+        hash="",
+        scope=draft.scope.value,
+        tenant=draft.tenant,
+        created_at=now,
+        expires_at=None if draft.lasts_seconds is None else now + draft.lasts_seconds,
+        requests_per_minute=draft.requests_per_minute,
+        max_batches=draft.max_batches,
+        max_bytes=draft.max_bytes,
+    )
+    return await _add(desk, key)
+
+
+def _check(draft: KeyDraft) -> None:
+    if draft.lasts_seconds is not None and not 0 < draft.lasts_seconds <= LONGEST_SECONDS:
+        raise Reject(
+            f"a key lasts for more than 0 and at most {LONGEST_SECONDS:.0f} seconds", code="bad_request"
+        )
+    limits = (draft.requests_per_minute, draft.max_batches, draft.max_bytes)
+    if not all(0 <= limit <= MAX_LIMIT for limit in limits):
+        raise Reject(f"limits of a key are from 0 (none) to {MAX_LIMIT}", code="bad_request")
+    for name, text in (("label", draft.label), ("tenant", draft.tenant)):
+        if len(text) > LONGEST_NAME or "\x00" in text:
+            raise Reject(
+                f"the {name} of a key is text of at most {LONGEST_NAME} characters", code="bad_request"
+            )
+
+
+async def list_keys(desk: KeyDesk) -> list[KeyLine]:
+    """All, newest first."""
+    now = desk.clock.now()
+    return [key_line(key, now) for key in await desk.ledger.keys()]
+
+
+async def revoke(desk: KeyDesk, key_id: str) -> KeyLine:
+    """Not valid from now on; repeating changes nothing. Raises Missing."""
+    now = desk.clock.now()
+    return key_line(await desk.ledger.revoke_key(key_id, now=now), now)
+
+
+async def rotate(desk: KeyDesk, key_id: str, *, overlap_seconds: float = OVERLAP_SECONDS) -> NewKey:
+    """A new key with the rights, limits and end of the old one, which goes on for the overlap. Whoever has
+    the new one has what the old one opened. Raises Missing, Stale when somebody rotates it at the same
+    moment, and Reject for a key that is not valid any more.
+    """
+    now = desk.clock.now()
+    old = await desk.ledger.key(key_id)
+    if not is_valid(old, now):
+        raise Reject(f"{key_id} is {_state(old, now)}: make a new key instead", code="key_not_valid")
+    family = owner_of(old)
+    turns = [_turn(key) for key in await desk.ledger.keys() if owner_of(key) == family]
+    new = structs.replace(
+        old, id=f"{family}-{max(turns) + 1}", created_at=now, revoked_at=None, last_used_at=None
+    )
+    made = await _add(desk, new)
+    await desk.ledger.expire_key(key_id, at=now + overlap_seconds)
+    return made
+
+
+def owner_of(key: Key) -> str:
+    """Whose what it opens is: the same for a key and those it was rotated to."""
+    return key.id.partition("-")[0]
+
+
+def is_valid(key: Key, now: float) -> bool:
+    return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
+
+
+def allows(key: Key, needed: Scope) -> bool:
+    return needed in _ALLOWS.get(key.scope, frozenset())
+
+
+def sees(key: Key, *, owner: str, tenant: str) -> bool:
+    """Whether it may look at a batch that this owner opened for this tenant. A key without a tenant is bound
+    to none.
+    """
+    if key.tenant and key.tenant != tenant:
+        return False
+    return allows(key, Scope.READ) or owner == owner_of(key)
+
+
+def key_line(key: Key, now: float) -> KeyLine:
+    return KeyLine(
+        id=key.id,
+        label=key.label,
+        hint=key.hint,
+        scope=key.scope,
+        tenant=key.tenant,
+        state=_state(key, now),
+        created_at=timestamp(key.created_at),
+        expires_at=_moment(key.expires_at),
+        revoked_at=_moment(key.revoked_at),
+        last_used_at=_moment(key.last_used_at),
+        requests_per_minute=key.requests_per_minute,
+        max_batches=key.max_batches,
+        max_bytes=key.max_bytes,
+    )
+
+
+class Doorkeeper:
+    """Asked for every request. When keys were used is kept in memory and written once a minute at most."""
+
+    def __init__(self, ledger: Access, clock: Clock, rates: Rates | None = None) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._rates = rates or Rates(clock)
+        self._used: dict[str, float] = {}
+        self._noted_at = clock.monotonic()
+
+    async def identify(self, presented: str) -> tuple[Key, float] | None:
+        """Whose key this is, and after how many seconds to come again (0: now). None: not a valid key."""
+        key = await self._valid(presented)
+        if key is None:
+            return None
+        self._used[key.id] = self._clock.now()
+        if self._clock.monotonic() - self._noted_at >= NOTED_SECONDS:
+            await self.note_used()
+        return key, self._rates.take(owner_of(key), key.requests_per_minute)
+
+    async def check(self, presented: str, needed: Scope) -> Key:
+        """Raises Reject `unauthorized` or `forbidden`, Retry `rate_limited` with the seconds to wait."""
+        found = await self.identify(presented)
+        if found is None:
+            raise Reject("this API key is not valid", code="unauthorized")
+        key, wait_seconds = found
+        if not allows(key, needed):
+            raise Reject(f"this key may not do that; it needs the scope {needed.value}", code="forbidden")
+        if wait_seconds > 0:
+            raise Retry("this key has asked too often", code="rate_limited", delay_seconds=wait_seconds)
+        return key
+
+    async def note_used(self) -> None:
+        """Write down when keys were used; also to be called at the end. Kept while the ledger is away."""
+        used, self._used = self._used, {}
+        self._noted_at = self._clock.monotonic()
+        if not used:
+            return
+        try:
+            await self._ledger.used_keys(used)
+        except Unavailable:
+            self._used = used | self._used
+
+    async def _valid(self, presented: str) -> Key | None:
+        if not presented.startswith(PREFIX) or len(presented) > LONGEST_KEY:
+            return None
+        digest = _digest(presented)
+        key = await self._ledger.key_by_hash(digest)
+        # Found by its hash: how long the search took tells nothing about a key. Compared all the same.
+        if key is None or not hmac.compare_digest(key.hash, digest):
+            return None
+        return key if is_valid(key, self._clock.now()) else None
+
+
+async def _add(desk: KeyDesk, key: Key) -> NewKey:
+    text = PREFIX + urlsafe_b64encode(desk.chance(SECRET_BYTES)).rstrip(b"=").decode()
+    key = structs.replace(key, hint=text[:HINT_CHARACTERS], hash=_digest(text))
+    await desk.ledger.add_key(key)
+    return NewKey(text=text, key=key_line(key, key.created_at))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _turn(key: Key) -> int:
+    turn = key.id.partition("-")[2]
+    return int(turn) if turn.isdigit() else 1
+
+
+def _state(key: Key, now: float) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "active" if is_valid(key, now) else "expired"
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else timestamp(seconds)

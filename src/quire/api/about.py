@@ -1,0 +1,160 @@
+"""What the server says of itself: that it lives, what it can, and a page for people."""
+
+from html import escape
+from typing import Any
+
+import msgspec
+from litestar import Response
+from msgspec import UNSET, Struct, UnsetType
+
+from quire.api.context import Caller, Desk
+from quire.api.openapi import openapi
+from quire.api.routing import Answer, Asked, Route, answer
+from quire.model.clock import timestamp
+
+SERVICE = "arke-ingest-worker"
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    service: str
+    version: str
+    status: str
+
+
+class Alive(Struct, frozen=True, kw_only=True):
+    """`conductor` is there when that of this server is down: what is accepted waits until it is back."""
+
+    status: str
+    service: str
+    timestamp: str
+    conductor: str | UnsetType = UNSET
+
+
+async def root(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    if "text/html" in request.headers.get("accept", ""):
+        return _page(desk)
+    return answer(Health(service=SERVICE, version=desk.version, status="healthy"))
+
+
+async def health(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    now = timestamp(desk.office.clock.now())
+    if desk.faltering.is_set():
+        # Still 200: it answers, and whoever ended it for this would end what works.
+        return answer(Alive(status="degraded", service=SERVICE, timestamp=now, conductor="restarting"))
+    return answer(Alive(status="ok", service=SERVICE, timestamp=now))
+
+
+async def document(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    return answer(openapi(desk.routes, version=desk.version))
+
+
+async def docs(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    return _page(desk)
+
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #8884; }
+article { margin: 1.2rem 0; } code, pre { font: 14px/1.4 ui-monospace, monospace; }
+pre { background: #8881; padding: .7rem; border-radius: .4rem; overflow-x: auto; margin: .3rem 0; }
+.method { display: inline-block; min-width: 4.2rem; font-weight: 700; }
+.scope { color: #888; font-size: .85rem; }
+p { margin: .2rem 0; } dt { font-weight: 600; }
+"""
+
+
+def _page(desk: Desk) -> Answer:
+    """Written here, without scripts and without anything fetched from elsewhere: it works offline."""
+    groups: dict[str, list[Route]] = {}
+    for route in desk.routes:
+        groups.setdefault(route.group, []).append(route)
+    sections = "".join(
+        f"<h2>{escape(group)}</h2>" + "".join(_article(route) for route in members)
+        for group, members in groups.items()
+    )
+    page = (
+        "<!doctype html><html lang=en><head><meta charset=utf-8><title>Quire</title>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<style>{_STYLE}</style></head><body><h1>Quire</h1>"
+        "<p>Durable document pipelines. Send a folder from a terminal:</p>"
+        "<pre>quire upload ./folder --to THIS-ADDRESS --wait</pre>"
+        "<p>For programs: <a href='/openapi.json'>openapi.json</a> (OpenAPI 3.1).</p>"
+        f"{sections}</body></html>"
+    )
+    policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+    return Response(
+        content=page.encode(),
+        media_type="text/html",
+        headers={"content-security-policy": policy},
+    )
+
+
+def _article(route: Route) -> str:
+    path = route.path.replace(":str", "").replace(":int", "").replace(":path", "")
+    scope = "" if route.scope is None else f" <span class=scope>scope {route.scope.value}</span>"
+    parts = [
+        f"<article><p><code><span class=method>{route.method}</span> {escape(path)}</code>{scope}</p>",
+        f"<p>{escape(route.about)}</p>",
+    ]
+    if route.parameters:
+        listed = "".join(
+            f"<li><code>{escape(one.name)}</code> {escape(one.about)}</li>" for one in route.parameters
+        )
+        parts.append(f"<ul>{listed}</ul>")
+    for example in (route.body_example, route.answer_example):
+        if example:
+            text = msgspec.json.format(msgspec.json.encode(example), indent=2).decode()
+            parts.append(f"<pre>{escape(text)}</pre>")
+    return "".join(parts) + "</article>"
+
+
+_GROUP = "Service"
+ROUTES = (
+    Route(
+        method="GET",
+        path="/",
+        serve=root,
+        scope=None,
+        name="health",
+        about="Is it alive? For browsers: the page that describes the API.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        answers=Health,
+        answer_example={"service": SERVICE, "version": "0.1.0", "status": "healthy"},
+    ),
+    Route(
+        method="GET",
+        path="/health",
+        serve=health,
+        scope=None,
+        name="alive",
+        about="Is it alive? In the shape of the preprocessing service. `degraded`: its conductor is down.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        answers=Alive,
+    ),
+    Route(
+        method="GET",
+        path="/openapi.json",
+        serve=document,
+        scope=None,
+        name="openapi",
+        about="This API as an OpenAPI 3.1 document.",
+        group=_GROUP,
+        answers=dict[str, Any],
+    ),
+    Route(
+        method="GET",
+        path="/docs",
+        serve=docs,
+        scope=None,
+        name="docs",
+        about="This API for people.",
+        group=_GROUP,
+        answers=bytes,
+        answer_type="text/html",
+    ),
+)

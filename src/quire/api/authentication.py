@@ -1,0 +1,130 @@
+"""Who may ask: a key in the Authorization header, or nobody in particular where that is allowed.
+
+Promises: unknown, expired and revoked keys look the same; a key that may not see a batch is told that there
+is none. A page of another origin cannot act for a person at this machine: without a key, the routes that are
+not of the upload protocol take requests of this server's own pages and of programs only.
+"""
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from quire.access.api_keys import (
+    PREFIX,
+    Scope,
+    allows,
+    owner_of,
+    sees,
+)
+from quire.api.context import Caller
+from quire.api.routing import Asked, Route
+from quire.ledger.access import Key
+from quire.model.errors import Missing, Reject, Retry
+
+# Key text → whose key that is, and after how many seconds to come again (0: now). None: not a key of ours.
+Identify = Callable[[str], Awaitable[tuple[Key, float] | None]]
+# Batch id → who opened it, and for which tenant. Raises Missing.
+Origin = Callable[[str], Awaitable[tuple[str, str]]]
+
+ANYBODY = Caller(name="anonymous")
+
+
+class Gate:
+    def __init__(self, identify: Identify, origin: Origin, *, anonymous: bool, hosts: frozenset[str]) -> None:
+        """`hosts`: names by which pages of our own are reached; loopback addresses always are."""
+        self._identify = identify
+        self._origin = origin
+        self._anonymous = anonymous
+        self._hosts = hosts
+
+    async def admit(self, route: Route, request: Asked) -> Caller:
+        """Raises Reject `unauthorized` or `forbidden`, Missing, or Retry `rate_limited`."""
+        if route.scope is None:
+            return ANYBODY
+        key = await self._key(request)
+        if key is None:
+            if not route.pages:
+                self._check_origin(request)
+            return ANYBODY
+        batch_id = request.path_params.get("batch_id")
+        if not _permits(key, route, of_batch=batch_id is not None):
+            raise Reject(
+                f"This key may not do that; it needs the scope {route.scope.value}", code="forbidden"
+            )
+        if batch_id is not None:
+            owner, tenant = await self._origin(str(batch_id))
+            if not sees(key, owner=owner, tenant=tenant):
+                raise Missing("Batch not found", code="unknown_batch")
+        return Caller(
+            name=key.label or key.id,
+            owner=owner_of(key),
+            tenant=key.tenant,
+            max_batches=key.max_batches,
+            max_bytes=key.max_bytes,
+        )
+
+    async def _key(self, request: Asked) -> Key | None:
+        said = request.headers.get("authorization")
+        if said is None:
+            if self._anonymous:
+                return None
+            raise Reject("An API key is needed: send it as Authorization: Bearer …", code="unauthorized")
+        kind, _, text = said.partition(" ")
+        found = await self._identify(text.strip()) if kind.lower() == "bearer" else None
+        if found is None:
+            # Published clients may send a token of their own to a server that asks for none.
+            if self._anonymous and not text.strip().startswith(PREFIX):
+                return None
+            raise Reject("This API key is not valid", code="unauthorized")
+        key, wait_seconds = found
+        if wait_seconds > 0:
+            raise Retry(
+                "This key has asked too often; wait as long as Retry-After says",
+                code="rate_limited",
+                delay_seconds=wait_seconds,
+            )
+        return key
+
+    def _check_origin(self, request: Asked) -> None:
+        host = _name(f"//{request.headers.get('host', '')}")
+        origin = request.headers.get("origin")
+        if not self._own(host):
+            # A foreign name that leads to this machine: what a page does that was told so by its own DNS.
+            raise Reject(
+                f"This server is not known as {host[:100]!r}; set serve.public_url", code="forbidden"
+            )
+        if origin is not None and not self._own(_name(origin)):
+            raise Reject("Pages of other origins need an API key for this", code="forbidden")
+
+    def _own(self, host: str) -> bool:
+        return host in self._hosts or is_loopback(host)
+
+
+def _permits(key: Key, route: Route, *, of_batch: bool) -> bool:
+    if route.whole and key.tenant:
+        return False
+    if route.scope is None or allows(key, route.scope):
+        return True
+    # Who may submit may look at its own, who may look may look at what was submitted.
+    looks = route.method == "GET" and of_batch
+    return (
+        looks
+        and route.scope in {Scope.SUBMIT, Scope.READ}
+        and (allows(key, Scope.SUBMIT) or allows(key, Scope.READ))
+    )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _name(address: str) -> str:
+    try:
+        return (urlsplit(address).hostname or "").lower()
+    except ValueError:
+        return ""

@@ -1,0 +1,58 @@
+"""What the routes work with: the use cases' components, and who is asking."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct, field
+
+from quire.api.routing import Asked, Route
+from quire.batches.context import Office
+from quire.batches.remote.callbacks import Attempt
+from quire.consumers import administration
+from quire.engine.retry import RetryPolicy
+from quire.events.webhooks import HookDesk
+from quire.ingest.cleanup import Terms
+from quire.ingest.context import Front
+from quire.ledger.port import Act
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Who asks. `owner` names the key, and those it was rotated to; empty: no key is needed here."""
+
+    name: str
+    owner: str = ""
+    tenant: str = ""
+    max_batches: int = 0
+    max_bytes: int = 0
+
+
+class Desk(Struct, frozen=True, kw_only=True):
+    front: Front
+    queue_desk: administration.Desk
+    hook_desk: HookDesk
+    secret: bytes  # signs callbacks
+    stopping: asyncio.Event
+    faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the conductor here is down
+    public_url: str = ""  # where people reach this server; empty: as the asker did
+    wake: Callable[[], None] = lambda: None  # something waits in the outbox
+    delivered: Callable[[Attempt], None] = lambda _: None  # this attempt was settled by a callback
+    policy: RetryPolicy = RetryPolicy()
+    prices: Mapping[str, float] = {}  # of a second on each compute
+    bucket_prefix: str = ""  # how keys begin as workers know them that have keys of the store
+    version: str = ""
+    routes: tuple[Route, ...] = ()
+    cleaning: Terms = Terms()
+    cleaning_seconds: float = 0.0  # how often it is done here; 0: never
+    streams: set[int] = field(default_factory=set)  # who follows a batch just now
+
+    @property
+    def office(self) -> Office:
+        return self.front.office
+
+    async def acted(self, caller: Caller, kind: str, data: dict[str, object], *, reason: str = "") -> None:
+        """Something was done that concerns no single batch: it goes into the audit trail."""
+        act = Act(actor=caller.name, reason=reason, now=self.office.clock.now())
+        await self.office.ledger.acted(act, kind, data)
+
+    def base_url(self, request: Asked) -> str:
+        return self.public_url.rstrip("/") or str(request.base_url).rstrip("/")

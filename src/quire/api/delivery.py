@@ -1,0 +1,91 @@
+"""Blobs sent for good: what is asked for of them by caches and players, answered as HTTP wants it."""
+
+import re
+from typing import Any
+
+from litestar import Response
+from litestar.exceptions import HTTPException
+from litestar.response import Stream
+
+from quire.api.routing import Answer, Asked
+from quire.assets.registry import Delivery
+from quire.blobs.port import Blobs
+from quire.blobs.presigned_rules import attachment
+
+FOREVER = "public, max-age=31536000, immutable"
+# Browsers may show these; whatever else was registered is saved, for it may be a page with scripts.
+SHOWN = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp", "image/gif", "image/avif"})
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
+def sent(blobs: Blobs, given: Delivery, request: Asked, headers: dict[str, str]) -> Answer:
+    """The whole, the part that was asked for, or only that nothing has changed. Raises HTTPException 416."""
+    etag = f'"{given.version}"'
+    said = {**headers, **_described(given), "etag": etag, "accept-ranges": "bytes"}
+    if _matches(request.headers.get("if-none-match"), etag):
+        return _bare(304, said)
+    part = _part(request, given.size, etag)
+    if part == ():
+        refusal = {"content-range": f"bytes */{given.size}", "cache-control": "no-store"}
+        raise HTTPException("Range not satisfiable", status_code=416, headers=refusal)
+    start, stop = part or (0, given.size)
+    status = 206 if part else 200
+    if part:
+        said["content-range"] = f"bytes {start}-{stop - 1}/{given.size}"
+    said["content-length"] = str(stop - start)
+    if request.method == "HEAD":
+        return _bare(status, said, given.content_type)
+    if part or given.offset is not None:
+        begin = given.offset or 0
+        pieces = blobs.stream(given.key, start=begin + start, stop=begin + stop)
+    else:
+        pieces = blobs.stream(given.key)
+    return Stream(pieces, status_code=status, media_type=given.content_type, headers=said)
+
+
+def _described(given: Delivery) -> dict[str, str]:
+    said = {
+        "cache-control": FOREVER,
+        "x-asset-id": given.asset.id,
+        "x-variant": given.role,
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox; default-src 'none'",
+        "cross-origin-resource-policy": "cross-origin",
+    }
+    if given.width:
+        said["x-variant-dimensions"] = f"{given.width}x{given.height}"
+    if given.asset.width:
+        said["x-original-dimensions"] = f"{given.asset.width}x{given.asset.height}"
+    if given.content_type not in SHOWN:
+        said["content-disposition"] = attachment(given.asset.name or given.asset.id)
+    return said
+
+
+def _bare(status: int, headers: dict[str, str], content_type: str | None = None) -> Answer:
+    made: Response[Any] = Response(content=b"", status_code=status, headers=headers)
+    if content_type is not None:
+        made.media_type = content_type
+    return made
+
+
+def _matches(said: str | None, etag: str) -> bool:
+    if said is None:
+        return False
+    known = {one.strip().removeprefix("W/") for one in said.split(",")}
+    return "*" in known or etag in known
+
+
+def _part(request: Asked, size: int, etag: str) -> tuple[int, int] | tuple[()] | None:
+    """Start and stop; () when there is no such part; None when all is meant, which several parts are, too."""
+    found = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    meant = request.headers.get("if-range")
+    if found is None or found[0] == "bytes=-" or (meant is not None and meant != etag):
+        return None
+    first, last = found.groups()
+    if not first:
+        length = min(int(last), size)
+        return (size - length, size) if length else ()
+    start, stop = int(first), min(int(last) + 1, size) if last else size
+    if last and int(last) < start:
+        return None
+    return (start, stop) if start < size else ()

@@ -1,0 +1,347 @@
+"""The batch upload protocol: open, announce, confirm, close, look. Published clients speak it as it is."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from litestar.response import Stream
+from msgspec import UNSET, Struct, UnsetType
+
+from quire.access.api_keys import Scope
+from quire.api.context import Caller, Desk
+from quire.api.file_start import StartAnswer, StartBody, start_answer
+from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, batch_of, json_of
+from quire.ingest.context import PART_SIZE, prefix_of, status_of
+from quire.ingest.file_upload import complete_file, start_file, withdraw_file
+from quire.ingest.finalization import Closed, finalize, processed_elsewhere
+from quire.ingest.new_batch import Asker, open_batch
+from quire.ingest.status import SubmissionLine, UploadLine, status_pieces
+from quire.model.errors import Reject
+
+PROCESSED_BYTES = 256 << 20
+MAX_KEY = 255
+
+_CONFIG = {"ocr": True, "describe": True, "pinax": True}
+_BATCH = "01KA0000000000000000000000"
+_KEY = f"staging/{_BATCH}/fonds/box-7/scans/page 001.tif"
+
+
+class InitBody(Struct, frozen=True, kw_only=True):
+    uploader: str
+    root_path: str
+    file_count: int
+    total_size: int
+    parent_pi: str | UnsetType | None = UNSET
+    metadata: dict[str, Any] | UnsetType | None = UNSET
+    custom_prompts: dict[str, str] | UnsetType | None = UNSET
+
+
+class InitAnswer(Struct, frozen=True, kw_only=True):
+    batch_id: str
+    session_id: str
+
+
+class PartDone(Struct, frozen=True, kw_only=True):
+    part_number: int
+    etag: str
+
+
+class CompleteBody(Struct, frozen=True, kw_only=True):
+    r2_key: str
+    upload_id: str | UnsetType = UNSET
+    parts: list[PartDone] | UnsetType = UNSET
+
+
+class Success(Struct, frozen=True, kw_only=True):
+    success: bool
+
+
+class FinalizeBody(Struct, frozen=True, kw_only=True):
+    """May be empty."""
+
+    skip_incomplete: bool = False
+
+
+class FinalizeAnswer(Struct, frozen=True, kw_only=True):
+    batch_id: str
+    status: str
+    files_uploaded: int
+    total_bytes: int
+    r2_prefix: str
+    warnings: list[str] | UnsetType = UNSET
+
+
+class ProcessedFile(Struct, frozen=True, kw_only=True):
+    r2_key: str
+    logical_path: str
+    file_name: str
+    file_size: int
+    content_type: str | UnsetType = UNSET
+    cid: str | UnsetType | None = UNSET
+    processing_config: dict[str, Any] | UnsetType = UNSET
+    source_file: str | UnsetType | None = UNSET
+    preprocessor_tags: list[str] | UnsetType = UNSET
+
+
+class ProcessedBody(Struct, frozen=True, kw_only=True):
+    files: list[ProcessedFile]
+
+
+class ProcessedAnswer(Struct, frozen=True, kw_only=True):
+    success: bool
+    batch_id: str
+    status: str
+    total_files: int
+
+
+class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
+    files: list[UploadLine] | UnsetType = UNSET  # left out when that was asked for
+
+
+async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:
+    asker = Asker(
+        owner=caller.owner,
+        tenant=caller.tenant,
+        max_batches=caller.max_batches,
+        max_bytes=caller.max_bytes,
+    )
+    key = request.headers.get("idempotency-key") or None
+    if key is not None and (len(key) > MAX_KEY or not key.isprintable()):
+        raise Reject(f"Idempotency-Key must be printable and at most {MAX_KEY} characters long")
+    opened = await open_batch(desk.front, await json_of(request), asker, idempotency_key=key)
+    return answer(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
+
+
+async def start(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = await json_of(request)
+    ticket = await start_file(desk.front, batch_of(request), said, base_url=desk.base_url(request))
+    return answer(start_answer(ticket))
+
+
+async def complete(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    await complete_file(desk.front, batch_of(request), await json_of(request))
+    return answer(Success(success=True))
+
+
+async def withdraw(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = await json_of(request, empty={})
+    key = request.query_params.get("r2_key") or (said.get("r2_key") if isinstance(said, dict) else None)
+    await withdraw_file(desk.front, batch_of(request), key)
+    return answer(Success(success=True))
+
+
+async def close(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = await json_of(request, empty={})
+    if not isinstance(said, dict):
+        raise Reject("Invalid JSON body (must be an object)")
+    closed = await finalize(
+        desk.front, batch_of(request), skip_incomplete=said.get("skip_incomplete") is True
+    )
+    desk.wake()
+    return answer(_closed(closed))
+
+
+def _closed(closed: Closed) -> FinalizeAnswer:
+    submission = closed.submission
+    return FinalizeAnswer(
+        batch_id=submission.batch.id,
+        status=status_of(submission),
+        files_uploaded=closed.files,
+        total_bytes=closed.size,
+        r2_prefix=prefix_of(submission.batch.id),
+        warnings=closed.warnings or UNSET,
+    )
+
+
+async def processed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    said = await json_of(request, limit=PROCESSED_BYTES)
+    total = await processed_elsewhere(desk.front, batch_of(request), said)
+    desk.wake()
+    return answer(
+        ProcessedAnswer(success=True, batch_id=batch_of(request), status="enqueued", total_files=total)
+    )
+
+
+async def status(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+    files = request.query_params.get("files") != "false"
+    pieces = status_pieces(desk.front, batch_of(request), files=files)
+    # The first piece before the status line: an unknown batch must become a 404.
+    first = await anext(pieces)
+    return Stream(_after(first, pieces), media_type=JSON)
+
+
+async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+_GROUP = "Upload"
+_AT = "/api/batches/{batch_id:str}"
+ROUTES = (
+    Route(
+        method="POST",
+        path="/api/batches/init",
+        serve=init,
+        scope=Scope.SUBMIT,
+        name="openBatch",
+        about="Open a batch that takes uploads.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        body=InitBody,
+        body_example={
+            "uploader": "ana@example.org",
+            "root_path": "/fonds/box-7",
+            "parent_pi": "",
+            "file_count": 3,
+            "total_size": 14680064,
+            "metadata": {"shelf": "B7"},
+            "custom_prompts": {"general": "Letters in Catalan"},
+        },
+        answers=InitAnswer,
+        answer_example={"batch_id": _BATCH, "session_id": f"sess_{_BATCH}"},
+        status=201,
+        errors=(400, 413, 422, 429),
+        parameters=(
+            Parameter(
+                name="Idempotency-Key",
+                about="The same key again gives the same batch; another body under it is refused.",
+                place="header",
+            ),
+        ),
+    ),
+    Route(
+        method="POST",
+        path=f"{_AT}/files/start",
+        serve=start,
+        scope=Scope.SUBMIT,
+        name="startFile",
+        about="Announce a file and get the URL, or the URLs of its parts, to send its bytes to.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        body=StartBody,
+        body_example={
+            "file_name": "page 001.tif",
+            "file_size": 12000000,
+            "logical_path": "/fonds/box-7/scans/page 001.tif",
+            "content_type": "image/tiff",
+            "processing_config": _CONFIG,
+            "resume": True,
+        },
+        answers=StartAnswer,
+        answer_example={
+            "r2_key": _KEY,
+            "upload_type": "multipart",
+            "upload_id": "u-9",
+            "part_size": PART_SIZE,
+            "presigned_urls": [
+                {"part_number": 1, "url": "https://store.example/1"},
+                {"part_number": 2, "url": "https://store.example/2"},
+            ],
+            "parts": [{"part_number": 1, "etag": "9b2c", "size": PART_SIZE}],
+        },
+        errors=(400, 404, 413),
+    ),
+    Route(
+        method="POST",
+        path=f"{_AT}/files/complete",
+        serve=complete,
+        scope=Scope.SUBMIT,
+        name="completeFile",
+        about="Confirm that the bytes of a file have been sent. May be repeated.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        body=CompleteBody,
+        body_example={
+            "r2_key": _KEY,
+            "upload_id": "u-9",
+            "parts": [{"part_number": 1, "etag": "9b2c"}, {"part_number": 2, "etag": "77aa"}],
+        },
+        answers=Success,
+        answer_example={"success": True},
+        errors=(400, 404, 413),
+    ),
+    Route(
+        method="DELETE",
+        path=f"{_AT}/files",
+        serve=withdraw,
+        scope=Scope.SUBMIT,
+        name="withdrawFile",
+        about="Give a file up, so that the batch can be closed without it.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        answers=Success,
+        answer_example={"success": True},
+        errors=(400, 404),
+        parameters=(Parameter(name="r2_key", about="The key that files/start gave.", example=_KEY),),
+    ),
+    Route(
+        method="POST",
+        path=f"{_AT}/finalize",
+        serve=close,
+        scope=Scope.SUBMIT,
+        name="finalizeBatch",
+        about="Close the batch: its manifest is written and its work begins. May be repeated.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        body=FinalizeBody,
+        body_example={},
+        body_required=False,
+        answers=FinalizeAnswer,
+        answer_example={
+            "batch_id": _BATCH,
+            "status": "preprocessing",
+            "files_uploaded": 3,
+            "total_bytes": 14680064,
+            "r2_prefix": f"staging/{_BATCH}/",
+        },
+        errors=(400, 404, 413, 503),
+    ),
+    Route(
+        method="POST",
+        path=f"{_AT}/enqueue-processed",
+        serve=processed,
+        scope=Scope.OPERATE,
+        name="enqueueProcessed",
+        about="A foreign orchestrator has preprocessed the batch: these are its files now.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        body=ProcessedBody,
+        body_example={
+            "files": [
+                {
+                    "r2_key": f"staging/{_BATCH}/fonds/box-7/scans/p1.jpg.ref.json",
+                    "logical_path": "/fonds/box-7/scans/p1.jpg.ref.json",
+                    "file_name": "p1.jpg.ref.json",
+                    "file_size": 212,
+                    "content_type": JSON,
+                    "processing_config": _CONFIG,
+                    "source_file": "p1.jpg",
+                    "preprocessor_tags": ["ImageProcessor"],
+                }
+            ]
+        },
+        answers=ProcessedAnswer,
+        answer_example={"success": True, "batch_id": _BATCH, "status": "enqueued", "total_files": 1},
+        errors=(400, 404, 413),
+    ),
+    Route(
+        method="GET",
+        path=f"{_AT}/status",
+        serve=status,
+        scope=Scope.SUBMIT,
+        name="batchStatus",
+        about="All that was said of the batch, and every file of it.",
+        group=_GROUP,
+        contract=True,
+        pages=True,
+        answers=StatusAnswer,
+        errors=(404,),
+        parameters=(Parameter(name="files", about="`false` leaves the files out.", example="false"),),
+    ),
+)

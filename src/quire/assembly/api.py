@@ -1,0 +1,115 @@
+"""The API's components from settings: where uploads land, who may ask, what the routes work with."""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from quire import __version__
+from quire.access.api_keys import is_valid
+from quire.api.authentication import is_loopback
+from quire.api.context import Desk
+from quire.api.tables import ROUTES
+from quire.assembly.outgoing import open_outgoing
+from quire.assembly.pipelines import retry_policy
+from quire.assembly.presigned import cleaning_terms
+from quire.assembly.queues import queue_policies
+from quire.assembly.remote import bucket_prefix, prices
+from quire.assembly.secrets import signing_secret
+from quire.batches.context import Office
+from quire.batches.remote.callbacks import Attempt
+from quire.blobs.presigned import Landing
+from quire.consumers import administration
+from quire.events.sender import DeliveryPolicy, Messenger
+from quire.events.webhooks import HookDesk
+from quire.ingest.context import Front, Limits
+from quire.model.errors import Misconfigured
+from quire.settings import Settings
+from quire.system import LoopSignal
+
+PIPELINE = "preprocess"
+SOURCE = "urn:quire"
+
+
+def build_desk(
+    settings: Settings,
+    office: Office,
+    landing: Landing,
+    *,
+    stopping: asyncio.Event,
+    wake: Callable[[], None],
+    delivered: Callable[[Attempt], None] = lambda _: None,
+) -> Desk:
+    front = Front(
+        office, landing, limits(settings), pipeline=PIPELINE, hands_over_to=settings.ingest.hand_over_to
+    )
+    return Desk(
+        front=front,
+        queue_desk=administration.Desk(
+            queues=office.queues, policies=queue_policies(settings), clock=office.clock
+        ),
+        hook_desk=HookDesk(
+            ledger=office.ledger, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
+        ),
+        secret=signing_secret(settings),
+        stopping=stopping,
+        public_url=settings.serve.public_url,
+        wake=wake,
+        delivered=delivered,
+        policy=retry_policy(settings),
+        prices=prices(settings),
+        bucket_prefix=bucket_prefix(settings),
+        version=__version__,
+        routes=ROUTES,
+        cleaning=cleaning_terms(settings),
+        cleaning_seconds=settings.cleaning.every_seconds,
+    )
+
+
+def build_messenger(settings: Settings, office: Office) -> Messenger:
+    chosen = settings.webhooks
+    return Messenger(
+        ledger=office.ledger,
+        outgoing=open_outgoing(settings),
+        clock=office.clock,
+        signal=LoopSignal(),
+        fraction=office.ids.fraction,
+        source=settings.serve.public_url or SOURCE,
+        policy=DeliveryPolicy(
+            max_tries=chosen.max_tries, timeout_seconds=chosen.timeout_seconds, at_once=chosen.at_once
+        ),
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    chosen = settings.ingest
+    return Limits(
+        max_batch_bytes=chosen.max_batch_bytes,
+        max_file_bytes=chosen.max_file_bytes,
+        max_files=chosen.max_files,
+        prompt_characters=chosen.prompt_characters,
+        prompts_characters=chosen.prompts_characters,
+        allowed_extensions=tuple(chosen.allowed_extensions.lower().split()),
+        url_seconds=chosen.url_seconds,
+        verify_cid_bytes=chosen.verify_cid_bytes,
+    )
+
+
+async def anonymous_allowed(settings: Settings, office: Office) -> bool:
+    """Off loopback nothing is open by default."""
+    wanted = settings.serve.anonymous
+    loopback = is_loopback(settings.serve.host)
+    anonymous = wanted == "always" or (wanted == "loopback" and loopback)
+    now = office.clock.now()
+    if not anonymous and not any(is_valid(key, now) for key in await office.ledger.keys()):
+        otherwise = "do not set serve.anonymous to never" if loopback else "listen on 127.0.0.1"
+        raise Misconfigured(
+            f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none "
+            f"that are valid; make one with `quire key create --scope admin`, or {otherwise}",
+            code="no_keys",
+        )
+    return anonymous
+
+
+def own_hosts(settings: Settings) -> frozenset[str]:
+    public = urlsplit(settings.serve.public_url).hostname if settings.serve.public_url else None
+    return frozenset({name.lower() for name in (public, settings.serve.host) if name})

@@ -1,0 +1,249 @@
+"""Examines the house: versions, settings in force, tools, the home folder, the store.
+
+Promise: never raises for what it finds, clears its own trials away, and gives advice with every complaint.
+Must not know: where settings come from (rows are handed in), which store there is (a probe is handed in),
+terminals.
+"""
+
+import asyncio
+import platform
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+import quire
+from quire.model.errors import QuireError
+from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
+from quire.tools.probe import Probe
+
+State = Literal["ok", "warning", "missing", "failed"]
+Row = tuple[str, str, str]  # key, value as people may see it, source
+StoreProbe = Callable[[], Awaitable[Sequence[str]]]  # the promises it has checked; raises when one is broken
+
+OLDEST_SQLITE = (3, 24, 0)  # the first with ON CONFLICT DO UPDATE
+LITTLE_SPACE_BYTES = 2 << 30
+STORE_SECONDS = 60.0
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """`missing` and `failed` stop the work, `warning` does not. `source` is where a setting came from."""
+
+    name: str
+    state: State
+    detail: str
+    source: str = ""
+    advice: str = ""
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    title: str
+    checks: tuple[Check, ...]
+
+
+class Examination(Struct, frozen=True, kw_only=True):
+    sections: tuple[Section, ...]
+
+    @property
+    def fine(self) -> bool:
+        return all(check.state in {"ok", "warning"} for section in self.sections for check in section.checks)
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """`needed_by` is the feature that cannot do without it; empty: nothing can."""
+
+    probe: Callable[[], Probe]
+    purpose: str
+    needed_by: str = ""
+
+
+def package(name: str, *, extra: str) -> Callable[[], Probe]:
+    """The probe of a package that comes with an extra. Imports it: an installed one may still be broken."""
+
+    def probe() -> Probe:
+        try:
+            import_module(name)
+        except ImportError:
+            return Probe(name=name, version=None, advice=f"pip install 'quire[{extra}]'")
+        return Probe(name=name, version=metadata.version(name))
+
+    return probe
+
+
+TOOLS = (
+    Tool(probe=vips.probe, purpose="decodes and encodes pictures"),
+    Tool(probe=pillow.probe, purpose="reads the pictures that libvips does not know"),
+    Tool(probe=qpdf.probe, purpose="opens, mends and splits PDFs"),
+    Tool(probe=pdfium.probe, purpose="draws pages of PDFs"),
+    Tool(probe=package("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
+    Tool(probe=liteparse.probe, purpose="turns PDFs into Markdown", needed_by=liteparse.NAME),
+    Tool(probe=pymupdf4llm.probe, purpose="turns PDFs into Markdown", needed_by=pymupdf4llm.NAME),
+    Tool(probe=opendataloader.probe, purpose="turns PDFs into Markdown", needed_by=opendataloader.NAME),
+    Tool(probe=marker.probe, purpose="turns PDFs into Markdown", needed_by=marker.NAME),
+    Tool(probe=tesseract.probe, purpose="reads scanned pages", needed_by="ocr"),
+)
+
+
+async def examine(
+    *,
+    rows: Sequence[Row] | QuireError,
+    cores: int,
+    home: Path | None,
+    probe_store: StoreProbe | None,
+    features: Collection[str] = (),
+    tools: Sequence[Tool] = TOOLS,
+    store_seconds: float = STORE_SECONDS,
+) -> Examination:
+    """`rows` may be the error that reading the settings ended with; then home and store are not known (None).
+
+    `features` are those that the settings ask for, such as "s3": what they need must be there.
+    """
+    sections = [
+        Section(title="Versions", checks=await asyncio.to_thread(_versions, cores, home)),
+        Section(title="Settings", checks=_settings(rows)),
+        Section(title="Tools", checks=await asyncio.to_thread(_tools, tools, features)),
+    ]
+    if home is not None:
+        sections.append(Section(title="Home", checks=await asyncio.to_thread(_home, home)))
+    if probe_store is not None:
+        sections.append(Section(title="Store", checks=await _store(probe_store, store_seconds)))
+    return Examination(sections=tuple(sections))
+
+
+def _versions(cores: int, home: Path | None) -> tuple[Check, ...]:
+    return (
+        Check(name="quire", state="ok", detail=quire.__version__),
+        Check(name="Python", state="ok", detail=platform.python_version()),
+        _sqlite(),
+        _write_ahead_log(home),
+        Check(name="platform", state="ok", detail=platform.platform()),
+        Check(name="cores", state="ok", detail=str(cores)),
+    )
+
+
+def _sqlite() -> Check:
+    if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
+        return Check(name="SQLite", state="ok", detail=sqlite3.sqlite_version)
+    needed = ".".join(str(part) for part in OLDEST_SQLITE)
+    advice = f"use a Python that is built with SQLite {needed} or newer"
+    return Check(name="SQLite", state="failed", detail=f"{sqlite3.sqlite_version} is too old", advice=advice)
+
+
+def _write_ahead_log(home: Path | None) -> Check:
+    """Tried where the database will be, as it depends on the file system: some network shares refuse it."""
+    name = "SQLite WAL"
+    try:
+        place = home if home is not None and home.is_dir() else None
+        with tempfile.TemporaryDirectory(prefix=".doctor-", dir=place) as folder:
+            connection = sqlite3.connect(Path(folder) / "trial.sqlite")
+            try:
+                mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+                connection.execute("CREATE TABLE trial (number INTEGER)")
+            finally:
+                connection.close()
+    except (OSError, sqlite3.Error) as error:
+        return Check(name=name, state="failed", detail=f"cannot be tried: {error}", advice=_LOCAL_DISK)
+    if mode != "wal":
+        return Check(name=name, state="failed", detail=f"refused, {mode} instead", advice=_LOCAL_DISK)
+    return Check(
+        name=name, state="ok", detail="works" + ("" if place else " (tried in the temporary folder)")
+    )
+
+
+_LOCAL_DISK = "set home to a folder on a local disk that you may write to"
+
+
+def _settings(rows: Sequence[Row] | QuireError) -> tuple[Check, ...]:
+    if isinstance(rows, QuireError):
+        advice = "correct the settings, then run quire doctor again: it will look at home and store too"
+        return (Check(name="settings", state="failed", detail=str(rows), advice=advice),)
+    return tuple(Check(name=key, state="ok", detail=value, source=source) for key, value, source in rows)
+
+
+def _tools(tools: Sequence[Tool], features: Collection[str]) -> tuple[Check, ...]:
+    return tuple(_tool(tool, features) for tool in tools)
+
+
+def _tool(tool: Tool, features: Collection[str]) -> Check:
+    try:
+        probe = tool.probe()
+    except Exception as error:  # noqa: BLE001 - libraries fail to load in any way they like
+        name = tool.probe.__module__.rpartition(".")[2]
+        advice = "install it anew: pip install --force-reinstall quire"
+        return Check(name=name, state="failed", detail=f"cannot be loaded: {error}", advice=advice)
+    if probe.version is not None:
+        return Check(name=probe.name, state="ok", detail=f"{probe.version}, {tool.purpose}")
+    if not tool.needed_by or tool.needed_by in features:
+        detail = f"not usable, but needed: {tool.purpose}"
+        return Check(name=probe.name, state="missing", detail=detail, advice=probe.advice)
+    # An extra that nobody asked for is no fault: a plain installation must not look ill.
+    detail = f"not installed, not needed with these settings: {tool.purpose}"
+    return Check(name=probe.name, state="ok", detail=detail, advice=probe.advice)
+
+
+def _home(home: Path) -> tuple[Check, ...]:
+    try:
+        there = _nearest_folder(home)
+        with tempfile.TemporaryDirectory(prefix=".doctor-", dir=there):
+            pass
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        detail = f"{home} cannot be written to: {error.strerror or error}"
+        advice = "make it a folder that the user who runs quire may write to, or set home to another one"
+        return (Check(name="folder", state="failed", detail=detail, advice=advice),)
+    known = f"{home} is writable" if there == home else f"{home} does not exist yet and can be created"
+    space = f"{free / (1 << 30):.1f} GiB"
+    little = free < LITTLE_SPACE_BYTES
+    advice = "free some space, or set home to a folder on a larger disk" if little else ""
+    return (
+        Check(name="folder", state="ok", detail=known),
+        Check(name="free space", state="warning" if little else "ok", detail=space, advice=advice),
+        *_database(home / "quire.db"),
+    )
+
+
+def _database(path: Path) -> tuple[Check, ...]:
+    """An existing database, opened for reading alone: can it be read at all?"""
+    if not path.exists():
+        return ()
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        advice = "restore it from a copy, or set home to another folder"
+        return (Check(name="database", state="failed", detail=f"{path.name}: {error}", advice=advice),)
+    return (Check(name="database", state="ok", detail=f"{path.name} can be read"),)
+
+
+def _nearest_folder(path: Path) -> Path:
+    """The path itself or what would become its parent. A file in the way is an error of its own."""
+    while not path.exists():
+        path = path.parent
+    if not path.is_dir():
+        raise NotADirectoryError(20, f"{path} is not a folder")
+    return path
+
+
+async def _store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
+    try:
+        async with asyncio.timeout(seconds):
+            promises = await probe()
+    except QuireError as error:
+        advice = "the message says what to change; quire does not run on a store that breaks its promises"
+        return (Check(name="probe", state="failed", detail=str(error), advice=advice),)
+    except TimeoutError:
+        detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network, the disk"
+        return (Check(name="probe", state="failed", detail=detail, advice=advice),)
+    except Exception as error:  # noqa: BLE001 - a doctor who dies of a finding reports nothing
+        # The text is left out: errors of HTTP clients quote signed addresses.
+        detail, advice = f"unexpected {type(error).__name__}", "this is a fault in quire: report it"
+        return (Check(name="probe", state="failed", detail=detail, advice=advice),)
+    return tuple(Check(name="probe", state="ok", detail=promise) for promise in promises)

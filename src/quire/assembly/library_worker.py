@@ -1,0 +1,143 @@
+"""What a worker of the library, an ingest and a conversion on this machine are given, out of the settings."""
+
+import hashlib
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from quire.library import archives, conversion, source_fetch
+from quire.library import ingestion as ingesting
+from quire.library import manifest as indexing
+from quire.library import worker as working
+from quire.library.context import Room
+from quire.library.run_windows import parse
+from quire.model.clock import timestamp
+from quire.model.errors import Misconfigured, Reject
+from quire.settings import Library, Settings, worker_environment
+from quire.system import SystemClock
+
+RECALL_SECONDS = 600.0
+_MACHINE = Path("/etc/machine-id")
+_PREFIXES = ("BLOBFORGE_", "AWS_")  # keys that no conversion needs
+
+
+def worker_id(chosen: Library) -> str:
+    """The same after a restart of the machine; processes beside each other are told apart by the worker."""
+    if chosen.worker_id:
+        return chosen.worker_id
+    try:
+        machine = _MACHINE.read_text("ascii").strip()
+    except (OSError, ValueError):
+        machine = ""
+    return hashlib.sha256(f"{socket.gethostname()}:{machine}".encode()).hexdigest()[:12]
+
+
+def worker_options(
+    settings: Settings, *, run_once: bool, dry_run: bool, windows: Sequence[str], abort_outside: bool
+) -> Any:
+    """Raises Reject for what is no run window."""
+    chosen = settings.library
+    spoken = windows or chosen.run_windows.replace(",", " ").split()
+    return working.Options(
+        worker=worker_id(chosen),
+        command=_command(),
+        scratch=scratch(settings),
+        environment=_environment(),
+        converting={"converter": chosen.converter},
+        memory_mb=chosen.memory_mb,
+        silent_seconds=chosen.silent_seconds,
+        run_once=run_once,
+        dry_run=dry_run,
+        windows=tuple(parse(one) for one in spoken),
+        abort_outside=abort_outside or chosen.abort_outside_window,
+        sweep=chosen.sweep,
+    )
+
+
+def ingest_options(settings: Settings, *, tier: str, dry_run: bool) -> Any:
+    own = settings.home / "library"
+    if not dry_run:
+        own.mkdir(parents=True, exist_ok=True)
+    return ingesting.Options(
+        tier=tier,
+        dry_run=dry_run,
+        recovery=own / "recovery",
+        sums=own / "checksums.db" if own.is_dir() else None,
+        environment=_environment(),
+    )
+
+
+def scratch(settings: Settings) -> Path:
+    return settings.home / "library" / "workers"
+
+
+class Recall:
+    """What the index has of a document whose metadata was lost. It is read when that happens, not before."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._view: Any = None
+        self._read_at = 0.0
+
+    async def __call__(self, job: str) -> Any:
+        now = self._room.clock.monotonic()
+        if self._view is None or now - self._read_at > RECALL_SECONDS:
+            self._view = await indexing.Manifest(self._room).read()
+            self._read_at = now
+        entry = self._view.get(job)
+        if entry is None or not entry.paths:
+            return None
+        return source_fetch.Known(entry.paths[0], tuple(entry.tags))
+
+
+async def convert_here(
+    settings: Settings, source: Path, target: Path, on_sign: Callable[[Any], None] = lambda _: None
+) -> tuple[Path, int]:
+    """Convert one file of this machine into a folder: its Markdown and how many pictures it has. Raises
+    Reject with the reason when it cannot be converted, Misconfigured when a tool is missing.
+    """
+    chosen = settings.library
+    limits = conversion.Limits(
+        seconds=chosen.conversion_seconds,
+        seconds_per_page=chosen.seconds_per_page,
+        silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
+        memory_mb=chosen.memory_mb,
+    )
+    clock, (real, digest, size) = SystemClock(), _measured(source)
+    command = conversion.Command(words=_command(), environment=_environment())
+    with TemporaryDirectory(prefix="quire-convert-") as name:
+        folder = Path(name)
+        archive = folder / "result.zip"
+        order = conversion.Order(
+            source=real,
+            target=str(archive),
+            about=conversion.About(
+                hash=digest,
+                original_filename=source.name,
+                worker_id=worker_id(chosen),
+                converted_at=timestamp(clock.now()),
+                size_bytes=size,
+            ),
+            options={"converter": chosen.converter},
+        )
+        ended = await conversion.Conversion(command, limits, clock, on_sign).run(order, folder)
+        if ended.error:
+            raise (Misconfigured if ended.trouble else Reject)(f"{source.name}: {ended.error}")
+        return archives.laid_out(archive, target)
+
+
+def _measured(source: Path) -> tuple[str, str, int]:
+    with source.open("rb") as file:
+        return os.path.realpath(source), hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+
+
+def _command() -> tuple[str, ...]:
+    return (sys.executable, "-m", "quire.library.conversion_process")
+
+
+def _environment() -> dict[str, str]:
+    return {name: text for name, text in worker_environment().items() if not name.startswith(_PREFIXES)}

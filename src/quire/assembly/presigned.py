@@ -1,0 +1,46 @@
+"""Where uploads land, and when what is left of them is cleaned up: from settings."""
+
+from quire.assembly.secrets import signing_secret
+from quire.batches.context import Office
+from quire.blobs.local import LocalBlobs
+from quire.blobs.presigned import Landing
+from quire.ingest.cleanup import Terms
+from quire.ingest.context import PART_SIZE
+from quire.settings import Settings
+
+
+def cleaning_terms(settings: Settings) -> Terms:
+    chosen = settings.cleaning
+    return Terms(
+        idle_upload_days=chosen.idle_upload_days,
+        staging_days=chosen.staging_days,
+        archives=settings.archive.enabled,
+    )
+
+
+def open_landing(settings: Settings, office: Office) -> Landing:
+    if isinstance(office.blobs, LocalBlobs):
+        from quire.blobs.local.presigned import LocalLanding
+
+        return LocalLanding(
+            settings.home / "blobs",
+            secret=signing_secret(settings),
+            clock=office.clock,
+            max_blob_bytes=settings.ingest.max_file_bytes,
+            # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.
+            max_part_bytes=2 * PART_SIZE,
+        )
+    from quire.blobs.s3.presigned import S3Landing
+
+    s3 = settings.s3
+    return S3Landing(
+        clock=office.clock,
+        bucket=s3.bucket,
+        endpoint=s3.endpoint or None,
+        public_endpoint=s3.public_endpoint or None,
+        region=s3.region,
+        access_key_id=s3.access_key_id.reveal(),
+        secret_access_key=s3.secret_access_key.reveal(),
+        prefix=s3.prefix,
+        allow_http=s3.allow_http,
+    )

@@ -1,0 +1,35 @@
+"""Queue compute out of settings: the half of it that a house has."""
+
+import asyncio
+
+from quire.assembly.pipelines import retry_policy
+from quire.assembly.secrets import signing_secret
+from quire.batches.context import Office
+from quire.batches.remote.queue_members import Estate
+from quire.compute.queue.compute import QueueCompute, Terms
+from quire.compute.queue.envelopes import estate_name
+from quire.model.signal import Signal
+from quire.settings import Settings
+
+
+def hire_on_queue(settings: Settings, office: Office, name: str, signal: Signal) -> QueueCompute:
+    """Started; whoever takes it stops it. `name` is that of this member of the crew."""
+    chosen = settings.compute
+    ledger = settings.postgres.dsn.reveal() if settings.ledger == "postgres" else str(settings.home.resolve())
+    compute = QueueCompute(
+        office.queues,
+        office.blobs,
+        house=f"{estate_name(signing_secret(settings), ledger)}-{name}",
+        terms=Terms(
+            queue=chosen.queue,
+            max_out=chosen.max_out,
+            wait_seconds=chosen.wait_seconds,
+            look_seconds=chosen.look_seconds,
+        ),
+        clock=office.clock,
+        signal=signal,
+        sleep=asyncio.sleep,
+        estate=Estate(office, retry_policy(settings)),
+    )
+    compute.start()
+    return compute

@@ -1,0 +1,150 @@
+"""Computes whose work leaves the process, from settings: processes of this machine, and machines elsewhere.
+
+For `quire serve` alone: their workers call back, and somebody must answer.
+"""
+
+import asyncio
+import hashlib
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from quire.assembly.pipelines import retry_policy
+from quire.assembly.presigned import open_landing
+from quire.assembly.secrets import signing_secret
+from quire.batches.context import Office
+from quire.batches.remote import tasks
+from quire.batches.remote.callbacks import Attempt
+from quire.batches.remote.tasks import Errands
+from quire.blobs import keys
+from quire.blobs.presigned import Landing
+from quire.compute.remote.compute import Launcher, PushCompute, Terms
+from quire.compute.remote.environment import Access
+from quire.compute.remote.process import ProcessLauncher
+from quire.model.signal import Signal
+from quire.settings import Settings, task_environment
+from quire.tools.vips import WORKER_ENVIRONMENT
+
+TASK_COMMAND = (sys.executable, "-m", "quire.cli.main", "task", "run")
+# Of our own environment, what a program needs to be found and to speak; nothing that could be a secret.
+INHERITED = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "PYTHONDONTWRITEBYTECODE"),
+)
+
+
+def pushed(settings: Settings) -> set[str]:
+    """The computes in use whose workers call back."""
+    chosen: set[str] = {settings.compute.tiff, settings.compute.image}
+    return chosen - {"local", "ray", "queue"}
+
+
+def bucket_prefix(settings: Settings) -> str:
+    """How keys begin as workers know them: where they have keys of the store, as they are in the bucket."""
+    return keys.folder(settings.s3.prefix) if settings.worker_keys.handed_out else ""
+
+
+def _access(settings: Settings) -> Access | None:
+    """What workers are given beside their URLs."""
+    chosen, s3 = settings.worker_keys, settings.s3
+    if not chosen.handed_out:
+        return None
+    return Access(
+        bucket=s3.bucket,
+        archive_bucket=chosen.archive_bucket,
+        endpoint=chosen.endpoint or s3.public_endpoint or s3.endpoint,
+        access_key_id=chosen.access_key_id.reveal(),
+        secret_access_key=chosen.secret_access_key.reveal(),
+        account_id=chosen.account_id,
+    )
+
+
+def prices(settings: Settings) -> dict[str, float]:
+    """Of a second, by compute; a process of this machine costs what its other workers do."""
+    return {"fly": settings.fly.price_per_second, "process": settings.local.price_per_second}
+
+
+class Pushing:
+    """Made before the house is opened, as it is the house that hires. `base_url`: where workers call back."""
+
+    def __init__(self, settings: Settings, base_url: str) -> None:
+        self._settings = settings
+        self._base_url = base_url
+        self._computes: dict[str, PushCompute] = {}
+        self._landing: Landing | None = None
+
+    def hire(self, office: Office, signal: Signal, scratch: Path) -> Mapping[str, PushCompute]:
+        """Started; whoever takes them stops them."""
+        wanted = pushed(self._settings)
+        if not wanted:
+            return {}
+        self._landing = open_landing(self._settings, office)
+        known = Errands(office, self._landing, self._errand_terms())
+        for name in sorted(wanted):
+            launcher, terms = self._launcher(name, office, scratch)
+            compute = PushCompute(name, launcher, known, clock=office.clock, signal=signal, terms=terms)
+            compute.start()
+            self._computes[name] = compute
+        return self._computes
+
+    def deliver(self, about: Attempt) -> None:
+        """A callback was folded by this process."""
+        for compute in self._computes.values():
+            compute.deliver(about.batch_id, about.task_no, about.attempt)
+
+    async def close(self) -> None:
+        if self._landing is not None:
+            await self._landing.close()
+
+    def _errand_terms(self) -> tasks.Terms:
+        settings = self._settings
+        return tasks.Terms(
+            base_url=self._base_url,
+            secret=signing_secret(settings),
+            start_seconds=settings.compute.start_seconds,
+            public_url=settings.preprocess.public_url,
+            registry_url=settings.compute.registry_url,
+            policy=retry_policy(settings),
+            prices=prices(settings),
+            access=_access(settings),
+            prefix=bucket_prefix(settings),
+        )
+
+    def _launcher(self, name: str, office: Office, scratch: Path) -> tuple[Launcher, Terms]:
+        chosen = self._settings.compute
+        shared = {
+            "start_seconds": chosen.start_seconds,
+            "grace_seconds": chosen.grace_seconds,
+            "look_seconds": chosen.look_seconds,
+            "price_per_second": prices(self._settings)[name],
+        }
+        if name == "process":
+            command = tuple(shlex.split(chosen.command)) or TASK_COMMAND
+            ours = task_environment()
+            kept = {name: ours[name] for name in INHERITED if name in ours}
+            at_once = chosen.processes or self._settings.worker_count
+            return ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch), Terms(
+                at_once=at_once, **shared
+            )
+        return self._fly(office), Terms(at_once=self._settings.fly.at_once, **shared)
+
+    def _fly(self, office: Office) -> Launcher:
+        from quire.compute.remote.fly import App, FlyLauncher, Guest
+
+        fly = self._settings.fly
+        tiff = App(app=fly.tiff_app, image=fly.tiff_worker, memory_mb=fly.tiff_memory_mb, prefix="tiff")
+        image = App(app=fly.image_app, image=fly.image_worker, memory_mb=fly.image_memory_mb, prefix="img")
+        apps = {"tiff_to_jpeg": tiff, "image_variants": image}
+        used = {"tiff_to_jpeg": self._settings.compute.tiff, "image_variants": self._settings.compute.image}
+        return FlyLauncher(
+            api=fly.api,
+            token=fly.token.reveal(),
+            apps={step: app for step, app in apps.items() if used[step] == "fly"},
+            guest=Guest(region=fly.region, cpus=fly.cpus, cpu_kind=fly.cpu_kind),
+            house=hashlib.sha256(b"machines\0" + signing_secret(self._settings)).hexdigest()[:16],
+            per_second=fly.per_second,
+            clock=office.clock,
+            sleep=asyncio.sleep,
+            fraction=office.ids.fraction,
+        )

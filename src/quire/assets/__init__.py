@@ -1,0 +1,1 @@
+"""Pictures and files with a permanent address: registry, delivery, IIIF, tiles."""

@@ -1,0 +1,4 @@
+"""Use cases on batches: run a folder, submit, control, inspect, export, package.
+
+Must not know: HTTP, terminals.
+"""

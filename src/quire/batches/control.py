@@ -1,0 +1,247 @@
+"""A person intervenes: pause, resume, cancel, reset, another priority, and doing again what failed.
+
+Promises: nothing is done that the preview did not tell; whatever makes no sense in the batch's present state
+is a Reject that says what that state is and what can be done. Must not know: who asks, and by what means.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from quire.batches.context import Office
+from quire.batches.wording import state_of
+from quire.engine import moves
+from quire.engine.scheduler import pipeline_of
+from quire.ledger.port import Act, Chosen, Selection
+from quire.model.batch import Batch, Budget, PhaseCounts, Stage
+from quire.model.errors import Reject, Stale
+from quire.model.ids import BatchId
+from quire.model.tiers import tier_number
+
+PAGE = 1000
+EVERYTHING = Selection()
+
+
+class FailedGroup(Struct, frozen=True, kw_only=True):
+    """Failed tasks that would run again."""
+
+    phase: str
+    error_class: str
+    tasks: int
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """Exactly what a retry would run. `continues`: the batch goes on where it stood, with `unsettled` tasks
+    that had no end yet; otherwise it is given a new round, for the failed tasks alone.
+    """
+
+    batch_id: BatchId
+    kind: Literal["continues", "new_round"]
+    round: int
+    from_phase: str  # empty: before the first phase
+    failed: tuple[FailedGroup, ...]
+    unsettled: int
+    files: int  # different files, or units of files, that the failed tasks are about
+
+    @property
+    def tasks(self) -> int:
+        return sum(group.tasks for group in self.failed) + self.unsettled
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Changes of a budget: what is not set stays as it is, None is no limit."""
+
+    seconds: float | UnsetType | None = UNSET
+    tokens: int | UnsetType | None = UNSET
+    money_micros: int | UnsetType | None = UNSET
+
+
+async def preview_retry(office: Office, batch_id: str, selection: Selection = EVERYTHING) -> Preview:
+    """Changes nothing. Raises Missing for an unknown batch and Reject when there is nothing to be done:
+    `still_running`, `not_finished` (a choice among the tasks of a batch that has not come to its end) or
+    `nothing_to_retry`.
+    """
+    return (await _plan(office, batch_id, selection))[1]
+
+
+async def retry(office: Office, batch_id: str, act: Act, selection: Selection = EVERYTHING) -> Preview:
+    """Do what the preview says; the answer is the preview of the moment at which it was done."""
+    batch, preview, phase = await _plan(office, batch_id, selection)
+    pipeline = pipeline_of(batch, office.pipelines)
+    if preview.kind == "new_round":
+        move = moves.again(batch, pipeline, phase, now=act.now)
+        await _fenced(office, batch, "retried", lambda: office.ledger.again(move, selection, act))
+    else:
+        status = moves.status_of(batch, pipeline)
+        await _fenced(office, batch, "continued", lambda: office.ledger.reopen(batch.no, act, status=status))
+    return preview
+
+
+async def pause(office: Office, batch_id: str, act: Act) -> Batch:
+    """No further task starts; what is running finishes."""
+    batch = await office.ledger.batch(batch_id)
+    act = _with_reason(act, "paused")
+    return await _fenced(office, batch, "paused", lambda: office.ledger.pause(batch.no, act))
+
+
+async def resume(office: Office, batch_id: str, act: Act, limits: Limits | None = None) -> Batch:
+    """Tasks start again. Raises Reject `budget_spent` when it would be held again at once."""
+    batch = await office.ledger.batch(batch_id)
+    budget = _changed(batch.budget, limits)
+    if batch.hold is not None and (short := _spent(budget, await office.ledger.counts(batch.no))):
+        raise Reject(
+            f"batch {batch.id} has spent its budget of {short} and would be held again at once; "
+            f"resume it with a larger budget of {short}, or with none",
+            code="budget_spent",
+        )
+    new = None if budget == batch.budget else budget
+    return await _fenced(office, batch, "resumed", lambda: office.ledger.resume(batch.no, act, budget=new))
+
+
+async def cancel(office: Office, batch_id: str, act: Act) -> Batch:
+    """The batch ends here; what it has settled stays, and it can be continued later."""
+    batch = await office.ledger.batch(batch_id)
+    act = _with_reason(act, "cancelled")
+    return await _fenced(office, batch, "cancelled", lambda: office.ledger.cancel(batch.no, act))
+
+
+async def reset(office: Office, batch_id: str, act: Act) -> Batch:
+    """The batch ends in error, as an operator's decision."""
+    batch = await office.ledger.batch(batch_id)
+    return await _fenced(office, batch, "reset", lambda: office.ledger.reset(batch.no, act))
+
+
+async def prioritise(office: Office, batch_id: str, tier: str, act: Act) -> Batch:
+    """`tier` is a tier's name, word or number. Raises Reject `unknown_tier`."""
+    number = tier_number(tier)
+    batch = await office.ledger.batch(batch_id)
+    return await _fenced(
+        office, batch, "given another priority", lambda: office.ledger.prioritise(batch.no, number, act)
+    )
+
+
+async def _plan(office: Office, batch_id: str, selection: Selection) -> tuple[Batch, Preview, int]:
+    """The batch, what would be done, and the number of the phase that it begins with."""
+    batch = await office.ledger.batch(batch_id)
+    if not batch.ended:
+        raise Reject(
+            f"batch {batch.id} has not ended: {await _state(office, batch)}; wait for its end, "
+            "or cancel it first and then continue it",
+            code="still_running",
+        )
+    finished = batch.position.stage is Stage.DONE
+    if not finished and selection != EVERYTHING:
+        raise Reject(
+            f"batch {batch.id} has not come to its end: {await _state(office, batch)}; "
+            "continue it as a whole, then retry what has failed by then",
+            code="not_finished",
+        )
+    chosen = await office.ledger.chosen(batch.no, selection)
+    names = {one.phase: one.name for one in await office.ledger.counts(batch.no)}
+    if finished:
+        return _new_round(batch, chosen, names, selection, await _files(office, batch, selection))
+    # Failed tasks run again only where the batch stood among its tasks; those of earlier phases stay failed.
+    mine = chosen.failed
+    preview = Preview(
+        batch_id=batch.id,
+        kind="continues",
+        round=batch.position.round,
+        from_phase=names.get(batch.position.phase, ""),
+        failed=_groups(mine, names),
+        unsettled=chosen.unsettled,
+        files=sum(count for _, _, count in mine) + chosen.unsettled,
+    )
+    return batch, preview, batch.position.phase
+
+
+def _new_round(
+    batch: Batch, chosen: Chosen, names: dict[int, str], selection: Selection, files: int
+) -> tuple[Batch, Preview, int]:
+    if not chosen.failed:
+        which = "" if selection == EVERYTHING else " that is meant"
+        raise Reject(
+            f"batch {batch.id} has no failed task{which}; files that were refused before the first phase "
+            "(a name, an empty file) must be mended and offered anew",
+            code="nothing_to_retry",
+        )
+    first = min(phase for phase, _, _ in chosen.failed)
+    preview = Preview(
+        batch_id=batch.id,
+        kind="new_round",
+        round=batch.position.round + 1,
+        from_phase=names.get(first, str(first)),
+        failed=_groups(chosen.failed, names),
+        unsettled=0,
+        files=files,
+    )
+    return batch, preview, first
+
+
+def _groups(failed: Sequence[tuple[int, str, int]], names: dict[int, str]) -> tuple[FailedGroup, ...]:
+    return tuple(
+        FailedGroup(phase=names.get(phase, str(phase)), error_class=error_class, tasks=tasks)
+        for phase, error_class, tasks in failed
+    )
+
+
+async def _files(office: Office, batch: Batch, selection: Selection) -> int:
+    """How many different files the selected failed tasks are about: one may have failed in several phases."""
+    if selection.path is not None:
+        return 1
+    paths: set[str] = set()
+    after = 0
+    while page := await office.ledger.failed_tasks(batch.no, after=after, limit=PAGE):
+        after = page[-1].task_no
+        paths.update(task.path for task in page if selection.error_class in {None, task.error_class})
+    return len(paths)
+
+
+def _with_reason(act: Act, done: str) -> Act:
+    """The reason is what people read later beside each file: it must say something."""
+    return act if act.reason else structs.replace(act, reason=f"{done} by {act.actor}")
+
+
+def _changed(budget: Budget, limits: Limits | None) -> Budget:
+    if limits is None:
+        return budget
+    changes = {name: value for name, value in structs.asdict(limits).items() if value is not UNSET}
+    return structs.replace(budget, **changes)
+
+
+def _spent(budget: Budget, counts: Sequence[PhaseCounts]) -> str:
+    """What of the budget is used up; empty when nothing is."""
+    spent = [one.spent for one in counts]
+    used = {
+        "seconds": (budget.seconds, sum(one.seconds for one in spent)),
+        "tokens": (budget.tokens, sum(one.tokens_in + one.tokens_out for one in spent)),
+        "money": (budget.money_micros, sum(one.money_micros for one in spent)),
+    }
+    return " and ".join(
+        name for name, (limit, so_far) in used.items() if limit is not None and so_far >= limit
+    )
+
+
+async def _fenced(office: Office, batch: Batch, done: str, act: Callable[[], Awaitable[Batch]]) -> Batch:
+    try:
+        return await act()
+    except Stale as error:
+        now = await office.ledger.batch(batch.id)
+        raise Reject(
+            f"batch {now.id} cannot be {done}: {await _state(office, now)}; {_advice(now)}",
+            code="wrong_state",
+        ) from error
+
+
+async def _state(office: Office, batch: Batch) -> str:
+    return state_of(batch, await office.ledger.counts(batch.no), office.clock.now())
+
+
+def _advice(batch: Batch) -> str:
+    if batch.position.stage is Stage.DONE:
+        return "it has ended; retry what failed, when something did"
+    if batch.ended:
+        return "it has ended; retry it to let it go on where it stood"
+    if batch.hold is not None:
+        return "resume it to let it go on, or cancel it"
+    return "it goes on by itself; pause or cancel it to stop that"

@@ -1,0 +1,253 @@
+"""Looking at batches: where one stands, which there are, what became of each file, what happened and why.
+
+Promises: `show` reads counters, so that it costs the same for any size of batch; lists come in pages and are
+never held whole. Must not know: who looks, and how it is shown.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from quire.batches.context import Office
+from quire.batches.lines import (
+    AttemptLine,
+    BatchLine,
+    BudgetLine,
+    Event,
+    FailedLine,
+    FileLine,
+    HoldLine,
+    MadeLine,
+    PhaseLine,
+    Plan,
+    Progress,
+    Standing,
+    Story,
+    spent_line,
+)
+from quire.batches.wording import current_counts, state_of
+from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Wanted
+from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
+from quire.model.clock import timestamp
+from quire.model.cost import MICROS
+from quire.model.errors import Missing
+from quire.model.ids import task_id
+from quire.model.tiers import tier_name
+
+SHOWN_FAILED_TASKS = 100
+PAGE = 500
+_UNKNOWN_PREFIX = "task"  # of a pipeline that this house does not have
+
+
+async def show(office: Office, batch_id: str) -> Standing:
+    """Raises Missing."""
+    batch = await office.ledger.batch(batch_id)
+    ledger = office.ledger
+    counts = await ledger.counts(batch.no)
+    current = current_counts(batch, counts)
+    failed = await ledger.failed_tasks(batch.no, limit=SHOWN_FAILED_TASKS)
+    return Standing(
+        batch_id=batch.id,
+        status=batch.status,
+        state=state_of(batch, counts, office.clock.now()),
+        progress=Progress(
+            tasks_total=current.total, tasks_completed=current.done, tasks_failed=current.failed
+        ),
+        started_at=timestamp(batch.created_at if batch.started_at is None else batch.started_at),
+        updated_at=timestamp(batch.updated_at),
+        completed_at=UNSET if batch.completed_at is None else timestamp(batch.completed_at),
+        error=UNSET if batch.error is None else batch.error,
+        phases={one.name: _phase_line(one) for one in counts},
+        failed_tasks=_failed_lines(office, batch, failed),
+        failures=await ledger.failures(batch.no),
+        pipeline=batch.pipeline,
+        pipeline_version=batch.pipeline_version,
+        round=batch.position.round,
+        tier=tier_name(batch.tier),
+        tenant=batch.tenant,
+        hold=None if batch.hold is None else HoldLine(kind=batch.hold.value, reason=batch.hold_reason),
+        phase_retry_count=batch.phase_retries,
+        budget=_budget_line(batch.budget),
+        spent=spent_line([one.spent for one in counts]),
+        total_files=batch.total_files,
+        refused_files=batch.refused,
+        skipped_files=batch.passed_over,
+        created_at=timestamp(batch.created_at),
+        plan=_plan(batch.plan),
+        queue_message=_decoded(await ledger.message(batch.no)),
+    )
+
+
+async def list_batches(office: Office, wanted: Wanted) -> list[BatchLine]:
+    """A page, newest first; the next one is `wanted` with `before` set to the last line's `no`."""
+    return [await _batch_line(office, batch) for batch in await office.ledger.batches(wanted)]
+
+
+async def files(
+    office: Office, batch_id: str, *, outcome: FileOutcome | None = None, error_class: str | None = None
+) -> AsyncIterator[FileLine]:
+    """Every input with its end, in order of path, read page by page. Raises Missing."""
+    batch = await office.ledger.batch(batch_id)
+    after = ""
+    while page := await office.ledger.inputs(
+        batch.no, after=after, limit=PAGE, outcome=outcome, error_class=error_class
+    ):
+        after = page[-1].path
+        for record in page:
+            yield file_line(record)
+
+
+async def story(office: Office, batch_id: str, path: str) -> Story:
+    """Of an input, or of the input that a made file descends from. Raises Missing, also for the path."""
+    batch = await office.ledger.batch(batch_id)
+    made, attempts = await office.ledger.story(batch.no, path)
+    # A file that was refused at the door has no story, but it has an end.
+    root = made[0].path if made else path
+    found = await office.ledger.inputs(batch.no, after=just_before(root), limit=1) if root else []
+    if not found or found[0].path != root:
+        raise Missing(f"batch {batch.id} has no file {path}; list its files to see their paths")
+    names = {one.phase: one.name for one in await office.ledger.counts(batch.no)}
+    return Story(
+        file=file_line(found[0]),
+        files=[_made_line(one, names) for one in made],
+        attempts=[_attempt_line(one) for one in attempts],
+    )
+
+
+async def events(office: Office, batch_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+    """What happened, oldest first, as far as it has happened. Raises Missing."""
+    batch = await office.ledger.batch(batch_id)
+    while page := await office.ledger.events(batch.no, after=after, limit=PAGE):
+        for no, at, kind, data in page:
+            after = no
+            yield Event(no=no, at=timestamp(at), kind=kind, data=data)
+
+
+async def follow(office: Office, batch_id: str, pause: Callable[[], Awaitable[None]]) -> AsyncIterator[Event]:
+    """The same and what happens from now on, until the batch has ended; `pause` comes between two looks."""
+    after = 0
+    while True:
+        # Asked first: what happened up to the end is still told after it.
+        ended = (await office.ledger.batch(batch_id)).ended
+        async for event in events(office, batch_id, after=after):
+            after = event.no
+            yield event
+        if ended:
+            return
+        await pause()
+
+
+async def _batch_line(office: Office, batch: Batch) -> BatchLine:
+    counts = await office.ledger.counts(batch.no)
+    return BatchLine(
+        no=batch.no,
+        batch_id=batch.id,
+        status=batch.status,
+        state=state_of(batch, counts, office.clock.now()),
+        pipeline=batch.pipeline,
+        round=batch.position.round,
+        tier=tier_name(batch.tier),
+        tenant=batch.tenant,
+        total_files=batch.total_files,
+        refused_files=batch.refused,
+        skipped_files=batch.passed_over,
+        tasks_failed=sum(one.failed for one in counts),
+        created_at=timestamp(batch.created_at),
+        updated_at=timestamp(batch.updated_at),
+        completed_at=None if batch.completed_at is None else timestamp(batch.completed_at),
+    )
+
+
+def _phase_line(counts: PhaseCounts) -> PhaseLine:
+    return PhaseLine(total=counts.total, completed=counts.done, failed=counts.failed, cached=counts.cached)
+
+
+def _failed_lines(office: Office, batch: Batch, failed: Sequence[FailedTask]) -> list[FailedLine]:
+    pipeline = office.pipelines.get(batch.pipeline)
+    prefixes = {} if pipeline is None else {phase.name: phase.task_prefix for phase in pipeline.phases}
+    return [
+        FailedLine(
+            task_id=task_id(prefixes.get(task.phase, _UNKNOWN_PREFIX), batch.id, task.key),
+            input_r2_key=task.key,
+            error=task.error,
+            phase=task.phase,
+            path=task.path,
+            error_class=task.error_class,
+        )
+        for task in failed
+    ]
+
+
+def _budget_line(budget: Budget) -> BudgetLine:
+    money = None if budget.money_micros is None else budget.money_micros / MICROS
+    return BudgetLine(seconds=budget.seconds, tokens=budget.tokens, money=money)
+
+
+def _plan(text: str) -> Plan:
+    """As far as it can be read: batches of other versions are shown too."""
+    try:
+        return msgspec.json.decode(text, type=Plan)
+    except msgspec.MsgspecError:
+        return Plan()
+
+
+def _decoded(message: str | None) -> Any:
+    if message is None:
+        return None
+    try:
+        return msgspec.json.decode(message)
+    except msgspec.MsgspecError:
+        return message
+
+
+def file_line(record: InputRecord) -> FileLine:
+    return FileLine(
+        path=record.path,
+        status=record.outcome,
+        reason=record.reason or None,
+        error_class=record.error_class or None,
+        outputs=[file.path for _, file in record.made],
+        attempts=record.attempts,
+        size=record.size,
+    )
+
+
+def _made_line(file: FileStory, names: dict[int, str]) -> MadeLine:
+    return MadeLine(
+        path=file.path,
+        role=file.role,
+        made_in=names.get(file.born),
+        replaced_in=names.get(file.gone) if file.gone else None,
+        withdrawn=file.gone == 0,
+        key=file.key,
+        size=file.size,
+        content_type=file.content_type,
+        tags=file.tags,
+    )
+
+
+def _attempt_line(attempt: AttemptRecord) -> AttemptLine:
+    return AttemptLine(
+        phase=attempt.phase,
+        round=attempt.round,
+        task_no=attempt.task_no,
+        attempt=attempt.attempt,
+        path=attempt.path,
+        outcome=attempt.outcome,
+        error_class=attempt.error_class or None,
+        error=attempt.error or None,
+        started_at=None if attempt.started_at is None else timestamp(attempt.started_at),
+        seconds=round(attempt.seconds, 3),
+        worker=attempt.worker,
+        task_state=attempt.state,
+    )
+
+
+def just_before(path: str) -> str:
+    """The greatest text that can matter before `path`, so that a page after it begins with `path` itself."""
+    last = ord(path[-1]) - 1
+    # No character has the numbers between: they cannot be written as UTF-8.
+    last = 0xD7FF if 0xD800 <= last <= 0xDFFF else last
+    return path[:-1] + (chr(last) + "\U0010ffff" if last > 0 else "")

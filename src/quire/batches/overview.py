@@ -1,0 +1,164 @@
+"""One answer for all who follow a batch: where it is on its way through all stages, and what happened."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from quire.batches import inspection
+from quire.batches.context import Office
+from quire.batches.lines import Event, FileLine, Standing
+from quire.model.batch import Batch, Stage
+from quire.model.clock import timestamp
+from quire.model.errors import Missing
+
+T = TypeVar("T")
+
+PAGE = 1000
+MAX_LOGS = 1000
+
+
+class Whereabouts(Standing, frozen=True, kw_only=True):
+    """A standing, with the words of the unified status service."""
+
+    stage: str
+    phase: str
+    results: dict[str, Any]
+
+
+class Log(Struct, frozen=True, kw_only=True):
+    timestamp: str
+    stage: str
+    phase: str
+    worker_response: dict[str, Any]
+    status_changed: bool
+
+
+class Logs(Struct, frozen=True, kw_only=True):
+    batch_id: str
+    log_count: int
+    logs: list[Log]
+    source: str
+
+
+class Files(Struct, frozen=True, kw_only=True):
+    """A page; `next` is where the following one begins, None after the last."""
+
+    files: list[FileLine]
+    next: str | None
+
+
+async def whereabouts(office: Office, batch_id: str) -> Whereabouts:
+    """Raises Missing."""
+    standing = await known(inspection.show(office, batch_id))
+    batch = await office.ledger.batch(batch_id)
+    return Whereabouts(**structs.asdict(standing), stage=stage_of(batch), phase=batch.status, results={})
+
+
+def stage_of(batch: Batch) -> str:
+    match batch.position.stage:
+        case Stage.OPEN:
+            return "ingest"
+        case Stage.QUEUED:
+            return "queue_preprocessing"
+        case Stage.ERROR | Stage.CANCELLED:
+            return "error"
+        case Stage.DONE:
+            return "queue_orchestrator" if batch.hands_over_to else "completed"
+        case _:
+            return "preprocessing"
+
+
+async def logs(office: Office, batch_id: str) -> Logs:
+    """The first thousand. Raises Missing."""
+    batch = await known(office.ledger.batch(batch_id))
+    stage, phase, found = "ingest", "", []
+    for _, at, kind, data in await office.ledger.events(batch.no, limit=MAX_LOGS):
+        before = (stage, phase)
+        stage, phase = _after(kind, data, stage, phase, batch)
+        line = Log(
+            timestamp=timestamp(at),
+            stage=stage,
+            phase=phase,
+            worker_response={"event": kind, **data},
+            status_changed=(stage, phase) != before,
+        )
+        found.append(line)
+    return Logs(batch_id=batch.id, log_count=len(found), logs=found, source="ledger")
+
+
+_STAGES = {
+    "batch_opened": "ingest",
+    "batch_finalized": "queue_preprocessing",
+    "batch_started": "preprocessing",
+    "phase_started": "preprocessing",
+    "batch_failed": "error",
+    "batch_cancelled": "error",
+    "batch_reset": "error",
+}
+
+
+def _after(kind: str, data: dict[str, Any], stage: str, phase: str, batch: Batch) -> tuple[str, str]:
+    if kind in {"batch_done", "batch_processed_elsewhere"}:
+        return ("queue_orchestrator" if batch.hands_over_to else "completed"), "DONE"
+    return _STAGES.get(kind, stage), str(data.get("phase", phase))
+
+
+async def files_page(
+    office: Office, batch_id: str, *, after: str, limit: int, outcome: Any, error_class: str | None
+) -> Files:
+    """Inputs with their ends, in order of path. Raises Missing."""
+    batch = await known(office.ledger.batch(batch_id))
+    page = await office.ledger.inputs(
+        batch.no, after=after, limit=limit, outcome=outcome, error_class=error_class
+    )
+    return Files(
+        files=[inspection.file_line(record) for record in page],
+        next=page[-1].path if len(page) == limit else None,
+    )
+
+
+async def key_of(office: Office, batch_id: str, path: str) -> str:
+    """Where the bytes of a file lie: of an input, or of one that was made. Raises Missing."""
+    batch = await known(office.ledger.batch(batch_id))
+    made, _ = await office.ledger.story(batch.no, path)
+    # The newest of that name: what a retry has replaced is not what people mean.
+    for file in reversed(made):
+        if file.path == path and file.key and file.gone != 0:
+            return file.key
+    found = await office.ledger.inputs(batch.no, after=inspection.just_before(path), limit=1) if path else []
+    if found and found[0].path == path and found[0].key:
+        return found[0].key
+    raise Missing(f"batch {batch.id} has no file {path[:200]!r}; list its files to see their paths")
+
+
+async def happenings(
+    office: Office, batch_id: str, *, after: int, pause: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[Event | Standing | None]:
+    """What has happened since number `after` and what happens from now on, with the batch's standing whenever
+    that has changed, until the batch has ended or `pause`, which comes between two looks, says False. None
+    after each pause.
+    """
+    shown: tuple[Any, ...] = ()
+    while True:
+        # Asked first: what happened up to the end is still told after it.
+        batch = await known(office.ledger.batch(batch_id))
+        async for event in inspection.events(office, batch_id, after=after):
+            after = event.no
+            yield event
+        counts = await office.ledger.counts(batch.no)
+        now = (batch.status, batch.hold, [(one.done, one.failed, one.total) for one in counts])
+        if now != shown:
+            shown = now
+            yield await inspection.show(office, batch_id)
+        if batch.ended or not await pause():
+            return
+        yield None
+
+
+async def known(asked: Awaitable[T]) -> T:
+    """Of a batch that is not there the same words, whoever asks."""
+    try:
+        return await asked
+    except Missing as error:
+        raise Missing("Batch not found", code="unknown_batch") from error

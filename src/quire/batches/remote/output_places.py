@@ -1,0 +1,50 @@
+"""Places for outputs whose number is not known before the work is done, and whether it is still to be done.
+
+Promises: a worker is given places of its own attempt alone, as many as a TIFF may have pages, and none when
+another attempt has taken its place. Must not know: HTTP.
+"""
+
+import msgspec
+
+from quire.batches.context import Office
+from quire.batches.remote.callbacks import Attempt, looked_up
+from quire.blobs.presigned import Landing
+from quire.compute.remote.output_keys import MAX_PAGES, page_key, page_of
+from quire.compute.remote.output_request import MoreOutputs, OutputPlace, OutputPlaces
+from quire.model.batch import Stage, TaskState
+from quire.model.errors import Reject
+
+MAX_BODY_BYTES = 8 * 1024
+SPARE_SECONDS = 300  # that URLs live longer than an attempt
+
+
+_decoder = msgspec.json.Decoder(MoreOutputs)
+
+
+async def places(
+    office: Office, landing: Landing, about: Attempt, body: bytes, *, base_url: str, prefix: str = ""
+) -> OutputPlaces:
+    """`about` comes from a URL that was verified. Raises Reject, and Missing for what never was. May be
+    repeated.
+    """
+    try:
+        wanted = _decoder.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise Reject(f"the body does not ask for outputs: {error}", code="bad_request") from error
+    batch, task, phase = await looked_up(office, about)
+    running = task.state is TaskState.RUNNING and task.claim.order.attempt == about.attempt
+    if not running or batch.position.stage is not Stage.WORKING:
+        return OutputPlaces(current=False)
+    seconds = int(phase.timeout_seconds) + SPARE_SECONDS
+    made = []
+    for role in dict.fromkeys(wanted.roles):
+        page = page_of(role)
+        if phase.step != "tiff_to_jpeg" or page is None:
+            raise Reject(
+                f"there is no place for {role!r} here: pages of a TIFF are jpeg-2 to jpeg-{MAX_PAGES}",
+                code="bad_request",
+            )
+        key = page_key(about.batch_id, about.task_id, about.attempt, page)
+        url = await landing.put_url(key, seconds=seconds, base_url=base_url, awaited=False)
+        made.append(OutputPlace(role=role, key=prefix + key, url=url))
+    return OutputPlaces(current=True, places=tuple(made))

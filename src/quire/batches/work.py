@@ -1,0 +1,53 @@
+"""Work on whatever batches there are: a conductor alone, workers alone, or both in one process."""
+
+import asyncio
+
+from msgspec import Struct
+
+from quire.batches.context import House
+from quire.engine.loop import Wheel
+from quire.ledger.port import Wanted
+from quire.model.batch import Stage
+
+GRACE_SECONDS = 10.0
+PAGE = 100
+
+
+class Shift(Struct, frozen=True, kw_only=True):
+    """What this process does. `workers` None: as many as the settings say; 0: none."""
+
+    conducts: bool
+    workers: int | None = None
+    until_idle: bool = False
+
+
+async def work(shift: Shift, house: House, stop: asyncio.Event) -> None:
+    """Until `stop` is set, or, if so asked, until no batch has anything left to do."""
+
+    async def idle() -> bool:
+        return await _idle(house)
+
+    async with house.conducting(conducts=shift.conducts, workers=shift.workers) as wheel:
+        stopper = asyncio.create_task(_stop_when(stop, wheel))
+        try:
+            await wheel.serve(idle if shift.until_idle else None)
+        finally:
+            stopper.cancel()
+            await wheel.wind_down(GRACE_SECONDS)
+
+
+async def _idle(house: House) -> bool:
+    """Nothing waits to be sent, and every batch has ended, is held, or still takes uploads."""
+    if await house.ledger.outbox(1):
+        return False
+    before = None
+    while page := await house.ledger.batches(Wanted(ended=False, before=before, limit=PAGE)):
+        before = page[-1].no
+        if any(batch.hold is None and batch.position.stage is not Stage.OPEN for batch in page):
+            return False
+    return True
+
+
+async def _stop_when(stop: asyncio.Event, wheel: Wheel) -> None:
+    await stop.wait()
+    wheel.stop()

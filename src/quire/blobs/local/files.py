@@ -1,0 +1,281 @@
+"""The blocking half of the local store: one call, one thread hop, one outcome on the disk.
+
+Promise: two fsyncs to a put without labels (file, folder), atomic to readers, decided under a lock that
+works between processes. Must not know asyncio.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from quire.blobs import keys
+from quire.blobs.labels import Labels
+from quire.blobs.local.labels import NO_LABELS, LabelFiles
+from quire.blobs.local.spool import Spool, version_of
+from quire.blobs.local.tree import (
+    TEMPORARY,
+    Tree,
+    look,
+    translated,
+    unsafe,
+)
+from quire.blobs.port import Condition, IfAbsent, IfVersion, Stored
+from quire.model.errors import Missing, Stale
+
+_TRIES = 100
+_MANY = 16  # fewer are not worth threads
+_WAITING_TOGETHER = 4  # each thread's stack counts as memory of a worker that may have a limit
+
+
+class Vault:
+    def __init__(self, root: Path) -> None:
+        self.tree = Tree(root)
+        self._labels = LabelFiles(self.tree)
+
+    def spool(self, key: str) -> Spool:
+        with translated("store", key):
+            return Spool(self.tree)
+
+    def fill(self, spool: Spool, key: str, data: bytes | bytearray) -> None:
+        with translated("store", key), spool.held():
+            spool.write(data)
+
+    def put(self, key: str, source: bytes | Path, labels: Labels, condition: Condition | None) -> Stored:
+        with translated("store", key):
+            if condition is not None:
+                self._demand(key, self._find(key), condition)  # before anything is written
+            spool = Spool(self.tree)
+            try:
+                if isinstance(source, Path):
+                    spool.copy(source)
+                else:
+                    spool.write(source)
+                return self._commit(spool, key, labels, condition)
+            finally:
+                spool.discard()
+
+    def take(self, source: Path, *, owned: bool) -> tuple[str, int]:
+        """Store a file under its content; digest and size. The bytes that are named are those that were
+        stored, so a source that changes meanwhile cannot get a wrong name.
+        """
+        with translated("store", source.name):
+            spool = self._gathered(source, owned=owned)
+            try:
+                digest, size = spool.digest()
+                key = keys.content(digest)
+                present = self._find(key)
+                if present is None:
+                    # Whoever is faster stores the same bytes: no lock is needed, and losing is no loss.
+                    with contextlib.suppress(Stale):
+                        self._commit(spool, key, NO_LABELS, IfAbsent())
+                elif present.st_size != size:
+                    self._commit(spool, key, NO_LABELS, None)
+                return digest, size
+            finally:
+                spool.discard()
+
+    def take_all(self, sources: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+        """Many wait for the disk together: file systems make several files durable in one turn, so that a
+        book of thousands of pages costs seconds and not minutes. Of those after one that fails, some may be
+        stored too.
+        """
+        taking = partial(self.take, owned=owned)
+        if len(sources) < _MANY:
+            return list(map(taking, sources))
+        with ThreadPoolExecutor(_WAITING_TOGETHER) as threads:
+            return list(threads.map(taking, sources))
+
+    def _gathered(self, source: Path, *, owned: bool) -> Spool:
+        if owned:
+            try:
+                return Spool(self.tree, adopted=source)
+            except FileNotFoundError as error:
+                raise Missing(f"The file {source.name!r} that was to be stored is not there.") from error
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise  # on another file system it is copied
+        spool = Spool(self.tree)
+        try:
+            spool.copy(source)
+        except BaseException:
+            spool.discard()
+            raise
+        return spool
+
+    def commit(self, spool: Spool, key: str, labels: Labels, condition: Condition | None) -> Stored:
+        """The end of a spooled put: afterwards the spool is gone, either way."""
+        try:
+            with translated("store", key), spool.held():
+                return self._commit(spool, key, labels, condition)
+        finally:
+            spool.discard()
+
+    def _commit(self, spool: Spool, key: str, labels: Labels, condition: Condition | None) -> Stored:
+        state = spool.stamp()
+        for _ in range(_TRIES):
+            try:
+                if isinstance(condition, IfAbsent):
+                    return self._create(spool, key, labels, state)
+                return self._replace(spool, key, labels, condition, state)
+            except FileNotFoundError:
+                continue  # the last blob of the folder was deleted, and the folder with it: make it again
+            except FileExistsError:
+                state = spool.stamp(above=state.st_mtime_ns)  # the one in a million: a twin of this version
+        raise FileNotFoundError(errno.ENOENT, "the folder or the temporary file vanishes again and again")
+
+    def _create(self, spool: Spool, key: str, labels: Labels, state: os.stat_result) -> Stored:
+        folder, _, name = key.rpartition("/")
+        version = version_of(state)
+        with self.tree.folder(folder, make=True) as at:
+            if labels:
+                self._labels.write(key, version, labels)
+            try:
+                spool.link(at, name)
+            except OSError as error:
+                self._labels.remove(key, version)
+                if not isinstance(error, FileExistsError):
+                    raise
+                self._demand(key, look(at, name, to_write=True), IfAbsent(), error)
+                raise FileNotFoundError from error  # it was deleted in between: try again
+            os.fsync(at)
+        return _stored(key, state, labels)
+
+    def _replace(
+        self, spool: Spool, key: str, labels: Labels, condition: IfVersion | None, state: os.stat_result
+    ) -> Stored:
+        folder, _, name = key.rpartition("/")
+        with self.tree.folder(folder, make=True) as at:
+            # Unconditional writes take the lock too: otherwise one could slip in between the look and the
+            # rename of a compare-and-swap and be lost without a word.
+            with self.tree.locked(key):
+                present = look(at, name, to_write=True)
+                if condition is not None:
+                    self._demand(key, present, condition)
+                if present is not None and state.st_mtime_ns <= present.st_mtime_ns:
+                    state = spool.stamp(above=present.st_mtime_ns)
+                if labels:
+                    self._labels.write(key, version_of(state), labels)
+                try:
+                    spool.replace(at, name)
+                except OSError:
+                    self._labels.remove(key, version_of(state))
+                    raise
+            os.fsync(at)
+        if present is not None:
+            self._labels.remove(key, version_of(present))
+        return _stored(key, state, labels)
+
+    def _demand(
+        self, key: str, present: os.stat_result | None, condition: Condition, cause: OSError | None = None
+    ) -> None:
+        if isinstance(condition, IfAbsent):
+            if present is not None:
+                raise Stale(f"Blob {key!r} exists already.") from cause
+        elif present is None:
+            raise Stale(
+                f"Blob {key!r} does not exist, so it has not the version that was expected."
+            ) from cause
+        elif version_of(present) != condition.version:
+            raise Stale(
+                f"Blob {key!r} was changed by somebody else: read it again and decide anew."
+            ) from cause
+
+    def head(self, key: str) -> Stored:
+        with translated("look at", key):
+            state = self._find(key)
+            while state is not None:
+                labels = self._labels.read(key, version_of(state))
+                if labels is not None:
+                    return _stored(key, state, labels)
+                # No labels, or the blob was replaced after the look and they were tidied away.
+                again = self._find(key)
+                if again is not None and version_of(again) == version_of(state):
+                    return _stored(key, state, NO_LABELS)
+                state = again
+        raise missing(key)
+
+    def open(self, key: str) -> int:
+        """A descriptor to read from: it stays with this version, whatever happens to the key."""
+        folder, _, name = key.rpartition("/")
+        with translated("read", key):
+            try:
+                with self.tree.folder(folder) as at:
+                    if look(at, name) is None:
+                        raise missing(key)
+                    return os.open(
+                        name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at
+                    )
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise missing(key) from error
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise unsafe(name) from error
+                raise
+
+    def read(self, key: str) -> bytes:
+        with translated("read", key), os.fdopen(self.open(key), "rb") as file:
+            return file.read()
+
+    def delete(self, key: str) -> None:
+        folder, _, name = key.rpartition("/")
+        with translated("delete", key):
+            try:
+                with self.tree.folder(folder) as at:
+                    with self.tree.locked(key):
+                        present = look(at, name)
+                        if present is None:
+                            return
+                        os.unlink(name, dir_fd=at)
+                    os.fsync(at)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            self._labels.remove(key, version_of(present))
+            self.tree.prune(folder)
+
+    def path(self, key: str) -> Path | None:
+        with translated("find", key):
+            return self.tree.root / key if self._find(key) is not None else None
+
+    def sweep(self, moment: float) -> int:
+        """Remove what crashed writers left before that moment; returns how many files."""
+        swept = 0
+        with translated("sweep", TEMPORARY):
+            with self.tree.folder(TEMPORARY, make=True) as folder:
+                for name in os.listdir(folder):  # noqa: PTH208 - a descriptor has no pathlib
+                    state = look(folder, name)
+                    if state is not None and state.st_mtime < moment:
+                        os.unlink(name, dir_fd=folder)
+                        swept += 1
+            for key, version in self._labels.older_than(moment):
+                present = self._find(key)
+                if present is None or version_of(present) != version:
+                    self._labels.remove(key, version)
+                    swept += 1
+        return swept
+
+    def _find(self, key: str) -> os.stat_result | None:
+        folder, _, name = key.rpartition("/")
+        try:
+            with self.tree.folder(folder) as at:
+                return look(at, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def missing(key: str) -> Missing:
+    return Missing(f"There is no blob {key!r}.")
+
+
+def _stored(key: str, state: os.stat_result, labels: Labels) -> Stored:
+    return Stored(
+        key=key,
+        size=state.st_size,
+        version=version_of(state),
+        modified_at=state.st_mtime_ns / 1e9,
+        content_type=labels.content_type,
+        metadata=labels.metadata,
+    )

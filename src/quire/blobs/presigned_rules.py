@@ -1,0 +1,58 @@
+"""What every landing checks alike: how long a URL lives, how many parts there are, which parts are joined.
+
+Promise: what passes here is taken by S3 and by the local landing in the same way. Must not know: any store.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from quire.blobs.presigned import Part
+from quire.model.errors import Reject
+
+MAX_PARTS = 10_000
+MAX_SECONDS = 7 * 24 * 3600  # S3 signs for no longer
+
+_MAX_ETAG_LETTERS = 128
+_MAX_NAME_LETTERS = 255
+
+
+def check_seconds(seconds: int) -> int:
+    """Raises Reject with code `bad_request`."""
+    if not 0 < seconds <= MAX_SECONDS:
+        raise Reject(f"URLs live for 1 to {MAX_SECONDS} seconds, not for {seconds}.", code="bad_request")
+    return seconds
+
+
+def check_count(parts: int) -> int:
+    """Raises Reject with code `bad_request`."""
+    if not 0 < parts <= MAX_PARTS:
+        raise Reject(
+            f"An upload has 1 to {MAX_PARTS} parts, not {parts}: use larger parts.", code="bad_request"
+        )
+    return parts
+
+
+def in_order(parts: Sequence[Part]) -> list[Part]:
+    """By their numbers, ETags without quotes. Raises Reject with code `bad_parts`."""
+    ordered = sorted((Part(part.number, _bare(part.etag)) for part in parts), key=lambda part: part.number)
+    numbers = [part.number for part in ordered]
+    if not ordered or len(set(numbers)) < len(numbers) or not 0 < numbers[0] <= numbers[-1] <= MAX_PARTS:
+        raise bad_parts(f"part numbers are all different and from 1 to {MAX_PARTS}")
+    if not all(0 < len(part.etag) <= _MAX_ETAG_LETTERS and part.etag.isascii() for part in ordered):
+        raise bad_parts("an ETag is the text that the PUT of the part was answered with")
+    return ordered
+
+
+def bad_parts(reason: str) -> Reject:
+    return Reject(f"The parts cannot be joined: {reason}. Send the missing parts again.", code="bad_parts")
+
+
+def attachment(name: str) -> str:
+    """A Content-Disposition that makes browsers save a file of this name, in any script (RFC 6266)."""
+    name = "".join(letter for letter in name if letter.isprintable())[-_MAX_NAME_LETTERS:] or "file"
+    plain = "".join(letter if letter.isascii() and letter not in '"\\%/' else "_" for letter in name)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def _bare(etag: str) -> str:
+    return etag.strip().removeprefix('"').removesuffix('"')

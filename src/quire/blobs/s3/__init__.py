@@ -1,0 +1,208 @@
+"""Blobs in an S3 bucket (AWS, R2, SeaweedFS, MinIO …), by way of obstore: the extra `quire[s3]`.
+
+Promise: everything in `port`, given a server that keeps its word on conditional writes: `quire.blobs.probe`
+finds out. A version is an ETag: equal bytes may have equal versions, so compare-and-swap bodies carry a
+nonce. Conditional writes are single requests from memory: 64 MiB at most. Must not know: settings.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quire.blobs import keys
+from quire.blobs.labels import NONCE, Labels, decode, encode, labels
+from quire.blobs.port import Condition, Metadata, Stored
+from quire.blobs.s3.body import Counted, in_memory, size_of
+from quire.blobs.s3.client import open_store
+from quire.blobs.s3.conditional import ConditionalWriter, version_of
+from quire.blobs.s3.errors import translated
+from quire.model.errors import Missing, QuireError, Reject
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta
+
+_PIECE_BYTES = 1 << 20
+_PART_BYTES = 8 << 20  # S3 takes 10,000 parts: 80 GB to a blob
+_PARTS_AT_ONCE = 4
+_MAX_SIGNED_SECONDS = 7 * 24 * 3600  # the protocol's limit
+
+
+class S3Blobs:
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        endpoint: str | None = None,
+        region: str = "us-east-1",
+        access_key_id: str,
+        secret_access_key: str,
+        prefix: str = "",
+        allow_http: bool = False,
+        timeout_seconds: float = 60,
+    ) -> None:
+        """Connects to nothing yet. Raises Misconfigured when the extra is not installed."""
+        access = {"region": region, "access_key_id": access_key_id, "secret_access_key": secret_access_key}
+        self._bucket = bucket
+        self._prefix = keys.folder(prefix)
+        self._store = open_store(bucket, endpoint, access, allow_http=allow_http, seconds=timeout_seconds)
+        self._writer = ConditionalWriter(self._store, bucket)
+
+    def __repr__(self) -> str:
+        # Not the endpoint: people write credentials into URLs.
+        return f"S3Blobs(bucket={self._bucket!r}, prefix={self._prefix!r})"
+
+    async def put(
+        self,
+        key: str,
+        data: bytes | Path | AsyncIterator[bytes],
+        *,
+        content_type: str | None = None,
+        metadata: Metadata | None = None,
+        condition: Condition | None = None,
+    ) -> Stored:
+        path = self._path(key)
+        described = labels(content_type, metadata)
+        attributes = {name: encode(value) for name, value in described.metadata.items()}
+        if described.content_type is not None:
+            attributes["Content-Type"] = described.content_type
+        if condition is not None:
+            body = await in_memory(data)
+            version = await self._writer.put(path, key, body, attributes, condition)
+            return _put(key, len(body), version, described)
+        if isinstance(data, bytes | Path):
+            size = await size_of(data)
+            return _put(key, size, await self._put_any(path, key, data, attributes), described)
+        counted = Counted(data)
+        try:
+            version = await self._put_any(path, key, counted, attributes)
+        except QuireError:
+            if counted.failure is not None:
+                raise counted.failure from None  # not the store's fault
+            raise
+        return _put(key, counted.size, version, described)
+
+    async def _put_any(
+        self, path: str, key: str, body: bytes | Path | Counted, attributes: dict[str, str]
+    ) -> str:
+        """An unconditional write: large ones go up in parts, and nothing is seen before the last."""
+        with self._edge("store", key):
+            result = await self._store.put_async(
+                path, body, attributes=attributes, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
+            )
+        return version_of(key, result)
+
+    async def get(self, key: str) -> bytes:
+        with self._edge("read", key):
+            found = await self._store.get_async(self._path(key))
+            return bytes(await found.bytes_async())
+
+    async def stream(self, key: str, *, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+        path = self._path(key)
+        options: GetOptions = {}
+        if stop is not None:
+            options = {"range": (start, stop)}
+        elif start:
+            options = {"range": {"offset": start}}
+        with self._edge("read", key):
+            found = await self._store.get_async(path, options=options)
+            async for piece in found.stream(min_chunk_size=_PIECE_BYTES):
+                yield bytes(piece)
+
+    async def head(self, key: str) -> Stored:
+        path = self._path(key)
+        with self._edge("look at", key):
+            found = await self._store.get_async(path, options={"head": True})
+        meta, attributes = found.meta, dict(found.attributes)
+        content_type = attributes.pop("Content-Type", None)
+        attributes.pop(NONCE, None)
+        described = {name: decode(value) for name, value in attributes.items() if name == name.lower()}
+        return _listed(key, meta, content_type, described)
+
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[Stored]:
+        # A level at a time: some servers list by folder, where `a/b` comes before `a.b`, and cut at `after`
+        # by that order too. Levels are sorted here, so memory holds one level of each folder on the way down.
+        waiting = [keys.folder(prefix)]
+        found: dict[str, ObjectMeta] = {}
+        while waiting:
+            key = waiting.pop()
+            if key and not key.endswith("/"):
+                yield _listed(key, found.pop(key))
+                continue
+            if key and key <= after and not after.startswith(key):
+                continue
+            objects, folders = await self._level(key)
+            found.update((name, meta) for name, meta in objects if name > after)
+            waiting += sorted([*(name for name, _ in objects if name > after), *folders], reverse=True)
+
+    async def _level(self, folder: str) -> "tuple[Sequence[tuple[str, ObjectMeta]], Sequence[str]]":
+        with self._edge("list", folder):
+            level = await self._store.list_with_delimiter_async(self._prefix + folder or None)
+        cut = len(self._prefix)
+        # Consoles and some servers keep a marker for an empty folder; the client shows it without its slash.
+        found = [meta for meta in level["objects"] if meta["path"].startswith(self._prefix + folder)]
+        objects = [(meta["path"][cut:], meta) for meta in found]
+        return objects, [name[cut:] + "/" for name in level["common_prefixes"]]
+
+    async def delete(self, key: str) -> None:
+        path = self._path(key)
+        try:
+            with self._edge("delete", key):
+                await self._store.delete_async(path)
+        except Missing:
+            return
+
+    def local_path(self, key: str) -> Path | None:
+        keys.check(key)
+        return None
+
+    async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
+        """Never log it: whoever has it may use it until it runs out."""
+        import obstore
+
+        path = self._path(key)
+        if method not in ("GET", "PUT") or not 0 < seconds <= _MAX_SIGNED_SECONDS:
+            raise Reject(
+                f"URLs are signed for GET or PUT and for 1 to {_MAX_SIGNED_SECONDS} seconds, "
+                f"not for {method!r} and {seconds}.",
+                code="bad_request",
+            )
+        with self._edge("sign", key):
+            return await obstore.sign_async(
+                self._store, "GET" if method == "GET" else "PUT", path, timedelta(seconds=seconds)
+            )
+
+    async def close(self) -> None:
+        """The client keeps its connections until it is garbage; there is nothing to end."""
+
+    def _path(self, key: str) -> str:
+        return keys.check(self._prefix + keys.check(key))
+
+    def _edge(self, action: str, key: str) -> AbstractContextManager[None]:
+        return translated(action, key, self._bucket)
+
+
+def _put(key: str, size: int, version: str, described: Labels) -> Stored:
+    # S3 does not say in its answer when it stored a blob; asking would double the requests.
+    return Stored(
+        key=key,
+        size=size,
+        version=version,
+        modified_at=0.0,
+        content_type=described.content_type,
+        metadata=described.metadata,
+    )
+
+
+def _listed(
+    key: str, meta: "ObjectMeta", content_type: str | None = None, metadata: dict[str, str] | None = None
+) -> Stored:
+    return Stored(
+        key=key,
+        size=meta["size"],
+        version=version_of(key, meta),
+        modified_at=meta["last_modified"].timestamp(),
+        content_type=content_type,
+        metadata=metadata or {},
+    )

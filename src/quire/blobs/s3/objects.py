@@ -1,0 +1,145 @@
+"""State kept in an S3 bucket: the port `quire.model.objects` with as few requests as S3 allows.
+
+Promise: one request each, as long as nobody interferes; a refused condition is looked into once, since it may
+be about our own success (`s3_conditional`). Files are streamed, whatever their size, in one conditional
+request. Listings are asked for page by page. Must not know: what is kept.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quire.blobs import keys
+from quire.blobs.keys import CLOCKS
+from quire.blobs.port import Condition, IfAbsent, IfVersion
+from quire.blobs.s3.body import in_memory, size_of
+from quire.blobs.s3.client import open_store
+from quire.blobs.s3.conditional import ConditionalWriter, version_of
+from quire.blobs.s3.errors import translated
+from quire.blobs.s3.files import S3Files
+from quire.blobs.s3.requests import Pause
+from quire.blobs.s3.signing import Signer
+from quire.model.clock import Clock
+from quire.model.errors import Missing, Stale
+from quire.model.ids import Ids
+from quire.model.objects import Found, Seen
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+PAGE = 1000  # S3 gives no more at once
+SMALL_BYTES = 8 << 20  # up to which a file goes through memory, on a connection that is open already
+_JSON = "application/json"
+_PLAIN = "binary/octet-stream"  # what the published tools give to markers without content
+
+
+class S3Objects:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        ids: Ids,
+        bucket: str,
+        endpoint: str | None = None,
+        region: str = "us-east-1",
+        access_key_id: str,
+        secret_access_key: str,
+        prefix: str = "",
+        allow_http: bool = False,
+        timeout_seconds: float = 60,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        """Connects to nothing yet. Raises Misconfigured when the extra is not installed."""
+        access = {"region": region, "access_key_id": access_key_id, "secret_access_key": secret_access_key}
+        own = endpoint or f"https://s3.{region}.amazonaws.com"
+        self._store = open_store(bucket, endpoint, access, allow_http=allow_http, seconds=timeout_seconds)
+        self._files = S3Files(
+            Signer(endpoint=own, **access), clock, bucket=bucket, timeout_seconds=timeout_seconds, pause=pause
+        )
+        self._writer = ConditionalWriter(self._store, bucket)
+        self._bucket = bucket
+        self._prefix = keys.folder(prefix)
+        self._ids = ids
+
+    def __repr__(self) -> str:
+        # Not the endpoint: people write credentials into URLs.
+        return f"S3Objects(bucket={self._bucket!r}, prefix={self._prefix!r})"
+
+    async def close(self) -> None:
+        """The client keeps its connections until it is garbage; there is nothing to end."""
+
+    async def read(self, key: str) -> Found | None:
+        try:
+            with self._edge("read", key):
+                found = await self._store.get_async(self._path(key))
+                return Found(bytes(await found.bytes_async()), version_of(key, found.meta))
+        except Missing:
+            return None
+
+    async def look(self, key: str) -> Seen | None:
+        try:
+            with self._edge("look at", key):
+                return self._seen(await self._store.head_async(self._path(key)))
+        except Missing:
+            return None
+
+    async def create(self, key: str, body: bytes) -> str | None:
+        return await self._conditional(key, body, _JSON, IfAbsent())
+
+    async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
+        if await size_of(source) <= SMALL_BYTES:
+            body = await in_memory(source)
+            return await self._conditional(key, body, content_type, IfAbsent()) is not None
+        path = f"/{self._bucket}/{self._path(key)}"
+        return await self._files.create(path, key, source, content_type=content_type)
+
+    async def swap(self, key: str, body: bytes, version: str) -> str | None:
+        return await self._conditional(key, body, _JSON, IfVersion(version))
+
+    async def put(self, key: str, body: bytes) -> str:
+        attributes: Any = {"Content-Type": _JSON if body else _PLAIN}
+        with self._edge("store", key):
+            return version_of(key, await self._store.put_async(self._path(key), body, attributes=attributes))
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        if not keys:
+            return
+        with self._edge("delete", keys[0]):
+            await self._store.delete_async([self._path(key) for key in keys])
+
+    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+        prefix = self._path(folder)
+        offset = self._path(after) if after else None
+        with self._edge("list", folder):
+            listing = self._store.list(prefix, offset=offset, chunk_size=PAGE)
+            async for page in listing:
+                yield [self._seen(meta) for meta in page]
+
+    async def now(self) -> float:
+        key = f"{CLOCKS}/{self._ids.ulid()}"
+        await self.put(key, b"{}")
+        try:
+            seen = await self.look(key)
+        finally:
+            await self.delete([key])
+        if seen is None:
+            raise Missing(f"{key!r} was there a moment ago.")
+        return seen.modified_at
+
+    async def _conditional(self, key: str, body: bytes, kind: str, condition: Condition) -> str | None:
+        try:
+            return await self._writer.put(self._path(key), key, body, {"Content-Type": kind}, condition)
+        except Stale:
+            return None
+
+    def _seen(self, meta: "ObjectMeta") -> Seen:
+        key = meta["path"][len(self._prefix) :]
+        return Seen(key, meta["size"], version_of(key, meta), meta["last_modified"].timestamp())
+
+    def _path(self, key: str) -> str:
+        return keys.check(self._prefix + keys.check(key))
+
+    def _edge(self, action: str, key: str) -> AbstractContextManager[None]:
+        return translated(action, key, self._bucket)

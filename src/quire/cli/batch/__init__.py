@@ -1,0 +1,1 @@
+"""`quire batch`: monitor and control batches."""

@@ -1,0 +1,1 @@
+"""`quire library`: the PDF library in a bucket."""

@@ -1,0 +1,228 @@
+"""Commands about the bucket itself: manifest, repair-metadata, config, test-s3."""
+
+from typing import Annotated, Any
+
+import typer
+
+from quire.assembly.library import called, with_shared_rules
+from quire.cli import exits
+from quire.cli.library.options import (
+    Bucket,
+    Config,
+    DryRun,
+    Json,
+    Verbose,
+    Way,
+    default_bucket,
+    print_json,
+    within,
+)
+from quire.cli.text import many, shown
+from quire.library import header_repair, shared_config, store_probe, survey
+from quire.library import manifest as indexing
+from quire.library.context import Room, Rules
+from quire.library.shared_config import Shared
+from quire.library.store_probe import Tried
+from quire.settings import Loaded
+
+
+def manifest(
+    verbose: Verbose = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Make it readable and complete.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Add what is stored and has no entry.")] = False,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="Write all additions into registry/manifest.json.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --rebuild: for all that is stored.")] = False,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Show the index of the library, or put it right.
+
+    Examples:
+      quire library manifest -v
+
+      quire library manifest --rebuild --dry-run
+
+    Exit codes: 0 fine or put right, 1 it cannot be read as a whole, or could not, 2 usage.
+    """
+    if repair + rebuild + sync > 1:
+        raise typer.BadParameter("give one of --repair, --rebuild, --sync")
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, _loaded: Loaded) -> tuple[Any, Any]:
+        index = indexing.Manifest(room)
+        did: Any = None
+        if repair:
+            did = await index.repair(dry_run=dry_run)
+        elif rebuild:
+            did = await index.rebuild(force=force, dry_run=dry_run)
+        elif sync and not dry_run:
+            did = await index.compact()
+        return did, await index.read()
+
+    did, view = within(ask, way, probed=(repair or rebuild or sync) and not dry_run)
+    _show_manifest(did, view, verbose=verbose, dry_run=dry_run, json_output=json_output)
+    raise typer.Exit(exits.COULD_NOT_RUN if view.problems else exits.DONE)
+
+
+def _show_manifest(did: Any, view: Any, *, verbose: bool, dry_run: bool, json_output: bool) -> None:
+    if json_output:
+        document = {"entries": len(view), "waiting_segments": view.segments, "problems": view.problems}
+        print_json({**document, "did": did, "dry_run": dry_run})
+        return
+    if did is not None:
+        for name in did.__struct_fields__:
+            value = getattr(did, name)
+            if value not in {"", 0}:
+                typer.echo(f"{name}: {shown(value)}")
+        if dry_run:
+            typer.echo("Dry run: nothing was changed.")
+    typer.echo(f"{many(len(view), 'document')} in the manifest, {view.segments} additions not merged yet.")
+    for problem in view.problems:
+        typer.echo(f"Warning: {shown(problem)}", err=True)
+    if verbose:
+        for hit in view.hits():
+            first = hit.entry.paths[0] if hit.entry.paths else "(no path)"
+            typer.echo(f"{hit.hash}  {shown(first)}")
+
+
+def repair_metadata(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Hashes; default: all that are stored.", metavar="[HASH…]", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also where a name is told.")] = False,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Write names and tags again with stored PDFs that have lost them, from the manifest.
+
+    Copies of buckets often lose metadata. Each such PDF is read and written once.
+
+    Examples:
+      quire library repair-metadata --dry-run
+
+    Exit codes: 0 done, 1 stored bytes are not those that their hash names, or could not run, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, _loaded: Loaded) -> Any:
+        view = await indexing.Manifest(room).read()
+        jobs = [await survey.resolve(room, name) for name in names or ()]
+        return await header_repair.relabel(room, view, jobs, force=force, dry_run=dry_run)
+
+    told = within(ask, way, probed=not dry_run)
+    if json_output:
+        print_json({"labelled": told, "dry_run": dry_run})
+    else:
+        kept = told.looked_at - told.written - told.unknown - len(told.damaged)
+        did = "would be written" if dry_run else "written"
+        typer.echo(f"{told.written} {did}, {kept} kept, {told.unknown} not in the manifest either.")
+        for job in told.damaged:
+            typer.echo(f"{job}: its bytes are not those; `remove` it and `ingest` its file again", err=True)
+    raise typer.Exit(exits.COULD_NOT_RUN if told.damaged else exits.DONE)
+
+
+def shared(
+    show: Annotated[bool, typer.Option("--show", help="Show them; also without options.")] = False,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Set one; may be given several times.", metavar="KEY=VALUE"),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(help="More to set, after --set.", metavar="[KEY=VALUE…]", show_default=False),
+    ] = None,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Show or set the settings that all who work on the bucket share (`registry/config.json`).
+
+    They count where a machine has no setting of its own.
+
+    Examples:
+      quire library config --show
+
+      quire library config --set max_retries=5 --set conversion_timeout=86400
+
+    Exit codes: 0 shown or set, 1 not a value for that key, or could not, 2 usage.
+    """
+    del show
+    if more and not pairs:
+        raise typer.BadParameter("say --set before KEY=VALUE")
+    words: dict[str, str] = {}
+    for pair in [*(pairs or []), *(more or [])]:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"{pair[:80]!r} is not KEY=VALUE")
+        words[name.strip()] = value
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, loaded: Loaded) -> tuple[Shared, Rules]:
+        if words:
+            await shared_config.change(room, words)
+        said = await shared_config.read(room)
+        return said, (await with_shared_rules(room, loaded)).rules
+
+    said, rules = within(ask, way)
+    if json_output:
+        print_json({"shared": said.said, "problems": said.problems, "in_force": rules})
+        return
+    for name, kind in shared_config.KINDS.items():
+        there = said.values.get(name)
+        value = "not set" if there is None else str(there).lower()
+        in_force = getattr(rules, kind.rule) / kind.scale if kind.rule else ""
+        typer.echo(f"{name}: {value}" + (f" (in force here: {in_force:g})" if in_force != "" else ""))
+    for problem in said.problems:
+        typer.echo(f"Warning: {shown(problem)}.", err=True)
+
+
+def store_tested(json_output: Json = False, bucket: Bucket = None, config: Config = None) -> None:
+    """Try what the store can do: put, get, list, delete, metadata, conditions, races, large objects, clock.
+
+    Everything is written below a prefix of its own and removed again.
+
+    Examples:
+      quire library test-s3
+
+    Exit codes: 0 the basics work, 1 they do not, or it cannot be reached, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    def each(tried: Tried) -> None:
+        if not json_output:
+            detail = f": {shown(tried.detail)}" if tried.detail else ""
+            typer.echo(f"{'ok' if tried.ok else 'FAILED':<8}{tried.ability}{detail}")
+
+    async def ask(room: Room, loaded: Loaded) -> tuple[list[Tried], str]:
+        return await store_probe.try_out(room, each), called(loaded, default_bucket())
+
+    told, place = within(ask, way)
+    works = all(tried.ok for tried in told if tried.needed)
+    conditional = works and all(tried.ok for tried in told if "work would be done twice" in tried.lacking)
+    if json_output:
+        print_json({"place": place, "works": works, "conditional_writes": conditional, "abilities": told})
+    else:
+        _verdict(told, place, works=works, conditional=conditional)
+    raise typer.Exit(exits.DONE if works else exits.COULD_NOT_RUN)
+
+
+def _verdict(told: list[Tried], place: str, *, works: bool, conditional: bool) -> None:
+    for tried in told:
+        if not tried.ok:
+            typer.echo(f"Without “{tried.ability}”: {tried.lacking}.")
+    if not works:
+        typer.echo(f"{shown(place)} cannot be used. See its address, the access key and the bucket's policy.")
+    elif conditional:
+        typer.echo(
+            f"{shown(place)} has all that is needed. For published tools: "
+            "config --set s3_supports_conditional_writes=true"
+        )
+    else:
+        typer.echo(f"{shown(place)} can be looked at, but no worker, janitor or ingest may use it.")

@@ -1,0 +1,216 @@
+"""The library at a glance: once (dashboard), or live (watch)."""
+
+import asyncio
+import json
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from quire.assembly.library import called
+from quire.cli.library.options import (
+    Bucket,
+    Config,
+    Json,
+    Verbose,
+    Way,
+    default_bucket,
+    print_json,
+    within,
+)
+from quire.cli.library.output import span
+from quire.cli.library.workers import stop_on_signals
+from quire.cli.text import shown
+from quire.library.context import Room
+from quire.library.dashboard import Board, Glance, Running
+from quire.settings import Loaded
+
+BAR = 24  # characters
+REDRAW_SECONDS = 0.5
+MISHAPS = 5
+_SILENT = 180.0  # seconds after which silence is worth a colour: three beats
+JsonLines = Annotated[bool, typer.Option("--json", help="Each round as a line of JSON.")]
+
+
+def dashboard(
+    verbose: Verbose = False, json_output: Json = False, bucket: Bucket = None, config: Config = None
+) -> None:
+    """Show the library at a glance: what waits, runs, failed and is done. -v with the last failures.
+
+    Examples:
+      quire library dashboard -v
+
+    Exit codes: 0 shown, 1 could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, loaded: Loaded) -> tuple[Glance, str, float]:
+        glance = await Board(room).refresh(mishaps=20 if verbose else 0)
+        return glance, called(loaded, default_bucket()), room.clock.now()
+
+    glance, place, now = within(ask, way)
+    if json_output:
+        print_json(glance)
+    else:
+        Console(highlight=False).print(drawn(glance, place, now=now))
+
+
+def watch(
+    seconds: Annotated[
+        float, typer.Option("--interval", "-i", min=0.5, max=86_400, help="Seconds between two rounds.")
+    ] = 10.0,
+    json_output: JsonLines = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Watch the library live, until Ctrl-C. What waits is listed by the thousand, never one by one.
+
+    Examples:
+      quire library watch
+
+      quire library watch -i 60 --json
+
+    Exit codes: 0 ended by Ctrl-C, 1 could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, loaded: Loaded) -> None:
+        place = called(loaded, default_bucket())
+        board = Board(room)
+        stop = stop_on_signals(lambda _: None)
+        if json_output:
+            await board.keep(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_line)
+        else:
+            await _live(board, stop, seconds, place, room)
+
+    within(ask, way)
+
+
+def _line(glance: Glance) -> None:
+    typer.echo(json.dumps(msgspec.to_builtins(glance)))
+
+
+async def _live(board: Board, stop: asyncio.Event, seconds: float, place: str, room: Room) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        await board.keep(
+            stop,
+            every_seconds=seconds,
+            mishaps=MISHAPS,
+            on_round=lambda glance: console.print(drawn(glance, place, now=room.clock.now())),
+        )
+        return
+    keeping = asyncio.create_task(board.keep(stop, every_seconds=seconds, mishaps=MISHAPS))
+    try:
+        # Drawn more often than it is asked for: ages go on, and a long first round shows how far it is.
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while not keeping.done():
+                live.update(drawn(board.glance(), place, now=room.clock.now(), live=True), refresh=True)
+                await asyncio.wait({keeping}, timeout=REDRAW_SECONDS)
+    finally:
+        stop.set()
+        await keeping
+
+
+def drawn(glance: Glance, place: str, *, now: float, live: bool = False) -> RenderableType:
+    parts: list[RenderableType] = [_head(glance, place, live=live), Text(), _counts(glance)]
+    parts += [Text(), _speed(glance)] if live or glance.per_hour is not None else []
+    if glance.running:
+        parts += [Text(), _running(glance, now)]
+    if glance.mishaps:
+        parts += [Text(), _mishaps(glance)]
+    if glance.trouble:
+        parts += [Text(), Text(f"The store does not answer: {shown(glance.trouble)}", style="red")]
+    return Group(*parts)
+
+
+def _head(glance: Glance, place: str, *, live: bool) -> Text:
+    head = Text(f"Library {shown(place)}", style="bold", no_wrap=True, overflow="ellipsis")
+    if live:
+        listed = f"   listed {span(glance.age_seconds)} ago in {glance.round_seconds:.1f} s   Ctrl-C ends"
+        head.append(listed if glance.round_seconds else "   listing …", style="dim")
+    return head
+
+
+def _counts(glance: Glance) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    most = max((*glance.todo.values(), 1))
+    for tier, number in glance.todo.items():
+        table.add_row(tier, f"{number:,}", Text("█" * round(BAR * number / most), style="cyan"))
+    table.add_row(Text("waiting", style="bold"), Text(f"{glance.waiting:,}", style="bold"))
+    table.add_row("processing", f"{glance.processing:,}")
+    table.add_row("failed", Text(f"{glance.failed:,}", style="yellow" if glance.failed else ""))
+    table.add_row("dead", Text(f"{glance.dead:,}", style="red" if glance.dead else ""))
+    if glance.done is None:
+        table.add_row("done", "…")
+    else:
+        age = glance.done_age_seconds
+        table.add_row("done", f"{glance.done:,}", Text(_counted(age), style="dim"))
+    return table
+
+
+def _counted(age: float) -> str:
+    return f"counted {span(age)} ago" if age >= 2 else ""
+
+
+def _speed(glance: Glance) -> Text:
+    if glance.per_hour is None:
+        return Text("Throughput is told after the second round.", style="dim")
+    watched = span(min(glance.watched_seconds, 3600))
+    words = f"{glance.finished:,} finished; {glance.per_hour:,.0f} an hour over the last {watched}"
+    if glance.eta_seconds is not None:
+        words += f"; all done in about {span(glance.eta_seconds)}"
+    return Text(words)
+
+
+def _running(glance: Glance, now: float) -> Table:
+    table = _table()
+    table.add_column("document", ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column("worker", no_wrap=True, overflow="ellipsis", width=12)
+    table.add_column("stage", no_wrap=True, overflow="ellipsis", width=16)
+    table.add_column("try", justify="right", no_wrap=True)
+    table.add_column("for", justify="right", no_wrap=True, min_width=9)
+    table.add_column("heard", justify="right", no_wrap=True, min_width=9)
+    for one in glance.running:
+        table.add_row(
+            Text(shown(one.name) or one.job[:16]),
+            Text(shown(one.worker)),
+            Text(_stage(one)),
+            Text(str(one.attempt), style="yellow" if one.attempt > 1 else ""),
+            span(now - one.started_at) if one.started_at else "",
+            Text(span(one.silent_seconds), style="red" if one.silent_seconds > _SILENT else ""),
+        )
+    if glance.processing > len(glance.running):
+        table.add_row(Text(f"… and {glance.processing - len(glance.running)} more", style="dim"))
+    return table
+
+
+def _table() -> Table:
+    return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
+
+
+def _stage(one: Running) -> str:
+    words = shown(one.stage)
+    if one.percent is not None:
+        words += f" {one.percent:.0f} %"
+    elif one.pages:
+        words += f" {one.pages} p."
+    return words
+
+
+def _mishaps(glance: Glance) -> Table:
+    table = _table()
+    table.add_column("failed or dead", no_wrap=True, min_width=16)
+    table.add_column("tries", justify="right", min_width=5)
+    table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)
+    for one in glance.mishaps:
+        error = shown(one.error.splitlines()[0][:300]) if one.error else ""
+        table.add_row(one.job[:16], str(one.attempts), Text(error))
+    return table

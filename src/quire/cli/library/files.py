@@ -1,0 +1,310 @@
+"""Commands that bring files in and out: ingest, convert, hydrate, download, preview."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from quire.assembly.library_worker import convert_here, ingest_options
+from quire.cli import exits
+from quire.cli.console import Talk
+from quire.cli.errors import told_to_people
+from quire.cli.library.options import (
+    Bucket,
+    Config,
+    DryRun,
+    Hash,
+    Json,
+    Priority,
+    Way,
+    about,
+    loaded_for,
+    print_json,
+    within,
+)
+from quire.cli.library.output import size_of
+from quire.cli.text import shown
+from quire.library import (
+    archives,
+    checksums,
+    hydration,
+    pdf_search,
+)
+from quire.library import ingestion as ingesting
+from quire.library.context import Room
+from quire.library.hydration import (
+    Fate,
+    Hydrated,
+    Tally,
+    Wanted,
+)
+from quire.library.protocol import layout
+from quire.library.protocol.bodies import DEFAULT_TIER
+from quire.model.errors import Missing
+from quire.settings import Loaded
+
+Paths = Annotated[
+    list[str], typer.Argument(help="PDFs, folders or patterns.", metavar="PATH…", show_default=False)
+]
+SAID_EVERY = 100  # documents
+
+
+def ingest(
+    paths: Paths,
+    tier: Priority = None,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Put PDFs into the library: each is stored once, indexed under every path, and waits to be converted.
+
+    What is there already is skipped. Git LFS pointers count as the files that they stand for.
+
+    Examples:
+      quire library ingest ./books
+
+      quire library ingest ./books --priority 2_high --dry-run
+
+    Exit codes: 0 done, 1 some files failed, or could not run, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    talk = Talk(json_output=json_output)
+
+    async def ask(room: Room, loaded: Loaded) -> Any:
+        options = ingest_options(loaded.settings, tier=tier or DEFAULT_TIER, dry_run=dry_run)
+        return await ingesting.ingest(room, paths, options, _teller(talk))
+
+    tally = within(ask, way, probed=not dry_run)
+    if json_output:
+        print_json(tally)
+    else:
+        for failure in tally.failures:
+            typer.echo(f"{shown(failure.path)}: {shown(failure.reason)}", err=True)
+        for problem in tally.problems:
+            typer.echo(f"Warning: {shown(problem)}", err=True)
+        if dry_run:
+            typer.echo("Dry run: nothing was changed.")
+        for word in ("found", "uploaded", "queued", "skipped"):
+            typer.echo(f"{word.capitalize()}: {getattr(tally, word)}")
+        if tally.failed:
+            typer.echo(f"Failed: {tally.failed}")
+    raise typer.Exit(exits.COULD_NOT_RUN if tally.failed else exits.DONE)
+
+
+def _teller(talk: Talk) -> Any:
+    last = 0
+
+    def tell(tally: Any) -> None:
+        nonlocal last
+        if tally.found >= last + SAID_EVERY:
+            last = tally.found
+            talk.say(f"{tally.found} found, {tally.uploaded} uploaded, {tally.queued} queued …")
+
+    return tell
+
+
+def convert(
+    path: Annotated[Path, typer.Argument(help="A PDF.", metavar="PATH", exists=True, dir_okay=False)],
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the result.", show_default="./<stem>/")
+    ] = None,
+    json_output: Json = False,
+    config: Config = None,
+) -> None:
+    """Convert one PDF on this machine, without any bucket.
+
+    Examples:
+      quire library convert book.pdf
+
+      quire library convert book.pdf -o ./converted
+
+    Exit codes: 0 converted, 1 could not, 2 usage.
+    """
+    talk = Talk(json_output=json_output)
+    with told_to_people(json_output=json_output):
+        settings = loaded_for(Way(json_output=json_output, config=config)).settings
+        target = out or Path(path.stem)
+        target.mkdir(parents=True, exist_ok=True)
+        text, number = asyncio.run(convert_here(settings, path, target, _progress(talk)))
+    if json_output:
+        print_json({"markdown": str(text), "assets": number})
+    else:
+        typer.echo(f"{shown(text)}, with {number} pictures.")
+
+
+def _progress(talk: Talk) -> Any:
+    told = ""
+
+    def tell(sign: Any) -> None:
+        nonlocal told
+        share = f"{10 * (10 * sign.done // sign.total)} %" if sign.total else ""
+        words = f"{sign.stage} {share}".strip()
+        if words != told:
+            told = words
+            talk.say(words)
+
+    return tell
+
+
+def hydrate_files(
+    paths: Paths,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Write results beside the PDFs they were made from: `<stem>.md` and `<stem>.assets/`.
+
+    Files that are there already stay. Documents without a result are no error.
+
+    Examples:
+      quire library hydrate ./books
+
+      quire library hydrate ./books --force --dry-run
+
+    Exit codes: 0 done, 1 some could not be written, or could not run, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    talk = Talk(json_output=json_output)
+    told: list[Hydrated] = []
+
+    def on_each(one: Hydrated) -> None:
+        told.append(one)
+        if one.fate is Fate.FAILED:
+            talk.say(f"{shown(one.path)}: {shown(one.error)}")
+
+    async def ask(room: Room, _loaded: Loaded) -> tuple[Tally, list[Any]]:
+        refused: list[Any] = []
+        wanted = _wanted(paths, room, refused)
+        return await hydration.hydrate(room, wanted, force=force, dry_run=dry_run, on_each=on_each), refused
+
+    tally, refused = within(ask, way)
+    failed = tally.fates.get(Fate.FAILED, 0) + len(refused)
+    counts = {fate.value: tally.fates.get(fate, 0) for fate in Fate}
+    if json_output:
+        files = [
+            {"path": str(one.path), "hash": one.hash, "fate": one.fate.value, "error": one.error}
+            for one in told
+        ]
+        lost = [{"path": one.path, "hash": "", "fate": "failed", "error": one.reason} for one in refused]
+        print_json({**counts, "failed": failed, "dry_run": dry_run, "files": [*files, *lost]})
+    else:
+        for one in refused:
+            typer.echo(f"{shown(one.path)}: {shown(one.reason)}", err=True)
+        typer.echo(f"{'Would write' if dry_run else 'Written'}: {counts['written']}")
+        typer.echo(f"Kept: {counts['kept']}")
+        typer.echo(f"Without a result: {counts['missing']}")
+        typer.echo(f"Failed: {failed}")
+    raise typer.Exit(exits.COULD_NOT_RUN if failed else exits.DONE)
+
+
+async def _wanted(paths: list[str], room: Room, refused: list[Any]) -> AsyncIterator[Wanted]:
+    """Every PDF with its hash, some at a time and in a thread, as they are read for that."""
+    found: Iterator[Any] = pdf_search.find(paths)
+    sums = checksums.Checksums(room.clock.now)
+
+    def hashed() -> list[Wanted | None]:
+        """None for what is no PDF: an empty list is the end."""
+        wanted: list[Wanted | None] = []
+        for one in islice(found, 16):
+            if isinstance(one, pdf_search.Refused):
+                refused.append(one)
+                wanted.append(None)
+            elif isinstance(one, pdf_search.Pdf):
+                try:
+                    digest = one.pointer.oid if one.pointer else sums.sum(one.path).digest
+                except OSError as error:
+                    reason = error.strerror or str(error)
+                    refused.append(pdf_search.Refused(path=one.relative, code="unreadable", reason=reason))
+                    wanted.append(None)
+                else:
+                    wanted.append(Wanted(one.path, digest))
+            else:
+                wanted.append(None)
+        return wanted
+
+    while some := await asyncio.to_thread(hashed):
+        for one in some:
+            if one is not None:
+                yield one
+
+
+def download(
+    name: Hash,
+    out: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File, or a folder that is there.", show_default="./<hash>.zip"),
+    ] = None,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Get the result of a document: an archive with its Markdown, its pictures and facts about it.
+
+    Examples:
+      quire library download 3f2a9c41 -o book.zip
+
+    Exit codes: 0 written, 1 there is none, or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, job: str) -> tuple[Path, int]:
+        target = out or Path(f"{job}.zip")
+        if target.is_dir():
+            target /= f"{job}.zip"
+        part_file = target.with_name(f".{target.name}.{room.ids.ulid()}.part")
+        try:
+            size = await _result(room, job, part_file)
+            part_file.replace(target)
+        finally:
+            part_file.unlink(missing_ok=True)
+        return target, size
+
+    target, size = about(ask, name, way)
+    if json_output:
+        print_json({"path": str(target), "bytes": size})
+    else:
+        typer.echo(f"{shown(target)}: {size_of(size)}")
+
+
+def preview(
+    name: Hash,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="So many lines.")] = 50,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Show the first lines of a document's Markdown.
+
+    Examples:
+      quire library preview 3f2a9c41 -n 20
+
+    Exit codes: 0 shown, 1 there is no result, or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, job: str) -> list[str]:
+        with TemporaryDirectory(prefix="quire-preview-") as folder:
+            path = Path(folder, "result.zip")
+            await _result(room, job, path)
+            with archives.Archive(path) as archive:
+                return archive.lines(lines)
+
+    found = about(ask, name, way)
+    if json_output:
+        print_json({"lines": found})
+    for line in () if json_output else found:
+        typer.echo(shown(line))
+
+
+async def _result(room: Room, job: str, target: Path) -> int:
+    try:
+        return await hydration.fetched(room, job, target)
+    except Missing as error:
+        raise Missing(f"{job} has no result ({layout.out(job)}); `status` tells where it stands.") from error

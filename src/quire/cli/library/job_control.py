@@ -1,0 +1,238 @@
+"""Commands that change jobs: reprioritize, retry, retry-all, cancel, remove, clear-dead."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated, Any
+
+import typer
+
+from quire.cli import exits
+from quire.cli.library.options import (
+    Bucket,
+    Config,
+    DryRun,
+    Hash,
+    Json,
+    Priority,
+    Tier,
+    Way,
+    about,
+    print_json,
+    sure,
+    within,
+)
+from quire.cli.text import many, shown
+from quire.library import job_control
+from quire.library import manifest as indexing
+from quire.library import survey as listing
+from quire.library.context import Room
+from quire.library.job_control import Outcome
+from quire.settings import Loaded
+
+Reset = Annotated[bool, typer.Option("--reset-retries", help="Count its attempts from the beginning.")]
+Force = Annotated[bool, typer.Option("--force", help="Do not ask.")]
+
+
+def reprioritize(
+    name: Hash, tier: Tier, json_output: Json = False, bucket: Bucket = None, config: Config = None
+) -> None:
+    """Move a waiting document to another tier.
+
+    Examples:
+      quire library reprioritize 3f2a9c41 1_critical
+
+    Exit codes: 0 moved, or it was there already, 1 it does not wait, or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    told = about(lambda room, job: job_control.reprioritize(room, job, tier), name, way, ruled=True)
+    words = f"moved to {tier}" if told.changed else f"waits in {tier} already"
+    _end(told, words, "was not moved", json_output=json_output)
+
+
+def retry(
+    name: Hash,
+    tier: Priority = None,
+    reset: Reset = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Queue a document again that failed, was given up or was never queued.
+
+    It gets at least one more attempt; with --reset-retries as many as a new one.
+
+    Examples:
+      quire library retry 3f2a9c41
+
+      quire library retry 3f2a9c41 --priority 2_high --reset-retries
+
+    Exit codes: 0 queued, 1 it is done, queued, being worked on or unknown, or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    told = about(
+        lambda room, job: job_control.retry(room, job, tier=tier, reset=reset), name, way, ruled=True
+    )
+    _end(told, f"queued again in {told.tier}", "was not queued", json_output=json_output)
+
+
+def cancel(
+    name: Hash,
+    tier: Priority = None,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Take a document from the worker that has it; it waits again, and the attempt is not counted.
+
+    The worker notices at its next heartbeat, and stops.
+
+    Examples:
+      quire library cancel 3f2a9c41 --priority 5_background
+
+    Exit codes: 0 taken back, 1 nobody works on it, or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    told = about(
+        lambda room, job: job_control.cancel(room, job, tier=tier, dry_run=dry_run), name, way, ruled=True
+    )
+    words = "would be taken from its worker" if dry_run else f"taken from its worker, queued in {told.tier}"
+    _end(told, words, "was not taken back", json_output=json_output, dry_run=dry_run)
+
+
+def _end(told: Outcome, did: str, did_not: str, *, json_output: bool, dry_run: bool = False) -> None:
+    if json_output:
+        print_json({**_document(told), "dry_run": dry_run})
+    elif told.refused:
+        typer.echo(f"{told.job} {did_not}: {shown(told.refused)}.", err=True)
+    else:
+        typer.echo(f"{told.job} {did}.")
+    raise typer.Exit(exits.COULD_NOT_RUN if told.refused else exits.DONE)
+
+
+def _document(told: Outcome) -> dict[str, Any]:
+    return {
+        "hash": told.job,
+        "was": told.was.value,
+        "changed": told.changed,
+        "priority": told.tier,
+        "refused": told.refused,
+    }
+
+
+def retry_all(
+    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
+    tier: Priority = None,
+    reset: Reset = False,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Queue all documents again that failed or were given up; both without --failed and --dead.
+
+    Examples:
+      quire library retry-all --dead --reset-retries --dry-run
+
+      quire library retry-all --failed --priority 4_low
+
+    Exit codes: 0 all queued, also when there were none, 1 some could not be, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    both = failed == dead
+
+    async def ask(room: Room, _loaded: Loaded) -> list[Outcome]:
+        found = await listing.survey(room, done=False)
+        jobs: list[str] = [*(found.failed if failed or both else ()), *(found.dead if dead or both else ())]
+        return await _gathered(job_control.retry_all(room, jobs, tier=tier, reset=reset, dry_run=dry_run))
+
+    _end_all(
+        within(ask, way, ruled=True),
+        "would be queued again" if dry_run else "queued again",
+        json_output=json_output,
+        dry_run=dry_run,
+    )
+
+
+def clear_dead(
+    force: Force = False,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Forget all documents that were given up. Their sources stay: `retry` queues one of them again.
+
+    Examples:
+      quire library clear-dead --dry-run
+
+    Exit codes: 0 cleared, also when there were none, 1 could not or not wanted, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def look(room: Room, _loaded: Loaded) -> list[str]:
+        return sorted((await listing.survey(room, done=False)).dead)
+
+    jobs = within(look, way)
+    if jobs and not dry_run:
+        question = f"Forget {many(len(jobs), 'document')} that were given up?"
+        sure(question, force=force, json_output=json_output)
+
+    async def ask(room: Room, _loaded: Loaded) -> list[Outcome]:
+        return await _gathered(job_control.clear_dead(room, jobs, dry_run=dry_run))
+
+    words = "would be cleared" if dry_run else "cleared"
+    _end_all(within(ask, way) if jobs else [], words, json_output=json_output, dry_run=dry_run)
+
+
+def remove(
+    name: Hash,
+    force: Force = False,
+    dry_run: DryRun = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Remove a document: its source, its place in the queue, its logs and its entry in the manifest.
+
+    A result stays. One that is being worked on is removed with --force only.
+
+    Examples:
+      quire library remove 3f2a9c41 --dry-run
+
+    Exit codes: 0 removed, 1 unknown, being worked on, not wanted, or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    job, seen = about(_look, name, way)
+    if not seen.refused and not dry_run:
+        sure(f"Remove {job} ({seen.was.value}) for good?", force=force, json_output=json_output)
+
+    async def ask(room: Room, _loaded: Loaded) -> Outcome:
+        told = await job_control.remove(room, job, force=force, dry_run=dry_run)
+        if told.changed and not dry_run:
+            await indexing.Manifest(room).remove([job])
+        return told
+
+    told = within(ask, way)
+    words = "would be removed" if dry_run else "removed"
+    _end(told, words, "was not removed", json_output=json_output, dry_run=dry_run)
+
+
+async def _look(room: Room, job: str) -> tuple[str, Outcome]:
+    return job, await job_control.remove(room, job, force=True, dry_run=True)
+
+
+async def _gathered(outcomes: AsyncIterator[Outcome]) -> list[Outcome]:
+    return [outcome async for outcome in outcomes]
+
+
+def _end_all(outcomes: Iterable[Outcome], words: str, *, json_output: bool, dry_run: bool) -> None:
+    told = list(outcomes)
+    refused = [one for one in told if one.refused]
+    if json_output:
+        print_json({"dry_run": dry_run, "jobs": [_document(one) for one in told]})
+    else:
+        typer.echo(f"{many(len(told) - len(refused), 'document')} {words}.")
+        for one in refused:
+            typer.echo(f"{one.job}: {shown(one.refused)}", err=True)
+    raise typer.Exit(exits.COULD_NOT_RUN if refused else exits.DONE)

@@ -1,0 +1,387 @@
+"""Commands of the library that only look: status, list, workers, logs, and what the index knows."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from quire.assembly.library import called
+from quire.cli import exits
+from quire.cli.library.options import (
+    Bucket,
+    Config,
+    Hash,
+    Json,
+    Verbose,
+    Way,
+    about,
+    default_bucket,
+    print_json,
+    say,
+    within,
+)
+from quire.cli.library.output import size_of
+from quire.cli.text import many, shown
+from quire.library import catalogue
+from quire.library import manifest as indexing
+from quire.library import survey as listing
+from quire.library.context import Room
+from quire.library.protocol.operator import Standing
+from quire.library.status import (
+    Logs,
+    Status,
+    Worker,
+    logs,
+    status,
+    workers,
+)
+from quire.library.survey import Survey
+from quire.model.objects import Seen
+from quire.settings import Loaded
+
+MOST_SHOWN = 100
+
+FIRST_LINES = {
+    Standing.DONE: "DONE",
+    Standing.DEAD: "DEAD (exceeded max retries)",
+    Standing.FAILED: "FAILED (pending retry)",
+    Standing.PROCESSING: "PROCESSING",
+    Standing.QUEUED: "QUEUED",
+    Standing.RAW: "RAW ONLY (not queued)",
+    Standing.UNKNOWN: "UNKNOWN (not found)",
+}
+
+
+def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, config: Config = None) -> None:
+    """Show where a document stands: done, dead, failed, being worked on, queued, only stored, unknown.
+
+    Examples:
+      quire library status 3f2a9c41
+
+    Exit codes: 0 found, 1 unknown or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, loaded: Loaded) -> tuple[Status, str]:
+        found = await status(room, await listing.resolve(room, name))
+        return found, called(loaded, default_bucket())
+
+    found, place = within(ask, way)
+    if json_output:
+        print_json(found)
+    else:
+        typer.echo(f"Status: {FIRST_LINES[found.standing]}")
+        _status_lines(found, place)
+    unknown = found.standing is Standing.UNKNOWN
+    raise typer.Exit(exits.COULD_NOT_RUN if unknown else exits.DONE)
+
+
+def _status_lines(found: Status, place: str) -> None:
+    say("Hash", found.hash)
+    say("Name", found.name)
+    if found.size is not None:
+        say("Size", size_of(found.size))
+    if found.output:
+        say("Output", f"{place.rstrip('/')}/{found.output} ({size_of(found.output_bytes)})")
+        say("Finished", moment(found.finished_at))
+    say("Last error" if found.standing is Standing.QUEUED else "Error", found.error)
+    say("Worker", found.worker)
+    say("Priority", found.priority)
+    if found.attempts:
+        say("Attempts", found.attempts)
+    if found.standing is Standing.PROCESSING:
+        say("Started", moment(found.started_at))
+        say("Heartbeat", moment(found.heartbeat_at))
+        say("Progress", _progress(found.progress))
+    if found.mishap and found.standing in {Standing.DEAD, Standing.FAILED}:
+        context = found.mishap.get("context")
+        say("Stage", context.get("stage") if isinstance(context, dict) else "")
+        typer.echo(f"The traceback and the converter's words: logs {found.hash[:12]}")
+
+
+def _progress(said: Mapping[str, Any]) -> str:
+    inner = said.get("marker")
+    known = [said.get("stage"), inner.get("tqdm_stage") if isinstance(inner, dict) else None]
+    percent = said.get("percent") or (inner.get("percent") if isinstance(inner, dict) else None)
+    pages = said.get("page_count")
+    words = [str(one) for one in known if isinstance(one, str) and one]
+    words += [f"{percent:.0f} %"] if isinstance(percent, int | float) else []
+    words += [f"{pages} pages"] if isinstance(pages, int) else []
+    return ", ".join(words)
+
+
+def show_list(
+    verbose: Verbose = False, json_output: Json = False, bucket: Bucket = None, config: Config = None
+) -> None:
+    """List how many documents wait in each tier, are worked on, have failed, were given up, are done.
+
+    Examples:
+      quire library list
+
+      quire library list -v
+
+    Exit codes: 0 listed, 1 could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    found = within(lambda room, _: listing.survey(room), way)
+    if json_output:
+        print_json(_listed(found, verbose=verbose))
+        return
+    typer.echo("TODO")
+    for tier, jobs in found.todo.items():
+        typer.echo(f"  {tier}: {len(jobs)}")
+        _names(jobs, verbose=verbose)
+    typer.echo(f"  TOTAL: {found.waiting}")
+    sections = {"PROCESSING": found.processing, "FAILED": found.failed, "DEAD-LETTER": found.dead}
+    for title, there in sections.items():
+        typer.echo(f"{title}: {len(there)}")
+        _names(there, verbose=verbose)
+    typer.echo(f"DONE: {found.done}")
+
+
+def _names(jobs: Mapping[str, Seen] | list[str], *, verbose: bool) -> None:
+    if not verbose:
+        return
+    for job in list(jobs)[:MOST_SHOWN]:
+        when = f"  {moment(jobs[job].modified_at)}" if isinstance(jobs, Mapping) else ""
+        typer.echo(f"    {job}{when}")
+    if len(jobs) > MOST_SHOWN:
+        typer.echo(f"    … and {len(jobs) - MOST_SHOWN} more; --json has all of them")
+
+
+def _listed(found: Survey, *, verbose: bool) -> dict[str, Any]:
+    counts: dict[str, Any] = {
+        "todo": {tier: len(jobs) for tier, jobs in found.todo.items()},
+        "todo_total": found.waiting,
+        "processing": len(found.processing),
+        "failed": len(found.failed),
+        "dead": len(found.dead),
+        "done": found.done,
+    }
+    if verbose:
+        jobs = {"todo": dict(found.todo), "processing": sorted(found.processing)}
+        counts["jobs"] = jobs | {"failed": sorted(found.failed), "dead": sorted(found.dead)}
+    return counts
+
+
+def show_workers(
+    active: Annotated[bool, typer.Option("--active", help="Only those heard of lately.")] = False,
+    verbose: Verbose = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """List the workers that registered in the bucket, the last seen first.
+
+    Examples:
+      quire library workers --active
+
+    Exit codes: 0 listed, also when there are none, 1 could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    found: list[Worker] = within(lambda room, _: workers(room), way, ruled=True)
+    chosen = [one for one in found if one.active or not active]
+    if json_output:
+        print_json({"workers": chosen})
+        return
+    if not chosen:
+        typer.echo("No worker is active." if active else "No worker ever registered.")
+    for one in chosen:
+        said = one.said
+        job = str(said.get("current_job") or "")[:12]
+        busy = f" on {shown(job)}" if job and one.active else ""
+        state = one.status if one.active or one.status == "stopped" else f"silent (was {one.status})"
+        typer.echo(
+            f"{shown(one.worker_id)}  {shown(state)}{busy}  {shown(said.get('hostname', ''))}  "
+            f"seen {moment(one.seen_at)}"
+        )
+        metrics = said.get("metrics")
+        if verbose and isinstance(metrics, dict):
+            for name, value in metrics.items():
+                typer.echo(f"    {shown(name)}: {shown(value)}")
+
+
+def show_logs(
+    name: Hash,
+    kind: Annotated[
+        str | None, typer.Option("--type", "-t", help="Only this log; `error` is the last error.")
+    ] = None,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Show the last error of a document and what its converter said.
+
+    Examples:
+      quire library logs 3f2a9c41
+
+      quire library logs 3f2a9c41 -t conversion
+
+    Exit codes: 0 shown, 1 there are none or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+    found: Logs = about(lambda room, job: logs(room, job, kind), name, way)
+    nothing = not found.error and not found.texts
+    if json_output:
+        print_json(found)
+    elif nothing:
+        known = f" There are: {', '.join(found.kinds)}." if found.kinds else ""
+        typer.echo(f"There is no {kind + ' log' if kind else 'log'} of this document.{known}", err=True)
+    else:
+        _log_lines(found)
+    raise typer.Exit(exits.COULD_NOT_RUN if nothing else exits.DONE)
+
+
+def _log_lines(found: Logs) -> None:
+    if found.error:
+        say("Error", found.error.get("error"))
+        say("At", found.error.get("timestamp"))
+        context = found.error.get("context")
+        for key, value in context.items() if isinstance(context, dict) else ():
+            say(shown(key), value)
+        _block(str(found.error.get("traceback") or ""))
+    for name, text in found.texts.items():
+        typer.echo(f"--- {name}.log")
+        _block(text)
+
+
+def _block(text: str) -> None:
+    for line in text.splitlines():
+        typer.echo(shown(line.replace("\t", "    ")))
+
+
+async def _index(room: Room) -> Any:
+    """What cannot be read of it is told: nobody is to take a damaged index for an empty one."""
+    view = await indexing.Manifest(room).read()
+    for problem in view.problems:
+        typer.echo(f"Warning: {shown(problem)}", err=True)
+    return view
+
+
+def look_up(
+    by_hash: Annotated[
+        str | None, typer.Option("--hash", help="A hash or its first digits.", metavar="HASH")
+    ] = None,
+    path: Annotated[str | None, typer.Option("--path", help="A path as it was ingested, or its end.")] = None,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Look a document up in the manifest: its paths, size, tags and hash.
+
+    Examples:
+      quire library lookup --path DnD/PHB.pdf
+
+      quire library lookup --hash 3f2a9c41
+
+    Exit codes: 0 found, 1 not found or could not, 2 usage.
+    """
+    if (by_hash is None) == (path is None):
+        raise typer.BadParameter("give either --hash or --path")
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, _loaded: Loaded) -> list[Any]:
+        view = await _index(room)
+        return [catalogue.by_hash(view, by_hash)] if by_hash else list(catalogue.by_path(view, path or ""))
+
+    show_hits(within(ask, way), json_output=json_output, nothing="The manifest has no such path.")
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Find documents by a part of their names or tags.
+
+    Examples:
+      quire library search "player handbook"
+
+    Exit codes: 0 found, 1 none or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, _loaded: Loaded) -> list[Any]:
+        view = await _index(room)
+        return list(catalogue.search(view, query, limit=limit))
+
+    show_hits(within(ask, way), json_output=json_output, nothing="Nothing is called or tagged so.")
+
+
+def search_queue(
+    query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Find documents that are not done yet by a part of their names or tags.
+
+    Examples:
+      quire library search-queue handbook
+
+    Exit codes: 0 found, 1 none or could not, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, _loaded: Loaded) -> list[tuple[Any, str]]:
+        found = await listing.survey(room, done=False)
+        view = await _index(room)
+        places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}
+        others = (("processing", found.processing), ("failed", found.failed), ("dead", found.dead))
+        places |= {job: word for word, jobs in others for job in jobs}
+        known = {job: raw for job, raw in view.entries.items() if job in places}
+        open_view = catalogue.View(entries=known)
+        hits = catalogue.search(open_view, query, limit=limit)
+        return [(hit, places[hit.hash]) for hit in hits]
+
+    found = within(ask, way)
+    standings = {hit.hash: where for hit, where in found}
+    show_hits(
+        [hit for hit, _ in found],
+        json_output=json_output,
+        nothing="Nothing that waits or failed is called or tagged so.",
+        standings=standings,
+    )
+
+
+def show_hits(
+    hits: list[Any], *, json_output: bool, nothing: str, standings: Mapping[str, str] | None = None
+) -> None:
+    """Ends the command: 1 where there is nothing."""
+    if json_output:
+        more = [{"standing": standings[hit.hash]} if standings else {} for hit in hits]
+        print_json({"documents": [_hit(hit) | extra for hit, extra in zip(hits, more, strict=True)]})
+    elif not hits:
+        typer.echo(nothing, err=True)
+    for hit in () if json_output else hits:
+        where = f"  [{standings[hit.hash]}]" if standings else ""
+        typer.echo(f"{hit.hash}  {size_of(hit.entry.size)}{where}")
+        for path in hit.entry.paths:
+            typer.echo(f"    {shown(path)}")
+        if hit.entry.tags:
+            typer.echo(f"    tags: {shown(', '.join(hit.entry.tags))}")
+    if not json_output and len(hits) > 1:
+        typer.echo(many(len(hits), "document"), err=True)
+    raise typer.Exit(exits.DONE if hits else exits.COULD_NOT_RUN)
+
+
+def _hit(hit: Any) -> dict[str, Any]:
+    entry = hit.entry
+    return {
+        "hash": hit.hash,
+        "paths": list(entry.paths),
+        "size": entry.size,
+        "tags": list(entry.tags),
+        "ingested_at": entry.ingested_at,
+        "source": entry.source,
+    }
+
+
+def moment(seconds: float) -> str:
+    if not 0 < seconds < 2**40:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,200 @@
+"""Commands that keep the library going: worker and janitor."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from quire.assembly.library import called
+from quire.assembly.library_worker import Recall, worker_id, worker_options
+from quire.cli import exits
+from quire.cli.console import Talk
+from quire.cli.library.options import (
+    Bucket,
+    Config,
+    DryRun,
+    Json,
+    Verbose,
+    Way,
+    default_bucket,
+    print_json,
+    within,
+)
+from quire.cli.library.output import span
+from quire.cli.text import shown
+from quire.library import janitor as tidying
+from quire.library import manifest as indexing
+from quire.library import worker as working
+from quire.library.context import Room
+from quire.settings import Loaded
+
+JsonLines = Annotated[bool, typer.Option("--json", help="What happens as JSON lines on standard output.")]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_QUIET = {"WARNING", "ERROR", "CRITICAL"}
+
+
+def worker(
+    dry_run: DryRun = False,
+    run_once: Annotated[bool, typer.Option("--run-once", help="One document, then end.")] = False,
+    windows: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run-window",
+            help="Work only then, such as 22:00-06:00; may be given several times.",
+            metavar="HH:MM-HH:MM",
+            show_default=False,
+        ),
+    ] = None,
+    abort_outside: Annotated[
+        bool,
+        typer.Option("--abort-outside-window", help="Give a running document back when the window closes."),
+    ] = False,
+    isolate: Annotated[
+        bool,
+        typer.Option("--isolate-conversion", help="Always so: each conversion has a process of its own."),
+    ] = False,
+    json_output: JsonLines = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Convert documents of the library, one after the other, until told to stop.
+
+    INT, TERM, HUP and QUIT end it: its document is given back and the attempt does not count. Any number may
+    run, on any number of machines; workers of the published tools may run beside it.
+
+    Examples:
+      quire library worker
+
+      quire library worker --run-window 22:00-06:00 --abort-outside-window
+
+    Exit codes: 0 ended as asked, 1 could not run, 2 usage.
+    """
+    del isolate  # taken, as scripts give it; there is no other way here
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, loaded: Loaded) -> Any:
+        settings = loaded.settings
+        options = worker_options(
+            settings,
+            run_once=run_once,
+            dry_run=dry_run,
+            windows=windows or (),
+            abort_outside=abort_outside,
+        )
+        talk = _Voice(json_output=json_output, level=settings.library.log_level)
+        stop = stop_on_signals(talk.stopping)
+        talk.begin(called(loaded, default_bucket()))
+        return await working.work(room, options, stop, on_event=talk.tell, recall=Recall(room))
+
+    within(ask, way, probed=not dry_run, ruled=True)
+
+
+def stop_on_signals(said: Callable[[str], None]) -> asyncio.Event:
+    """Set by the first signal. The handlers stay: a second one must not end us while a job is given back."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stopping(number: signal.Signals) -> None:
+        said(number.name)
+        stop.set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stopping, number)
+    return stop
+
+
+class _Voice:
+    """What a worker tells, for people on stderr, for programs as lines of JSON."""
+
+    def __init__(self, *, json_output: bool, level: str) -> None:
+        self._json = json_output
+        self._level = level
+        self._talk = Talk(json_output=json_output)
+        self._stopping = False
+
+    def begin(self, place: str) -> None:
+        if not self._json and self._level not in _QUIET:
+            self._talk.say(f"A worker of {shown(place)}; Ctrl-C ends it and gives its document back.")
+
+    def stopping(self, name: str) -> None:
+        again = "Still giving" if self._stopping else f"{name}: stopping. Giving"
+        self._stopping = True
+        self._talk.say(f"{again} the document back …")
+
+    def tell(self, told: Any) -> None:
+        kind = str(told.kind.value)
+        if self._json:
+            typer.echo(json.dumps(_event(told, kind)))
+        elif (kind == "trouble" or self._level not in _QUIET) and (kind != "idle" or self._level == "DEBUG"):
+            self._talk.say(_words(told, kind))
+
+
+def _event(told: Any, kind: str) -> dict[str, Any]:
+    event: dict[str, Any] = {"event": kind, "worker": told.worker, "hash": told.job, "message": told.text}
+    if told.report is not None:
+        report = told.report
+        event |= {"fate": report.fate.value, "error": report.error, "seconds": report.seconds}
+    return event
+
+
+def _words(told: Any, kind: str) -> str:
+    job, text = told.job[:12], shown(told.text)
+    if told.report is not None:
+        report = told.report
+        why = f": {shown(report.error or report.trouble)}" if report.error or report.trouble else ""
+        return f"{job} {report.fate.value} after {span(report.seconds)}{why}"
+    words = {
+        "started": f"worker {told.worker} started",
+        "claimed": f"{job} claimed",
+        "idle": f"nothing to do; looking again in {text} s" if text else "nothing to do",
+        "closed": f"outside the run windows; the next one opens in {text} s",
+        "swept": f"looked after the queue: {text}",
+        "trouble": f"trouble: {text}",
+        "recovered": f"{job}, left by the process before: {text}",
+        "would_claim": f"would claim {told.job} ({text})",
+        "stopped": f"worker {told.worker} stopped",
+    }
+    return words.get(kind, f"{kind} {job} {text}".strip())
+
+
+def janitor(
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    json_output: Json = False,
+    bucket: Bucket = None,
+    config: Config = None,
+) -> None:
+    """Put the queue right once: take back silent jobs, queue failed ones again, bury those tried too often.
+
+    Workers do this now and then by themselves; beside workers of the published tools alone it is needed.
+
+    Examples:
+      quire library janitor --dry-run -v
+
+    Exit codes: 0 done, 1 some jobs could not be looked at, or could not run, 2 usage.
+    """
+    way = Way(json_output=json_output, bucket=bucket, config=config)
+
+    async def ask(room: Room, loaded: Loaded) -> Any:
+        manifest = indexing.Manifest(room)
+        name = f"janitor-{worker_id(loaded.settings.library)}"
+        return await tidying.sweep(room, manifest, dry_run=dry_run, worker=name)
+
+    swept = within(ask, way, probed=not dry_run, ruled=True)
+    errors = swept.counts.get("error", 0)
+    if json_output:
+        jobs = [
+            {"hash": one.job, "why": one.why, "did": one.done and one.done.value, "error": one.error}
+            for one in swept.settled
+        ]
+        print_json({"dry_run": dry_run, "jobs": swept.jobs, "counts": swept.counts, "settled": jobs})
+    else:
+        typer.echo(f"{'Dry run: ' if dry_run else ''}{swept.jobs} jobs, {swept.in_words()}.")
+        for one in swept.settled:
+            if verbose or one.done is None:
+                did = one.done.value if one.done is not None else "error"
+                typer.echo(f"{one.job}  {one.why}: {did} {shown(one.error)}".rstrip())
+    raise typer.Exit(exits.COULD_NOT_RUN if errors else exits.DONE)

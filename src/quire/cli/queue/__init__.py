@@ -1,0 +1,1 @@
+"""`quire queue`: queues and dead letters."""

@@ -1,0 +1,1 @@
+"""`quire run`: a pipeline over files and folders."""

@@ -1,0 +1,1 @@
+"""`quire serve` and the commands that administer a server: clean, key, webhook."""

@@ -1,0 +1,1 @@
+"""`quire upload`: send a folder to an ingest service."""

@@ -1,0 +1,1 @@
+"""`quire scheduler`, `quire worker` and `quire task`."""

@@ -1,0 +1,1 @@
+"""`quire upload` and the Python client of the HTTP API."""

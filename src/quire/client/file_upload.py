@@ -1,0 +1,191 @@
+"""One file on its way to an ingest service: announced, sent in one piece or in parts, confirmed.
+
+Parts that the server has of an earlier run are not sent again, when they are cut at the same places.
+Promise: a file that changes while it is read is refused, not confirmed. Bytes are read from the disk as they
+are sent, whatever the size of the file.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from quire.client.answers import Part, PartAddress, Started
+from quire.client.http import Announcement, IngestClient
+from quire.client.plan import Planned
+from quire.model.cid import cid_of
+from quire.model.errors import Lost, Misconfigured, Missing, Reject
+from quire.tools.folder_scan import stamp
+from quire.tools.sniff import HEAD_BYTES, content_type
+
+PIECE_BYTES = 256 << 10
+
+Progress = Callable[[int], None]  # bytes sent since the last call; below zero when they are sent again
+T = TypeVar("T")
+
+
+class Sender:
+    """For one batch; several files may be sent at once."""
+
+    def __init__(self, client: IngestClient, batch_id: str, *, parts_at_once: int, sent: Progress) -> None:
+        self._client = client
+        self._batch_id = batch_id
+        self._parts_at_once = parts_at_once
+        self._sent = sent
+
+    async def send(self, file: Planned, *, resume: bool = False) -> int:
+        """The number of bytes that had to be sent: with `resume` the server may have some of them. Raises
+        Reject for this file alone, Retry when the server is away, Lost when its batch is.
+        """
+        with _reading(file) as descriptor:
+            head = await asyncio.to_thread(os.pread, descriptor, HEAD_BYTES, 0)
+            kind = content_type(file.source.name, head)
+            announced = Announcement(
+                file_name=file.source.name,
+                file_size=file.size,
+                logical_path=file.logical_path,
+                content_type=kind,
+                processing_config=dict(file.config),
+                cid=await asyncio.to_thread(_cid, descriptor, file.size),
+                resume=resume,
+            )
+            try:
+                started = await self._client.start(self._batch_id, announced)
+            except Missing as error:
+                message = f"{error}: the batch is gone; the same command again opens a new one"
+                raise Lost(message, code="unknown_batch") from error
+            if resume and started.completed:
+                self._sent(file.size)
+                return 0
+            if started.upload_type == "simple":
+                return await self._send_whole(started, descriptor, file, kind)
+            return await self._send_parts(started, descriptor, file)
+
+    async def _send_whole(self, started: Started, descriptor: int, file: Planned, kind: str) -> int:
+        if not started.presigned_url:
+            raise _wrong("no address")
+        window = _Window(descriptor, 0, file.size, self._sent)
+        await self._client.put(started.presigned_url, window, file.size, kind)
+        _check_unchanged(file)
+        await self._client.complete(self._batch_id, started.r2_key)
+        return file.size
+
+    async def _send_parts(self, started: Started, descriptor: int, file: Planned) -> int:
+        size = started.part_size or 0
+        numbers = sorted(address.part_number for address in started.presigned_urls)
+        if not started.upload_id or size < 1 or numbers != list(range(1, -(-file.size // size) + 1)):
+            raise _wrong("addresses that do not fit the size of the file")
+        limit = asyncio.Semaphore(self._parts_at_once)
+        have = {part.part_number: part for part in started.parts if part.etag}
+        there = 0
+
+        async def one(address: PartAddress) -> Part:
+            nonlocal there
+            begin = (address.part_number - 1) * size
+            length = min(size, file.size - begin)
+            found = have.get(address.part_number)
+            if found is not None and found.size == length:
+                there += length
+                self._sent(length)
+                return Part(part_number=found.part_number, etag=found.etag)
+            async with limit:
+                window = _Window(descriptor, begin, length, self._sent)
+                etag = await self._client.put(address.url, window, length)
+            if not etag:
+                raise Reject(
+                    "the store gave no ETag for a part, so it cannot be confirmed", code="server_refused"
+                )
+            return Part(part_number=address.part_number, etag=etag)
+
+        parts = await all_of([one(address) for address in started.presigned_urls])
+        _check_unchanged(file)
+        await self._client.complete(self._batch_id, started.r2_key, started.upload_id, parts)
+        return file.size - there
+
+
+async def all_of(coroutines: Sequence[Awaitable[T]]) -> list[T]:
+    """All results; with the first error the others are given up, and it is raised alone."""
+    tasks: list[asyncio.Future[T]] = [asyncio.ensure_future(one) for one in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def cid_of_file(file: Planned) -> str:
+    """Raises Reject when it is no longer the file that was planned."""
+    with _reading(file) as descriptor:
+        return await asyncio.to_thread(_cid, descriptor, file.size)
+
+
+class _Window:
+    """A stretch of a file, read from its beginning as often as it must be sent."""
+
+    def __init__(self, descriptor: int, begin: int, length: int, sent: Progress) -> None:
+        self._descriptor = descriptor
+        self._begin = begin
+        self._end = begin + length
+        self._sent = sent
+        self._told = 0
+
+    def __call__(self) -> AsyncIterator[bytes]:
+        self._tell(-self._told)
+        return self._pieces()
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        at = self._begin
+        while at < self._end:
+            wanted = min(PIECE_BYTES, self._end - at)
+            piece = await asyncio.to_thread(os.pread, self._descriptor, wanted, at)
+            if not piece:
+                raise _changed()
+            at += len(piece)
+            yield piece
+            self._tell(len(piece))
+
+    def _tell(self, count: int) -> None:
+        self._told += count
+        if count:
+            self._sent(count)
+
+
+@contextmanager
+def _reading(file: Planned) -> Iterator[int]:
+    descriptor = os.open(file.source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if stamp(os.fstat(descriptor)) != file.stamp:
+            raise _changed()
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check_unchanged(file: Planned) -> None:
+    if stamp(os.lstat(file.source)) != file.stamp:
+        raise _changed()
+
+
+def _cid(descriptor: int, size: int) -> str:
+    digest, at = hashlib.sha256(), 0
+    while piece := os.pread(descriptor, PIECE_BYTES * 4, at):
+        digest.update(piece)
+        at += len(piece)
+    if at != size:
+        raise _changed()
+    return cid_of(digest.digest())
+
+
+def _changed() -> Reject:
+    return Reject(
+        "it was written to while quire was sending it; run again when it is at rest", code="changed"
+    )
+
+
+def _wrong(what: str) -> Misconfigured:
+    return Misconfigured(
+        f"the server answered files/start with {what}; it does not keep to the protocol", code="wrong_server"
+    )

@@ -1,0 +1,268 @@
+"""A client of the batch upload protocol, for any server that speaks it as published.
+
+Promise: passing faults (no connection, 5xx, 429) are tried again, later each time and not for ever; every
+other one is an error with the server's words. The key goes to the service alone, never to the addresses that
+bytes are sent to, and neither is ever in a message. Must not know: folders, when to resume, terminals.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from itertools import count
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from quire.client.answers import (
+    BatchStatus,
+    FailedFile,
+    FailedFiles,
+    Finalized,
+    Opened,
+    Part,
+    Started,
+    clean,
+    refusal,
+    store_refusal,
+    wrong_answer,
+)
+from quire.model.clock import Clock
+from quire.model.errors import Misconfigured, QuireError, Reject, Retry
+
+LARGEST_ANSWER_BYTES = 512 << 20
+LARGEST_REFUSAL_BYTES = 64 << 10
+
+Body = Callable[[], AsyncIterator[bytes]]  # the bytes from their beginning, as often as they are asked for
+T = TypeVar("T", bound=Struct)
+A = TypeVar("A")
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """The wait doubles from the first to the longest; chance makes it a quarter longer or shorter."""
+
+    attempts: int = 5
+    first_delay_seconds: float = 1.0
+    longest_delay_seconds: float = 30.0
+
+
+class Announcement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    file_name: str
+    file_size: int
+    logical_path: str
+    content_type: str
+    processing_config: dict[str, Any]
+    cid: str | None = None
+    resume: bool = False
+
+
+class IngestClient:
+    """One for each upload; a context manager. `key` is a bearer token, empty for servers without keys."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str = "",
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]],
+        fraction: Callable[[], float],
+        patience: Patience | None = None,
+        agent: str = "quire",
+        connections: int = 20,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._key = {"Authorization": f"Bearer {key}"} if key else {}
+        self._clock = clock
+        self._sleep = sleep
+        self._fraction = fraction
+        self._patience = patience or Patience()
+        self._http = httpx.AsyncClient(
+            verify=_trusted(),
+            headers={"User-Agent": agent},
+            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+            timeout=httpx.Timeout(60.0, connect=15.0, pool=None),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    async def init(self, body: Mapping[str, Any], idempotency_key: str | None) -> Opened:
+        """Open a batch. Where the server knows such keys, the same key gives the same batch again."""
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        return await self._asked("POST", "init", Opened, body, headers)
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Raises Missing when the server does not know the batch."""
+        return await self._asked("GET", f"{_plain(batch_id)}/status", BatchStatus)
+
+    async def failed(self, batch_id: str, *, limit: int) -> tuple[FailedFile, ...]:
+        """Files that were uploaded and could not be worked on; none where a server does not tell."""
+        try:
+            path = f"{_plain(batch_id)}/files?state=failed&limit={limit}"
+            return (await self._asked("GET", path, FailedFiles)).files
+        except Reject:
+            return ()
+
+    async def start(self, batch_id: str, file: Announcement) -> Started:
+        """Announce a file; asked to `resume`, a server that can goes on with what was begun. Not to be
+        repeated where an original server forgets that it was announced.
+        """
+        return await self._asked("POST", f"{_plain(batch_id)}/files/start", Started, file)
+
+    async def complete(
+        self, batch_id: str, r2_key: str, upload_id: str | None = None, parts: Sequence[Part] = ()
+    ) -> None:
+        """Say that the bytes are there. May be repeated."""
+        body: dict[str, Any] = {"r2_key": r2_key}
+        if upload_id is not None:
+            body |= {"upload_id": upload_id, "parts": sorted(parts, key=lambda part: part.part_number)}
+        await self._asked("POST", f"{_plain(batch_id)}/files/complete", _Done, body)
+
+    async def finalize(self, batch_id: str, *, skip_incomplete: bool = False) -> Finalized:
+        """Close the batch. Raises Incomplete when announced files have not come."""
+        body = {"skip_incomplete": True} if skip_incomplete else {}
+        return await self._asked("POST", f"{_plain(batch_id)}/finalize", Finalized, body)
+
+    async def put(self, url: str, body: Body, size: int, content_type: str | None = None) -> str:
+        """Send bytes to an address that `start` gave; the store's tag of them, without quotes."""
+        headers = {"Content-Length": str(size)}
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+
+        async def once() -> str:
+            async with self._sent("PUT", url, headers, body()) as response:
+                if not response.is_success:
+                    said = await _read(response, LARGEST_REFUSAL_BYTES)
+                    raise store_refusal(response.status_code, response.headers, said, now=self._clock.now())
+                await _read(response, LARGEST_REFUSAL_BYTES)
+                return str(response.headers.get("etag", "")).strip('"')
+
+        return await self._tried(once)
+
+    async def _asked(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object = None,
+        more: Mapping[str, str] | None = None,
+    ) -> T:
+        headers = self._key | dict(more or {})
+        content = None
+        if body is not None:
+            content = msgspec.json.encode(body)
+            headers["Content-Type"] = "application/json"
+
+        async def once() -> T:
+            async with self._sent(method, f"{self._url}/api/batches/{path}", headers, content) as response:
+                if not response.is_success:
+                    said = await _read(response, LARGEST_REFUSAL_BYTES)
+                    raise refusal(response.status_code, response.headers, said, now=self._clock.now())
+                said = await _read(response, LARGEST_ANSWER_BYTES)
+            try:
+                return msgspec.json.decode(said, type=answer)
+            except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+                raise wrong_answer(path.rpartition("/")[2]) from error
+
+        return await self._tried(once)
+
+    def _sent(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | AsyncIterator[bytes] | None
+    ) -> "_Exchange":
+        return _Exchange(self._http, method, url, headers, content)
+
+    async def _tried(self, once: Callable[[], Awaitable[A]]) -> A:
+        for attempt in count(1):
+            try:
+                return await once()
+            except Retry as error:
+                if attempt >= self._patience.attempts:
+                    message = f"{error}; given up after {attempt} tries, the same command again goes on"
+                    raise Retry(message, code=error.code) from error
+                await self._sleep(self._delay(attempt, error))
+        raise AssertionError  # pragma: no cover - the loop has no end of its own
+
+    def _delay(self, attempt: int, error: Retry) -> float:
+        if error.delay_seconds is not None:
+            return error.delay_seconds
+        doubled = self._patience.first_delay_seconds * 2.0 ** (attempt - 1)
+        return min(doubled, self._patience.longest_delay_seconds) * (0.75 + self._fraction() / 2)
+
+
+class _Done(Struct, frozen=True):
+    success: bool = True
+
+
+class _Exchange:
+    """A request under way; what goes wrong with it is an error of the house."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | AsyncIterator[bytes] | None,
+    ) -> None:
+        self._http = http
+        self._asked = (method, url, headers, content)
+        self._response: httpx.Response | None = None
+
+    async def __aenter__(self) -> httpx.Response:
+        method, url, headers, content = self._asked
+        try:
+            request = self._http.build_request(method, url, headers=headers, content=content)
+            self._response = await self._http.send(request, stream=True)
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise _translated(error) from error
+        return self._response
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._response is not None:
+            await self._response.aclose()
+        if isinstance(error, httpx.HTTPError):
+            raise _translated(error) from error
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates of the system; reading them takes a tenth of a second."""
+    return httpx.create_ssl_context()
+
+
+def _translated(error: Exception) -> QuireError:
+    words = clean(str(error)) or type(error).__name__
+    if "CERTIFICATE_VERIFY" in words:
+        return Misconfigured(f"the server's certificate cannot be trusted ({words})", code="wrong_server")
+    if isinstance(error, httpx.TransportError) and not isinstance(
+        error, httpx.UnsupportedProtocol | httpx.LocalProtocolError
+    ):
+        return Retry(f"the server cannot be reached ({words})", code="server_unavailable")
+    return Misconfigured("an address cannot be used; give --to as https://host", code="wrong_server")
+
+
+async def _read(response: httpx.Response, most: int) -> bytes:
+    """Not more than that: a server may go on for ever."""
+    read = bytearray()
+    async for piece in response.aiter_bytes():
+        read += piece
+        if len(read) > most:
+            if response.is_success:
+                raise wrong_answer("a request (it has no end)")
+            break
+    return bytes(read)
+
+
+def _plain(batch_id: str) -> str:
+    return quote(batch_id, safe="")

@@ -1,0 +1,195 @@
+"""What would be uploaded of a folder: every file with its path on the server, what is left out and why.
+
+Nothing is sent here and no file is opened but the configurations: a name that the server would refuse and a
+configuration that cannot be read are told before the first byte is on its way.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from quire.model.errors import Reject
+from quire.steps import page_choice
+from quire.tools.folder_scan import Found, scan
+
+CONFIG_NAME = ".arke-process.json"
+EVERYTHING: Mapping[str, Any] = {"ocr": True, "describe": True, "pinax": True}
+PROMPTS = ("general", "reorganization", "pinax", "description", "cheimarros")
+_OPTIONAL = ("reorganize", "cheimarros")
+_LARGEST_CONFIG_BYTES = 16_384
+_FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f-\x9f]')
+_RESERVED = "/_manifest.json"  # beside it the server would lay its own list of files
+_PARENT = re.compile(r"[0-9A-Z]{26}")
+
+
+class Planned(Struct, frozen=True, kw_only=True):
+    """A file that is to be sent. `path` is within the folder, `logical_path` on the server."""
+
+    path: str
+    logical_path: str
+    source: Path
+    size: int
+    stamp: str
+    config: Mapping[str, Any]
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    path: str
+    state: str  # skipped, failed
+    error_class: str
+    reason: str
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """`files` begin with the smallest."""
+
+    files: tuple[Planned, ...]
+    skipped: tuple[LeftOut, ...]
+    refused: tuple[LeftOut, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def plan_upload(
+    folder: Path, *, root_path: str, config: Mapping[str, Any], leave_out: Iterable[Path] = ()
+) -> Plan:
+    """Raises Reject for a folder, a root path or a configuration that cannot be used."""
+    root = checked_root(root_path)
+    if not folder.is_dir():
+        raise Reject(f"{folder} is not a folder", code="bad_path")
+    found = list(scan([folder], leave_out=tuple(leave_out)))
+    configs = dict(_configs(found, config))
+    files: list[Planned] = []
+    skipped: list[LeftOut] = []
+    refused: list[LeftOut] = []
+    for one in found:
+        if _is_config(one):
+            continue
+        if one.error_class == "empty_file":  # no failure here: the protocol has no files without bytes
+            skipped.append(_left_out(one, "skipped", one.error_class, "the file is empty (0 bytes)"))
+        elif one.state != "found":
+            chosen = skipped if one.state == "skipped" else refused
+            chosen.append(_left_out(one, one.state, one.error_class, one.reason))
+        elif (flaw := flaw_of_path(logical := joined(root, one.path))) is not None:
+            refused.append(_left_out(one, "failed", "bad_name", flaw))
+        else:
+            files.append(
+                Planned(
+                    path=one.path,
+                    logical_path=logical,
+                    source=one.source,
+                    size=one.size,
+                    stamp=one.stamp,
+                    config=configs.get(one.source.parent, config),
+                )
+            )
+    files.sort(key=lambda file: (file.size, file.path))
+    return Plan(files=tuple(files), skipped=tuple(skipped), refused=tuple(refused))
+
+
+def joined(root: str, path: str) -> str:
+    """A path below the root path, as the server is told it."""
+    return f"{root.rstrip('/')}/{path}"
+
+
+def flaw_of_path(logical_path: str) -> str | None:
+    """Why the server would refuse a path; None when it would not."""
+    if (found := _FORBIDDEN.search(logical_path)) is not None:
+        return f"its path contains {found[0]!a}, which the server refuses; rename it"
+    segments = logical_path.split("/")
+    if segments[0] or len(segments) < 2 or not all(segments[1:]) or not {".", ".."}.isdisjoint(segments):
+        return "its path has an empty part, or one that is . or .., which the server refuses"
+    if logical_path == _RESERVED:
+        return "the server keeps its own list of files under this name; rename it, or use another --root-path"
+    return None
+
+
+def checked_root(root_path: str) -> str:
+    """The root path without slashes at its end; `/` itself stays."""
+    root = root_path.rstrip("/") or "/"
+    flaw = None if root == "/" else flaw_of_path(root)
+    if not root_path.startswith("/") or (flaw is not None and root != _RESERVED):
+        advice = 'begin with /, no empty parts, no . or .., none of < > : " | ? * \\'
+        raise Reject(f"the root path {root_path!a} cannot be used: {advice}", code="bad_path")
+    return root
+
+
+def checked_parent(parent: str) -> str:
+    if parent and not _PARENT.fullmatch(parent):
+        message = f"the parent {parent!a} is not an identifier: 26 digits and capital letters"
+        raise Reject(message, code="bad_path")
+    return parent
+
+
+def processing_config(said: object, place: str, default: Mapping[str, Any] = EVERYTHING) -> dict[str, Any]:
+    """A processing configuration: what it does not say of ocr, describe and pinax is as in the default.
+
+    Unknown keys are kept. Raises Reject that names the place.
+    """
+    table = checked_object(said, place)
+    for name in (*EVERYTHING, *_OPTIONAL):
+        if name in table and not isinstance(table[name], bool):
+            raise Reject(f"{place}: {name} must be true or false", code="bad_processing")
+    if (wrong := page_choice.fault(table)) is not None:
+        raise Reject(f"{place}: {wrong}", code="bad_processing")
+    return {name: default[name] for name in EVERYTHING} | table
+
+
+def custom_prompts(said: object, place: str) -> dict[str, str]:
+    table = checked_object(said, place)
+    for name, text in table.items():
+        if name not in PROMPTS or not isinstance(text, str):
+            known = ", ".join(PROMPTS)
+            raise Reject(f"{place}: {name!a} must be one of {known}, with text", code="bad_processing")
+    return table
+
+
+def checked_object(said: object, place: str) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        raise Reject(f"{place} must be a JSON object", code="bad_processing")
+    return said
+
+
+def decoded(text: bytes | str, place: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Reject(f"{place} is not JSON: {error}", code="bad_processing") from error
+
+
+def _is_config(found: Found) -> bool:
+    return found.source.name == CONFIG_NAME and not found.path.endswith("/")
+
+
+def _configs(found: Iterable[Found], default: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """For folders that have one: not for those below them."""
+    for one in found:
+        if _is_config(one):
+            said = decoded(_read(one.source), str(one.source))
+            yield one.source.parent, processing_config(said, str(one.source), default)
+
+
+def _read(path: Path) -> bytes:
+    """Raises Reject for what is no small regular file: to go on would be to ignore what was asked for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        message = f"{path} cannot be read ({error.strerror}); links are not followed"
+        raise Reject(message, code="bad_processing") from error
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_CONFIG_BYTES:
+            raise Reject(f"{path} is not a file of at most 16 KiB", code="bad_processing")
+        return file.read(_LARGEST_CONFIG_BYTES)
+
+
+def _left_out(found: Found, state: str, error_class: str, reason: str) -> LeftOut:
+    return LeftOut(path=found.path, state=state, error_class=error_class, reason=reason)

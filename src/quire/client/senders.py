@@ -1,0 +1,104 @@
+"""Several hands that send files: one after the other each, the smallest first, and every file gets its end.
+
+Promise: a file that cannot be sent fails alone; what concerns all of them, such as a server that is away for
+several files in a row, ends the work.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from quire.client.answers import StoredFile
+from quire.client.file_upload import Sender, cid_of_file
+from quire.client.plan import LeftOut, Planned
+from quire.model.errors import QuireError, Reject, Retry
+from quire.tools.folder_scan import changed_at_ns
+
+AWAY_AFTER_FILES = 3
+
+
+class Settling(Protocol):
+    """Told of the end of each file."""
+
+    def settled(self, file: Planned, *, there: bool, failure: LeftOut | None) -> None: ...
+
+
+class Crew:
+    """Takes files one after the other, several hands at once."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        watcher: Settling,
+        stop: asyncio.Event,
+        opened_at: float,
+        stored: Mapping[str, StoredFile],
+    ) -> None:
+        self._sender = sender
+        self._watcher = watcher
+        self._stop = stop
+        self._opened_at_ns = opened_at * 1e9
+        self._stored = stored
+        self._away = 0
+        self.sent = 0
+        self.sent_bytes = 0
+        self.there = 0
+        self.failures: list[LeftOut] = []
+
+    async def work(self, waiting: Iterator[Planned]) -> None:
+        for file in waiting:
+            if self._stop.is_set():
+                return
+            await self._settle(file)
+
+    async def _settle(self, file: Planned) -> None:
+        there, failure, sent_bytes = False, None, 0
+        try:
+            there = await self._is_there(file)
+            if not there:
+                sent_bytes = await self._sender.send(file, resume=self._is_begun(file))
+        except (QuireError, OSError) as error:
+            failure = self._failure(file, error)
+            self.failures.append(failure)
+        else:
+            self._away = 0
+            self.there += there
+            self.sent += not there
+            self.sent_bytes += sent_bytes
+        self._watcher.settled(file, there=there, failure=failure)
+
+    async def _is_there(self, file: Planned) -> bool:
+        """The server has it. What was written to since the batch was opened is compared by content."""
+        stored = self._stored.get(file.logical_path)
+        if stored is None or stored.status != "completed" or not same_size(file, stored):
+            return False
+        if changed_at_ns(file.stamp) < self._opened_at_ns:
+            return True
+        return stored.cid is not None and stored.cid == await cid_of_file(file)
+
+    def _is_begun(self, file: Planned) -> bool:
+        """An earlier run announced it; parts of it may be there."""
+        stored = self._stored.get(file.logical_path)
+        return stored is not None and stored.status != "completed" and same_size(file, stored)
+
+    def _failure(self, file: Planned, error: QuireError | OSError) -> LeftOut:
+        """Why this file failed. Raises what concerns all files."""
+        match error:
+            case Retry():
+                self._away += 1
+                if self._away >= AWAY_AFTER_FILES:
+                    raise error
+                code, reason = error.code, str(error)
+            case Reject():
+                code, reason = error.code, str(error)
+            case QuireError():
+                raise error
+            case FileNotFoundError():
+                code, reason = "vanished", "it was removed while quire was at work"
+            case OSError():
+                code, reason = "unreadable", f"it cannot be read: {error.strerror or error}"
+        return LeftOut(path=file.path, state="failed", error_class=code, reason=reason)
+
+
+def same_size(file: Planned, stored: StoredFile | None) -> bool:
+    return stored is not None and stored.file_size == file.size

@@ -1,0 +1,1 @@
+"""Compute through a queue: workers need only a queue and a store."""

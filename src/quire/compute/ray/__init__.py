@@ -1,0 +1,1 @@
+"""Compute on a Ray cluster."""

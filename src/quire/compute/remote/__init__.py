@@ -1,0 +1,1 @@
+"""Compute on processes and machines that run one task each and call back."""

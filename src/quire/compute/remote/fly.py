@@ -1,0 +1,217 @@
+"""A launcher on the Machines API: one machine for each attempt, which ends and is destroyed by itself.
+
+Promises: an attempt has one machine at most, since the name of the machine is that of the attempt: when an
+answer was lost, asking again finds the name taken. The API is not asked faster than it allows; what it says
+is never shown with the token. Must not know: what the worker in the machine does.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+import httpx
+import msgspec
+from msgspec import Struct, field
+
+from quire.compute.pool.worker_handle import Name, name_of
+from quire.compute.redaction import discreet
+from quire.model.clock import Clock
+from quire.model.errors import Misconfigured, Retry
+from quire.model.work import Order, StepCall
+
+ATTEMPTS = 5
+FIRST_DELAY_SECONDS = 1.0
+LONGEST_DELAY_SECONDS = 20.0
+MOST_ASKED_SECONDS = 60.0
+HOUSE, ATTEMPT = "quire_house", "quire_attempt"  # metadata of our machines
+_ENDED = frozenset({"stopped", "failed", "destroying", "destroyed"})
+_CONFLICT = 409
+_NOTHING: Mapping[str, str] = {}
+
+
+class App(Struct, frozen=True, kw_only=True):
+    """Where machines of one step are started, from which container image, and how large they are."""
+
+    app: str
+    image: str
+    memory_mb: int
+    prefix: str
+
+
+class Guest(Struct, frozen=True, kw_only=True):
+    region: str
+    cpus: int
+    cpu_kind: str
+
+
+class _Config(Struct, frozen=True):
+    metadata: dict[str, Any] | None = None
+
+
+class _Machine(Struct, frozen=True):
+    id: str
+    name: str = ""
+    state: str = ""
+    config: _Config | None = field(default_factory=_Config)
+
+
+class FlyLauncher:
+    """`house` tells our machines from those of others in the same app."""
+
+    def __init__(
+        self,
+        *,
+        api: str,
+        token: str,
+        apps: Mapping[str, App],  # by step
+        guest: Guest,
+        house: str,
+        per_second: float,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]],
+        fraction: Callable[[], float],
+    ) -> None:
+        self._apps = apps
+        self._guest = guest
+        self._house = house
+        self._between_seconds = 1.0 / per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._fraction = fraction
+        self._next_at = 0.0
+        self._http = httpx.AsyncClient(
+            base_url=api.rstrip("/"),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(30.0, connect=10.0),
+        )
+
+    async def launch(self, order: Order, call: StepCall, environment: Mapping[str, str]) -> str:
+        app = self._apps[call.step]
+        name = f"{app.prefix}-{environment['TASK_ID']}-a{order.attempt}"
+        body = msgspec.json.encode(self._body(app, name, order, environment))
+        await self._pace()
+        answer = await self._asked("POST", app.app, "", body)
+        # A success shows the environment again, in which a file may have any name.
+        if not answer.is_success and (answer.status_code == _CONFLICT or "already exists" in answer.text):
+            # An earlier request was heard, and its answer lost. One that is not listed has ended since.
+            there = [one.id for one in await self._machines(app.app) if one.name == name]
+            return f"{app.app}/{there[0] if there else name}"
+        if not answer.is_success:
+            raise _refused(answer, app.app, environment)
+        return f"{app.app}/{_decoded(answer, _Machine).id}"
+
+    async def ended(self, handles: Collection[str]) -> dict[str, str]:
+        found = {}
+        for app in sorted({handle.partition("/")[0] for handle in handles}):
+            states = {f"{app}/{one.id}": one.state for one in await self._machines(app)}
+            for handle in handles:
+                if handle.partition("/")[0] == app:
+                    # Lists may lag behind: one that is not there yet is asked for by itself.
+                    state = states.get(handle) or await self._state(handle)
+                    if state in _ENDED:
+                        found[handle] = state
+        return found
+
+    async def end(self, handle: str) -> None:
+        app, _, machine = handle.partition("/")
+        answer = await self._asked("DELETE", app, f"/{machine}?force=true")
+        if not answer.is_success and answer.status_code != httpx.codes.NOT_FOUND:
+            raise _refused(answer, app)
+
+    async def listed(self) -> dict[str, Name]:
+        found = {}
+        for app in sorted({one.app for one in self._apps.values()}):
+            for machine in await self._machines(app):
+                said = (machine.config or _Config()).metadata or {}
+                name = _name(said.get(ATTEMPT))
+                if said.get(HOUSE) == self._house and name is not None and machine.state != "destroyed":
+                    found[f"{app}/{machine.id}"] = name
+        return found
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def _body(self, app: App, name: str, order: Order, environment: Mapping[str, str]) -> dict[str, Any]:
+        guest = {"memory_mb": app.memory_mb, "cpus": self._guest.cpus, "cpu_kind": self._guest.cpu_kind}
+        return {
+            "name": name,
+            "region": self._guest.region,
+            "config": {
+                "image": app.image,
+                "auto_destroy": True,
+                "restart": {"policy": "no"},
+                "guest": guest,
+                "env": dict(environment),
+                "metadata": {HOUSE: self._house, ATTEMPT: ".".join(map(str, name_of(order)))},
+            },
+        }
+
+    async def _state(self, handle: str) -> str:
+        app, _, machine = handle.partition("/")
+        answer = await self._asked("GET", app, f"/{machine}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return "destroyed"
+        if not answer.is_success:
+            raise _refused(answer, app)
+        return str(_decoded(answer, _Machine).state)
+
+    async def _machines(self, app: str) -> list[_Machine]:
+        answer = await self._asked("GET", app, "")
+        if not answer.is_success:
+            raise _refused(answer, app)
+        found: list[_Machine] = _decoded(answer, list[_Machine])
+        return found
+
+    async def _asked(self, method: str, app: str, rest: str, body: bytes | None = None) -> httpx.Response:
+        """Again while it is a passing fault, later each time. Raises Retry."""
+        headers = {"content-type": "application/json"} if body is not None else {}
+        url = f"/v1/apps/{app}/machines{rest}"
+        words, asked_for = "", 0.0
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                delay = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (attempt - 1))
+                await self._sleep(max(asked_for, delay * (0.5 + self._fraction() / 2)))
+            try:
+                answer = await self._http.request(method, url, content=body, headers=headers)
+            except httpx.TransportError as error:
+                words, asked_for = f"no answer ({type(error).__name__})", 0.0
+                continue
+            if answer.status_code != httpx.codes.TOO_MANY_REQUESTS and answer.status_code < 500:
+                return answer
+            if "already exists" in answer.text:
+                return answer
+            words, asked_for = f"it answered {answer.status_code}", _asked_for(answer)
+        raise Retry(f"the Machines API cannot be used: {words}", code="no_answer")
+
+    async def _pace(self) -> None:
+        now = self._clock.monotonic()
+        wait, self._next_at = self._next_at - now, max(now, self._next_at) + self._between_seconds
+        if wait > 0:
+            await self._sleep(wait)
+
+
+def _asked_for(answer: httpx.Response) -> float:
+    """How long it wants us to wait, up to what we would ever wait; a date is not looked at."""
+    said = answer.headers.get("retry-after", "")
+    return min(MOST_ASKED_SECONDS, float(said)) if said.isascii() and said.isdecimal() else 0.0
+
+
+def _decoded(answer: httpx.Response, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise Misconfigured("what answers at fly.api is no Machines API; correct the address") from error
+
+
+def _refused(answer: httpx.Response, app: str, told: Mapping[str, str] = _NOTHING) -> Misconfigured:
+    """`told` is what was in the request: it may be in the answer too."""
+    return Misconfigured(
+        f"the Machines API refused a request for the app {app} with {answer.status_code}: "
+        f"{discreet(answer.text, told)[:200]}; check fly.token, the app and the container image"
+    )
+
+
+def _name(said: object) -> Name | None:
+    parts = said.split(".") if isinstance(said, str) else []
+    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
+        return None
+    return int(parts[0]), int(parts[1]), int(parts[2])

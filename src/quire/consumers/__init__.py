@@ -1,0 +1,1 @@
+"""Consumers of queues, and the administration of queues and dead letters."""

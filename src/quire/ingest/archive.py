@@ -1,0 +1,246 @@
+"""Originals copied where they stay: `archive/{batch}/{asset}/original.{ext}`, one for each staged file.
+
+Promises: a copy counts only when it was read back with the size and SHA-256 of its source; no copy takes the
+place of another content, whatever ids files were given; everything may be repeated and stopped at any moment.
+What a page of files became is written down beside them, so that an archive can be read without a database.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from quire.batches.context import Office
+from quire.batches.inspection import just_before
+from quire.blobs import asset_records, keys, labels
+from quire.blobs.port import Blobs
+from quire.compute.remote.output_keys import is_passing
+from quire.ingest.context import manifest_key, original_key, prefix_of
+from quire.ledger.port import Upload
+from quire.model.batch import Batch
+from quire.model.errors import Missing, Reject, Retry
+from quire.model.files import File
+from quire.model.ids import named_ulid, task_id
+
+PAGE = 200
+# S3 takes 2048 bytes of metadata in all; longer keys are in the index alone.
+_LONGEST_KEY_BYTES = 1400
+_MORE_NAMES = 5  # when even the name of its digest is taken
+_encoder = msgspec.json.Encoder()
+
+
+class Archived(Struct, frozen=True, kw_only=True):
+    """One line of the index."""
+
+    original_r2_key: str
+    archive_r2_key: str
+    asset_id: str
+    size: int
+    sha256: str
+    ipfs_cid: str | None = None
+    task_id: str | None = None
+
+
+class Sum(Struct, frozen=True, kw_only=True):
+    files: int = 0
+    bytes: int = 0
+
+
+class _Source(Struct, frozen=True, kw_only=True):
+    """A staged file and what is known of it."""
+
+    key: str
+    digest: str
+    size: int
+    content_type: str | None
+    cid: str | None
+    task: str | None
+
+
+async def archive_batch(office: Office, batch_id: str) -> Sum:
+    """All that is staged of an ended batch. Raises Missing, and Reject `still_running`; Retry
+    `archive_mismatch` when a copy was not what it should be.
+    """
+    batch = await office.ledger.batch(batch_id)
+    if not batch.ended:
+        raise Reject(f"batch {batch.id} has not ended; archive it afterwards", code="still_running")
+    files = size = 0
+    after = ""
+    while page := await staged(office, batch_id, after):
+        after = page[-1]
+        made = await archive_page(office, batch, page)
+        files += len(made)
+        size += sum(one.size for one in made)
+    return Sum(files=files, bytes=size)
+
+
+async def staged(office: Office, batch_id: str, after: str) -> list[str]:
+    """A page of the keys in a batch's staging."""
+    found: list[str] = []
+    async for stored in office.blobs.list(prefix_of(batch_id), after=after):
+        found.append(stored.key)
+        if len(found) >= PAGE:
+            break
+    return found
+
+
+async def archive_page(office: Office, batch: Batch, page: Sequence[str]) -> list[Archived]:
+    """These staged files, and the lines of the index about them; the manifests are left out."""
+    ours = {manifest_key(batch.id), original_key(batch.id)}
+    found = [await _archived(office, batch, key) for key in page if key not in ours]
+    made = [one for one in found if one is not None]
+    if made:
+        lines = b"".join(_encoder.encode(one) + b"\n" for one in made)
+        index = keys.archive_index(batch.id, made[0].original_r2_key)
+        await office.blobs.put(index, lines, content_type="application/x-ndjson")
+    return made
+
+
+async def _archived(office: Office, batch: Batch, key: str) -> Archived | None:
+    """None for what is nobody's original: a copy of one that was made for a worker."""
+    if is_passing(key) and await _upload(office, batch, key) is None:
+        return None
+    source = await _described(office, batch, key)
+    for asset_id in _names(await _asset_id(office, batch, source), source):
+        target = keys.archived(batch.id, asset_id, asset_records.extension(key))
+        there = await _holds(office.blobs, target, source)
+        if there is not False:
+            break
+    else:
+        raise Retry(
+            f"All places for the archive copy of {key!r} hold something else, the last {target!r}. Find out "
+            "who wrote there and move it away; the original stays until then.",
+            code="archive_mismatch",
+        )
+    if there is None:
+        await _copy(office.blobs, batch, source, target)
+    return Archived(
+        original_r2_key=key,
+        archive_r2_key=target,
+        asset_id=asset_id,
+        size=source.size,
+        sha256=source.digest,
+        ipfs_cid=source.cid,
+        task_id=source.task,
+    )
+
+
+def _names(wanted: str, source: _Source) -> Iterator[str]:
+    """Two contents under one claimed identifier: each is kept, the later one under its own digest. Also there
+    something else may lie, as identifiers may claim anything: it is never written over.
+    """
+    yield wanted
+    yield named_ulid(source.digest)
+    for number in range(2, 2 + _MORE_NAMES):
+        yield named_ulid(f"{source.digest}-{number}")
+
+
+async def _described(office: Office, batch: Batch, key: str) -> _Source:
+    digest, size = await _read(office.blobs, key)
+    upload = await _upload(office, batch, key)
+    return _Source(
+        key=key,
+        digest=digest,
+        size=size,
+        content_type=upload.content_type or None if upload else None,
+        cid=upload.cid if upload else None,
+        task=_task(office, batch, upload) if upload else None,
+    )
+
+
+async def _upload(office: Office, batch: Batch, key: str) -> Upload | None:
+    """None: somebody else's product, which lies there all the same."""
+    try:
+        return await office.ledger.upload(batch.no, _path(batch, key))
+    except Missing:
+        return None
+
+
+def _path(batch: Batch, key: str) -> str:
+    return "/" + key.removeprefix(prefix_of(batch.id))
+
+
+def _task(office: Office, batch: Batch, upload: Upload) -> str | None:
+    pipeline = office.pipelines.get(batch.pipeline)
+    file = File(
+        key=upload.key,
+        path=upload.path,
+        name=upload.path.rpartition("/")[2],
+        size=upload.size,
+        content_type=upload.content_type,
+        tags=upload.tags,
+    )
+    phases = pipeline.phases if pipeline else ()
+    first = next((phase for phase in phases if phase.finds(file)), None)
+    return task_id(first.task_prefix, batch.id, upload.key) if first else None
+
+
+async def _asset_id(office: Office, batch: Batch, source: _Source) -> str:
+    """That of the asset whose original it is; otherwise one that follows from what is known of it."""
+    held = await asset_records.holder(office.blobs, source.key)
+    if held:
+        return held
+    named = await _of_reference(office, batch, source.key)
+    if named is None and source.cid:
+        named = named_ulid(source.cid)
+    if named is None or await _another_has(office.blobs, named, batch, source.key):
+        return named_ulid(source.digest)
+    return named
+
+
+async def _of_reference(office: Office, batch: Batch, key: str) -> str | None:
+    """The asset that the picture's reference leads to: one that was registered by an earlier batch."""
+    path = _path(batch, key)
+    found = await office.ledger.inputs(batch.no, after=just_before(path), limit=1)
+    if not found or found[0].path != path:
+        return None
+    made = dict(found[0].made)
+    if "ref" not in made or "jpeg" in made:
+        return None
+    reference = msgspec.json.decode(await office.blobs.get(made["ref"].key), type=dict[str, object])
+    return str(reference.get("url", "")).rpartition("/")[2] or None
+
+
+async def _another_has(blobs: Blobs, asset_id: str, batch: Batch, key: str) -> bool:
+    """Whether the asset's original is another file of the same batch: its place in the archive is kept."""
+    try:
+        original = (await asset_records.find(blobs, asset_id)).renditions.get("original")
+    except Reject:
+        return False
+    return original is not None and original.key != key and asset_records.batch_of(original.key) == batch.id
+
+
+async def _holds(blobs: Blobs, target: str, source: _Source) -> bool | None:
+    """Whether the very same bytes lie there, as read back; None when nothing does."""
+    try:
+        if (await blobs.head(target)).size != source.size:
+            return False
+        return await _read(blobs, target) == (source.digest, source.size)
+    except Missing:
+        return None
+
+
+async def _copy(blobs: Blobs, batch: Batch, source: _Source, target: str) -> None:
+    said = {"batch-id": batch.id, "sha256": source.digest}
+    if len(labels.encode(source.key)) <= _LONGEST_KEY_BYTES:
+        said["original-r2-key"] = source.key
+    if source.task:
+        said["task-id"] = source.task
+    if source.cid:
+        said["ipfs-cid"] = source.cid
+    await blobs.put(target, blobs.stream(source.key), content_type=source.content_type, metadata=said)
+    if not await _holds(blobs, target, source):
+        await blobs.delete(target)
+        raise Retry(
+            f"The archive copy of {source.key!r} is not what was copied; it is made anew the next time.",
+            code="archive_mismatch",
+        )
+
+
+async def _read(blobs: Blobs, key: str) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    async for piece in blobs.stream(key):
+        digest.update(piece)
+        size += len(piece)
+    return digest.hexdigest(), size

@@ -1,0 +1,262 @@
+"""What a sender may say: each rule of the protocol with its message, in the order in which they are checked.
+
+Pure functions on decoded JSON. What they let through can be a key of any store and a path on any file system.
+Raises Reject, whose words are the answer.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from quire.blobs import keys
+from quire.ingest.context import (
+    Limits,
+    manifest_key,
+    original_key,
+    refused,
+)
+from quire.model.errors import Reject
+from quire.steps import page_choice
+
+ORIGIN = "0" * 26
+PROMPTS = ("general", "reorganization", "pinax", "description", "cheimarros")
+MAX_WHOLE = 2**53 - 1  # beyond it JavaScript no longer counts
+_PI = re.compile(r"[0-9A-Z]{26}")
+_FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f-\x9f]')
+# Characters that make a name look other than it is.
+_MISLEADING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MAX_DEPTH = 32
+_MAX_WORDS = 1024
+_MAX_CONFIG_BYTES = 16_384
+
+
+class Opening(Struct, frozen=True, kw_only=True):
+    """A request to open a batch, found good."""
+
+    uploader: str
+    root_path: str
+    parent_pi: str
+    file_count: int
+    total_size: int
+    metadata: dict[str, Any]
+    custom_prompts: dict[str, str]
+
+
+class Announcement(Struct, frozen=True, kw_only=True):
+    """A request to upload a file, found good."""
+
+    name: str
+    path: str
+    size: int
+    content_type: str
+    cid: str | None
+    config: dict[str, Any]
+
+
+def opening(said: Any, limits: Limits) -> Opening:
+    said = _table(said)
+    uploader = said.get("uploader")
+    if not _words(uploader):
+        raise refused("Missing or invalid uploader")
+    root_path = _root(said.get("root_path"))
+    file_count = _whole(said.get("file_count"), "Invalid file_count")
+    total_size = _whole(said.get("total_size"), "Invalid total_size")
+    parent_pi = said.get("parent_pi")
+    if parent_pi is None or parent_pi == "":
+        parent_pi = ORIGIN
+    if not isinstance(parent_pi, str) or not _PI.fullmatch(parent_pi):
+        raise refused("Invalid parent_pi format (must be 26-character ULID)")
+    if total_size > limits.max_batch_bytes:
+        raise refused(f"Batch size {total_size} exceeds maximum {limits.max_batch_bytes}")
+    if file_count > limits.max_files:
+        raise refused(f"file_count {file_count} exceeds maximum {limits.max_files}")
+    metadata = said.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise refused("Invalid metadata (must be an object)")
+    if _length(metadata) is None:
+        raise refused("Invalid metadata: nested too deep, or not text")
+    return Opening(
+        uploader=uploader,
+        root_path=root_path,
+        parent_pi=parent_pi,
+        file_count=file_count,
+        total_size=total_size,
+        metadata=metadata,
+        custom_prompts=_prompts(said.get("custom_prompts"), limits),
+    )
+
+
+def announcement(said: Any, batch_id: str, limits: Limits) -> Announcement:
+    said = _table(said)
+    name = said.get("file_name")
+    if not _words(name):
+        raise refused("Missing or invalid file_name")
+    size = _whole(said.get("file_size"), "Invalid file_size")
+    if size > limits.max_file_bytes:
+        raise refused(f"File size {size} exceeds maximum {limits.max_file_bytes}")
+    path = logical_path(said.get("logical_path"), batch_id)
+    if path.rpartition("/")[2] != name:
+        raise refused("Invalid logical_path: its last segment must be file_name")
+    _check_extension(name, limits)
+    cid = said.get("cid")
+    if cid is not None and (not isinstance(cid, str) or len(cid) > 200 or not cid.isprintable()):
+        raise refused("Invalid cid")
+    return Announcement(
+        name=name,
+        path=path,
+        size=size,
+        content_type=content_type(said.get("content_type")),
+        cid=cid or None,
+        config=processing_config(said.get("processing_config")),
+    )
+
+
+def logical_path(said: Any, batch_id: str) -> str:
+    """The path as it is kept: empty segments are left out, as file systems do."""
+    if not isinstance(said, str) or not said.startswith("/"):
+        raise refused("Missing or invalid logical_path (must start with /)")
+    segments = [segment for segment in said.split("/") if segment]
+    if not segments:
+        raise refused("Invalid logical_path: it names no file")
+    if (fault := _fault(segments)) is not None:
+        raise refused(f"Invalid logical_path: {fault}")
+    path = "/" + "/".join(segments)
+    key = f"staging/{batch_id}{path}"
+    try:
+        keys.check(key)
+    except Reject as error:
+        raise refused(f"Invalid logical_path: {error}") from error
+    if key in {manifest_key(batch_id), original_key(batch_id)}:
+        raise refused("Invalid logical_path: this name is reserved for the manifest")
+    return path
+
+
+def processing_config(said: Any) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        raise refused("Missing or invalid processing_config")
+    for name in ("ocr", "describe", "pinax"):
+        if not isinstance(said.get(name), bool):
+            raise refused(f"Invalid processing_config: {name} must be true or false")
+    for name in ("reorganize", "cheimarros"):
+        # Absent has a meaning of its own, so it is not filled in.
+        if name in said and not isinstance(said[name], bool):
+            raise refused(f"Invalid processing_config: {name} must be true or false")
+    if (wrong := page_choice.fault(said)) is not None:
+        raise refused(f"Invalid processing_config: {wrong}")
+    length = _length(said)
+    if length is None or length > _MAX_CONFIG_BYTES:
+        raise refused(f"Invalid processing_config: more than {_MAX_CONFIG_BYTES} bytes, or nested too deep")
+    return said
+
+
+def content_type(said: Any) -> str:
+    """Senders are unreliable here; what cannot be a content type at all is refused."""
+    if said is None or said == "":
+        return "application/octet-stream"
+    if not isinstance(said, str) or len(said) > 255 or not said.isascii() or not said.isprintable():
+        raise refused("Missing or invalid content_type")
+    return said
+
+
+def _table(said: Any) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        raise refused("Invalid JSON body (must be an object)")
+    return said
+
+
+def _words(said: Any) -> bool:
+    return (
+        isinstance(said, str) and 0 < len(said) <= _MAX_WORDS and bool(said.strip()) and not _NUL.search(said)
+    )
+
+
+_NUL = re.compile("[\x00\ud800-\udfff]")
+
+
+def _whole(said: Any, words: str) -> int:
+    """JSON knows no difference between 3 and 3.0."""
+    if isinstance(said, float) and said.is_integer():
+        said = int(said)
+    if not isinstance(said, int) or isinstance(said, bool) or not 0 < said <= MAX_WHOLE:
+        raise refused(words)
+    return said
+
+
+def _root(said: Any) -> str:
+    """A bare `/` is the default of a published client."""
+    if not isinstance(said, str) or not said.startswith("/"):
+        raise refused("Missing or invalid root_path")
+    segments = [segment for segment in said.split("/") if segment]
+    if (fault := _fault(segments)) is not None:
+        raise refused(f"Missing or invalid root_path: {fault}")
+    return "/" + "/".join(segments)
+
+
+def _fault(segments: list[str]) -> str | None:
+    for segment in segments:
+        if segment in {".", ".."}:
+            return "it must not contain . or .. segments"
+        if _FORBIDDEN.search(segment):
+            return 'it must not contain any of < > : " | ? * \\ or control characters'
+        if _MISLEADING.search(segment):
+            return "it must not contain characters that change the direction of writing"
+        if len(segment.encode()) > keys.MAX_SEGMENT_BYTES:
+            return f"a segment is longer than {keys.MAX_SEGMENT_BYTES} bytes"
+    return None
+
+
+def _prompts(said: Any, limits: Limits) -> dict[str, str]:
+    if said is None:
+        return {}
+    if not isinstance(said, dict):
+        raise refused("Invalid custom_prompts (must be an object)")
+    for name, text in said.items():
+        if name not in PROMPTS:
+            raise refused(
+                f"Invalid custom_prompts: unknown field {name[:80]!r}; known are {', '.join(PROMPTS)}"
+            )
+        if not isinstance(text, str) or _NUL.search(text):
+            raise refused(f"Invalid custom_prompts: {name} must be text")
+        if len(text) > limits.prompt_characters:
+            raise refused(f"Invalid custom_prompts: {name} exceeds {limits.prompt_characters} characters")
+    if sum(map(len, said.values())) > limits.prompts_characters:
+        raise refused(f"Invalid custom_prompts: together they exceed {limits.prompts_characters} characters")
+    return said
+
+
+def _check_extension(name: str, limits: Limits) -> None:
+    if not limits.allowed_extensions:
+        return
+    stem, dot, extension = name.rpartition(".")
+    ending = dot + extension.lower() if stem else ""
+    if ending not in limits.allowed_extensions:
+        allowed = " ".join(limits.allowed_extensions)
+        raise refused(f"File extension {ending or '(none)'} is not allowed; allowed are {allowed}")
+
+
+def _length(said: dict[str, Any]) -> int | None:
+    """In bytes of JSON; None when it cannot be kept."""
+    if _too_deep(said):
+        return None
+    try:
+        return len(msgspec.json.encode(said))
+    except UnicodeEncodeError:  # half a character
+        return None
+
+
+def _too_deep(said: dict[str, Any]) -> bool:
+    level: list[Any] = [said]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, dict) else value)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,114 @@
+"""Where an uploaded batch stands, in the words of the protocol: read in pieces, whatever its size."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from quire.ingest.context import Front, status_of
+from quire.ledger.port import Upload
+from quire.ledger.submissions import TAKEN, Submission
+from quire.model.clock import timestamp
+from quire.model.files import folder_of
+
+PAGE = 1000
+_encoder = msgspec.json.Encoder()
+
+
+class UploadLine(Struct, frozen=True, kw_only=True):
+    """A file as its sender described it."""
+
+    r2_key: str
+    file_name: str
+    file_size: int
+    logical_path: str
+    content_type: str
+    processing_config: dict[str, Any]
+    upload_type: str
+    status: str
+    completed_at: str | UnsetType = UNSET
+    cid: str | UnsetType = UNSET
+    source_file: str | UnsetType = UNSET
+    preprocessor_tags: tuple[str, ...] | UnsetType = UNSET
+
+
+class SubmissionLine(Struct, frozen=True, kw_only=True):
+    """All but the files."""
+
+    batch_id: str
+    session_id: str
+    status: str
+    uploader: str
+    root_path: str
+    parent_pi: str
+    file_count: int
+    files_uploaded: int
+    total_size: int
+    total_bytes_uploaded: int
+    created_at: str
+    enqueued_at: str | None
+    metadata: dict[str, Any]
+    custom_prompts: dict[str, str]
+    error: str | UnsetType = UNSET
+
+
+async def status_pieces(front: Front, batch_id: str, *, files: bool = True) -> AsyncIterator[bytes]:
+    """The answer as JSON, piece by piece. Raises Missing before the first."""
+    submission = await front.submission(batch_id)
+    head = _encoder.encode(submission_line(submission))
+    if not files:
+        yield head
+        return
+    pieces = bytearray(head[:-1] + b',"files":[')
+    after, comma = None, b""
+    while page := await front.office.ledger.arrivals(submission.batch.no, after=after, limit=PAGE):
+        after = (folder_of(page[-1].path), page[-1].path)
+        for upload in page:
+            pieces += comma + _encoder.encode(upload_line(upload))
+            comma = b","
+        if len(page) < PAGE:
+            break
+        yield bytes(pieces)
+        pieces.clear()
+    pieces += b"]}"
+    yield bytes(pieces)
+
+
+def submission_line(submission: Submission) -> SubmissionLine:
+    batch = submission.batch
+    finalized = submission.finalized_at
+    return SubmissionLine(
+        batch_id=batch.id,
+        session_id=submission.session_id,
+        status=status_of(submission),
+        uploader=submission.uploader,
+        root_path=submission.root_path,
+        parent_pi=submission.parent_pi,
+        file_count=submission.file_count,
+        files_uploaded=submission.files_taken,
+        total_size=submission.total_size,
+        total_bytes_uploaded=submission.bytes_taken,
+        created_at=timestamp(batch.created_at),
+        enqueued_at=None if finalized is None else timestamp(finalized),
+        metadata=submission.metadata,
+        custom_prompts=submission.custom_prompts,
+        error=UNSET if batch.error is None else batch.error,
+    )
+
+
+def upload_line(upload: Upload) -> UploadLine:
+    return UploadLine(
+        r2_key=upload.key,
+        file_name=upload.path.rpartition("/")[2],
+        file_size=upload.size,
+        logical_path=upload.path,
+        content_type=upload.content_type,
+        processing_config=upload.config,
+        upload_type="multipart" if upload.upload_id else "simple",
+        status="completed" if upload.state == TAKEN else "uploading",
+        completed_at=UNSET if upload.taken_at is None else timestamp(upload.taken_at),
+        cid=upload.cid or UNSET,
+        source_file=upload.source_file or UNSET,
+        preprocessor_tags=upload.tags or UNSET,
+    )

@@ -1,0 +1,228 @@
+"""Files arrive over HTTP: announced, received, withdrawn, and the batch closed with its first message."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.postgres.rows import (
+    SQL,
+    all_rows,
+    change,
+    note,
+    numbers,
+    one_row,
+    plain,
+    send,
+    wake,
+)
+from quire.ledger.rows import Row, draft_columns, upload_of
+from quire.ledger.submission_rows import (
+    UPLOAD_COLUMNS,
+    announced_anew,
+    announced_columns,
+    as_taken,
+    check_quota,
+    collides,
+    conflicts,
+    folders_above,
+    last_of_each,
+    name_of,
+    not_open,
+    submission_columns,
+    submission_of,
+)
+from quire.ledger.submissions import (
+    TAKEN,
+    Load,
+    NewSubmission,
+    Submission,
+)
+from quire.ledger.values import Letter, Upload
+from quire.model.errors import Missing, Stale
+
+
+class PostgresReception:
+    _database: PostgresDatabase
+
+    async def open_submission(self, new: NewSubmission) -> Submission:
+        return await self._database.write(lambda connection: _open(connection, new))
+
+    async def submission(self, batch_id: str) -> Submission:
+        return await self._database.read(lambda connection: _load(connection, "submission_by_id", batch_id))
+
+    async def announce(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+        path = upload.path
+        values = _note_of(batch_no, upload, now)
+        values |= {"folders": folders_above(path), "from": f"{path}/", "to": f"{path}0"}
+        is_open, rival, *earlier = await _changed(self._database, "announce", values)
+        if not is_open:
+            raise not_open(batch_no)
+        if rival is not None:
+            raise collides(path, rival)
+        return None if earlier[0] is None else upload_of(tuple(earlier))
+
+    async def upload(self, batch_no: int, path: str) -> Upload:
+        row = await self._database.read(lambda connection: one_row(connection, "upload_at", (batch_no, path)))
+        if row is None:
+            raise Missing(f"{path} was not announced in batch {batch_no}", code="unknown_upload")
+        return upload_of(row)
+
+    async def received(self, batch_no: int, upload: Upload, *, now: float) -> None:
+        values = _note_of(batch_no, as_taken(upload, now), now)
+        is_open, state, stamp = await _changed(self._database, "received", values)
+        if stamp != upload.stamp:
+            raise announced_anew(batch_no, upload.path)
+        if not is_open and state != TAKEN:
+            raise not_open(batch_no)
+
+    async def withdraw(
+        self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
+    ) -> Upload | None:
+        values = {"no": batch_no, "path": path, "now": now, "kept": TAKEN if awaited_only else ""}
+        is_open, *earlier = await _changed(self._database, "withdraw_upload", values)
+        if not is_open:
+            raise not_open(batch_no)
+        return None if earlier[0] is None else upload_of(tuple(earlier))
+
+    async def awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
+        return [upload_of(row) for row in await _found(self._database, "awaited", (batch_no, limit))]
+
+    async def arrivals(self, batch_no: int, *, after: tuple[str, str] | None, limit: int) -> list[Upload]:
+        values = (batch_no, *(after or ("", "")), limit)
+        return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
+
+    async def close_submission(
+        self, batch_no: int, *, revision: int, manifest_key: str, letter: Letter, now: float
+    ) -> Submission:
+        async def work(connection: Connection) -> Submission:
+            values = {"no": batch_no, "revision": revision, "now": now}
+            row = await one_row(connection, "close_submission", values)
+            if row is None:
+                raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
+            closing = (manifest_key, row[0], 0, 0, letter.body.decode(), now, batch_no)
+            if not await change(connection, "finalize", closing):
+                raise not_open(batch_no)
+            await send(connection, letter, now)
+            await note(connection, batch_no, now, "batch_finalized", {"total_files": row[0]})
+            await wake(connection)
+            return await _load(connection, "submission_by_no", batch_no)
+
+        return await self._database.write(work)
+
+    async def processed_elsewhere(
+        self, batch_no: int, uploads: Sequence[Upload], *, letter: Letter, now: float
+    ) -> Submission:
+        taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
+        values = {"no": batch_no, "files": len(taken), "now": now}
+
+        async def work(connection: Connection) -> Submission:
+            await one_row(connection, "hold_submission", (batch_no,))
+            row = await one_row(connection, "end_elsewhere", values)
+            if row is None:
+                raise Stale(f"batch {batch_no} is open, has ended or is none")
+            await _replace_files(connection, batch_no, taken, *row)
+            size = sum(upload.size for upload in taken)
+            await change(connection, "recount_submission", values | {"size": size})
+            await send(connection, letter, now)
+            await note(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
+            await wake(connection)
+            return await _load(connection, "submission_by_no", batch_no)
+
+        return await self._database.write(work)
+
+    async def load(self, owner: str) -> Load:
+        ((batches, size),) = await _found(self._database, "owners_load", (owner,))
+        return Load(batches, size)
+
+    async def idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
+        return [
+            submission_of(row) for row in await _found(self._database, "idle_submissions", (before, limit))
+        ]
+
+    async def sweepable(self, *, before: float, limit: int) -> list[Submission]:
+        return [submission_of(row) for row in await _found(self._database, "sweepable", (before, limit))]
+
+    async def swept(self, batch_no: int, *, now: float) -> None:
+        async def work(connection: Connection) -> None:
+            if await change(connection, "swept", (now, batch_no)):
+                await change(connection, "unstage", (batch_no,))
+                await note(connection, batch_no, now, "staging_swept", {})
+
+        await self._database.write(work)
+
+
+def _note_of(batch_no: int, upload: Upload, now: float) -> dict[str, Any]:
+    note = dict(zip(UPLOAD_COLUMNS, plain(announced_columns(upload)), strict=True))
+    return note | {"no": batch_no, "now": now}
+
+
+async def _open(connection: Connection, new: NewSubmission) -> Submission:
+    draft, key = new.draft, new.idempotency_key
+    if key is not None:
+        await one_row(connection, "hold_key", (new.owner, key))
+        known = await one_row(connection, "submission_by_key", (new.owner, key))
+        if known is not None:
+            if known[1] != new.fingerprint:
+                raise conflicts(key)
+            return await _load(connection, "submission_by_no", known[0])
+    if new.max_batches or new.max_bytes:
+        # One after the other: of two that come at once the second counts the first.
+        await one_row(connection, "hold_key", (new.owner, ""))
+        row = await one_row(connection, "owners_load", (new.owner,))
+        check_quota(new, Load(*row) if row is not None else Load(0, 0))
+    (no,) = await numbers(connection, "insert_batch", draft_columns(draft))
+    async with connection.pipeline():
+        await change(connection, "own_batch", (new.owner, no))
+        await change(connection, "insert_submission", (no, *plain(submission_columns(new))))
+        await note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+    return await _load(connection, "submission_by_no", no)
+
+
+async def _load(connection: Connection, query: str, name: str | int) -> Submission:
+    row = await one_row(connection, query, (name,))
+    if row is None:
+        raise Missing(f"there is no submission {name}", code="unknown_batch")
+    return submission_of(row)
+
+
+async def _replace_files(
+    connection: Connection, batch_no: int, uploads: Sequence[Upload], last_file: int, round_no: int
+) -> None:
+    async with connection.pipeline():
+        for query in ("drop_uploads", "drop_files", "drop_members", "drop_unsettled", "drop_failures"):
+            await change(connection, query, (batch_no,))
+        await change(connection, "drop_counts", (batch_no,))
+        await change(connection, "clear_alarm", (batch_no,))
+        values = {"no": batch_no, "last_file": last_file, "round": round_no}
+        await change(connection, "insert_processed", values | {"uploads": _document(uploads)})
+
+
+def _document(uploads: Sequence[Upload]) -> str:
+    names = (*UPLOAD_COLUMNS, "folded", "name")
+    rows = [(*announced_columns(one), one.path.casefold(), name_of(one.path)) for one in uploads]
+    text = msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows])
+    if b"\\u0000" in text:  # rare, and looking at each value is dear
+        text = msgspec.json.encode([dict(zip(names, plain(row), strict=True)) for row in rows])
+    return text.decode()
+
+
+async def _found(database: PostgresDatabase, query: str, values: Row) -> list[Row]:
+    return await database.read(lambda connection: all_rows(connection, query, values))
+
+
+async def _changed(database: PostgresDatabase, query: str, values: dict[str, Any]) -> Row:
+    """Hold the submission and change one of its files, both sent in one go: until the commit, others who
+    change files of the same batch wait.
+    """
+
+    async def work(connection: Connection) -> Row | None:
+        async with connection.pipeline():
+            await connection.execute(SQL["hold_submission"], (values["no"],))
+            asked = await connection.execute(SQL[query], values)
+        return await asked.fetchone()
+
+    row = await database.write(work)
+    assert row is not None  # noqa: S101 - it answers always
+    return row

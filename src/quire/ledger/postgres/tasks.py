@@ -1,0 +1,147 @@
+"""Tasks go out and come back: the floor's door. What a settlement writes is in `settling`.
+
+Cost per task does not depend on the size of the batch: new tasks are claimed along the primary key from a
+cursor, retries and ranks from small partial indexes, and counters are updated once per set of reports.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement, TaskStanding
+from quire.ledger.postgres.rows import (
+    SQL,
+    all_rows,
+    change,
+    columns,
+    named,
+    one_row,
+    pipelines,
+    wake,
+    was_dismissed,
+)
+from quire.ledger.postgres.settlement import fold_reports
+from quire.ledger.rows import Row, candidate_of, claim_of, decode_result, standing_of
+from quire.model.batch import Position, Stage
+from quire.model.work import Earlier, Order, StepResult
+
+
+class PostgresFloor:
+    _database: PostgresDatabase
+
+    async def workable(
+        self,
+        *,
+        limit: int,
+        now: float,
+        only: Only = None,
+        known: Known = None,
+        ageing_seconds: float = 0.0,
+    ) -> list[Candidate]:
+        values = {"now": now, "only": named(only), "limit": limit, "ageing": ageing_seconds}
+        values |= pipelines(known)
+        rows = await self._database.read(lambda connection: all_rows(connection, "workable", values))
+        return [candidate_of(row) for row in rows]
+
+    async def claim(
+        self,
+        batch_no: int,
+        *,
+        member: int,
+        limit: int,
+        now: float,
+        pace_seconds: float = 0.0,
+        phase: int | None = None,
+        round_no: int | None = None,
+    ) -> list[Claim]:
+        values: dict[str, Any] = {"no": batch_no, "member": member, "limit": limit, "now": now}
+        values |= {"phase": phase, "round": round_no}
+        rows = await self._database.write(lambda connection: _claim(connection, values, pace_seconds))
+        return [claim_of(batch_no, row) for row in rows]
+
+    async def earlier(self, batch_no: int, task_nos: Collection[int]) -> dict[int, tuple[Earlier, ...]]:
+        values = (batch_no, list(task_nos))
+        found: dict[int, list[Earlier]] = {task_no: [] for task_no in task_nos}
+        for task_no, path, result in await self._database.read(
+            lambda connection: all_rows(connection, "earlier", values)
+        ):
+            found[task_no].append(Earlier(path, decode_result(result)))
+        return {task_no: tuple(told) for task_no, told in found.items()}
+
+    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
+        return await self._database.write(
+            lambda connection: fold_reports(connection, batch_no, settlements, now)
+        )
+
+    async def give_back(self, orders: Sequence[Order]) -> None:
+        if not orders:
+            return
+        values = columns((order.batch_no, order.task_no, order.attempt) for order in orders)
+
+        async def work(connection: Connection) -> None:
+            await all_rows(connection, "lock_batches", (values[0],))
+            async with connection.pipeline():
+                await change(connection, "give_back", tuple(values))
+                await change(connection, "ring_now", (values[0],))
+                await wake(connection)
+
+        await self._database.write(work)
+
+    async def task(self, batch_no: int, task_no: int) -> TaskStanding:
+        values = (batch_no, task_no)
+        row = await self._database.read(lambda connection: one_row(connection, "task_standing", values))
+        return standing_of(batch_no, row, task_no)
+
+    async def running(self, member: int) -> list[Claim]:
+        rows = await self._database.read(lambda connection: all_rows(connection, "running_tasks", (member,)))
+        return [claim_of(row[0], row[1:]) for row in rows]
+
+    async def standing(self, batch_nos: Collection[int]) -> dict[int, Position]:
+        values = (list(batch_nos),)
+        rows = await self._database.read(lambda connection: all_rows(connection, "standing", values))
+        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
+
+    async def cached(self, keys: Collection[str]) -> dict[str, StepResult]:
+        values = (list(keys),)
+        rows = await self._database.read(lambda connection: all_rows(connection, "cached_results", values))
+        return {key: decode_result(blob or None) for key, blob in rows}
+
+    async def evict(self, keys: Collection[str]) -> None:
+        values = (list(keys),)
+        await self._database.write(lambda connection: change(connection, "evict_results", values))
+
+
+async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: float) -> list[Row]:
+    no, now, limit = values["no"], values["now"], values["limit"]
+    # Members before batches, as whoever dismisses one: otherwise two could wait for each other.
+    if await was_dismissed(connection, values["member"]):
+        return []
+    standing = await one_row(connection, "claimable", values)
+    if standing is None:
+        return []
+    following, last_task, rank, alarm = standing
+    claimed: list[Row] = []
+    if alarm is not None and alarm <= now:
+        claimed += await all_rows(connection, "begin_waiting", values | {"rank": rank})
+        async with connection.pipeline():
+            await change(connection, "clear_alarm", (no,))
+            await change(connection, "set_alarm_to_next_due", (no,))
+    room = limit - len(claimed)
+    end = following
+    if rank is None:
+        end = min(last_task + 1, following + room)
+    if end > following:
+        # In one go with the cursor: only the rows are waited for.
+        async with connection.pipeline():
+            begun = await connection.execute(SQL["begin_fresh"], values | {"first": following, "end": end})
+            await _served(connection, no, end, now, pace_seconds)
+        return claimed + await begun.fetchall()
+    if rank is not None and room:
+        claimed += await all_rows(connection, "begin_of_rank", values | {"rank": rank, "limit": room})
+    if claimed:
+        await _served(connection, no, end, now, pace_seconds)
+    return claimed
+
+
+async def _served(connection: Connection, no: int, following: int, now: float, pace_seconds: float) -> None:
+    await change(connection, "claimed", (following, now, now + pace_seconds if pace_seconds else 0.0, no))

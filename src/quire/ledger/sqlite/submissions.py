@@ -1,0 +1,222 @@
+"""Files arrive over HTTP: announced, received, withdrawn, and the batch closed with its first message."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.rows import Row, draft_columns, upload_of
+from quire.ledger.sqlite.rows import SQL, note
+from quire.ledger.sqlite.uploads import send
+from quire.ledger.submission_rows import (
+    announced_anew,
+    announced_columns,
+    as_taken,
+    check_quota,
+    collides,
+    conflicts,
+    folders_above,
+    input_columns,
+    last_of_each,
+    not_open,
+    submission_columns,
+    submission_of,
+)
+from quire.ledger.submissions import (
+    TAKEN,
+    Load,
+    NewSubmission,
+    Submission,
+)
+from quire.ledger.values import Letter, Upload
+from quire.model.errors import Missing, Stale
+
+
+class SqliteReception:
+    _database: SqliteDatabase
+
+    async def open_submission(self, new: NewSubmission) -> Submission:
+        return await self._database.write(lambda connection: _open(connection, new))
+
+    async def submission(self, batch_id: str) -> Submission:
+        return await self._database.read(lambda connection: _load(connection, "submission_by_id", batch_id))
+
+    async def announce(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+        def work(connection: sqlite3.Connection) -> Upload | None:
+            earlier = _noted(connection, batch_no, upload.path)
+            _count(connection, batch_no, earlier, None, now=now, announced=0 if earlier else 1)
+            if earlier is None:
+                values = (batch_no, upload.path, json.dumps(folders_above(upload.path)))
+                rival = connection.execute(SQL["rival_path"], values).fetchone()
+                if rival is not None:
+                    raise collides(upload.path, rival[0])
+            connection.execute(SQL["put_upload"], (batch_no, *announced_columns(upload)))
+            return earlier
+
+        return await self._database.write(work)
+
+    async def upload(self, batch_no: int, path: str) -> Upload:
+        found = await self._database.read(lambda connection: _noted(connection, batch_no, path))
+        if found is None:
+            raise Missing(f"{path} was not announced in batch {batch_no}", code="unknown_upload")
+        return found
+
+    async def received(self, batch_no: int, upload: Upload, *, now: float) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            noted = _noted(connection, batch_no, upload.path)
+            if noted is None or noted.stamp != upload.stamp:
+                raise announced_anew(batch_no, upload.path)
+            if noted.state == TAKEN:
+                return
+            taken = as_taken(upload, now)
+            _count(connection, batch_no, None, taken, now=now)
+            connection.execute(SQL["put_upload"], (batch_no, *announced_columns(taken)))
+
+        await self._database.write(work)
+
+    async def withdraw(
+        self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
+    ) -> Upload | None:
+        def work(connection: sqlite3.Connection) -> Upload | None:
+            earlier = _noted(connection, batch_no, path)
+            if earlier is not None and awaited_only and earlier.state == TAKEN:
+                earlier = None
+            if earlier is not None:
+                _count(connection, batch_no, earlier, None, now=now, announced=-1)
+                connection.execute(SQL["delete_upload"], (batch_no, path))
+            elif connection.execute(SQL["is_open"], (batch_no,)).fetchone() is None:
+                raise not_open(batch_no)
+            return earlier
+
+        return await self._database.write(work)
+
+    async def awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
+        return [upload_of(row) for row in await _found(self._database, "awaited", (batch_no, limit))]
+
+    async def arrivals(self, batch_no: int, *, after: tuple[str, str] | None, limit: int) -> list[Upload]:
+        values = (batch_no, *(after or ("", "")), limit)
+        return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
+
+    async def close_submission(
+        self, batch_no: int, *, revision: int, manifest_key: str, letter: Letter, now: float
+    ) -> Submission:
+        def work(connection: sqlite3.Connection) -> Submission:
+            row = connection.execute(SQL["close_submission"], (now, batch_no, revision)).fetchone()
+            if row is None:
+                raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
+            values = (manifest_key, row[0], 0, 0, letter.body.decode(), now, batch_no)
+            if not connection.execute(SQL["finalize"], values).rowcount:
+                raise not_open(batch_no)
+            send(connection, letter, now)
+            note(connection, batch_no, now, "batch_finalized", {"total_files": row[0]})
+            return _load(connection, "submission_by_no", batch_no)
+
+        return await self._database.write(work)
+
+    async def processed_elsewhere(
+        self, batch_no: int, uploads: Sequence[Upload], *, letter: Letter, now: float
+    ) -> Submission:
+        taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
+
+        def work(connection: sqlite3.Connection) -> Submission:
+            row = connection.execute(SQL["end_elsewhere"], (len(taken), now, batch_no)).fetchone()
+            if row is None:
+                raise Stale(f"batch {batch_no} is open, has ended or is none")
+            _replace_files(connection, batch_no, taken, *row)
+            size = sum(upload.size for upload in taken)
+            connection.execute(SQL["recount_submission"], (len(taken), size, now, batch_no))
+            send(connection, letter, now)
+            note(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
+            return _load(connection, "submission_by_no", batch_no)
+
+        return await self._database.write(work)
+
+    async def load(self, owner: str) -> Load:
+        ((batches, size),) = await _found(self._database, "owners_load", (owner,))
+        return Load(batches, size)
+
+    async def idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
+        return [
+            submission_of(row) for row in await _found(self._database, "idle_submissions", (before, limit))
+        ]
+
+    async def sweepable(self, *, before: float, limit: int) -> list[Submission]:
+        return [submission_of(row) for row in await _found(self._database, "sweepable", (before, limit))]
+
+    async def swept(self, batch_no: int, *, now: float) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            if connection.execute(SQL["swept"], (now, batch_no)).rowcount:
+                connection.execute(SQL["unstage"], (batch_no,))
+                note(connection, batch_no, now, "staging_swept", {})
+
+        await self._database.write(work)
+
+
+def _open(connection: sqlite3.Connection, new: NewSubmission) -> Submission:
+    draft, key = new.draft, new.idempotency_key
+    if key is not None:
+        known = connection.execute(SQL["submission_by_key"], (new.owner, key)).fetchone()
+        if known is not None:
+            if known[1] != new.fingerprint:
+                raise conflicts(key)
+            return _load(connection, "submission_by_no", known[0])
+    if new.max_batches or new.max_bytes:
+        check_quota(new, Load(*connection.execute(SQL["owners_load"], (new.owner,)).fetchone()))
+    no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
+    assert no is not None  # noqa: S101 - an INSERT has one
+    connection.execute(SQL["own_batch"], (new.owner, no))
+    connection.execute(SQL["insert_submission"], (no, *submission_columns(new)))
+    note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+    return _load(connection, "submission_by_no", no)
+
+
+def _load(connection: sqlite3.Connection, query: str, name: str | int) -> Submission:
+    row = connection.execute(SQL[query], (name,)).fetchone()
+    if row is None:
+        raise Missing(f"there is no submission {name}", code="unknown_batch")
+    return submission_of(row)
+
+
+def _noted(connection: sqlite3.Connection, batch_no: int, path: str) -> Upload | None:
+    row = connection.execute(SQL["upload_at"], (batch_no, path)).fetchone()
+    return None if row is None else upload_of(row)
+
+
+def _count(
+    connection: sqlite3.Connection,
+    batch_no: int,
+    gone: Upload | None,
+    come: Upload | None,
+    *,
+    now: float,
+    announced: int = 0,
+) -> None:
+    """What was taken counts until it is gone. Raises Stale when the batch is not open."""
+    files = size = 0
+    if gone is not None and gone.state == TAKEN:
+        files, size = -1, -gone.size
+    if come is not None:
+        files, size = files + 1, size + come.size
+    if not connection.execute(SQL["count_uploads"], (announced, files, size, now, batch_no)).rowcount:
+        raise not_open(batch_no)
+
+
+def _replace_files(
+    connection: sqlite3.Connection, batch_no: int, uploads: Sequence[Upload], last_file: int, round_no: int
+) -> None:
+    for query in ("drop_uploads", "drop_files", "drop_members", "drop_unsettled", "drop_failures"):
+        connection.execute(SQL[query], (batch_no,))
+    connection.execute(SQL["drop_counts"], (batch_no,))
+    connection.execute(SQL["clear_alarm"], (batch_no,))
+    connection.executemany(SQL["put_upload"], ((batch_no, *announced_columns(one)) for one in uploads))
+    connection.executemany(
+        SQL["insert_input"],
+        (
+            (batch_no, number, *input_columns(one), round_no)
+            for number, one in enumerate(uploads, start=last_file + 1)
+        ),
+    )
+
+
+async def _found(database: SqliteDatabase, query: str, values: Row) -> list[Row]:
+    return await database.read(lambda connection: connection.execute(SQL[query], values).fetchall())

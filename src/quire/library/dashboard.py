@@ -1,0 +1,290 @@
+"""The library at a glance, kept up to date by listings in the background.
+
+Promises: a round costs one request for a thousand waiting jobs and none for a job, except for those being
+worked on that are shown, and for these only when they have written something new; results, which only ever
+grow in number, are counted rarely. What is shown says how old it is. Must not know: how it is drawn.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from quire.library import survey as listing
+from quire.library.context import Room
+from quire.library.protocol import layout
+from quire.library.protocol.bodies import (
+    Death,
+    Failure,
+    Lock,
+    decode,
+)
+from quire.model.errors import QuireError
+from quire.model.objects import Seen
+from quire.model.tiers import TIERS
+
+SHOWN = 15
+RATE_SECONDS = 3600.0  # over which throughput is told
+DONE_SECONDS = 300.0  # between two counts of the results; longer where counting takes long
+_COST = 20  # of the time a count takes, so much is waited before the next one
+_AT_ONCE = 8
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    job: str
+    worker: str = ""
+    name: str = ""
+    tier: str = ""
+    stage: str = ""
+    percent: float | None = None
+    started_at: float = 0.0
+    silent_seconds: float = 0.0
+    pages: int | None = None
+    attempt: int = 1
+
+
+class Mishap(Struct, frozen=True, kw_only=True):
+    job: str
+    error: str
+    attempts: int = 0
+    at: float = 0.0
+
+
+class Glance(Struct, frozen=True, kw_only=True):
+    """`done_age_seconds` is since the results were counted, plus what was seen to finish after that."""
+
+    todo: Mapping[str, int]
+    processing: int
+    failed: int
+    dead: int
+    done: int | None = None
+    done_age_seconds: float = 0.0
+    running: tuple[Running, ...] = ()
+    mishaps: tuple[Mishap, ...] = ()
+    finished: int = 0  # since the board was opened
+    watched_seconds: float = 0.0
+    per_hour: float | None = None
+    eta_seconds: float | None = None
+    round_seconds: float = 0.0
+    age_seconds: float = 0.0
+    trouble: str = ""
+
+    @property
+    def waiting(self) -> int:
+        return sum(self.todo.values())
+
+
+class Board:
+    """`refresh` once for a picture, or `keep` it up to date; `glance` is what is known now, and free."""
+
+    def __init__(self, room: Room, *, shown: int = SHOWN) -> None:
+        self._room = room
+        self._shown = shown
+        self._todo = dict.fromkeys(TIERS, 0)
+        self._folders: dict[str, dict[str, Seen]] = {}
+        self._open: set[bytes] | None = None  # jobs that were still to be done in the round before
+        self._gone: set[bytes] = set()  # those that were seen to end since
+        self._locks: dict[str, tuple[str, Lock]] = {}  # by job: the version that was read
+        self._mishaps: dict[str, tuple[str, Mishap]] = {}
+        self._finished = 0
+        self._samples: deque[tuple[float, int]] = deque()
+        self._done: int | None = None
+        self._done_at = self._done_seconds = 0.0
+        self._done_finished = 0
+        self._began = room.clock.monotonic()
+        self._round_at = self._round_seconds = 0.0
+        self._trouble = ""
+
+    async def refresh(self, *, done: bool = True, mishaps: int = 0) -> Glance:
+        """One round: everything is listed; results are counted where that is due."""
+        began = self._room.clock.monotonic()
+        counting = asyncio.create_task(self._count_done()) if done and self._due(began) else None
+        try:
+            await self._list()
+            await self._read_locks()
+            await self._read_mishaps(mishaps)
+            if counting is not None:
+                await counting
+        finally:
+            if counting is not None:
+                counting.cancel()
+        self._round_at = self._room.clock.monotonic()
+        self._round_seconds = self._round_at - began
+        self._samples.append((self._round_at, self._finished))
+        while self._round_at - self._samples[0][0] > RATE_SECONDS:
+            self._samples.popleft()
+        return self.glance()
+
+    async def keep(
+        self,
+        stop: asyncio.Event,
+        *,
+        every_seconds: float,
+        mishaps: int = 0,
+        on_round: Callable[[Glance], None] = lambda _: None,
+    ) -> None:
+        """Round after round until `stop`. A store that cannot be reached is told of and asked again."""
+        while not stop.is_set():
+            try:
+                await self.refresh(mishaps=mishaps)
+                self._trouble = ""
+            except QuireError as error:
+                self._trouble = str(error)
+            on_round(self.glance())
+            # A round must not follow upon the other where the store is slow.
+            pause = max(every_seconds, 2 * self._round_seconds)
+            try:
+                async with asyncio.timeout(pause):
+                    await stop.wait()
+            except TimeoutError:
+                continue
+
+    def glance(self) -> Glance:
+        now = self._room.clock.monotonic()
+        processing = self._folders.get(layout.PROCESSING, {})
+        rate = self._rate()
+        left = sum(self._todo.values()) + len(processing)
+        done = None if self._done is None else self._done + self._finished - self._done_finished
+        return Glance(
+            todo=dict(self._todo),
+            processing=len(processing),
+            failed=len(self._folders.get(layout.FAILED, {})),
+            dead=len(self._folders.get(layout.DEAD, {})),
+            done=done,
+            done_age_seconds=now - self._done_at,
+            running=self._running(),
+            mishaps=tuple(told for _, told in self._mishaps.values()),
+            finished=self._finished,
+            watched_seconds=now - self._began,
+            per_hour=None if rate is None else rate * 3600,
+            eta_seconds=left / rate if rate else None,
+            round_seconds=self._round_seconds,
+            age_seconds=now - self._round_at,
+            trouble=self._trouble,
+        )
+
+    async def _list(self) -> None:
+        first = self._open is None
+        found = await listing.survey(self._room, done=False, on_page=self._so_far if first else None)
+        self._todo = {tier: len(jobs) for tier, jobs in found.todo.items()}
+        self._folders = {
+            layout.PROCESSING: dict(found.processing),
+            layout.FAILED: dict(found.failed),
+            layout.DEAD: dict(found.dead),
+        }
+        still = {bytes.fromhex(job) for jobs in found.todo.values() for job in jobs}
+        still.update(map(bytes.fromhex, (*found.processing, *found.failed)))
+        dead = set(map(bytes.fromhex, found.dead))
+        # What was to be done and is in no folder any more has its result. A job that changed folders while
+        # they were listed may be missed for a round: it comes back.
+        self._gone |= (self._open or set()) - still - dead
+        self._gone -= still | dead
+        self._finished = len(self._gone)
+        self._open = still
+
+    def _so_far(self, tier: str, number: int) -> None:
+        """Something to show while the first round of a large library is under way."""
+        self._todo[tier] = number
+
+    async def _read_locks(self) -> None:
+        processing = self._folders[layout.PROCESSING]
+        shown = self._chosen(processing)
+        self._locks = {job: known for job, known in self._locks.items() if job in shown}
+        wanted = [job for job in shown if self._locks.get(job, ("", None))[0] != processing[job].version]
+        for at in range(0, len(wanted), _AT_ONCE):
+            some = wanted[at : at + _AT_ONCE]
+            bodies = await asyncio.gather(*(self._room.objects.read(layout.processing(job)) for job in some))
+            for job, found in zip(some, bodies, strict=True):
+                if found is not None:
+                    self._locks[job] = (found.version, decode(found.body, Lock) or Lock())
+
+    async def _read_mishaps(self, most: int) -> None:
+        """The last ones that failed or were given up."""
+        failed, dead = self._folders[layout.FAILED], self._folders[layout.DEAD]
+        both = sorted([*failed.values(), *dead.values()], key=lambda seen: -seen.modified_at)[:most]
+        known = self._mishaps
+        self._mishaps = {}
+        for seen in both:
+            if seen.key in known and known[seen.key][0] == seen.version:
+                self._mishaps[seen.key] = known[seen.key]
+                continue
+            found = await self._room.objects.read(seen.key)
+            if found is not None:
+                self._mishaps[seen.key] = (seen.version, _mishap(seen, found.body))
+
+    async def _count_done(self) -> None:
+        began, finished = self._room.clock.monotonic(), self._finished
+        number = await listing.count(self._room.objects, layout.OUT)
+        self._done, self._done_at = number, self._room.clock.monotonic()
+        self._done_finished, self._done_seconds = finished, self._done_at - began
+
+    def _due(self, now: float) -> bool:
+        wait = max(DONE_SECONDS, _COST * self._done_seconds)
+        return self._done is None or now - self._done_at > wait
+
+    def _chosen(self, processing: Mapping[str, Seen]) -> list[str]:
+        """Those that are known stay, so that lines do not jump; then the last heard of."""
+        order = sorted(processing, key=lambda job: (job not in self._locks, -processing[job].modified_at))
+        return order[: self._shown]
+
+    def _running(self) -> tuple[Running, ...]:
+        processing = self._folders.get(layout.PROCESSING, {})
+        now = self._room.clock.now()
+        told = [
+            _run(job, lock, now - processing[job].modified_at)
+            for job, (_, lock) in self._locks.items()
+            if job in processing
+        ]
+        return tuple(sorted(told, key=lambda one: (one.started_at, one.job)))
+
+    def _rate(self) -> float | None:
+        """Finished in a second. None: it was not watched for long enough."""
+        if len(self._samples) < 2:
+            return None
+        (first_at, first), (last_at, last) = self._samples[0], self._samples[-1]
+        return (last - first) / (last_at - first_at) if last_at > first_at else None
+
+
+def _run(job: str, lock: Lock, silent: float) -> Running:
+    progress = lock.progress
+    return Running(
+        job=job,
+        worker=lock.worker,
+        name=_text(progress.get("original_filename")),
+        tier=lock.priority,
+        stage=_text(progress.get("stage")),
+        percent=_percent(progress),
+        started_at=lock.started / 1000,
+        silent_seconds=max(0.0, silent),
+        pages=_whole(progress.get("page_count")),
+        attempt=lock.retries + 1,
+    )
+
+
+def _percent(progress: dict[str, Any]) -> float | None:
+    """Wherever a worker of whatever make says it."""
+    inner = progress.get("marker")
+    for said in (progress.get("percent"), inner.get("percent") if isinstance(inner, dict) else None):
+        if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= 100:
+            return float(said)
+    done, total = _whole(progress.get("done")), _whole(progress.get("total"))
+    return min(100.0, 100 * done / total) if done is not None and total else None
+
+
+def _mishap(seen: Seen, body: bytes) -> Mishap:
+    job = layout.job_of(seen.key) or ""
+    if seen.key.startswith(f"{layout.DEAD}/"):
+        death = decode(body, Death) or Death()
+        return Mishap(job=job, error=death.error, attempts=death.total_retries, at=seen.modified_at)
+    failure = decode(body, Failure) or Failure()
+    return Mishap(job=job, error=failure.error, attempts=failure.retries + 1, at=seen.modified_at)
+
+
+def _text(said: object) -> str:
+    return said[:200] if isinstance(said, str) else ""
+
+
+def _whole(said: object) -> int | None:
+    return said if isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 10**9 else None

@@ -1,0 +1,169 @@
+"""Results beside the PDFs they were made from: `<stem>.md` and `<stem>.assets/`.
+
+Promises: what is there already stays, unless it is asked for; a Markdown file appears whole, and after all
+its pictures; a document without a result is no error, and one that cannot be written does not stop the
+others. Many are looked up by one listing. Must not know: how hashes are found.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import quote
+
+from msgspec import Struct, field
+
+from quire.library import archives, survey
+from quire.library.context import Room
+from quire.library.protocol import layout
+from quire.model.errors import Missing, QuireError, Reject
+
+LISTED_FROM = 200  # documents; fewer are asked for one by one
+AT_ONCE = 8
+
+
+class Wanted(Struct, frozen=True):
+    path: Path
+    hash: str
+
+
+class Fate(StrEnum):
+    WRITTEN = "written"  # in a dry run: would be
+    KEPT = "kept"  # there is one already
+    MISSING = "missing"  # no result yet
+    FAILED = "failed"
+
+
+class Hydrated(Struct, frozen=True, kw_only=True):
+    path: Path
+    hash: str
+    fate: Fate
+    assets: int = 0
+    error: str = ""
+
+
+class Tally(Struct, kw_only=True):
+    found: int = 0
+    fates: dict[Fate, int] = field(default_factory=dict)
+
+    def count(self, one: Hydrated) -> None:
+        self.found += 1
+        self.fates[one.fate] = self.fates.get(one.fate, 0) + 1
+
+
+async def hydrate(
+    room: Room,
+    wanted: AsyncIterable[Wanted],
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+    on_each: Callable[[Hydrated], None] = lambda _: None,
+) -> Tally:
+    """Raises when the store cannot be reached at all; what fails for one document is told with it."""
+    tally = Tally()
+    done = _Done(room)
+    async for some in _chunks(wanted, LISTED_FROM):
+        await done.prepare(some)
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(want: Wanted, gate: asyncio.Semaphore = gate) -> Hydrated:
+            async with gate:
+                return await _hydrated(room, done, want, force=force, dry_run=dry_run)
+
+        for told in asyncio.as_completed([one(want) for want in some]):
+            hydrated = await told
+            tally.count(hydrated)
+            on_each(hydrated)
+    return tally
+
+
+class _Done:
+    """Which have results. The first whole chunk means that there are many: then all are listed, once."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._listed: set[bytes] | None = None
+
+    async def prepare(self, some: Sequence[Wanted]) -> None:
+        if self._listed is None and len(some) >= LISTED_FROM:
+            self._listed = {bytes.fromhex(job) async for job in survey.results(self._room.objects)}
+
+    async def has(self, job: str) -> bool:
+        if self._listed is not None:
+            return bytes.fromhex(layout.check(job)) in self._listed
+        return await self._room.objects.look(layout.out(job)) is not None
+
+
+async def _hydrated(room: Room, done: _Done, want: Wanted, *, force: bool, dry_run: bool) -> Hydrated:
+    target = want.path.with_suffix(".md")
+    try:
+        if not force and target.exists():
+            return Hydrated(path=want.path, hash=want.hash, fate=Fate.KEPT)
+        if not await done.has(want.hash):
+            return Hydrated(path=want.path, hash=want.hash, fate=Fate.MISSING)
+        if dry_run:
+            return Hydrated(path=want.path, hash=want.hash, fate=Fate.WRITTEN)
+        assets = await _written(room, want, target, force=force)
+    except Missing:
+        return Hydrated(path=want.path, hash=want.hash, fate=Fate.MISSING)
+    except (QuireError, OSError, UnicodeError) as error:
+        return Hydrated(path=want.path, hash=want.hash, fate=Fate.FAILED, error=str(error))
+    return Hydrated(path=want.path, hash=want.hash, fate=Fate.WRITTEN, assets=assets)
+
+
+async def _written(room: Room, want: Wanted, target: Path, *, force: bool) -> int:
+    # Beside the PDF, so that what is made there is only renamed in the end.
+    scratch = Path(
+        await asyncio.to_thread(tempfile.mkdtemp, prefix=".quire-hydrate-", dir=str(want.path.parent))
+    )
+    try:
+        archive = scratch / "result.zip"
+        await fetched(room, want.hash, archive)
+        return await asyncio.to_thread(_laid_out, archive, scratch, target, force=force)
+    finally:
+        await asyncio.to_thread(archives.emptied, scratch)
+
+
+def _laid_out(path: Path, scratch: Path, target: Path, *, force: bool) -> int:
+    folder = target.with_name(f"{target.stem}.assets")
+    with archives.Archive(path) as archive:
+        text = archives.relinked(archive.text(), quote(folder.name))
+        unpacked = scratch / "assets"
+        number = archive.unpack_assets(unpacked)
+    for file in list(archives.files_below(unpacked)) if number else []:
+        there = folder / file.relative_to(unpacked)
+        if force or not there.exists():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            # A link in the collection must not lead what somebody else wrote to another place.
+            if there.parent.resolve() != target.parent.resolve() / there.parent.relative_to(target.parent):
+                raise Reject(f"{folder.name} is, or holds, a link; remove it first", code="linked_folder")
+            file.replace(there)
+    fresh = scratch / "text.md"
+    fresh.write_text(text, "utf-8")
+    fresh.replace(target)
+    return number
+
+
+async def fetched(room: Room, job: str, target: Path) -> int:
+    """The result of a job into a file; its size. Raises Missing when there is none."""
+    size = 0
+    file = await asyncio.to_thread(target.open, "wb")
+    try:
+        async for piece in room.blobs.stream(layout.out(job)):
+            size += len(piece)
+            await asyncio.to_thread(file.write, piece)
+    finally:
+        await asyncio.to_thread(file.close)
+    return size
+
+
+async def _chunks(wanted: AsyncIterable[Wanted], most: int) -> AsyncIterator[list[Wanted]]:
+    some: list[Wanted] = []
+    async for want in wanted:
+        some.append(want)
+        if len(some) == most:
+            yield some
+            some = []
+    if some:
+        yield some

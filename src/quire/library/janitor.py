@@ -1,0 +1,266 @@
+"""A pass over the queue: listings tell which jobs may be out of order, and only those are looked at.
+
+Promises: healthy jobs cost nothing but their place in a listing; any number of passes at once, beside any
+number of workers, as each job is settled under the conditions of `quire.library.protocol.janitor`; ages are by
+the store's clock. Must not know: how a job is settled.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct, field, structs
+
+from quire.library.context import Room
+from quire.library.protocol import layout
+from quire.library.protocol.janitor import Done, settle
+from quire.model.clock import Clock
+from quire.model.errors import Reject, Retry, Stale
+from quire.model.objects import Found, Objects, Seen
+from quire.model.tiers import TIERS
+
+AT_ONCE = 8
+CLOCKS, SWEPT = "registry/clock", "registry/swept.json"
+PAIR_SECONDS = 30.0  # a state and its marker that were written together are not further apart
+CLOCK_SECONDS = 3600.0  # nobody needs that long to read the time
+
+
+class Marks(Struct):
+    """What a listing shows of a job. Times are those of the objects; 0.0: there is none."""
+
+    tiers: int = 0  # in which it waits
+    todo: float = 0.0
+    tried: bool = False  # its marker says so
+    processing: float = 0.0
+    failed: bool = False
+    dead: float = 0.0
+    state: float = 0.0
+
+
+def doubtful(marks: Marks, now: float, stale_seconds: float) -> str:
+    """Why a job should be looked at; empty when it is in order as far as its listing tells."""
+    if marks.failed:
+        return "failed"
+    if marks.processing:
+        # Ours write both when they beat. Another tool's worker that took up a job of ours writes its lock
+        # alone, and must not lose it.
+        silent = now - max(marks.state, marks.processing) > stale_seconds
+        return "silent" if silent else ""
+    if not marks.state:
+        # It waits for its first attempt, or another tool gave it up. One that was tried has a state, unless
+        # it was finished and somebody marked it too late, or another tool tried it.
+        return "stateless" if marks.tried and not marks.dead else ""
+    if not marks.tiers and not marks.dead:
+        return "unmarked"
+    if marks.tiers > 1 or (marks.tiers and marks.dead):
+        return "contradictory"
+    # Another tool may have taken a silent job's lock away and queued it: that is much later. Whoever tried a
+    # dead one again and got no further than its state left the marker that was there before.
+    apart = not 0 <= (marks.todo or marks.dead) - marks.state <= PAIR_SECONDS
+    return "displaced" if apart and now - marks.state > stale_seconds else ""
+
+
+class Settled(Struct, frozen=True):
+    job: str
+    why: str
+    done: Done | None  # None: it could not be looked at
+    error: str = ""
+
+
+class Swept(Struct, kw_only=True):
+    """`seen` are objects in listings, `settled` what was done about jobs that were looked at."""
+
+    seen: int = 0
+    jobs: int = 0
+    settled: list[Settled] = field(default_factory=list)
+    clocks: int = 0
+    dry_run: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return dict(Counter("error" if one.done is None else one.done.value for one in self.settled))
+
+    @property
+    def requeued(self) -> int:
+        return self.counts.get(Done.REQUEUED, 0) + self.counts.get(Done.REPAIRED, 0)
+
+    @property
+    def changed(self) -> int:
+        return sum(one.done not in {None, Done.NOTHING, Done.LOST} for one in self.settled)
+
+    def in_words(self) -> str:
+        return (
+            ", ".join(f"{number} {what}" for what, number in sorted(self.counts.items())) or "nothing to do"
+        )
+
+
+class Compacting(Protocol):
+    async def compact(self) -> object: ...
+
+
+async def sweep(
+    room: Room,
+    manifest: Compacting | None = None,
+    on_event: Callable[[Settled], None] = lambda _: None,
+    *,
+    dry_run: bool = False,
+    worker: str = "janitor",
+    at_once: int = AT_ONCE,
+) -> Swept:
+    """One pass. With `dry_run` it tells what it would do, by the same code, and changes nothing. Raises when
+    the listings cannot be read; what cannot be done for one job is told, and the next pass sees to it.
+    """
+    swept = Swept(dry_run=dry_run)
+    marks = await _listed(room.objects, swept)
+    swept.jobs = len(marks)
+    if any(one.state or one.processing for one in marks.values()):
+        steady = _Steady(room.objects, await room.objects.now(), room.clock, dry_run=dry_run)
+    else:
+        steady = _Steady(room.objects, 0.0, room.clock, dry_run=dry_run)
+    now = await steady.now()
+    stale_seconds = room.rules.stale_seconds
+    doubts = ((job, why) for job, one in marks.items() if (why := doubtful(one, now, stale_seconds)))
+    calm = structs.replace(room, objects=steady)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(max(1, at_once)):
+            group.create_task(_settle_all(calm, worker, doubts, swept, on_event))
+    swept.clocks = await _clocks_removed(room.objects, dry_run=dry_run)
+    if manifest is not None and not dry_run:
+        await manifest.compact()
+    return swept
+
+
+async def _settle_all(
+    room: Room,
+    worker: str,
+    doubts: Iterator[tuple[str, str]],
+    swept: Swept,
+    on_event: Callable[[Settled], None],
+) -> None:
+    terms = room.terms(worker)
+    for job, why in doubts:  # shared by those that run at once
+        try:
+            settled = Settled(job, why, await room.perform(settle(job, terms)))
+        except (Retry, Stale, Reject) as error:
+            settled = Settled(job, why, None, str(error))
+        swept.settled.append(settled)
+        on_event(settled)
+
+
+async def _listed(objects: Objects, swept: Swept) -> dict[str, Marks]:
+    marks: dict[str, Marks] = {}
+    async for page in objects.pages(layout.QUEUE):
+        swept.seen += len(page)
+        for seen in page:
+            _noted(marks, seen)
+    return marks
+
+
+def _noted(marks: dict[str, Marks], seen: Seen) -> None:
+    """Objects that are not ours are nobody's business."""
+    job = layout.job_of(seen.key)
+    if job is None:
+        return
+    folder = seen.key[: -len(job) - 1]
+    tier = folder.removeprefix(f"{layout.TODO}/")
+    if not seen.key.endswith(f"/{job}") or not (folder in _FOLDERS or tier in TIERS):
+        return
+    one = marks.setdefault(job, Marks())
+    if folder == layout.PROCESSING:
+        one.processing = seen.modified_at
+    elif folder == layout.STATE:
+        one.state = seen.modified_at
+    elif folder == layout.FAILED:
+        one.failed = True
+    elif folder == layout.DEAD:
+        one.dead = seen.modified_at
+    else:
+        one.tiers += 1
+        one.todo = max(one.todo, seen.modified_at)
+        one.tried |= seen.size > 0
+
+
+_FOLDERS = frozenset({layout.PROCESSING, layout.STATE, layout.FAILED, layout.DEAD})
+
+
+async def _clocks_removed(objects: Objects, *, dry_run: bool) -> int:
+    """Left by those who were killed while they read the time."""
+    found = [seen async for page in objects.pages(CLOCKS) for seen in page]
+    if not found:
+        return 0
+    now = max(seen.modified_at for seen in found) if dry_run else await objects.now()
+    old = [seen.key for seen in found if now - seen.modified_at > CLOCK_SECONDS]
+    if not dry_run:
+        await objects.delete(old)
+    return len(old)
+
+
+class Watch:
+    """When a worker should make a pass: when nobody did for a while. No clocks are compared: whoever makes
+    one writes an object, and who finds it as it was an interval ago knows.
+    """
+
+    def __init__(self, room: Room, seconds: float) -> None:
+        self._room = room
+        self._seconds = seconds
+        self._known: str | None = None
+        self._next = room.clock.monotonic() + self._pause()
+        self._looked = False
+
+    async def due(self) -> bool:
+        now = self._room.clock.monotonic()
+        if self._looked and now < self._next:
+            return False
+        seen = await self._room.objects.look(SWEPT)
+        version = "" if seen is None else seen.version
+        ripe = self._looked and version == self._known
+        self._looked, self._known, self._next = True, version, now + self._pause()
+        if ripe:
+            body = f'{{"swept_by":"{self._room.ids.ulid()}"}}'.encode()
+            self._known = await self._room.objects.put(SWEPT, body)
+        return ripe
+
+    def _pause(self) -> float:
+        return self._seconds * (0.75 + self._room.ids.fraction() / 2)
+
+
+class _Steady:
+    """The store, with its clock read once and carried on by ours; in a dry run, with writes that do nothing
+    and say that they were done.
+    """
+
+    def __init__(self, objects: Objects, now: float, clock: Clock, *, dry_run: bool) -> None:
+        self._objects = objects
+        self._ahead = now - clock.monotonic()
+        self._clock = clock
+        self._dry_run = dry_run
+
+    async def now(self) -> float:
+        return self._clock.monotonic() + self._ahead
+
+    async def read(self, key: str) -> Found | None:
+        return await self._objects.read(key)
+
+    async def look(self, key: str) -> Seen | None:
+        return await self._objects.look(key)
+
+    async def create(self, key: str, body: bytes) -> str | None:
+        return "dry" if self._dry_run else await self._objects.create(key, body)
+
+    async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
+        return self._dry_run or await self._objects.create_file(key, source, content_type=content_type)
+
+    async def swap(self, key: str, body: bytes, version: str) -> str | None:
+        return "dry" if self._dry_run else await self._objects.swap(key, body, version)
+
+    async def put(self, key: str, body: bytes) -> str:
+        return "dry" if self._dry_run else await self._objects.put(key, body)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        if not self._dry_run:
+            await self._objects.delete(keys)
+
+    def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+        return self._objects.pages(folder, after=after)

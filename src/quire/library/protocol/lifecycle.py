@@ -1,0 +1,291 @@
+"""A job's life as its worker sees it: claim, beat, finish, fail, release.
+
+Promises: of any number of workers one wins a claim, and only it can write the job's state until it is judged
+stale; the attempt number grows with each claim; a job has one result, whoever made it, and after that nobody
+works on it. Whoever is told `None` has lost the job and must not touch it any more. Pure: see `asks`.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct, structs
+
+from quire.library.protocol import layout
+from quire.library.protocol.bodies import (
+    Death,
+    Failure,
+    Job,
+    Lock,
+    Todo,
+    decode,
+    encode,
+    shortened,
+)
+from quire.library.protocol.requests import (
+    Asking,
+    Commit,
+    Create,
+    Delete,
+    Look,
+    Put,
+    Swap,
+    read,
+)
+
+Nonce = Callable[[], str]
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """`limit` is how many attempts a job may have. `now` is for people only: nothing is decided by it."""
+
+    worker: str
+    limit: int
+    nonce: Nonce
+    now: Callable[[], float]
+
+    @property
+    def millis(self) -> int:
+        return max(0, round(self.now() * 1000))
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """A job that is ours, as it was last written. `marker` is the version of the lock for other tools."""
+
+    id: str
+    job: Job
+    version: str
+    marker: str | None
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A job as a listing of what waits showed it, perhaps long ago. `blank`: its marker holds nothing, as
+    when it was queued; so it was hardly ever tried.
+    """
+
+    id: str
+    tier: str
+    blank: bool = True
+
+
+def claim(candidate: Candidate, terms: Terms) -> Asking[Held | None]:
+    """The job, when it is free, has attempts left and has no result. None: look for another one.
+
+    The marker comes first: it is what keeps published workers away, and tells that one of them has it.
+    """
+    ident, nonce = candidate.id, terms.nonce()
+    hint = 0 if candidate.blank else (yield from _told(candidate))
+    lock = _lock(candidate.tier, terms, nonce, retries=hint, attempt=0)
+    marker = yield from _created(layout.processing(ident), lock, nonce)
+    if marker is None:
+        return None
+    held = yield from _begun(candidate, terms, nonce, hint)
+    if held is None:
+        yield Delete((layout.processing(ident),))
+        return None
+    if (yield Look(layout.out(ident), "finished")):
+        yield from cleared(ident)
+        return None
+    return structs.replace(held, marker=marker)
+
+
+def beat(held: Held, terms: Terms, progress: dict[str, object]) -> Asking[Held | None]:
+    """Still here. None: the job is somebody else's, or done; stop at once."""
+    job = structs.replace(held.job, nonce=terms.nonce(), updated=terms.millis)
+    version = yield from _swapped(held.id, job, held.version, "beat")
+    if version is None:
+        return None
+    lock = structs.replace(
+        _lock(job.priority, terms, job.nonce, retries=job.charged - 1, attempt=job.attempt),
+        started=job.started,
+        progress=progress,
+    )
+    marker: str | None = None
+    if held.marker is not None:
+        marker = yield Swap(layout.processing(held.id), encode(lock), held.marker, "marker")
+    if marker is None:  # a janitor of another make may have taken it away
+        marker = yield Create(layout.processing(held.id), encode(lock), "marker")
+    return structs.replace(held, job=job, version=version, marker=marker)
+
+
+def finish(held: Held) -> Asking[bool | None]:
+    """Store the result: that is the commit. False: there was one already, of another attempt or of this one
+    whose answer was lost; the job is done either way. None: nobody knows; nothing was changed.
+    """
+    made = yield Commit(layout.out(held.id))
+    if not made and not (yield Look(layout.out(held.id))):
+        return None
+    yield from cleared(held.id)
+    return bool(made)
+
+
+def fail(held: Held, terms: Terms, error: str) -> Asking[Job | None]:
+    """It did not work: it waits for the janitor, or is given up when that was its last attempt."""
+    last = held.job.charged >= terms.limit
+    job = _ended(held, terms, state="dead" if last else "failed", error=shortened(error))
+    version = yield from _swapped(held.id, job, held.version, "fail")
+    if version is None:
+        return None
+    yield from marked(held.id, job, terms)
+    return job
+
+
+def release(held: Held, terms: Terms, reason: str) -> Asking[Job | None]:
+    """Give it back unfinished, through no fault of its own: this attempt is not counted."""
+    charged = max(0, held.job.charged - 1)
+    job = structs.replace(_ended(held, terms, state="waiting", error=held.job.error), charged=charged)
+    version = yield from _swapped(held.id, job, held.version, "release")
+    if version is None:
+        return None
+    yield from marked(held.id, job, terms, recovered_from=reason)
+    return job
+
+
+def cleared(ident: str) -> Asking[None]:
+    """The result is there: everything else about the job may go. Only ever asked when it is: a result stays,
+    so that it does not matter how late these deletions come.
+    """
+    markers = (layout.processing(ident), layout.failed(ident), layout.dead(ident))
+    yield Delete((*layout.todos(ident), *markers, layout.state(ident)))
+
+
+def marked(ident: str, job: Job, terms: Terms, *, recovered_from: str = "") -> Asking[None]:
+    """Make the markers say what the state says. Hints: who comes too late with them is put right later."""
+    todo = layout.todo(job.priority, ident)
+    others = tuple(key for key in layout.todos(ident) if key != todo)
+    lock, failed, dead = layout.processing(ident), layout.failed(ident), layout.dead(ident)
+    if job.state == "waiting":
+        said = Todo(
+            retries=job.charged,
+            queued_at=terms.millis,
+            recovered_from=recovered_from,
+            last_error=job.error,
+            attempt=job.attempt,
+        )
+        yield Put(todo, encode(said))
+        yield Delete((*others, lock, failed, dead))
+    elif job.state == "failed":
+        retries = max(0, job.charged - 1)
+        failure = Failure(
+            error=job.error,
+            worker=job.worker,
+            failed_at=_stamp(terms),
+            timestamp=terms.millis,
+            retries=retries,
+            priority=job.priority,
+            attempt=job.attempt,
+        )
+        yield Put(failed, encode(failure))
+        yield Delete((todo, *others, lock, dead))
+    elif job.state == "dead":
+        death = Death(
+            error=job.error,
+            moved_to_dead_at=_stamp(terms),
+            total_retries=job.charged,
+            priority=job.priority,
+            attempt=job.attempt,
+        )
+        yield Put(dead, encode(death))
+        yield Delete((todo, *others, lock, failed))
+
+
+def _begun(candidate: Candidate, terms: Terms, nonce: str, hint: int) -> Asking[Held | None]:
+    """The claim itself. A new job has no state yet; one that was tried has."""
+    told = Job(state="waiting", attempt=hint, charged=hint, nonce="", priority=candidate.tier)
+    if candidate.blank:
+        held = yield from _first(candidate, _started(told, terms, nonce))
+        if held is not None:
+            return held
+    found = yield from read(layout.state(candidate.id))
+    if found is None and candidate.blank:  # it was there a moment ago: finished and cleared
+        return None
+    job = told if found is None else decode(found.body, Job)
+    if job is None or job.state != "waiting":
+        return None
+    version = None if found is None else found.version
+    if job.charged >= terms.limit:
+        yield from _given_up(candidate, job, version, terms)
+        return None
+    begun = _started(structs.replace(job, priority=candidate.tier), terms, nonce)
+    if version is None:
+        return (yield from _first(candidate, begun))
+    written = yield from _swapped(candidate.id, begun, version, "claim")
+    return None if written is None else Held(id=candidate.id, job=begun, version=written, marker=None)
+
+
+def _first(candidate: Candidate, begun: Job) -> Asking[Held | None]:
+    version: str | None = yield Create(layout.state(candidate.id), encode(begun), "first claim")
+    if version is None:
+        version = yield from _own(layout.state(candidate.id), begun.nonce)
+    return None if version is None else Held(id=candidate.id, job=begun, version=version, marker=None)
+
+
+def _given_up(candidate: Candidate, job: Job, version: str | None, terms: Terms) -> Asking[None]:
+    """Tried as often as it may be, by tools that count differently: it is dead, and was not claimed."""
+    dead = structs.replace(job, state="dead", nonce=terms.nonce(), updated=terms.millis)
+    if version is None:
+        written: str | None = yield Create(layout.state(candidate.id), encode(dead), "first claim")
+    else:
+        written = yield from _swapped(candidate.id, dead, version, "claim")
+    if written is not None:
+        yield from marked(candidate.id, dead, terms)
+
+
+def _started(job: Job, terms: Terms, nonce: str) -> Job:
+    return structs.replace(
+        job,
+        state="running",
+        attempt=job.attempt + 1,
+        charged=job.charged + 1,
+        nonce=nonce,
+        worker=terms.worker,
+        started=terms.millis,
+        updated=terms.millis,
+    )
+
+
+def _ended(held: Held, terms: Terms, *, state: str, error: str) -> Job:
+    return structs.replace(held.job, state=state, nonce=terms.nonce(), error=error, updated=terms.millis)
+
+
+def _swapped(ident: str, job: Job, version: str, why: str) -> Asking[str | None]:
+    key = layout.state(ident)
+    written: str | None = yield Swap(key, encode(job), version, why)
+    return written if written is not None else (yield from _own(key, job.nonce))
+
+
+def _created(key: str, lock: Lock, nonce: str) -> Asking[str | None]:
+    version: str | None = yield Create(key, encode(lock), "marker")
+    if version is not None:
+        return version
+    found = yield from read(key)
+    there = None if found is None else decode(found.body, Lock)
+    return found.version if found is not None and there is not None and there.nonce == nonce else None
+
+
+def _own(key: str, nonce: str) -> Asking[str | None]:
+    """The version of what we wrote ourselves, when we were told that it was refused but it was not."""
+    found = yield from read(key)
+    there = None if found is None else decode(found.body, Job)
+    return found.version if found is not None and there is not None and there.nonce == nonce else None
+
+
+def _told(candidate: Candidate) -> Asking[int]:
+    found = yield from read(layout.todo(candidate.tier, candidate.id))
+    said = None if found is None else decode(found.body, Todo)
+    return 0 if said is None else said.retries
+
+
+def _lock(tier: str, terms: Terms, nonce: str, *, retries: int, attempt: int) -> Lock:
+    return Lock(
+        worker=terms.worker,
+        started=terms.millis,
+        last_heartbeat=terms.millis,
+        priority=tier,
+        retries=max(0, retries),
+        nonce=nonce,
+        attempt=attempt,
+    )
+
+
+def _stamp(terms: Terms) -> str:
+    return datetime.fromtimestamp(terms.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,144 @@
+"""The settings that all who work on a bucket share: `registry/config.json`, as the published tools have it.
+
+Promises: a value that makes no sense is left out and told of, never obeyed; what is set is written in the
+kind its key has, whatever it looks like; keys that are not known here are kept. Two who set at once both
+succeed. Must not know: the settings of this machine.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from quire.library.context import Room, Rules
+from quire.library.protocol import layout
+from quire.model.errors import Reject, Retry
+
+_ATTEMPTS = 10
+_WORDS = {"true": True, "yes": True, "on": True, "1": True}
+_WORDS |= {"false": False, "no": False, "off": False, "0": False}
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """`rule` is the rule it stands for, which has `scale` times its value; "": none of ours."""
+
+    kind: type[int] | type[float] | type[bool]
+    least: float = 0
+    most: float = 1
+    rule: str = ""
+    scale: int = 1
+
+    @property
+    def wanted(self) -> str:
+        if self.kind is bool:
+            return "true or false"
+        return f"a {'whole ' if self.kind is int else ''}number from {self.least:g} to {self.most:g}"
+
+
+KINDS: Mapping[str, Kind] = {
+    "max_retries": Kind(kind=int, least=0, most=1000, rule="max_retries"),
+    "heartbeat_interval": Kind(kind=float, least=1, most=3600, rule="heartbeat_seconds"),
+    "stale_timeout_minutes": Kind(kind=float, least=0.1, most=10_080, rule="stale_seconds", scale=60),
+    "conversion_timeout": Kind(kind=float, least=1, most=604_800, rule="conversion_seconds"),
+    "s3_supports_conditional_writes": Kind(kind=bool),
+}
+
+
+class Shared(Struct, frozen=True, kw_only=True):
+    """What the bucket says. `values` are those that can be used; `said` is all of it, as it stands there."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    said: dict[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    version: str | None = None
+
+
+async def read(room: Room) -> Shared:
+    """An absent one says nothing."""
+    found = await room.objects.read(layout.CONFIG)
+    if found is None:
+        return Shared()
+    try:
+        said = msgspec.json.decode(found.body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        problem = f"{layout.CONFIG} in the bucket cannot be read and is passed over"
+        return Shared(problems=(problem,), version=found.version)
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, kind in KINDS.items():
+        if name not in said:
+            continue
+        value = _usable(kind, said[name])
+        if value is None:
+            problems.append(f"{name} in {layout.CONFIG} must be {kind.wanted} and is passed over")
+        else:
+            values[name] = value
+    return Shared(values=values, said=said, problems=tuple(problems), version=found.version)
+
+
+def ruled(own: Rules, shared: Shared, explicit: frozenset[str]) -> Rules:
+    """The rules in force: what is set on this machine (`explicit`), then what the bucket says, then `own`."""
+    changes = {
+        kind.rule: shared.values[name] * kind.scale
+        for name, kind in KINDS.items()
+        if kind.rule and name in shared.values and kind.rule not in explicit
+    }
+    rules = structs.replace(own, **changes)
+    # Who is silent for too long loses the job: so it has to be heard three times within that.
+    return structs.replace(
+        rules, heartbeat_seconds=min(rules.heartbeat_seconds, max(1.0, rules.stale_seconds / 3))
+    )
+
+
+async def change(room: Room, words: Mapping[str, str]) -> Shared:
+    """Set these, in words. Raises Reject for what cannot be meant; nothing is changed then."""
+    wanted = {name: meant(name, text) for name, text in words.items()}
+    for _ in range(_ATTEMPTS):
+        now = await read(room)
+        if now.version is not None and now.problems and not now.said:
+            raise Reject(f"{now.problems[0]}: delete or repair that object first.", code="bad_config")
+        body = msgspec.json.encode({**now.said, **wanted})
+        if now.version is None:
+            written = await room.objects.create(layout.CONFIG, body)
+        else:
+            written = await room.objects.swap(layout.CONFIG, body, now.version)
+        if written is not None:
+            return await read(room)
+    raise Retry("Others change the shared settings all the time; nothing was set. Try again.")
+
+
+def meant(name: str, text: str) -> int | float | bool:
+    """By the key's kind: `1` is a number where one is wanted. Raises Reject."""
+    kind = KINDS.get(name)
+    if kind is None:
+        known = ", ".join(KINDS)
+        raise Reject(f"There is no shared setting {name[:80]!r}; there are {known}.", code="bad_config")
+    word = text.strip().lower()
+    value: Any = _WORDS.get(word) if kind.kind is bool else _number(word)
+    if kind.kind is not bool and isinstance(value, float) and value.is_integer():
+        value = int(value)  # published tools read whole numbers
+    if value is None or _usable(kind, value) is None:
+        raise Reject(f"{name} must be {kind.wanted}, got {text[:80]!r}.", code="bad_config")
+    return value  # type: ignore[no-any-return]
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _usable(kind: Kind, value: object) -> Any:
+    """None: it is not."""
+    if kind.kind is bool:
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        # The published command stored `1` as true, and counted with it as with one.
+        return int(value) if kind.kind is int else None
+    if not isinstance(value, int | float) or not kind.least <= value <= kind.most:
+        return None
+    if kind.kind is float:
+        return value
+    return int(value) if float(value).is_integer() else None

@@ -1,0 +1,178 @@
+"""What a store can and cannot do: each ability tried by itself, and told in words.
+
+Promises: tried below a prefix of its own, of which nothing stays; one that fails, or raises whatever, does
+not keep the others from being tried. Must not know: which store it is.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from quire.blobs import keys
+from quire.blobs.port import IfAbsent, IfVersion
+from quire.library.context import Room
+from quire.model.errors import Missing, QuireError, Stale
+
+LARGE_BYTES = 17 << 20  # more than is sent in one piece
+MOST_SKEW_SECONDS = 60.0
+_RACERS = 8
+_METADATA = {"original-name": "Rules v2 ü.pdf", "tags": '["DnD"]', "size": "4"}
+
+
+class Tried(Struct, frozen=True, kw_only=True):
+    """`needed`: nothing works without it. `lacking` says what follows when it is not there."""
+
+    ability: str
+    ok: bool
+    needed: bool
+    detail: str = ""
+    lacking: str = ""
+
+
+class _Tries:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._nonce = room.ids.ulid()
+        self._names: set[str] = set()
+
+    def _key(self, name: str) -> str:
+        self._names.add(name)
+        return keys.probe(self._nonce, name)
+
+    async def put(self) -> str:
+        await self._room.blobs.put(self._key("put"), b"one")
+        await self._room.blobs.put(self._key("put"), b"two!")
+        return ""
+
+    async def get(self) -> str:
+        await self._room.blobs.put(self._key("get"), b"old")
+        await self._room.blobs.put(self._key("get"), b"new")
+        _demand(await self._room.blobs.get(self._key("get")) == b"new", "an old version was read")
+        return ""
+
+    async def listing(self) -> str:
+        await self._room.objects.put(self._key("list"), b"{}")
+        folder = self._key("list").rpartition("/")[0]
+        found = [seen.key async for page in self._room.objects.pages(folder) for seen in page]
+        _demand(self._key("list") in found, "what was just written is not listed")
+        return ""
+
+    async def delete(self) -> str:
+        await self._room.blobs.put(self._key("delete"), b"x")
+        await self._room.objects.delete([self._key("delete"), self._key("never-there")])
+        _demand(await self._room.objects.look(self._key("delete")) is None, "it is still there")
+        return ""
+
+    async def metadata(self) -> str:
+        await self._room.blobs.put(self._key("metadata"), b"%PDF", metadata=_METADATA)
+        found = (await self._room.blobs.head(self._key("metadata"))).metadata
+        _demand(found == _METADATA, "they came back otherwise")
+        return ""
+
+    async def create(self) -> str:
+        await self._room.blobs.put(self._key("create"), b"1", condition=IfAbsent())
+        try:
+            await self._room.blobs.put(self._key("create"), b"2", condition=IfAbsent())
+        except Stale:
+            _demand(await self._room.blobs.get(self._key("create")) == b"1", "the first one was overwritten")
+            return ""
+        raise _BrokenError("a second create was not refused")
+
+    async def swap(self) -> str:
+        first = await self._room.blobs.put(self._key("swap"), b"1")
+        second = await self._room.blobs.put(self._key("swap"), b"2", condition=IfVersion(first.version))
+        _demand(second.version != first.version, "both versions are called the same")
+        for version, name in ((first.version, "swap"), (second.version, "nothing")):
+            try:
+                await self._room.blobs.put(self._key(name), b"3", condition=IfVersion(version))
+            except (Stale, Missing):
+                continue
+            raise _BrokenError("a write upon another version was not refused")
+        return ""
+
+    async def races(self) -> str:
+        objects = self._room.objects
+        versions = await asyncio.gather(
+            *(objects.create(self._key("race"), b"%d" % number) for number in range(_RACERS))
+        )
+        won = sum(version is not None for version in versions)
+        _demand(won == 1, f"{won} of {_RACERS} creates at the same time won")
+        return f"one of {_RACERS} wins"
+
+    async def large(self) -> str:
+        with tempfile.TemporaryDirectory(prefix="quire-test-") as folder:
+            path = Path(folder, "large")
+            await asyncio.to_thread(path.write_bytes, bytes(LARGE_BYTES))
+            made = await self._room.objects.create_file(
+                self._key("large"), path, content_type="application/zip"
+            )
+            again = await self._room.objects.create_file(
+                self._key("large"), path, content_type="application/zip"
+            )
+            await self._room.blobs.put(self._key("multipart"), path)
+        _demand(made and not again, "a second create of a large object was not refused")
+        for name in ("large", "multipart"):
+            seen = await self._room.objects.look(self._key(name))
+            _demand(seen is not None and seen.size == LARGE_BYTES, "it did not arrive whole")
+        return f"{LARGE_BYTES >> 20} MiB"
+
+    async def clock(self) -> str:
+        ahead = await self._room.objects.now() - self._room.clock.now()
+        _demand(abs(ahead) < MOST_SKEW_SECONDS, f"it differs from this machine's by {ahead:.0f} s")
+        return f"within {max(1.0, abs(ahead)):.0f} s of this machine's"
+
+    async def clean(self) -> None:
+        with suppress(QuireError):
+            await self._room.objects.delete([keys.probe(self._nonce, name) for name in self._names])
+
+
+class _BrokenError(Exception):
+    """It was tried and does not hold; the text says how that showed."""
+
+
+_TWICE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
+
+
+async def try_out(room: Room, on_each: Callable[[Tried], None] = lambda _: None) -> list[Tried]:
+    """All of them, in this order."""
+    tries = _Tries(room)
+    steps: list[tuple[str, bool, str, Callable[[], Awaitable[str]]]] = [
+        ("put an object", True, "nothing works", tries.put),
+        ("get it back as it was written last", True, "nothing works", tries.get),
+        ("list what was just written", True, "no job would be found", tries.listing),
+        ("delete", True, "no job would ever end", tries.delete),
+        ("metadata", False, "names and tags are taken from the manifest", tries.metadata),
+        ("create only where there is none (If-None-Match)", False, _TWICE, tries.create),
+        ("write upon a known version only (If-Match)", False, _TWICE, tries.swap),
+        ("of creates at the same time one wins", False, _TWICE, tries.races),
+        ("large objects, whole or not at all", False, "large results cannot be stored", tries.large),
+        ("its clock", False, "ages are told by the store's clock, and will look odd here", tries.clock),
+    ]
+    told: list[Tried] = []
+    try:
+        for ability, needed, lacking, step in steps:
+            tried = await _tried(ability, step, needed=needed, lacking=lacking)
+            told.append(tried)
+            on_each(tried)
+            if needed and not tried.ok:
+                break  # the others would only say the same
+    finally:
+        await tries.clean()
+    return told
+
+
+async def _tried(ability: str, step: Callable[[], Awaitable[str]], *, needed: bool, lacking: str) -> Tried:
+    try:
+        detail = await step()
+    except (_BrokenError, QuireError, OSError) as error:
+        return Tried(ability=ability, ok=False, needed=needed, detail=str(error), lacking=lacking)
+    return Tried(ability=ability, ok=True, needed=needed, detail=detail)
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise _BrokenError(otherwise)

@@ -1,0 +1,100 @@
+"""What was given up, for people to work with."""
+
+from typing import Any
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.model.errors import Missing
+from quire.queues.notifier import Bell
+from quire.queues.port import Chosen, DeadLetter, Happening
+from quire.queues.postgres.rows import all_rows, change, letter_of
+from quire.queues.rows import PAGE, ids_of, mentions, minute, readable
+
+
+class PostgresDeadLetters:
+    _database: PostgresDatabase
+    _bell: Bell
+
+    async def dead(
+        self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
+    ) -> list[DeadLetter]:
+        async def work(connection: Connection) -> list[DeadLetter]:
+            found = await _letters(connection, queue, chosen, after=after, limit=limit)
+            return [letter for _, letter in found]
+
+        return await self._database.read(work)
+
+    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+        values = {"queue": queue, "id": readable(message_id)}
+        rows = await self._database.read(lambda connection: all_rows(connection, "dead_letter", values))
+        if not rows:
+            raise Missing(f"queue {queue} has no dead letter {readable(message_id)}")
+        return letter_of(queue, rows[0])
+
+    async def dead_classes(self, queue: str) -> dict[str, int]:
+        values = {"queue": queue}
+        rows = await self._database.read(lambda connection: all_rows(connection, "dead_classes", values))
+        return dict(rows)
+
+    async def replay(
+        self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
+    ) -> int:
+        async def work(connection: Connection) -> int:
+            nos = await _numbers(connection, queue, chosen, limit=limit)
+            if nos:
+                pause = 1 / per_second if per_second > 0 else 0.0
+                await change(connection, "replay", {"nos": nos, "now": now, "pause": pause})
+                await _count(connection, queue, Happening.REPLAYED, len(nos), now=now)
+                await change(connection, "tell", {})
+            return len(nos)
+
+        replayed = await self._database.write(work)
+        if replayed:
+            self._bell.ring(queue)
+        return replayed
+
+    async def discard(self, queue: str, *, chosen: Chosen = Chosen(), now: float, limit: int) -> int:
+        async def work(connection: Connection) -> int:
+            nos = await _numbers(connection, queue, chosen, limit=limit)
+            if nos:
+                await change(connection, "discard", {"nos": nos, "now": now})
+                await _count(connection, queue, Happening.DISCARDED, len(nos), now=now)
+            return len(nos)
+
+        return await self._database.write(work)
+
+
+async def _count(connection: Connection, queue: str, what: Happening, number: int, *, now: float) -> None:
+    values = {"queue": queue, "minute": minute(now), "what": what.value, "number": number}
+    await change(connection, "count", values)
+
+
+def _choice(queue: str, chosen: Chosen) -> dict[str, Any]:
+    error_class = None if chosen.error_class is None else readable(chosen.error_class)
+    return {"queue": queue, "ids": ids_of(chosen), "error_class": error_class}
+
+
+async def _letters(
+    connection: Connection, queue: str, chosen: Chosen, *, after: int, limit: int
+) -> list[tuple[int, DeadLetter]]:
+    """In order of burial, with the numbers of their rows; page by page where a text is looked for."""
+    found: list[tuple[int, DeadLetter]] = []
+    page = PAGE if chosen.text else limit
+    while len(found) < limit:
+        values = {**_choice(queue, chosen), "after": after, "limit": page}
+        rows = await all_rows(connection, "dead", values)
+        letters = [(row[9], letter_of(queue, row)) for row in rows]
+        found += [one for one in letters if not chosen.text or mentions(one[1], chosen.text)]
+        if len(rows) < page:
+            break
+        after = rows[-1][0]
+    return found[:limit]
+
+
+async def _numbers(connection: Connection, queue: str, chosen: Chosen, *, limit: int) -> list[int]:
+    """Locked, so that nobody else replays or discards them as well."""
+    if chosen.text:
+        found = await _letters(connection, queue, chosen, after=0, limit=limit)
+        rows = await all_rows(connection, "lock_dead", {"nos": [no for no, _ in found]})
+    else:
+        rows = await all_rows(connection, "dead_numbers", {**_choice(queue, chosen), "limit": max(0, limit)})
+    return [row[0] for row in rows]

@@ -1,0 +1,144 @@
+"""Messages go in and out: one statement each, for any number of messages."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.model.ids import Ids
+from quire.queues.checks import checked
+from quire.queues.notifier import Bell
+from quire.queues.port import DEDUPE_SECONDS, Leased, Message
+from quire.queues.postgres.rows import all_rows, change
+from quire.queues.rows import entry, minute, proof, raise_lost, readable, token_of
+
+
+class PostgresLoans:
+    _database: PostgresDatabase
+    _ids: Ids
+    _bell: Bell
+
+    async def send(
+        self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
+    ) -> int:
+        fit = checked(messages)
+        if not fit:
+            return 0
+        values = {
+            "queue": queue,
+            "ids": [one.id for one in fit],
+            "bodies": [one.body for one in fit],
+            "priorities": [one.priority for one in fit],
+            "due_at": now + delay_seconds,
+            "now": now,
+            "minute": minute(now),
+        }
+
+        async def put(connection: Connection) -> int:
+            ((new, _),) = await all_rows(connection, "send", values)
+            return int(new)
+
+        async def work(connection: Connection) -> int:
+            new = await put(connection)
+            if new < len(fit):
+                outdated = {"queue": queue, "ids": values["ids"], "over": now - DEDUPE_SECONDS}
+                if await change(connection, "forget_ids", outdated):
+                    new += await put(connection)
+            return new
+
+        # One alone is all or none by itself; it is sent again only when its id is known, perhaps no longer.
+        new = await self._database.write_alone(put) if len(fit) == 1 else 0
+        if not new:
+            new = await self._database.write(work)
+        if new:
+            self._bell.ring(queue)
+        return new
+
+    async def lease(
+        self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
+    ) -> list[Leased]:
+        # One for all of them: a lease is proven by number and token together.
+        token = self._ids.ulid()
+        values = {
+            "queue": queue,
+            "limit": max(0, limit),
+            "token": token,
+            "worker": readable(worker),
+            "until": now + seconds,
+            "now": now,
+            "minute": minute(now),
+        }
+        self._bell.looking(queue)
+        # Planned anew each time: a plan kept from when the queue was short reads all of a long one.
+        rows = await self._database.write_alone(
+            lambda connection: all_rows(connection, "lease", values, prepare=False)
+        )
+        if rows and len(rows) == limit:
+            self._bell.ring(queue)  # there may be more, for somebody else
+        return [
+            Leased(
+                queue=queue,
+                id=message_id,
+                body=body,
+                deliveries=deliveries,
+                token=token_of(no, token),
+                priority=priority,
+                sent_at=sent_at,
+            )
+            for no, message_id, body, deliveries, priority, sent_at in rows
+        ]
+
+    async def wait(self, queues: Collection[str], *, seconds: float) -> None:
+        await self._bell.wait(queues, seconds=seconds)
+
+    async def next_due(self, queue: str, *, now: float) -> float | None:
+        values = {"queue": queue, "now": now}
+        ((moment,),) = await self._database.read(lambda connection: all_rows(connection, "next_due", values))
+        return None if moment is None else float(moment)
+
+    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
+        await self._on_leases("extend", leased, {"until": now + seconds, "now": now})
+
+    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
+        await self._on_leases("acknowledge", leased, {"now": now, "minute": minute(now)})
+
+    async def release(
+        self,
+        leased: Leased,
+        *,
+        now: float,
+        delay_seconds: float = 0,
+        error_class: str = "",
+        error: str = "",
+        counted: bool = True,
+    ) -> None:
+        trial = entry(leased, at=now, ending="released", error_class=error_class, error=error)
+        due_at = now + delay_seconds
+        values = {"due_at": due_at, "entry": trial if counted else None, "minute": minute(now)}
+        await self._on_lease("release", leased, values)
+        self._bell.ring(leased.queue)
+
+    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
+        trial = entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
+        values = {"now": now, "entry": trial, "error_class": readable(error_class), "minute": minute(now)}
+        await self._on_lease("bury", leased, values)
+
+    async def _on_leases(self, query: str, leased: Sequence[Leased], values: dict[str, Any]) -> None:
+        if not leased:
+            return
+        # In order: two who end the same leases at once cannot wait for each other.
+        proofs = sorted({proof(one) for one in leased})
+        values = {
+            **values,
+            "nos": [no for no, _ in proofs],
+            "tokens": [readable(token) for _, token in proofs],
+        }
+        rows = await self._database.write_alone(
+            lambda connection: all_rows(connection, query, values, prepare=False)
+        )
+        raise_lost(leased, kept=set(rows))
+
+    async def _on_lease(self, query: str, leased: Leased, values: dict[str, Any]) -> None:
+        no, token = proof(leased)
+        values = {**values, "no": no, "token": readable(token)}
+        if not await self._database.write_alone(lambda connection: change(connection, query, values)):
+            raise_lost([leased], kept=())

@@ -1,0 +1,91 @@
+"""Dead letters: to look at, to replay, to discard. Nothing leaves by itself.
+
+Error class and ids are sorted out by the server, text here: Redis knows upper and lower case of ASCII only.
+"""
+
+import json
+
+from quire.model.errors import Missing
+from quire.queues.port import DEDUPE_SECONDS, Chosen, DeadLetter
+from quire.queues.redis_streams.keys import Keys, moment, read, written
+from quire.queues.redis_streams.server import Argument, Server
+from quire.queues.rows import ids_of, mentions, trials_of
+
+_FIELDS = 10
+# How many are looked at in one call: whole ones have bodies of up to 128 KiB.
+_WHOLE, _SLIM = 100, 2000
+
+
+class RedisGraves:
+    _server: Server
+    _keys: Keys
+
+    async def dead(
+        self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
+    ) -> list[DeadLetter]:
+        return await self._letters(queue, chosen, after=after, limit=limit, whole=True)
+
+    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+        for letter in await self.dead(queue, chosen=Chosen(ids=[message_id]), limit=1):
+            return letter
+        raise Missing(f"queue {queue} has no dead letter {message_id}")
+
+    async def dead_classes(self, queue: str) -> dict[str, int]:
+        table = await self._server.table(self._keys.classes(queue))
+        counted = [(read(name), int(number)) for name, number in table.items()]
+        return dict(sorted(counted, key=lambda one: (-one[1], one[0])))
+
+    async def replay(
+        self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
+    ) -> int:
+        return await self._resolve(queue, chosen, limit, "replay", moment(now), moment(per_second))
+
+    async def discard(self, queue: str, *, chosen: Chosen = Chosen(), now: float, limit: int) -> int:
+        return await self._resolve(queue, chosen, limit, "discard", moment(now), moment(now + DEDUPE_SECONDS))
+
+    async def _resolve(self, queue: str, chosen: Chosen, limit: int, *values: Argument) -> int:
+        """Choose, then act on all in one call. Who is faster leaves fewer; none is taken twice."""
+        letters = await self._letters(queue, chosen, after=0, limit=limit, whole=bool(chosen.text))
+        if not letters:
+            return 0
+        flat = (part for letter in letters for part in (letter.id, letter.no))
+        dug: int = await self._server.run("resolve", self._keys.of(queue), *values, *flat)
+        return dug
+
+    async def _letters(
+        self, queue: str, chosen: Chosen, *, after: int, limit: int, whole: bool
+    ) -> list[DeadLetter]:
+        """In order of burial, page by page; without payload and history unless they are `whole`."""
+        found: list[DeadLetter] = []
+        ids = ids_of(chosen)
+        if ids == []:
+            return found
+        page = _WHOLE if whole else _SLIM
+        if chosen.text is None and chosen.error_class is None:
+            page = min(page, limit)  # every one that is looked at fits
+        error_class = b"" if chosen.error_class is None else written(chosen.error_class)
+        kind = (int(chosen.error_class is not None), error_class, int(whole), *(ids or ()))
+        while after >= 0 and len(found) < limit:
+            after, *flat = await self._server.run("dead_letters", self._keys.of(queue), after, page, *kind)
+            letters = (
+                _letter(queue, flat[place : place + _FIELDS]) for place in range(0, len(flat), _FIELDS)
+            )
+            found += [one for one in letters if not chosen.text or mentions(one, chosen.text)]
+        return found[: max(0, limit)]
+
+
+def _letter(queue: str, fields: list[bytes]) -> DeadLetter:
+    name, no, priority, deliveries, sent, buried, error_class, reason, body, trials = fields
+    return DeadLetter(
+        no=int(no),
+        queue=queue,
+        id=name.decode(),
+        body=body,
+        priority=int(priority),
+        deliveries=int(deliveries),
+        sent_at=float(sent),
+        buried_at=float(buried),
+        error_class=read(error_class),
+        reason=read(reason),
+        trials=trials_of(json.loads(line) for line in trials.splitlines()),
+    )

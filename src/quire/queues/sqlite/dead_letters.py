@@ -1,0 +1,96 @@
+"""What was given up, for people to work with."""
+
+import json
+import sqlite3
+
+from quire.database.sqlite import SqliteDatabase
+from quire.model.errors import Missing
+from quire.queues.notifier import Bell
+from quire.queues.port import Chosen, DeadLetter, Happening
+from quire.queues.rows import PAGE, ids_of, mentions, readable
+from quire.queues.sqlite.rows import SQL, count, letter_of, numbers
+
+
+class SqliteDeadLetters:
+    _database: SqliteDatabase
+    _bell: Bell
+
+    async def dead(
+        self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
+    ) -> list[DeadLetter]:
+        def work(connection: sqlite3.Connection) -> list[DeadLetter]:
+            found = _letters(connection, queue, chosen, after=after, limit=limit)
+            return [letter for _, letter in found]
+
+        return await self._database.read(work)
+
+    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+        row = await self._database.read(
+            lambda connection: connection.execute(
+                SQL["dead_letter"], (queue, readable(message_id))
+            ).fetchone()
+        )
+        if row is None:
+            raise Missing(f"queue {queue} has no dead letter {readable(message_id)}")
+        return letter_of(queue, row)
+
+    async def dead_classes(self, queue: str) -> dict[str, int]:
+        return dict(
+            await self._database.read(
+                lambda connection: connection.execute(SQL["dead_classes"], (queue,)).fetchall()
+            )
+        )
+
+    async def replay(
+        self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
+    ) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            nos = _numbers(connection, queue, chosen, limit=limit)
+            pause = 1 / per_second if per_second > 0 else 0.0
+            rows = [(now + place * pause, now, no) for place, no in enumerate(nos)]
+            connection.executemany(SQL["replay"], rows)
+            count(connection, queue, Happening.REPLAYED, len(nos), now=now)
+            return len(nos)
+
+        replayed = await self._database.write(work)
+        if replayed:
+            self._bell.ring(queue)
+        return replayed
+
+    async def discard(self, queue: str, *, chosen: Chosen = Chosen(), now: float, limit: int) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            nos = _numbers(connection, queue, chosen, limit=limit)
+            connection.execute(SQL["discard"], (now, numbers(nos)))
+            count(connection, queue, Happening.DISCARDED, len(nos), now=now)
+            return len(nos)
+
+        return await self._database.write(work)
+
+
+def _choice(chosen: Chosen) -> tuple[str | None, str | None]:
+    ids = ids_of(chosen)
+    error_class = None if chosen.error_class is None else readable(chosen.error_class)
+    return None if ids is None else json.dumps(ids), error_class
+
+
+def _letters(
+    connection: sqlite3.Connection, queue: str, chosen: Chosen, *, after: int, limit: int
+) -> list[tuple[int, DeadLetter]]:
+    """In order of burial, with the numbers of their rows; page by page where a text is looked for."""
+    found: list[tuple[int, DeadLetter]] = []
+    page = PAGE if chosen.text else limit
+    while len(found) < limit:
+        rows = connection.execute(SQL["dead"], (queue, after, *_choice(chosen), page)).fetchall()
+        letters = [(row[9], letter_of(queue, row)) for row in rows]
+        found += [one for one in letters if not chosen.text or mentions(one[1], chosen.text)]
+        if len(rows) < page:
+            break
+        after = rows[-1][0]
+    return found[:limit]
+
+
+def _numbers(connection: sqlite3.Connection, queue: str, chosen: Chosen, *, limit: int) -> list[int]:
+    if chosen.text:
+        return [no for no, _ in _letters(connection, queue, chosen, after=0, limit=limit)]
+    rows = connection.execute(SQL["dead_numbers"], (queue, *_choice(chosen), limit))
+    return [row[0] for row in rows.fetchall()]

@@ -1,0 +1,169 @@
+"""Messages go in and out. There is one writer: what one statement finds is still so for the next."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from quire.database.sqlite import SqliteDatabase
+from quire.model.ids import Ids
+from quire.queues.checks import checked
+from quire.queues.notifier import Bell
+from quire.queues.port import DEDUPE_SECONDS, Happening, Leased, Message
+from quire.queues.rows import PRIORITIES, Row, by_lease, entry, proof, raise_lost, readable, token_of
+from quire.queues.sqlite.rows import SQL, count, numbers
+
+
+class SqliteLoans:
+    _database: SqliteDatabase
+    _ids: Ids
+    _bell: Bell
+
+    async def send(
+        self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
+    ) -> int:
+        due_at = now + delay_seconds
+        rows = [(queue, one.id, one.body, one.priority, due_at, now) for one in checked(messages)]
+        if not rows:
+            return 0
+
+        def work(connection: sqlite3.Connection) -> int:
+            new = connection.executemany(SQL["send"], rows).rowcount
+            if new < len(rows):
+                ids = json.dumps([row[1] for row in rows])
+                values = (queue, ids, now - DEDUPE_SECONDS)
+                if connection.execute(SQL["forget_ids"], values).rowcount:
+                    new += connection.executemany(SQL["send"], rows).rowcount
+            count(connection, queue, Happening.SENT, new, now=now)
+            return new
+
+        new = await self._database.write(work)
+        if new:
+            self._bell.ring(queue)
+        return new
+
+    async def lease(
+        self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
+    ) -> list[Leased]:
+        lease = self._ids.ulid()
+
+        def work(connection: sqlite3.Connection) -> list[Leased]:
+            due = _due(connection, queue, limit=limit, now=now)
+            if not due:
+                return []
+            ran_out = [row[0] for _, row in due if row[5] is not None]
+            if ran_out:
+                connection.execute(SQL["note_expired"], (now, numbers(ran_out)))
+                count(connection, queue, Happening.EXPIRED, len(ran_out), now=now)
+            values = (lease, readable(worker), now + seconds, numbers([row[0] for _, row in due]))
+            connection.execute(SQL["lease"], values)
+            count(connection, queue, Happening.DELIVERED, len(due), now=now)
+            return [_leased(queue, priority, row, lease) for priority, row in due]
+
+        self._bell.looking(queue)
+        leased = await self._database.write(work)
+        if leased and len(leased) == limit:
+            self._bell.ring(queue)  # there may be more, for somebody else
+        return leased
+
+    async def wait(self, queues: Collection[str], *, seconds: float) -> None:
+        await self._bell.wait(queues, seconds=seconds)
+
+    async def next_due(self, queue: str, *, now: float) -> float | None:
+        def work(connection: sqlite3.Connection) -> list[float | None]:
+            rows = (connection.execute(SQL["next_due"], (queue, one, now)).fetchone() for one in PRIORITIES)
+            return [row[0] for row in rows]
+
+        found = await self._database.read(work)
+        return min((moment for moment in found if moment is not None), default=None)
+
+    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
+        def work(connection: sqlite3.Connection) -> set[tuple[int, str]]:
+            kept: set[tuple[int, str]] = set()
+            for lease, nos in by_lease(leased).items():
+                rows = connection.execute(SQL["extend"], (now + seconds, numbers(nos), lease, now))
+                kept.update((row[0], lease) for row in rows)
+            return kept
+
+        if leased:
+            raise_lost(leased, kept=await self._database.write(work))
+
+    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
+        def work(connection: sqlite3.Connection) -> set[tuple[int, str]]:
+            kept: set[tuple[int, str]] = set()
+            done: Counter[str] = Counter()
+            for lease, nos in by_lease(leased).items():
+                for no, queue in connection.execute(
+                    SQL["acknowledge"], (now, numbers(nos), lease)
+                ).fetchall():
+                    kept.add((no, lease))
+                    done[queue] += 1
+            for queue, number in done.items():
+                count(connection, queue, Happening.ACKNOWLEDGED, number, now=now)
+            return kept
+
+        if leased:
+            raise_lost(leased, kept=await self._database.write(work))
+
+    async def release(
+        self,
+        leased: Leased,
+        *,
+        now: float,
+        delay_seconds: float = 0,
+        error_class: str = "",
+        error: str = "",
+        counted: bool = True,
+    ) -> None:
+        trial = entry(leased, at=now, ending="released", error_class=error_class, error=error)
+        due_at = now + delay_seconds
+
+        def work(connection: sqlite3.Connection) -> int:
+            if not counted:
+                return connection.execute(SQL["release_uncounted"], (due_at, *proof(leased))).rowcount
+            changed = connection.execute(SQL["release"], (due_at, trial, *proof(leased))).rowcount
+            count(connection, leased.queue, Happening.RELEASED, changed, now=now)
+            return changed
+
+        if not await self._database.write(work):
+            raise_lost([leased], kept=())
+        self._bell.ring(leased.queue)
+
+    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
+        trial = entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
+
+        def work(connection: sqlite3.Connection) -> int:
+            values = (now, readable(error_class), trial, *proof(leased))
+            changed = connection.execute(SQL["bury"], values).rowcount
+            if changed:
+                connection.execute(SQL["number_burial"])
+                count(connection, leased.queue, Happening.BURIED, 1, now=now)
+            return changed
+
+        if not await self._database.write(work):
+            raise_lost([leased], kept=())
+
+
+def _due(connection: sqlite3.Connection, queue: str, *, limit: int, now: float) -> list[tuple[int, Row]]:
+    """By priority, then as they became due; each with its priority."""
+    found: list[tuple[int, Row]] = []
+    for priority in PRIORITIES:
+        left = limit - len(found)
+        if left <= 0:
+            break
+        rows = connection.execute(SQL["due"], (queue, priority, now, left)).fetchall()
+        found.extend((priority, row) for row in rows)
+    return found
+
+
+def _leased(queue: str, priority: int, row: Row, lease: str) -> Leased:
+    no, message_id, body, deliveries, sent_at, _ = row
+    return Leased(
+        queue=queue,
+        id=message_id,
+        body=body,
+        deliveries=deliveries + 1,
+        token=token_of(no, lease),
+        priority=priority,
+        sent_at=sent_at,
+    )

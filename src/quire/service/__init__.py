@@ -1,1 +1,0 @@
-"""Use cases, one function each. No HTTP words, no terminal words."""

@@ -1,4 +1,0 @@
-"""The library: PDFs in a bucket that is its own database and queue.
-
-What a job is and who may change it is decided in `quire.queues.bucket`; here are the use cases around it.
-"""

@@ -1,0 +1,422 @@
+"""What workers elsewhere are told and what is found of them, on every ledger."""
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from msgspec import structs
+from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Desk, tiff
+from tests.servers.postgres import fresh_schema
+
+from quire.batches.remote.callbacks import Attempt, receive, verify
+from quire.batches.remote.output_places import places
+from quire.batches.remote.tasks import Errands, Terms
+from quire.compute.remote.environment import Access
+from quire.compute.remote.output_keys import is_passing
+from quire.database.postgres import PostgresDatabase
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.postgres import PostgresLedger
+from quire.ledger.sqlite import SqliteLedger
+from quire.model.batch import TaskState
+from quire.model.errors import Missing, Reject
+from quire.model.files import File
+from quire.model.ids import task_id
+from quire.model.work import Order
+from quire.testing.ledger_situations import act
+
+SECRET = b"s" * 32
+CALLS = {"tiff": PLAN.phases[0].call(), "img": PLAN.phases[1].call()}
+
+
+class Signing:
+    """A landing whose URLs say what they allow."""
+
+    async def put_url(self, key, *, seconds, base_url, awaited=True):
+        return f"PUT {key} for {seconds} at {base_url} awaited={awaited}"
+
+    async def get_url(self, key, *, seconds, base_url, name):  # noqa: ARG002
+        return f"GET {key} for {seconds} at {base_url}"
+
+
+class ErrandSuite:
+    """Needs the fixture `ledger`."""
+
+    @pytest.fixture
+    async def desk(self, ledger):
+        desk = Desk(ledger)
+        await desk.begun()
+        terms = Terms(base_url="https://quire.example", secret=SECRET, public_url="https://cdn.example")
+        desk.errands = Errands(desk.office, Signing(), terms)
+        return desk
+
+    def order(self, desk, path="/box/p1.tif"):
+        return desk.claims[path].order
+
+    async def again(self, desk, path="/box/p1.tif"):
+        """The next attempt of a task whose last one failed."""
+        await desk.call(path, status="error")
+        desk.clock.advance(60.0)
+        await desk.claimed()
+        return self.order(desk, path)
+
+    async def pictures(self, desk):
+        await desk.converted("/box/p1.tif")
+        await desk.converted("/box/p2.tif")
+        await desk.folded()
+        await desk.claimed()
+
+    async def test_a_tiff_is_sent_out_with_all_that_its_worker_needs(self, desk):
+        order = self.order(desk)
+        said = await desk.errands.pack(CALLS["tiff"], order)
+        key = f"{FOLDER}/box/p1.tif"
+        task = task_id("tiff", ID, key)
+        at = "for 390 at https://quire.example"
+        callback, more = said.pop("CALLBACK_URL"), said.pop("MORE_OUTPUTS_URL")
+        assert more == callback.replace("?", "/outputs?")
+        assert json.loads(said.pop("QUIRE_OPTIONS")) == PLAN.phases[0].options
+        assert said == {
+            "TASK_ID": task,
+            "BATCH_ID": ID,
+            "INPUT_R2_KEY": key,
+            "INPUT_FILE_NAME": "p1.tif",
+            "INPUT_CONTENT_TYPE": "image/tiff",
+            "INPUT_FILE_SIZE": "100",
+            "INPUT_URL": f"GET {key} {at}",
+            "OUTPUT_URL": f"PUT {FOLDER}/box/p1.jpg {at} awaited=False",
+            "OUTPUT_URL_RESULT": f"PUT {FOLDER}/_work/{task}-1.result.json {at} awaited=False",
+            "QUIRE_INPUT_KEY": key,
+            "QUIRE_STEP": "tiff_to_jpeg",
+            "QUIRE_MEMORY_MB": str(CALLS["tiff"].memory_mb),
+        }
+        parts = urlsplit(callback)
+        assert parts.path == f"/callback/{ID}/{task}"
+        signature = parse_qs(parts.query)["sig"][0]
+        about = Attempt(batch_id=ID, task_id=task, task_no=order.task_no, attempt=1)
+        verify(SECRET, about, signature)
+
+    async def test_a_picture_too(self, desk):
+        await self.pictures(desk)
+        said = await desk.errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+        key = f"{FOLDER}/box/up.jpg"
+        assert said["INPUT_R2_KEY"] == key
+        assert said["CDN_PUBLIC_URL"] == "https://cdn.example"
+        assert "CDN_API_URL" not in said
+        for role, ending in (("REF", ".ref.json"), ("THUMB", ".thumb.jpg"), ("LARGE", ".large.jpg")):
+            assert said[f"OUTPUT_URL_{role}"].startswith(f"PUT {key}{ending} ")
+        assert "OUTPUT_URL" not in said
+
+    async def test_a_later_attempt_writes_to_a_place_of_its_own(self, desk):
+        order = await self.again(desk)
+        said = await desk.errands.pack(CALLS["tiff"], order)
+        base = f"{FOLDER}/_work/{said['TASK_ID']}-2"
+        assert said["INPUT_R2_KEY"] == f"{base}.tif"
+        assert said["INPUT_URL"].startswith(f"GET {FOLDER}/box/p1.tif ")
+        assert said["OUTPUT_URL"].startswith(f"PUT {base}.jpg ")
+        assert said["OUTPUT_URL_RESULT"].startswith(f"PUT {base}.result.json ")
+
+    @pytest.mark.parametrize(
+        ("name", "alone"),
+        [
+            ("/box/p1.tif", True),
+            ("/box/up.tif", False),  # beside up.jpg
+            ("/box/P2.TIFF", False),  # p2.tif would like to be p2.jpg too
+            ("/box/scan.dat", False),  # a TIFF by its content
+            ("/box/" + "x" * 240 + ".tif", True),
+        ],
+    )
+    async def test_where_names_collide_the_attempt_gets_one_of_its_own(self, desk, name, alone):
+        """The order is of a task that is there, with a file as it may be called."""
+        order = self.order(desk)
+        known = order.file
+        file = structs.replace(known, path=name, name=name.rpartition("/")[2], key=f"{FOLDER}{name}")
+        order = Order(order.batch_no, order.task_no, order.attempt, file)
+        said = await desk.errands.pack(CALLS["tiff"], order)
+        own = said["INPUT_R2_KEY"] == file.key
+        assert own is alone
+
+    async def test_a_file_that_lies_elsewhere_is_given_a_name_in_the_batchs_folder(self, desk):
+        order = self.order(desk)
+        file = structs.replace(order.file, key="cas/aa/bb")
+        order = Order(order.batch_no, order.task_no, order.attempt, file)
+        said = await desk.errands.pack(CALLS["tiff"], order)
+        assert said["INPUT_URL"].startswith("GET cas/aa/bb ")
+        assert said["INPUT_R2_KEY"].startswith(f"{FOLDER}/_work/")
+
+    def keyed(self, desk, prefix="in/side/"):
+        access = Access(
+            bucket="scans",
+            archive_bucket="kept",
+            endpoint="https://s3.example",
+            access_key_id="id",
+            secret_access_key="secret",
+            account_id="acc",
+        )
+        terms = Terms(base_url="https://quire.example", secret=SECRET, access=access, prefix=prefix)
+        desk.errands = Errands(desk.office, Signing(), terms)
+        return desk.errands
+
+    async def test_keys_for_workers_stand_beside_their_urls(self, desk):
+        said = await self.keyed(desk).pack(CALLS["tiff"], self.order(desk))
+        assert said["INPUT_R2_KEY"] == f"in/side/{FOLDER}/box/p1.tif"
+        assert said["INPUT_URL"].startswith(f"GET {FOLDER}/box/p1.tif ")
+        assert said["OUTPUT_URL"].startswith(f"PUT {FOLDER}/box/p1.jpg ")
+        wanted = {"R2_BUCKET": "scans", "R2_ACCESS_KEY_ID": "id", "R2_SECRET_ACCESS_KEY": "secret"}
+        wanted |= {"R2_ACCOUNT_ID": "acc", "S3_ENDPOINT_URL": "https://s3.example"}
+        assert wanted.items() <= said.items()
+        assert "ARCHIVE_BUCKET" not in said
+        assert desk.blobs_below(f"{FOLDER}/_work") == []
+        await self.pictures(desk)
+        said = await desk.errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+        assert said["ARCHIVE_BUCKET"] == "kept"
+        assert "INPUT_CID" not in said
+
+    async def test_what_is_not_known_of_the_store_is_absent(self, desk):
+        errands = self.keyed(desk)
+        access = structs.replace(errands._terms.access, archive_bucket="", endpoint="")
+        errands._terms = structs.replace(errands._terms, access=access)
+        await self.pictures(desk)
+        said = await errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+        assert not {"ARCHIVE_BUCKET", "S3_ENDPOINT_URL", "CDN_API_URL"} & set(said)
+
+    async def test_the_input_lies_under_the_name_that_a_worker_with_keys_is_told(self, desk):
+        order = await self.again(desk)
+        errands = self.keyed(desk)
+        said = await errands.pack(CALLS["tiff"], order)
+        key = said["INPUT_R2_KEY"].removeprefix("in/side/")
+        assert key.startswith(f"{FOLDER}/_work/")
+        assert await desk.blobs.get(key) == b"uploaded"
+        assert is_passing(key)
+        await desk.blobs.put(order.file.key, b"uploadeD")
+        assert await errands.pack(CALLS["tiff"], order)  # again
+        assert said["QUIRE_INPUT_KEY"] == f"in/side/{order.file.key}"
+
+    async def test_without_keys_nothing_is_copied(self, desk):
+        await desk.errands.pack(CALLS["tiff"], await self.again(desk))
+        assert desk.blobs_below(f"{FOLDER}/_work") == []
+
+    async def test_a_copy_never_takes_the_place_of_a_file_of_the_batch(self, desk):
+        """Whoever knows how copies are called can upload a file of that name."""
+        order = await self.again(desk)
+        task = task_id("tiff", ID, order.file.key)
+
+        async def taken(_, paths):
+            return dict.fromkeys(paths & {f"/_work/{task}-2.tif".casefold()}, 1)
+
+        desk.errands = self.keyed(desk)
+        desk.ledger.taken = taken
+        with pytest.raises(Reject, match="a file of the batch has the key"):
+            await desk.errands.pack(CALLS["tiff"], order)
+        assert desk.blobs_below(f"{FOLDER}/_work") == []
+
+    async def test_a_first_page_alone_is_not_taken_for_all(self, desk):
+        await desk.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=2))
+        desk.blobs._clock = desk.clock
+        await desk.blobs.put(f"{FOLDER}/box/p1.jpg", b"a picture")
+        assert not await desk.errands.found(self.order(desk))
+        assert (await desk.task()).state is TaskState.RUNNING
+
+    async def asked(self, desk, roles=(), path="/box/p1.tif", *, prefix="", kind="tiff", **url):
+        about = desk.about(path, prefix=kind, **url)
+        body = json.dumps({"roles": list(roles)}).encode()
+        return await places(desk.office, Signing(), about, body, base_url="https://q", prefix=prefix)
+
+    async def test_pages_have_places_of_the_attempt(self, desk):
+        task = desk.about("/box/p1.tif").task_id
+        found = await self.asked(desk, ["jpeg-2", "jpeg-5000", "jpeg-2"], prefix="in/")
+        assert found.current
+        keys = [f"{FOLDER}/_work/{task}-1-p{page:05d}.jpg" for page in (2, 5000)]
+        assert [(one.role, one.key) for one in found.places] == [
+            ("jpeg-2", f"in/{keys[0]}"),
+            ("jpeg-5000", f"in/{keys[1]}"),
+        ]
+        assert found.places[0].url == f"PUT {keys[0]} for 360 at https://q awaited=False"
+
+    @pytest.mark.parametrize(
+        "roles",
+        [
+            ["jpeg-1"],
+            ["jpeg-5001"],
+            ["jpeg-02"],
+            ["jpeg-2/../x"],
+            ["jpeg"],
+            ["ref"],
+            ["jpeg-2"] * 101,
+            ["x" * 21],
+        ],
+    )
+    async def test_there_is_no_place_for_anything_else(self, desk, roles):
+        with pytest.raises(Reject) as caught:
+            await self.asked(desk, roles)
+        assert caught.value.code == "bad_request"
+
+    @pytest.mark.parametrize("body", [b"", b"[]", b'{"roles":7}', b"\xff", b"[" * 9000])
+    async def test_any_bytes_are_a_question_or_refused(self, desk, body):
+        with pytest.raises(Reject) as caught:
+            await places(desk.office, Signing(), desk.about("/box/p1.tif"), body, base_url="https://q")
+        assert caught.value.code == "bad_request"
+
+    async def test_an_attempt_that_is_over_gets_no_place(self, desk):
+        assert (await self.asked(desk)).current
+        await self.again(desk)
+        over = await self.asked(desk, ["jpeg-2"], attempt=1)
+        assert (over.current, over.places) == (False, ())
+        assert (await self.asked(desk)).current
+        await desk.converted("/box/p2.tif")
+        assert not (await self.asked(desk, path="/box/p2.tif")).current
+        with pytest.raises(Missing):
+            await self.asked(desk, attempt=3)
+        await desk.ledger.cancel((await desk.ledger.batch(ID)).no, act())
+        assert not (await self.asked(desk)).current
+
+    async def test_pictures_have_no_pages(self, desk):
+        await self.pictures(desk)
+        assert (await self.asked(desk, path="/box/up.jpg", kind="img")).current
+        with pytest.raises(Reject):
+            await self.asked(desk, ["jpeg-2"], path="/box/up.jpg", kind="img")
+
+    async def test_what_is_not_running_is_over(self, desk):
+        first, second = (self.order(desk, path) for path in ("/box/p1.tif", "/box/p2.tif"))
+        names = [(one.batch_no, one.task_no, one.attempt) for one in (first, second)]
+        assert await desk.errands.over(names) == set()
+        await desk.converted("/box/p1.tif")
+        assert await desk.errands.over(names) == {names[0]}
+        await self.again(desk, "/box/p2.tif")
+        assert await desk.errands.over(names) == set(names)
+        current = (second.batch_no, second.task_no, 2)
+        unknown = {(second.batch_no, 999, 1), (999, 1, 1)}
+        assert await desk.errands.over([current, *unknown]) == unknown
+        await desk.ledger.cancel(second.batch_no, act())
+        assert await desk.errands.over([current]) == {current}
+
+    async def test_a_result_that_was_kept_is_folded_as_if_it_had_been_called_in(self, desk):
+        order = self.order(desk)
+        assert not await desk.errands.found(order)
+        key = f"{FOLDER}/box/p1.jpg"
+        await desk.blobs.put(key, b"a picture")
+        body = {
+            "task_id": task_id("tiff", ID, order.file.key),
+            "batch_id": ID,
+            "status": "success",
+            "output_r2_key": key,
+            "output_file_name": "p1.jpg",
+            "output_file_size": 9,
+            "quire": {
+                "facts": {"cid_profile": "x"},
+                "products": [
+                    {
+                        "role": "jpeg",
+                        "key": key,
+                        "size": 9,
+                        "content_type": "image/jpeg",
+                        "facts": {"width": 7, "cid": "bafk"},
+                    }
+                ],
+            },
+        }
+        result = f"{FOLDER}/_work/{body['task_id']}-1.result.json"
+        await desk.blobs.put(result, json.dumps(body).encode())
+        assert await desk.errands.found(order)
+        task = await desk.settled()
+        (jpeg,) = task.result.products
+        assert jpeg.facts == {"width": 7, "cid": "bafk", "page": 1, "pages": 1}
+        assert task.result.facts["cid_profile"] == "x"
+        assert await desk.errands.found(order)  # again, and nothing changes
+        assert await desk.counts() == [(2, 1, 0)]
+
+    @pytest.mark.parametrize(
+        ("body", "found"), [(b"", False), (b"{}", False), (b"x" * 300_000, False), (b'{"task_id"', False)]
+    )
+    async def test_a_result_that_is_none_is_not_taken(self, desk, body, found):
+        order = self.order(desk)
+        key = f"{FOLDER}/_work/{task_id('tiff', ID, order.file.key)}-1.result.json"
+        await desk.blobs.put(key, body)
+        assert await desk.errands.found(order) is found
+        assert (await desk.task()).state is TaskState.RUNNING
+
+    async def test_an_output_alone_is_taken_from_workers_that_keep_no_result(self, desk):
+        await desk.blobs.put(f"{FOLDER}/box/p1.jpg", b"")
+        assert not await desk.errands.found(self.order(desk))  # not a picture
+        desk.blobs._clock = desk.clock
+        await desk.blobs.put(f"{FOLDER}/box/p1.jpg", b"a picture")
+        assert await desk.errands.found(self.order(desk))
+        assert (await desk.settled()).state is TaskState.DONE
+
+    async def test_a_reference_alone_is_taken_when_it_is_whole(self, desk):
+        await self.pictures(desk)
+        order = self.order(desk, "/box/up.jpg")
+        key = f"{FOLDER}/box/up.jpg.ref.json"
+        await desk.blobs.put(key, json.dumps(REFERENCE).encode()[:-4])
+        assert not await desk.errands.found(order)
+        await desk.blobs.put(key, json.dumps(REFERENCE).encode())
+        assert await desk.errands.found(order)
+        assert (await desk.settled("/box/up.jpg")).result.facts["ref_data"] == REFERENCE
+
+    async def test_copies_that_are_told_become_products_and_are_looked_at(self, desk):
+        await self.pictures(desk)
+        base = f"{FOLDER}/box/up.jpg"
+        await desk.blobs.put(f"{base}.ref.json", json.dumps(REFERENCE).encode())
+        await desk.blobs.put(f"{base}.thumb.jpg", b"small")
+        copy = {"role": "thumb", "key": f"{base}.thumb.jpg", "size": 5, "content_type": "image/jpeg"}
+        said = {"ref_json_r2_key": f"{base}.ref.json", "ref_data": REFERENCE}
+        wrong = {"products": [copy | {"size": 6}]}
+        await desk.call("/box/up.jpg", prefix="img", **said, quire=wrong)
+        assert (await desk.settled("/box/up.jpg")).error_class == "size_mismatch"
+        desk.clock.advance(60.0)
+        await desk.claimed()
+        await desk.call("/box/up.jpg", prefix="img", **said, quire={"products": [copy]})
+        products = (await desk.settled("/box/up.jpg")).result.products
+        assert [(one.role, one.size) for one in products] == [
+            ("thumb", 5),
+            ("ref", len(json.dumps(REFERENCE))),
+        ]
+
+    @pytest.mark.parametrize(
+        ("own", "state", "error_class"),
+        [
+            ({"outcome": "rejected", "error_class": "truncated"}, TaskState.FAILED, "truncated"),
+            ({"outcome": "erred", "error_class": "step_error"}, TaskState.WAITING, "step_error"),
+            ({"outcome": "rejected", "error_class": "Not a class"}, TaskState.WAITING, "worker_error"),
+        ],
+    )
+    async def test_workers_of_ours_say_whether_it_is_worth_trying_again(self, desk, own, state, error_class):
+        await desk.call(status="error", error="no", quire=own)
+        task = await desk.settled()
+        assert (task.state, task.error_class) == (state, error_class)
+
+    @pytest.mark.parametrize("status", ["success", "error"])
+    async def test_what_a_machine_costs_is_counted_by_its_seconds(self, desk, status):
+        desk.clock.advance(10.0)
+        about = desk.about("/box/p1.tif")
+        body = {"task_id": about.task_id, "batch_id": ID, "status": status, "error": "no"}
+        body |= {"performance": {"total_time_ms": 3000}}
+        await receive(desk.office, about, json.dumps(body).encode(), prices={"": 0.5, "fly": 9.0})
+        (counts,) = await desk.ledger.counts((await desk.ledger.batch(ID)).no)
+        assert counts.spent.money_micros == 1_500_000
+
+    async def test_there_is_no_errand_for_a_batch_that_is_not_there(self, desk):
+        file = File(key="k", path="/p", name="p", size=1, content_type="image/tiff")
+        with pytest.raises(Missing):
+            await desk.errands.pack(CALLS["tiff"], Order(999, 1, 1, file))
+
+
+class TestSqlite(ErrandSuite):
+    @pytest.fixture
+    async def ledger(self, tmp_path):
+        database = SqliteDatabase(tmp_path / "quire.db")
+        await database.open()
+        ledger = SqliteLedger(database)
+        await ledger.prepare()
+        yield ledger
+        await database.close()
+
+
+@pytest.mark.service
+class TestPostgres(ErrandSuite):
+    @pytest.fixture
+    async def ledger(self, postgres_server):
+        database = PostgresDatabase(fresh_schema(postgres_server))
+        await database.open()
+        ledger = PostgresLedger(database)
+        await ledger.prepare()
+        yield ledger
+        await database.close()

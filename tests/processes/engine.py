@@ -1,0 +1,81 @@
+"""A conductor, workers, or both, in a process of their own, on a pipeline of steps that only pretend.
+
+    python -m tests.processes.engine '{"home": "…", "dsn": "…", "conducts": true, "workers": 2}'
+
+For tests that kill, pause and restart real processes. Ends by itself when nothing is left to do, if so asked.
+"""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from quire.assembly.batches import open_house
+from quire.batches.work import Shift, work
+from quire.model.pipeline import Change, Kept, Pipeline
+from quire.settings import Computes, Crew, Postgres, Redis, Retries, Secret, Settings
+from quire.testing.factories import phase, pipeline
+
+TEST_STEPS = ("quire.testing.steps",)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    home: str
+    dsn: str = ""
+    conducts: bool = True
+    workers: int = 1
+    until_idle: bool = False
+    beat_seconds: float = 0.2
+    stale_seconds: float = 2.0
+    compute: str = ""
+    redis_url: str = ""
+    prefix: str = "quire"
+
+
+def two_phases(compute: str = "") -> Pipeline:
+    """Every file goes through both; what a file's name says, its step does."""
+    phases = (
+        phase(
+            name,
+            step="misbehave",
+            cached=False,
+            becomes=lambda file, _result, _taken: Change(Kept(file.tags)),
+            timeout_seconds=30.0,
+            compute=compute,
+        )
+        for name in ("ONE", "TWO")
+    )
+    return pipeline(*phases)
+
+
+def settings_of(plan: Plan) -> Settings:
+    return Settings(
+        home=Path(plan.home),
+        workers=plan.workers,
+        ledger="postgres" if plan.dsn else "sqlite",
+        postgres=Postgres(dsn=Secret(plan.dsn)),
+        queue_store="redis" if plan.redis_url else "ledger",
+        redis=Redis(url=Secret(plan.redis_url), prefix=plan.prefix),
+        compute=Computes(look_seconds=0.2, max_out=40),
+        crew=Crew(beat_seconds=plan.beat_seconds, stale_seconds=plan.stale_seconds),
+        retry=Retries(first_delay_seconds=0.01, longest_delay_seconds=0.05, max_interruptions=10_000),
+    )
+
+
+async def serve(plan: Plan) -> None:
+    known = two_phases(plan.compute)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    shift = Shift(conducts=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
+    async with open_house(
+        settings_of(plan), pipelines={known.name: known}, step_modules=TEST_STEPS, kind="test"
+    ) as house:
+        print("at work", flush=True)  # noqa: T201 - whoever started us waits for this
+        await work(shift, house, stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(msgspec.json.decode(sys.argv[1], type=Plan)))

@@ -1,0 +1,82 @@
+"""A worker or a janitor of the library in a process of its own, for tests that kill and replace them.
+
+    python -m tests.processes.library_worker '{"root": "…", "scratch": "…", "log": "…"}'
+
+Writes a line for each job that ended, all of them to one file; ends on SIGTERM, after it has given its job
+back.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from quire.assembly.worker_blobs import S3Access, open_store
+from quire.blobs.objects import BlobObjects
+from quire.library.context import Room, Rules
+from quire.library.janitor import sweep
+from quire.library.worker import Told, work
+from quire.model.objects import Objects
+from quire.system import SystemClock, SystemIds
+from tests.situations.library_memory import options
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """In the folder `root`, or in S3 when there is access to it."""
+
+    root: str
+    scratch: str
+    log: str
+    s3: S3Access | None = None
+    janitor: bool = False
+    stale_seconds: float = 2.0
+    heartbeat_seconds: float = 0.3
+    sweep_seconds: float = 1.0
+    max_retries: int = 1000
+
+
+class Line(Struct, frozen=True, array_like=True):
+    kind: str
+    job: str
+    fate: str
+
+
+def room_of(plan: Plan, *, stale_seconds: float | None = None) -> Room:
+    blobs, ids = open_store(Path(plan.root), plan.s3), SystemIds()
+    objects: Objects = BlobObjects(blobs, ids)
+    if plan.s3 is not None:
+        from quire.blobs.s3.objects import S3Objects
+
+        objects = S3Objects(clock=SystemClock(), ids=ids, **structs.asdict(plan.s3))
+    rules = Rules(
+        max_retries=plan.max_retries,
+        heartbeat_seconds=plan.heartbeat_seconds,
+        stale_seconds=plan.stale_seconds if stale_seconds is None else stale_seconds,
+    )
+    return Room(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids, rules=rules)
+
+
+async def main(plan: Plan) -> None:
+    room = room_of(plan)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    if plan.janitor:
+        while not stop.is_set():
+            await sweep(room)
+        return
+    log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def heard(told: Told) -> None:
+        fate = "" if told.report is None else told.report.fate.value
+        os.write(log, msgspec.json.encode(Line(told.kind.value, told.job, fate)) + b"\n")
+
+    told = options(Path(plan.scratch), sweep_seconds=plan.sweep_seconds)
+    await work(room, told, stop, on_event=heard)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Plan)))

@@ -1,0 +1,51 @@
+"""A worker on a queue, in a process of its own, with steps that only pretend.
+
+    python -m tests.processes.queue_worker '{"home": "…", "redis_url": "…", "prefix": "…"}'
+
+As `quire worker --from-queue`, for tests that kill it.
+"""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from quire.assembly.queue_worker import open_queue_worker
+from quire.settings import Computes, QueueTuning, Redis, Secret, Settings
+
+TEST_STEPS = ("quire.testing.steps",)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    home: str
+    redis_url: str
+    prefix: str
+    workers: int = 1
+    lease_seconds: float = 60.0
+    max_retries: int = 3
+
+
+def settings_of(plan: Plan) -> Settings:
+    compute = Computes(look_seconds=0.2)
+    tuning = QueueTuning(lease_seconds=plan.lease_seconds, max_retries=plan.max_retries)
+    return Settings(
+        home=Path(plan.home),
+        queue_store="redis",
+        redis=Redis(url=Secret(plan.redis_url), prefix=plan.prefix),
+        compute=compute,
+        queues={compute.queue: tuning},
+    )
+
+
+async def serve(plan: Plan) -> None:
+    async with open_queue_worker(settings_of(plan), plan.workers, step_modules=TEST_STEPS) as opened:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, opened.worker.stop)
+        print("at work", flush=True)  # noqa: T201 - whoever started us waits for this
+        await opened.worker.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(msgspec.json.decode(sys.argv[1], type=Plan)))

@@ -1,0 +1,198 @@
+"""The processes of a simulated house: conductors and foremen on their wheels, clients, and an operator."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from quire.batches.submission import submit
+from quire.engine import moves
+from quire.engine.dispatcher import Foreman
+from quire.engine.loop import Wheel
+from quire.engine.membership import Gone, Roster
+from quire.engine.outbox import Mail
+from quire.engine.retry import PhasePolicy, RetryPolicy
+from quire.engine.scheduler import Conductor
+from quire.engine.sharing import Shares
+from quire.ledger.port import Act, BatchDraft, Selection
+from quire.model.batch import Stage
+from quire.model.clock import Clock
+from quire.model.errors import Missing, Retry, Stale, Unavailable
+from quire.model.pipeline import Pipeline
+from tests.simulation.engine.compute import SimCompute
+from tests.simulation.engine.kernel import (
+    Kernel,
+    SimIds,
+    SimProcess,
+    SimSignal,
+    pause,
+)
+from tests.simulation.engine.worlds import BatchSpec
+
+BEAT_SECONDS = 2.0
+STALE_SECONDS = 8.0
+POLICY = RetryPolicy(first_delay_seconds=0.2, longest_delay_seconds=2.0)
+
+
+class Outside(Struct, frozen=True, kw_only=True):
+    """What a process reaches through its doors."""
+
+    ledger: Any
+    queues: Any
+    blobs: Any
+    clock: Clock
+    ids: SimIds
+    pipelines: dict[str, Pipeline]
+
+
+class House:
+    """One life of one process. `conducts`, `works`: which of conductor and foreman it has."""
+
+    def __init__(
+        self,
+        name: str,
+        outside: Outside,
+        signal: SimSignal,
+        compute: SimCompute,
+        *,
+        conducts: bool,
+        works: bool,
+        gone: Gone,
+    ) -> None:
+        self.name = name
+        self.compute = compute
+        self.works = works
+        self.conducts = conducts
+        self.stopping = False
+        self.process: SimProcess | None = None
+        clock = outside.clock
+        conductor = Conductor(
+            ledger=outside.ledger,
+            blobs=outside.blobs,
+            mail=Mail(outside.ledger, outside.queues, outside.blobs, clock),
+            pipelines=outside.pipelines,
+            clock=clock,
+            policy=PhasePolicy(),
+        )
+        foreman = Foreman(
+            ledger=outside.ledger,
+            blobs=outside.blobs,
+            compute=compute,
+            pipelines=outside.pipelines,
+            clock=clock,
+            ids=outside.ids,
+            policy=POLICY,
+            shares=Shares(),
+        )
+        self.wheel = Wheel(
+            ledger=outside.ledger,
+            roster=Roster(
+                outside.ledger,
+                clock,
+                name=name,
+                kind="simulated",
+                place="here",
+                gone=gone,
+                beat_seconds=BEAT_SECONDS,
+                stale_seconds=STALE_SECONDS,
+            ),
+            conductor=conductor if conducts else None,
+            foreman=foreman if works else None,
+            clock=clock,
+            signal=signal,
+        )
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    async def life(self) -> None:
+        try:
+            await self.wheel.serve()
+            await self.wheel.wind_down(1.0)
+        except Unavailable:
+            # On its way out it does not wait for the ledger; others find what it leaves behind.
+            if not self.stopping:
+                raise
+
+    def stop(self) -> None:
+        """Like SIGTERM."""
+        self.stopping = True
+        self.wheel.stop()
+
+
+async def client(spec: BatchSpec, outside: Outside, kernel: Kernel) -> None:
+    """Hands in a batch, again and again until it is accepted; its successor goes on where it was killed."""
+    await pause(kernel, spec.at)
+    while True:
+        with suppress(Retry, Stale, sqlite3.IntegrityError):  # the last: another client of it was faster
+            batch = await outside.ledger.find_run(spec.id)
+            if batch is None:
+                batch = await outside.ledger.open_batch(
+                    BatchDraft(
+                        id=spec.id,
+                        run_key=spec.id,
+                        pipeline=spec.pipeline.name,
+                        pipeline_version=spec.pipeline.version,
+                        plan="{}",
+                        now=outside.clock.now(),
+                        tier=spec.tier,
+                        tenant=spec.tenant,
+                        budget=spec.budget,
+                        hands_over_to=spec.hands_over_to,
+                    )
+                )
+            if batch.position.stage is not Stage.OPEN:
+                return
+            await outside.ledger.record_uploads(batch.no, spec.uploads)
+            await submit(
+                batch, spec.pipeline, ledger=outside.ledger, blobs=outside.blobs, clock=outside.clock
+            )
+            return
+        await pause(kernel, 0.5)
+
+
+async def operator(
+    ids: list[str], outside: Outside, kernel: Kernel, per_second: float, active: Callable[[], bool]
+) -> None:
+    """Does anything at any moment; what makes no sense is refused."""
+    chance = kernel.chance
+    names = (
+        "pause",
+        "resume",
+        "resume",
+        "cancel",
+        "reopen",
+        "reopen",
+        "reset",
+        "prioritise",
+        "again",
+        "again",
+    )
+    while active():
+        await pause(kernel, chance.expovariate(per_second))
+        with suppress(Stale, Missing, Retry):
+            await intervene(outside, chance.choice(ids), chance.choice(names), tier=chance.randint(1, 5))
+
+
+async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3) -> None:
+    batch = await outside.ledger.batch(batch_id)
+    act = Act(actor="operator", reason=f"simulated {name}", now=outside.clock.now())
+    match name:
+        case "again":
+            if batch.position.stage is not Stage.DONE:
+                return
+            chosen = await outside.ledger.chosen(batch.no, Selection())
+            if chosen.failed:
+                pipeline = outside.pipelines[batch.pipeline]
+                move = moves.again(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
+                await outside.ledger.again(move, Selection(), act)
+        case "reopen":
+            status = moves.status_of(batch, outside.pipelines[batch.pipeline])
+            await outside.ledger.reopen(batch.no, act, status=status)
+        case "prioritise":
+            await outside.ledger.prioritise(batch.no, tier, act)
+        case _:
+            await getattr(outside.ledger, name)(batch.no, act)

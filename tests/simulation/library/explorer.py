@@ -1,0 +1,361 @@
+"""Every order in which workers, janitors, crashes and lost answers can meet over one job of the bucket.
+
+It runs the real protocol (`quire.library.protocol`), request by request, breadth first, and looks at every state
+for what must never be. Whatever the protocol does is a function of the answers it was given, so an actor is
+its answers so far, and equal situations are met once. A claim may begin at any moment, as if on an old
+listing; a job may be judged stale at any moment. `Budget.drop` takes one condition away: then the known
+violations must be found again.
+"""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import count
+from typing import Any
+
+from quire.library.protocol import (
+    janitor,
+    layout,
+    lifecycle,
+    operator,
+)
+from quire.library.protocol.bodies import Job, decode
+from quire.library.protocol.lifecycle import Candidate, Held, Terms
+from quire.library.protocol.requests import (
+    Ask,
+    Asking,
+    Commit,
+    Create,
+    Delete,
+    Judge,
+    Swap,
+)
+from tests.simulation.library.situations import (
+    JOB,
+    OUT,
+    STATE,
+    TIER,
+    Actor,
+    BrokenError,
+    Budget,
+    Explored,
+    Facts,
+    Situation,
+    Store,
+    Violation,
+    apply,
+    changed,
+    demand,
+    job_in,
+    trace_of,
+    words,
+)
+
+
+class Explorer:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._steps: dict[tuple[Any, ...], tuple[bool, Any]] = {}
+
+    def run(self, *, until: Collection[str] = ()) -> Explored:
+        """All there is; or, when violations are named, only as far as these."""
+        budget = self._budget
+        actors = [Actor(f"w{no}", budget.claims) for no in range(budget.workers)]
+        actors += [Actor(f"j{no}", budget.passes) for no in range(budget.janitors)]
+        if budget.people:
+            actors.append(Actor("p0", budget.people))
+        first = Situation(
+            ((layout.todo(TIER, JOB), b""),),
+            tuple(actors),
+            Facts(budget.crashes, budget.lost, budget.releases),
+        )
+        parents: dict[Situation, tuple[Situation | None, str]] = {first: (None, "")}
+        waiting = deque([first])
+        found: dict[str, Violation] = {}
+        while waiting:
+            here = waiting.popleft()
+            for told, make in self._moves(here):
+                try:
+                    there = make()
+                except BrokenError as broken:
+                    what = str(broken)
+                    if what not in found:
+                        found[what] = Violation(what, (*trace_of(parents, here), told))
+                    if until and set(until) <= set(found):
+                        return Explored(len(parents), found)
+                    continue
+                if there not in parents:
+                    parents[there] = (here, told)
+                    waiting.append(there)
+            if len(parents) > budget.most:
+                raise AssertionError(f"more than {budget.most} situations: a smaller budget, please")
+        return Explored(len(parents), found)
+
+    def _moves(self, here: Situation) -> Iterator[tuple[str, Callable[[], Situation]]]:
+        ended = True
+        for no, actor in enumerate(here.actors):
+            if actor.gone:
+                continue
+            if actor.op:
+                ended = False
+                yield from self._requests(here, no, actor)
+            else:
+                for told, op, args, after in self._choices(here, actor):
+                    ended = False
+                    yield f"{actor.name} {told}", partial(self._begin, here, no, after, op, args)
+            if here.facts.crashes and (actor.op or actor.held):
+                yield f"{actor.name} crashes", partial(self._crash, here, no)
+        if ended:
+            yield "everything comes to rest", partial(self._rest, here)
+
+    def _choices(self, here: Situation, actor: Actor) -> Iterator[tuple[str, str, tuple[Any, ...], Actor]]:
+        """What an actor may begin now: (in words, operation, arguments, actor thereafter)."""
+        if actor.name.startswith("j"):
+            if actor.left:
+                yield "looks", "settle", (actor.left,), actor._replace(left=actor.left - 1)
+            return
+        if actor.name.startswith("p"):
+            if actor.left:
+                after = actor._replace(left=actor.left - 1)
+                yield "tries it again", "again", (actor.left,), after
+                yield "takes it back", "taken", (actor.left,), after
+            return
+        if actor.held is None:
+            if actor.left:
+                yield "claims", "claim", (actor.left,), actor._replace(left=actor.left - 1)
+            return
+        if actor.beats:
+            yield "beats", "beat", (actor.held, actor.beats), actor._replace(beats=actor.beats - 1)
+        yield "finishes", "finish", (actor.held,), actor
+        yield "fails", "fail", (actor.held,), actor
+        if here.facts.releases:
+            yield "releases", "release", (actor.held,), actor
+
+    def _begin(self, here: Situation, no: int, actor: Actor, op: str, args: tuple[Any, ...]) -> Situation:
+        facts = here.facts
+        if op == "release":
+            facts = facts._replace(releases=facts.releases - 1)
+        return changed(here, no, actor._replace(op=op, args=args, answers=(), deleted=0), facts=facts)
+
+    def _crash(self, here: Situation, no: int) -> Situation:
+        """The process is gone; another one of its kind comes while there is budget for it."""
+        actor = here.actors[no]
+        anew = Actor(actor.name, actor.left, gone=actor.left == 0)
+        facts = here.facts._replace(crashes=here.facts.crashes - 1, disturbed=True)
+        return changed(here, no, anew, facts=facts)
+
+    def _requests(
+        self, here: Situation, no: int, actor: Actor
+    ) -> Iterator[tuple[str, Callable[[], Situation]]]:
+        ask = self._ask(actor)
+        told = f"{actor.name} {actor.op}: {words(ask)}"
+        if isinstance(ask, Judge):
+            yield f"{told} -> stale", partial(self._judge, here, no, stale=True)
+            yield f"{told} -> fresh", partial(self._judge, here, no, stale=False)
+            return
+        yield told, partial(self._perform, here, no, ask, lost=False)
+        if isinstance(ask, Create | Swap | Commit) and here.facts.lost:
+            yield f"{told} (answer lost)", partial(self._perform, here, no, ask, lost=True)
+
+    def _judge(self, here: Situation, no: int, *, stale: bool) -> Situation:
+        facts = here.facts
+        there = job_in(here.store)
+        if stale and there is not None and there.state == "running":
+            facts = facts._replace(judged=facts.judged | {there.attempt}, disturbed=True)
+        return self._answered(here, no, stale, here.store, facts)
+
+    def _perform(self, here: Situation, no: int, ask: Ask, *, lost: bool) -> Situation:
+        if isinstance(ask, Delete) and not self._budget.whole_deletions:
+            return self._delete(here, no, ask.keys)
+        store, facts, actor = dict(here.store), here.facts, here.actors[no]
+        answer = apply(store, ask, kept=not self._dropped(ask))
+        if isinstance(ask, Commit) and answer:
+            facts = facts._replace(committed=facts.committed + 1)
+            demand(facts.committed == 1, "two results were committed")
+        elif isinstance(ask, Create | Swap) and answer is not None:
+            facts = self._written(here, actor, ask, facts)
+        if lost:
+            facts = facts._replace(lost=facts.lost - 1)
+            answer = False if isinstance(ask, Commit) else None
+        return self._answered(here, no, answer, tuple(sorted(store.items())), facts)
+
+    def _dropped(self, ask: Ask) -> bool:
+        why: str = getattr(ask, "why", "")
+        return bool(why) and why == self._budget.drop
+
+    def _delete(self, here: Situation, no: int, keys: tuple[str, ...]) -> Situation:
+        """One key in a step: nobody promises that they go together."""
+        actor, store = here.actors[no], dict(here.store)
+        for at, key in enumerate(keys[actor.deleted :], start=actor.deleted):
+            if store.pop(key, None) is not None:
+                left = tuple(sorted(store.items()))
+                if at + 1 < len(keys):
+                    return changed(here, no, actor._replace(deleted=at + 1), store=left)
+                return self._answered(here, no, None, left, here.facts)
+        return self._answered(here, no, None, here.store, here.facts)
+
+    def _written(self, here: Situation, actor: Actor, ask: Create | Swap, facts: Facts) -> Facts:
+        """A write of the state that takes effect: was it right to do so?"""
+        if ask.key != STATE:
+            return facts
+        before, after = job_in(here.store), decode(ask.body, Job)
+        if after is None:
+            raise BrokenError("an unreadable state was written")
+        if actor.op in {"again", "taken"}:
+            return facts._replace(disturbed=True, given_back=facts.given_back + self._budget.limit)
+        if before is not None and before.state == "dead":
+            raise BrokenError("a job that was given up came back by itself")
+        if actor.op in {"beat", "fail", "release"}:
+            own = before is not None and before.state == "running" and before.attempt == after.attempt
+            demand(own, "a worker wrote the state of a job that is not its own")
+            # Counted when it is written: its worker may never hear of it.
+            back = facts.given_back + (actor.op == "release")
+            return facts._replace(judged=facts.judged - {after.attempt}, given_back=back)
+        if before is not None and before.state == "running" and before.attempt not in facts.judged:
+            demand(not self._lives(here, before.attempt), "a live worker was robbed that nobody judged stale")
+        return facts
+
+    @staticmethod
+    def _lives(here: Situation, attempt: int) -> bool:
+        return any(one.held is not None and one.held.job.attempt == attempt for one in here.actors)
+
+    def _answered(self, here: Situation, no: int, answer: Any, store: Store, facts: Facts) -> Situation:
+        actor = here.actors[no]
+        actor = actor._replace(answers=(*actor.answers, answer), deleted=0)
+        done, result = self._step(actor)
+        if not done:
+            return changed(here, no, actor, store=store, facts=facts)
+        return self._completed(here, no, actor, result, store, facts)
+
+    def _completed(
+        self, here: Situation, no: int, actor: Actor, result: Any, store: Store, facts: Facts
+    ) -> Situation:
+        idle = actor._replace(op="", args=(), answers=())
+        if actor.op == "claim" and result is not None:
+            facts = self._work_begins(result, store, facts)
+            idle = idle._replace(held=result, beats=self._budget.beats)
+        elif actor.op == "beat":
+            idle = idle._replace(held=result, beats=0 if result is None else idle.beats)
+        elif actor.op in {"finish", "fail", "release"}:
+            idle = idle._replace(held=None, beats=0)
+        if not idle.left and idle.held is None:
+            idle = idle._replace(gone=True)
+        return changed(here, no, idle, store=store, facts=facts)
+
+    def _work_begins(self, held: Held, store: Store, facts: Facts) -> Facts:
+        demand(all(key != OUT for key, _ in store) or facts.committed == 0, "a finished job was begun again")
+        demand(held.job.attempt not in facts.begun, "two attempts have one number")
+        facts = facts._replace(begun=(*facts.begun, held.job.attempt))
+        counted = len(facts.begun) - facts.given_back
+        demand(counted <= self._budget.limit, "more attempts than allowed")
+        return facts
+
+    def _rest(self, here: Situation) -> Situation:
+        """Nobody does anything any more. One worker and one janitor that come later must end it, and leave
+        nothing behind."""
+        store = dict(here.store)
+        undisturbed = not here.facts.disturbed
+        begun = begun_before = len(here.facts.begun) - here.facts.given_back
+        before = job_in(here.store)
+        for turn in range(4 + 2 * self._budget.limit):
+            self._alone(store, "settle", f"last{turn}")
+            if layout.todo(TIER, JOB) in store:
+                held = self._alone(store, "claim", f"work{turn}")
+                if held is not None:
+                    demand(not here.facts.committed, "a finished job was begun again")
+                    begun += 1
+                    self._alone(store, "finish", f"end{turn}", held)
+        if undisturbed and before is not None and not here.facts.committed:
+            demand(before.charged == begun_before, "an attempt was counted that nobody began")
+        there = job_in(tuple(store.items()))
+        if OUT in store:
+            demand(set(store) == {OUT}, f"left behind beside a result: {sorted(set(store) - {OUT})}")
+        else:
+            demand(there is not None and there.state == "dead", "a job was lost")
+            demand(set(store) == {STATE, layout.dead(JOB)}, f"left behind beside a dead job: {sorted(store)}")
+            if undisturbed:
+                demand(begun >= self._budget.limit, "a job was given up before its last attempt")
+        return here
+
+    def _alone(self, store: dict[str, bytes], op: str, name: str, *given: Any) -> Any:
+        """One operation from beginning to end with nobody beside it, everything silent being stale."""
+        asking = self._asking(name, op, (*given, 0))
+        answer: Any = None
+        while True:
+            try:
+                ask = asking.send(answer)
+            except StopIteration as done:
+                return done.value
+            answer = apply(store, ask)
+
+    def _ask(self, actor: Actor) -> Ask:
+        done, ask = self._step(actor)
+        if done:
+            raise AssertionError(actor)
+        found: Ask = ask
+        return found
+
+    def _step(self, actor: Actor) -> tuple[bool, Any]:
+        """What the operation does after these answers: (False, request) or (True, result)."""
+        key = (actor.name, actor.op, actor.args, actor.answers)
+        known = self._steps.get(key)
+        if known is None:
+            asking = self._asking(actor.name, actor.op, actor.args)
+            try:
+                ask: Any = next(asking)
+                for answer in actor.answers:
+                    ask = asking.send(answer)
+                known = (False, ask)
+            except StopIteration as done:
+                known = (True, done.value)
+            self._steps[key] = known
+        return known
+
+    def _asking(self, name: str, op: str, args: tuple[Any, ...]) -> Asking[Any]:
+        numbers = count()
+        mark = f"{name}.{op}.{args[-1] if isinstance(args[-1], int) else 0}"
+        terms = Terms(
+            worker=name, limit=self._budget.limit, nonce=lambda: f"{mark}.{next(numbers)}", now=lambda: 0.0
+        )
+        operations: dict[str, Callable[[], Asking[Any]]] = {
+            "claim": lambda: lifecycle.claim(Candidate(id=JOB, tier=TIER, blank=True), terms),
+            "beat": lambda: lifecycle.beat(args[0], terms, {}),
+            "finish": lambda: lifecycle.finish(args[0]),
+            "fail": lambda: lifecycle.fail(args[0], terms, "it broke"),
+            "release": lambda: lifecycle.release(args[0], terms, "graceful_shutdown"),
+            "again": lambda: operator.again(JOB, terms, tier=None, reset=False),
+            "taken": lambda: operator.taken(JOB, terms, tier=None),
+            "settle": lambda: janitor.settle(JOB, terms),
+        }
+        return operations[op]()
+
+
+LARGE = (
+    Budget(workers=2, janitors=1, claims=1),
+    Budget(workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0),
+    Budget(workers=1, janitors=1, passes=3, claims=3, crashes=2, lost=0, beats=0, releases=0),
+    Budget(workers=2, janitors=2, claims=1, lost=0, whole_deletions=True),
+    Budget(workers=2, janitors=2, claims=1, crashes=0, releases=0, beats=0, whole_deletions=True),
+    Budget(workers=2, janitors=1, claims=2, lost=0, releases=0, beats=0, whole_deletions=True),
+    Budget(workers=2, janitors=1, claims=1, crashes=0, lost=0, releases=0, people=1, whole_deletions=True),
+)
+
+
+def main() -> int:
+    """The budgets that take minutes."""
+    failed = False
+    for budget in LARGE:
+        began = time.monotonic()
+        explored = Explorer(budget).run()
+        seconds = time.monotonic() - began
+        print(f"{explored.situations} situations, {seconds:.0f} s: {budget}", flush=True)  # noqa: T201
+        for violation in explored.violations.values():
+            failed = True
+            print("\n  ".join((violation.what, *violation.trace)), flush=True)  # noqa: T201
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""What the explorer of the bucket looks at: one job's objects, and whoever is about to do something to them.
+
+The store here does what it is told, at once; a version is the bytes themselves, as ETags nearly are.
+"""
+
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from quire.library.protocol import layout
+from quire.library.protocol.bodies import Job, decode
+from quire.library.protocol.lifecycle import Held
+from quire.library.protocol.requests import (
+    Ask,
+    Commit,
+    Create,
+    Delete,
+    Judge,
+    Look,
+    Put,
+    Read,
+    Swap,
+)
+from quire.model.objects import Found
+
+JOB = "0" * 64
+TIER = "3_normal"
+STATE, OUT = layout.state(JOB), layout.out(JOB)
+Store = tuple[tuple[str, bytes], ...]  # sorted by key
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """How much may happen. `drop`: the condition (`why` of a request) that is not kept."""
+
+    workers: int = 2
+    janitors: int = 2
+    claims: int = 2  # of each worker
+    passes: int = 1  # of each janitor
+    beats: int = 1  # of each claim
+    limit: int = 2
+    crashes: int = 1
+    lost: int = 1  # writes that are done, though the writer is told that they were refused
+    releases: int = 1
+    people: int = 0  # acts of a person who tries it again or takes it from its worker
+    whole_deletions: bool = False  # keys that are deleted together go together: fewer situations
+    drop: str = ""
+    most: int = 30_000_000  # situations, before it is too much
+
+
+class Violation(NamedTuple):
+    what: str
+    trace: tuple[str, ...]
+
+
+class Explored(NamedTuple):
+    situations: int
+    violations: dict[str, Violation]  # the shortest trace of each kind
+
+
+class Actor(NamedTuple):
+    """`op` is empty between two; `answers` are those given to it. `left` counts what it may still begin."""
+
+    name: str
+    left: int
+    op: str = ""
+    args: tuple[Any, ...] = ()
+    answers: tuple[Any, ...] = ()
+    deleted: int = 0  # of the keys of the request in hand
+    held: Held | None = None
+    beats: int = 0
+    gone: bool = False
+
+
+class Facts(NamedTuple):
+    crashes: int
+    lost: int
+    releases: int
+    begun: tuple[int, ...] = ()  # numbers of the attempts whose work began
+    given_back: int = 0
+    committed: int = 0
+    judged: frozenset[int] = frozenset()  # attempts that were judged stale since their last beat
+    disturbed: bool = False  # a crash, or somebody was judged stale
+
+
+class Situation(NamedTuple):
+    store: Store
+    actors: tuple[Actor, ...]
+    facts: Facts
+
+
+class BrokenError(Exception):
+    """Something happened that must never happen."""
+
+
+def apply(store: dict[str, bytes], ask: Ask, *, kept: bool = True) -> Any:
+    """The answer of a store that does as it is told; not `kept`: it forgets about the condition."""
+    match ask:
+        case Read(key):
+            answer: Any = Found(store[key], store[key].hex()) if key in store else None
+        case Look(key):
+            answer = key in store and kept
+        case Commit(key):
+            answer = key not in store or not kept
+            if answer:
+                store[key] = b"a result"
+        case Create(key) | Swap(key) | Put(key):
+            done = _holds(store, ask) or not kept
+            if done:
+                store[key] = ask.body
+            answer = ask.body.hex() if done else None
+        case Delete(keys):
+            answer = [store.pop(key, None) for key in keys] and None
+        case Judge():
+            answer = True
+    return answer
+
+
+def _holds(store: dict[str, bytes], ask: Create | Swap | Put) -> bool:
+    if isinstance(ask, Create):
+        return ask.key not in store
+    return isinstance(ask, Put) or (ask.key in store and store[ask.key].hex() == ask.version)
+
+
+def job_in(store: Store) -> Job | None:
+    return next((decode(body, Job) for key, body in store if key == STATE), None)
+
+
+def demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise BrokenError(otherwise)
+
+
+def changed(
+    here: Situation, no: int, actor: Actor, *, store: Store | None = None, facts: Facts | None = None
+) -> Situation:
+    actors = (*here.actors[:no], actor, *here.actors[no + 1 :])
+    return Situation(here.store if store is None else store, actors, here.facts if facts is None else facts)
+
+
+def trace_of(parents: dict[Situation, tuple[Situation | None, str]], last: Situation) -> tuple[str, ...]:
+    told: list[str] = []
+    at: Situation | None = last
+    while at is not None:
+        at, how = parents[at]
+        told.append(how)
+    return tuple(reversed(told[:-1]))
+
+
+def words(ask: Ask) -> str:
+    key = ask.keys[0] if isinstance(ask, Delete) else ask.key
+    short = key.replace(JOB, "job")
+    return f"{type(ask).__name__} {short}"

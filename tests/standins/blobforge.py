@@ -1,0 +1,277 @@
+"""A stand-in for the published tools of the bucket library, built from the contract and with their habits.
+
+It reads and writes a bucket exactly as they do, and nothing that they do not know: no state objects, no
+conditions where they have none, their way of counting, a todo marker that stays when a job fails. So that
+tests can let them work beside ours. Blocking. Must not know: anything of `quire.library.protocol`.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.store import S3Store
+
+TIERS = ("1_critical", "2_high", "3_normal", "4_low", "5_background")
+PLAIN, JSON = "binary/octet-stream", "application/json"
+LISTED = 1000  # they never ask for a second page
+
+
+class Shelf:
+    """The few requests that they make."""
+
+    def __init__(self, store: S3Store, prefix: str = "pdf/") -> None:
+        self._store = store
+        self._prefix = prefix
+
+    def put(self, key: str, body: bytes, kind: str = JSON, **metadata: str) -> None:
+        attributes: Any = {
+            "Content-Type": kind,
+            **{name.replace("_", "-"): text for name, text in metadata.items()},
+        }
+        self._store.put(self._prefix + key, body, attributes=attributes)
+
+    def create(self, key: str, body: bytes) -> bool:
+        try:
+            self._store.put(self._prefix + key, body, mode="create", attributes={"Content-Type": JSON})
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def swap(self, key: str, body: bytes, etag: str) -> bool:
+        try:
+            self._store.put(self._prefix + key, body, mode={"e_tag": etag}, attributes={"Content-Type": JSON})
+        except (PreconditionError, FileNotFoundError):
+            return False
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            return bytes(self._store.get(self._prefix + key).bytes())
+        except FileNotFoundError:
+            return None
+
+    def tagged(self, key: str) -> tuple[bytes, str] | None:
+        try:
+            found = self._store.get(self._prefix + key)
+            return bytes(found.bytes()), str(found.meta["e_tag"])
+        except FileNotFoundError:
+            return None
+
+    def metadata(self, key: str) -> dict[str, str]:
+        """Percent-decoded: what is plain decodes to itself."""
+        said = self._store.get(self._prefix + key).attributes
+        return {str(name): unquote(str(text)) for name, text in said.items()}
+
+    def kind(self, key: str) -> str:
+        return str(self._store.get(self._prefix + key).attributes.get("Content-Type", ""))
+
+    def has(self, key: str) -> bool:
+        try:
+            self._store.head(self._prefix + key)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete(self, key: str) -> None:
+        self._store.delete(self._prefix + key)
+
+    def names(self, folder: str) -> list[str]:
+        """What follows the folder, in one page."""
+        start = self._prefix + folder + "/"
+        for page in self._store.list(start, chunk_size=LISTED):
+            return [str(one["path"]).removeprefix(start) for one in page]
+        return []
+
+    def body(self, key: str) -> dict[str, Any]:
+        """An empty or broken one counts as one that says nothing."""
+        try:
+            said = json.loads(self.get(key) or b"{}")
+        except ValueError:
+            return {}
+        return said if isinstance(said, dict) else {}
+
+
+class Blobforge:
+    """One machine with the published tools. `now` is in seconds; stamps are local time, with a Z."""
+
+    def __init__(
+        self, shelf: Shelf, now: Callable[[], float], *, worker: str = "9f1c02aa77d3", max_retries: int = 3
+    ) -> None:
+        self.shelf = shelf
+        self.worker = worker
+        self._now = now
+        self._max_retries = max_retries
+
+    def ingest(self, folder: Path, tier: str = "3_normal") -> list[str]:
+        """Hashes of what was queued."""
+        queued: list[str] = []
+        entries: dict[str, Any] = {}
+        for path in sorted(folder.rglob("*.pdf")):
+            body = path.read_bytes()
+            job = hashlib.sha256(body).hexdigest()
+            relative = path.relative_to(folder)
+            tags = [*relative.parts[:-1], path.stem]
+            entries[job] = {
+                "paths": [str(relative)],
+                "size": len(body),
+                "tags": tags,
+                "ingested_at": "2026-02-03T11:00:00Z",
+                "source": folder.name,
+            }
+            if self.status(job)[0] not in {"RAW", "UNKNOWN"}:
+                continue
+            if not self.shelf.has(f"store/raw/{job}.pdf"):
+                self.shelf.put(
+                    f"store/raw/{job}.pdf",
+                    body,
+                    PLAIN,
+                    original_name=quote(path.name, safe=""),
+                    tags=quote(json.dumps(tags), safe=""),
+                    size=str(len(body)),
+                )
+            self.shelf.put(f"queue/todo/{tier}/{job}", b"", PLAIN)
+            queued.append(job)
+        self._index(entries)
+        return queued
+
+    def _index(self, entries: dict[str, Any]) -> None:
+        for _ in range(10):
+            found = self.shelf.tagged("registry/manifest.json")
+            if found is None:
+                body = {"version": 1, "updated_at": "2026-02-03T11:00:00Z", "entries": entries}
+                if self.shelf.create("registry/manifest.json", json.dumps(body).encode()):
+                    return
+                continue
+            whole = json.loads(found[0])
+            for job, entry in entries.items():
+                whole["entries"].setdefault(job, entry)  # a known hash does not get its new path
+            if self.shelf.swap("registry/manifest.json", json.dumps(whole).encode(), found[1]):
+                return
+
+    def acquire(self) -> str | None:
+        for tier in TIERS:
+            for job in self.shelf.names(f"queue/todo/{tier}")[:50]:
+                if self.shelf.has(f"queue/dead/{job}"):
+                    continue
+                if not self.shelf.create(f"queue/processing/{job}", self._lock(tier, 0)):
+                    continue
+                retries = self.shelf.body(f"queue/todo/{tier}/{job}").get("retries", 0)
+                self.shelf.put(f"queue/processing/{job}", self._lock(tier, retries))
+                return job
+        return None
+
+    def _lock(self, tier: str, retries: int) -> bytes:
+        now = round(self._now() * 1000)
+        said: dict[str, Any] = {"worker": self.worker, "started": now, "last_heartbeat": now}
+        return json.dumps(said | {"priority": tier, "retries": retries}).encode()
+
+    def beat(self, job: str) -> None:
+        """Whatever is there, and whoever has it: without any condition."""
+        said = self.shelf.body(f"queue/processing/{job}")
+        said |= {"last_heartbeat": round(self._now() * 1000), "progress": {"stage": "converting"}}
+        self.shelf.put(f"queue/processing/{job}", json.dumps(said).encode())
+
+    def complete(self, job: str, text: str) -> None:
+        told = self.shelf.metadata(f"store/raw/{job}.pdf")
+        info = {
+            "hash": job,
+            "converted_at": "2026-02-03T11:30:00Z",
+            "worker_id": self.worker,
+            "original_filename": told.get("original-name", "unknown.pdf"),
+            "tags": json.loads(told.get("tags", "[]")),
+            "size_bytes": told.get("size", "0"),
+            "marker_meta": {},
+        }
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("content.md", text)
+            archive.writestr("assets/p1.png", b"png")
+            archive.writestr("info.json", json.dumps(info))
+        self.shelf.put(f"store/out/{job}.zip", buffer.getvalue(), "application/zip")
+        for tier in TIERS:
+            self.shelf.delete(f"queue/todo/{tier}/{job}")
+        self.shelf.delete(f"queue/failed/{job}")
+        self.shelf.delete(f"queue/processing/{job}")
+
+    def fail(self, job: str, error: str) -> None:
+        """Given up: the lock stays behind. Otherwise: the todo marker does."""
+        retries = self.shelf.body(f"queue/processing/{job}").get("retries", 0)
+        if retries >= self._max_retries:
+            self._bury(job, error, retries)
+            for tier in TIERS:
+                self.shelf.delete(f"queue/todo/{tier}/{job}")
+            return
+        said: dict[str, Any] = {"error": error, "worker": self.worker, "failed_at": "2026-02-03T11:30:00Z"}
+        said |= {"timestamp": round(self._now() * 1000), "retries": retries}
+        self.shelf.put(f"queue/failed/{job}", json.dumps(said).encode())
+        self.shelf.delete(f"queue/processing/{job}")
+
+    def janitor(self, stale_seconds: float = 900.0) -> list[str]:
+        """What it moved."""
+        moved = []
+        for job in self.shelf.names("queue/processing"):
+            said = self.shelf.body(f"queue/processing/{job}")
+            if self._now() - said.get("last_heartbeat", 0) / 1000 > stale_seconds:
+                tier = said.get("priority", "3_normal")
+                self._again(job, said.get("retries", 0) + 1, tier, "stale_processing", "processing")
+                moved.append(job)
+        for job in self.shelf.names("queue/failed"):
+            said = self.shelf.body(f"queue/failed/{job}")
+            tier = said.get("priority", "3_normal")
+            self._again(job, said.get("retries", 0) + 1, tier, "failed_queue", "failed")
+            moved.append(job)
+        return moved
+
+    def _again(self, job: str, retries: int, tier: str, reason: str, folder: str) -> None:
+        error = self.shelf.body(f"queue/{folder}/{job}").get("error", "stale")
+        if retries > self._max_retries:
+            self._bury(job, error, retries)
+        else:
+            said: dict[str, Any] = {
+                "retries": retries,
+                "queued_at": round(self._now() * 1000),
+                "recovered_from": reason,
+            }
+            self.shelf.put(f"queue/todo/{tier}/{job}", json.dumps(said | {"last_error": error}).encode())
+        self.shelf.delete(f"queue/{folder}/{job}")
+
+    def _bury(self, job: str, error: str, retries: int) -> None:
+        said: dict[str, Any] = {
+            "error": error,
+            "moved_to_dead_at": "2026-02-03T11:31:00Z",
+            "total_retries": retries,
+        }
+        self.shelf.put(f"queue/dead/{job}", json.dumps(said | {"reason": "exceeded_max_retries"}).encode())
+
+    def status(self, job: str) -> tuple[str, dict[str, Any]]:
+        """In their order of precedence, with the body of the marker."""
+        if self.shelf.has(f"store/out/{job}.zip"):
+            return "DONE", {}
+        for word in ("dead", "failed", "processing"):
+            if self.shelf.has(f"queue/{word}/{job}"):
+                return word.upper(), self.shelf.body(f"queue/{word}/{job}")
+        for tier in TIERS:
+            if self.shelf.has(f"queue/todo/{tier}/{job}"):
+                return "QUEUED", {"priority": tier, **self.shelf.body(f"queue/todo/{tier}/{job}")}
+        return ("RAW", {}) if self.shelf.has(f"store/raw/{job}.pdf") else ("UNKNOWN", {})
+
+    def hydrate(self, folder: Path) -> list[Path]:
+        """The Markdown files that it wrote."""
+        return list(self._hydrated(folder))
+
+    def _hydrated(self, folder: Path) -> Iterator[Path]:
+        for path in sorted(folder.rglob("*.pdf")):
+            job = hashlib.sha256(path.read_bytes()).hexdigest()
+            body = self.shelf.get(f"store/out/{job}.zip")
+            if body is None:
+                continue
+            with zipfile.ZipFile(io.BytesIO(body)) as archive:
+                target = path.with_suffix(".md")
+                target.write_bytes(archive.read("content.md"))
+            yield target

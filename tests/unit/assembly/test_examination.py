@@ -1,0 +1,159 @@
+import asyncio
+import sqlite3
+from collections import namedtuple
+
+import pytest
+
+from quire.assembly import examination
+from quire.assembly.examination import (
+    Check,
+    Examination,
+    Tool,
+    examine,
+)
+from quire.model.errors import Misconfigured
+from quire.tools.probe import Probe
+
+
+async def _promises() -> list[str]:
+    return ["a second create is refused", "what is written can be read"]
+
+
+def _tool(version: str | None, needed_by: str = "") -> Tool:
+    probe = Probe(name="press", version=version, advice="buy one")
+    return Tool(probe=lambda: probe, purpose="prints", needed_by=needed_by)
+
+
+async def _examined(tmp_path, **changes) -> Examination:
+    asked = {"rows": [], "cores": 2, "home": tmp_path, "probe_store": _promises, "tools": [_tool("1.2")]}
+    return await examine(**(asked | changes))
+
+
+def _checks(found: Examination, title: str) -> list[Check]:
+    return [check for section in found.sections if section.title == title for check in section.checks]
+
+
+async def test_a_house_in_order_is_fine(tmp_path):
+    found = await _examined(
+        tmp_path, rows=[("workers", "2", "QUIRE_WORKERS")], home=tmp_path / "new" / "home"
+    )
+    assert found.fine
+    assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools", "Home", "Store"]
+    assert _checks(found, "Settings") == [
+        Check(name="workers", state="ok", detail="2", source="QUIRE_WORKERS")
+    ]
+    assert [check.detail for check in _checks(found, "Store")] == await _promises()
+
+
+async def test_nothing_is_left_behind(tmp_path):
+    await _examined(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "features", "state", "fine"),
+    [
+        (_tool("1.2"), (), "ok", True),
+        (_tool(None), (), "missing", False),
+        (_tool(None, "print"), (), "ok", True),
+        (_tool(None, "print"), ("print",), "missing", False),
+    ],
+)
+async def test_a_tool_is_missed_only_when_it_is_needed(tmp_path, tool, features, state, fine):
+    found = await _examined(tmp_path, tools=[tool], features=features)
+    (check,) = _checks(found, "Tools")
+    assert (check.state, found.fine) == (state, fine)
+    assert "1.2" in check.detail or check.advice == "buy one"
+
+
+async def test_a_tool_that_breaks_while_it_is_loaded_is_a_finding(tmp_path):
+    def probe() -> Probe:
+        raise RuntimeError("symbol not found")
+
+    found = await _examined(tmp_path, tools=[Tool(probe=probe, purpose="prints")])
+    (check,) = _checks(found, "Tools")
+    assert check.state == "failed"
+    assert "symbol not found" in check.detail
+
+
+def test_a_package_of_an_extra_is_asked_for_by_that_extra():
+    probe = examination.package("no_such_package_here", extra="s3")()
+    assert (probe.version, probe.advice) == (None, "pip install 'quire[s3]'")
+    assert examination.package("msgspec", extra="any")().version
+
+
+async def test_settings_that_cannot_be_read_are_a_finding_and_the_rest_is_told(tmp_path):
+    error = Misconfigured("workers must be a whole number")
+    found = await _examined(tmp_path, rows=error, home=None, probe_store=None)
+    assert not found.fine
+    assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools"]
+    assert "whole number" in _checks(found, "Settings")[0].detail
+
+
+async def test_a_damaged_database_is_found(tmp_path):
+    (tmp_path / "quire.db").write_bytes(b"no database" * 1000)
+    found = await _examined(tmp_path)
+    assert not found.fine
+    (check,) = [check for check in _checks(found, "Home") if check.name == "database"]
+    assert (check.state, "copy" in check.advice) == ("failed", True)
+
+
+async def test_a_database_in_order_is_told_and_left_alone(tmp_path):
+    connection = sqlite3.connect(tmp_path / "quire.db")
+    connection.execute("CREATE TABLE t (n)")
+    connection.close()
+    before = (tmp_path / "quire.db").read_bytes()
+    found = await _examined(tmp_path)
+    assert found.fine
+    assert "quire.db can be read" in [check.detail for check in _checks(found, "Home")]
+    assert (tmp_path / "quire.db").read_bytes() == before
+
+
+async def test_a_file_in_the_place_of_the_home_folder_fails(tmp_path):
+    (tmp_path / "file").touch()
+    found = await _examined(tmp_path, home=tmp_path / "file")
+    (check,) = _checks(found, "Home")
+    assert check.state == "failed"
+    assert check.advice
+
+
+async def test_little_space_is_a_warning_and_no_failure(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")  # noqa: PYI024 - the shape of the standard library's answer
+    monkeypatch.setattr(examination.shutil, "disk_usage", lambda _path: usage(10, 9, 1))
+    found = await _examined(tmp_path)
+    assert [check.state for check in _checks(found, "Home")] == ["ok", "warning"]
+    assert found.fine
+
+
+async def test_an_sqlite_that_is_too_old_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(examination.sqlite3, "sqlite_version_info", (3, 7, 15))
+    found = await _examined(tmp_path)
+    assert [check.name for check in _checks(found, "Versions") if check.state == "failed"] == ["SQLite"]
+
+
+async def _refuses() -> list[str]:
+    raise Misconfigured("the store accepts a second create")
+
+
+async def _hangs() -> list[str]:
+    await asyncio.Event().wait()
+    return []
+
+
+async def _breaks() -> list[str]:
+    raise ZeroDivisionError("https://s3.example.org/?X-Amz-Signature=hush")
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        (_refuses, "the store accepts a second create"),
+        (_hangs, "no answer in 0.01 seconds"),
+        (_breaks, "unexpected ZeroDivisionError"),
+    ],
+)
+async def test_a_store_that_fails_its_probe_is_a_finding(tmp_path, probe, said):
+    found = await _examined(tmp_path, probe_store=probe, store_seconds=0.01)
+    (check,) = _checks(found, "Store")
+    assert (check.state, check.detail, found.fine) == ("failed", said, False)
+    assert check.advice

@@ -1,0 +1,81 @@
+"""Which computes need the API, because their workers call back, and what workers are given."""
+
+import pytest
+from msgspec import structs
+
+from quire.assembly.remote import (
+    Pushing,
+    bucket_prefix,
+    prices,
+    pushed,
+)
+from quire.settings import Secret, Settings
+from quire.settings.compute import (
+    Computes,
+    Fly,
+    Local,
+    WorkerKeys,
+)
+from quire.settings.values import S3
+
+S3_SETTINGS = S3(
+    bucket="scans",
+    endpoint="https://inside.example",
+    access_key_id=Secret("main"),
+    secret_access_key=Secret("main secret"),
+    prefix="in/side",
+)
+KEYS = WorkerKeys(access_key_id=Secret("worker"), secret_access_key=Secret("worker secret"), account_id="acc")
+
+
+@pytest.mark.parametrize(
+    ("tiff", "image", "wanted"),
+    [
+        ("local", "local", set()),
+        ("ray", "local", set()),
+        ("process", "ray", {"process"}),
+        ("fly", "process", {"fly", "process"}),
+    ],
+)
+def test_processes_and_machines_call_back_and_nobody_else(tiff, image, wanted):
+    assert pushed(Settings(compute=Computes(tiff=tiff, image=image))) == wanted
+
+
+def test_machines_and_processes_of_this_machine_have_a_price(tmp_path):
+    chosen = Settings(home=tmp_path, local=Local(price_per_second=0.25), fly=Fly(price_per_second=0.5))
+    assert prices(chosen) == {"fly": 0.5, "process": 0.25}
+    _, given = Pushing(chosen, "https://quire.example")._launcher("process", None, tmp_path)
+    assert given.price_per_second == 0.25
+
+
+def terms(tmp_path, **changes):
+    chosen = {"home": tmp_path, "store": "s3", "s3": S3_SETTINGS, "worker_keys": KEYS} | changes
+    return Pushing(Settings(**chosen), "https://quire.example")._errand_terms()
+
+
+def test_workers_are_given_their_own_key_and_never_the_main_one(tmp_path):
+    made = terms(tmp_path)
+    assert (made.access.access_key_id, made.access.secret_access_key) == ("worker", "worker secret")
+    assert (made.access.bucket, made.access.account_id, made.prefix) == ("scans", "acc", "in/side/")
+    assert "worker secret" not in repr(made)
+    assert "main" not in "".join(made.access.variables("image_variants").values())
+
+
+def test_without_such_a_key_they_are_given_none_and_know_no_prefix(tmp_path):
+    made = terms(tmp_path, worker_keys=WorkerKeys())
+    assert (made.access, made.prefix) == (None, "")
+    assert bucket_prefix(Settings(s3=S3_SETTINGS)) == ""
+
+
+@pytest.mark.parametrize(
+    ("public", "own", "wanted"),
+    [
+        ("", "", "https://inside.example"),
+        ("https://outside.example", "", "https://outside.example"),
+        ("https://outside.example", "https://theirs.example", "https://theirs.example"),
+    ],
+)
+def test_the_store_is_where_workers_reach_it(tmp_path, public, own, wanted):
+    s3 = structs.replace(S3_SETTINGS, public_endpoint=public)
+    made = terms(tmp_path, s3=s3, worker_keys=structs.replace(KEYS, endpoint=own))
+    assert made.access.variables("tiff_to_jpeg")["S3_ENDPOINT_URL"] == wanted

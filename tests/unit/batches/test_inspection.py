@@ -1,0 +1,322 @@
+"""Looking at batches: the shapes programs rely on, the words people read, and what a look may cost."""
+
+import json
+
+import msgspec
+import pytest
+from tests.situations.batches import (
+    TWO_PHASES,
+    opened,
+    settlement,
+    walked,
+)
+
+from quire.batches import control, inspection
+from quire.batches.context import Office
+from quire.batches.wording import state_of
+from quire.blobs.local import LocalBlobs
+from quire.database.sqlite import SqliteDatabase
+from quire.ledger.port import Act, Wanted
+from quire.ledger.sqlite import SqliteLedger
+from quire.model.batch import Budget, FileOutcome, Hold, PhaseCounts, Position, Stage
+from quire.model.cost import Cost
+from quire.model.errors import Missing
+from quire.model.ids import task_id
+from quire.testing.factories import batch as a_batch
+from quire.testing.factories import draft
+from quire.testing.memory_queues import MemoryQueues
+from quire.testing.time import CountingIds, FakeClock
+
+NAMES = ["a", "b", "c"]
+ID = "0" * 26
+
+
+@pytest.fixture
+async def office(tmp_path):
+    database = SqliteDatabase(tmp_path / "quire.db")
+    await database.open()
+    ledger = SqliteLedger(database)
+    await ledger.prepare()
+    yield Office(
+        ledger=ledger,
+        queues=MemoryQueues(),
+        blobs=LocalBlobs(tmp_path / "blobs"),
+        clock=FakeClock(),
+        ids=CountingIds(),
+        pipelines={TWO_PHASES.name: TWO_PHASES},
+    )
+    await database.close()
+
+
+async def finished(office, names=NAMES, failing=None, **changes):
+    refused = changes.pop("refused", {})
+    cost = changes.pop("cost", Cost())
+    batch = await opened(office, names, refused=refused, **changes)
+    return await walked(office, batch, names, failing=failing, cost=cost)
+
+
+async def all_of(pages):
+    return [one async for one in pages]
+
+
+async def test_a_working_batch_shows_the_progress_of_its_phase(office):
+    batch = await opened(office, NAMES)
+    batch = await walked(office, batch, NAMES, failing={"a": "corrupt"}, until=Stage.WORKING, phase_no=2)
+    member = await office.ledger.enlist("m", "test", "here", now=1.0)
+    (claim,) = await office.ledger.claim(batch.no, member=member.no, limit=1, now=office.clock.now())
+    await office.ledger.settle(batch.no, [settlement(claim, {})], now=office.clock.now())
+    shown = msgspec.to_builtins(await inspection.show(office, ID))
+    assert shown["status"] == "TWO"
+    assert shown["state"] == "working in TWO: 1 of 2"
+    assert shown["progress"] == {"tasks_total": 2, "tasks_completed": 1, "tasks_failed": 0}
+    assert shown["phases"]["ONE"] == {"total": 3, "completed": 2, "failed": 1, "cached": 0}
+    assert "completed_at" not in shown
+    assert "error" not in shown
+
+
+async def test_a_finished_batch_shows_all_that_is_known(office):
+    cost = Cost(bytes_in=5, bytes_out=7, tokens_in=1, tokens_out=2, money_micros=250_000)
+    await finished(
+        office, failing={"a": "corrupt"}, tenant="archive", budget=Budget(money_micros=99_000_000), cost=cost
+    )
+    shown = msgspec.to_builtins(await inspection.show(office, ID))
+    at = "2023-11-14T22:13:20.000Z"
+    assert {name: shown[name] for name in ("batch_id", "status", "state", "started_at", "completed_at")} == {
+        "batch_id": ID,
+        "status": "DONE",
+        "state": "done, 1 failed",
+        "started_at": at,
+        "completed_at": at,
+    }
+    assert shown["failed_tasks"] == [
+        {
+            "task_id": task_id("t", ID, "cas/a"),
+            "input_r2_key": "cas/a",
+            "error": "refused for its corrupt",
+            "phase": "ONE",
+            "path": "a",
+            "error_class": "corrupt",
+        }
+    ]
+    assert shown["failures"] == {"corrupt": 1}
+    assert shown["spent"] == {
+        "seconds": 2.5,
+        "bytes_in": 25,
+        "bytes_out": 35,
+        "tokens_in": 5,
+        "tokens_out": 10,
+        "money": 1.25,
+    }
+    assert shown["budget"] == {"seconds": None, "tokens": None, "money": 99.0}
+    assert (shown["tier"], shown["tenant"], shown["round"], shown["hold"]) == ("3_normal", "archive", 1, None)
+    assert (shown["pipeline"], shown["total_files"], shown["phase_retry_count"]) == ("plain", 3, 0)
+    assert shown["queue_message"]["batch_id"] == ID
+    assert json.dumps(shown)
+
+
+async def test_a_batch_that_failed_shows_its_error_and_what_was_planned(office):
+    plan = '{"phases": [{"name": "ONE", "step": "noop", "version": 1, "options": {"q": 9}}]}'
+    batch = await opened(office, NAMES, plan=plan)
+    await control.reset(office, ID, Act(actor="x", reason="", now=office.clock.now()))
+    shown = await inspection.show(office, ID)
+    assert (shown.error, shown.state) == ("Manually reset by admin", "error: Manually reset by admin")
+    assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop")]
+    assert (await office.ledger.batch(ID)).no == batch.no
+
+
+async def test_a_batch_that_takes_files_in_has_no_message_yet(office):
+    await office.ledger.open_batch(draft(ID, plan="not even JSON"))
+    shown = await inspection.show(office, ID)
+    assert (shown.queue_message, shown.plan.phases, shown.phases) == (None, (), {})
+    assert shown.progress.tasks_total == 0
+
+
+async def test_a_show_counts_no_rows(office):
+    """Only doors that read counters, or a page, are knocked at."""
+    await finished(office, failing={"a": "corrupt"})
+    asked = []
+
+    class Watched:
+        def __getattr__(self, name):
+            asked.append(name)
+            return getattr(office.ledger, name)
+
+    await inspection.show(msgspec.structs.replace(office, ledger=Watched()), ID)
+    assert set(asked) == {"batch", "counts", "failures", "failed_tasks", "message"}
+
+
+async def test_at_most_a_hundred_failed_tasks_are_shown(office):
+    names = [f"f{number:03d}" for number in range(120)]
+    await finished(office, names, failing=dict.fromkeys(names, "corrupt"))
+    shown = await inspection.show(office, ID)
+    assert len(shown.failed_tasks) == 100
+    assert shown.failures == {"corrupt": 120}
+
+
+async def test_the_list_is_newest_first_and_comes_in_pages(office):
+    for number in range(5):
+        await opened(office, [], batch_id=f"{number:026d}")
+    first = await inspection.list_batches(office, Wanted(limit=2))
+    second = await inspection.list_batches(office, Wanted(limit=2, before=first[-1].no))
+    assert [int(one.batch_id) for one in (*first, *second)] == [4, 3, 2, 1]
+
+
+async def test_the_list_is_filtered(office):
+    await finished(office, batch_id="1" * 26, tenant="x")
+    await opened(office, [], batch_id="2" * 26, tenant="y")
+
+    async def ids(**wanted):
+        return [one.batch_id[0] for one in await inspection.list_batches(office, Wanted(**wanted))]
+
+    assert await ids(ended=True) == ["1"]
+    assert await ids(ended=False) == ["2"]
+    assert await ids(status="QUEUED") == ["2"]
+    assert await ids(tenant="x") == ["1"]
+
+
+async def test_files_come_in_pages_and_every_one_once(office, monkeypatch):
+    monkeypatch.setattr(inspection, "PAGE", 2)
+    names = [f"f{number}" for number in range(7)]
+    await finished(office, names, failing={"f3": "corrupt"}, refused={"e": "empty_file"})
+    found = await all_of(inspection.files(office, ID))
+    assert [one.path for one in found] == ["e", *names]
+    assert found[1].outputs == ["f0.jpg"]
+    assert (found[4].status, found[4].error_class) == (FileOutcome.FAILED, "corrupt")
+    assert (found[0].error_class, found[0].reason, found[0].attempts) == (
+        "empty_file",
+        "refused: empty_file",
+        0,
+    )
+
+
+async def test_files_are_filtered_by_end_and_class(office, monkeypatch):
+    monkeypatch.setattr(inspection, "PAGE", 1)
+    await finished(office, failing={"a": "corrupt", "b": "timeout"}, refused={"e": "empty_file"})
+
+    async def paths(**chosen):
+        return [one.path for one in await all_of(inspection.files(office, ID, **chosen))]
+
+    assert await paths(outcome=FileOutcome.FAILED) == ["a", "b", "e"]
+    assert await paths(outcome=FileOutcome.DONE) == ["c"]
+    assert await paths(error_class="timeout") == ["b"]
+    assert await paths(outcome=FileOutcome.FAILED, error_class="empty_file") == ["e"]
+    assert await paths(outcome=FileOutcome.PENDING) == []
+
+
+async def test_the_story_of_a_file_has_every_attempt_of_every_round(office):
+    await finished(office, failing={"a": "corrupt"})
+    act = Act(actor="x", reason="", now=office.clock.now())
+    await control.retry(office, ID, act)
+    await walked(office, await office.ledger.batch(ID))
+    story = await inspection.story(office, ID, "a")
+    assert (story.file.status, [one.path for one in story.files]) == (FileOutcome.DONE, ["a", "a.jpg"])
+    assert [(one.made_in, one.replaced_in, one.withdrawn) for one in story.files] == [
+        (None, None, False),
+        ("ONE", None, False),
+    ]
+    tries = [(one.phase, one.round, one.path, one.outcome, one.error_class) for one in story.attempts]
+    assert tries == [
+        ("ONE", 1, "a", "rejected", "corrupt"),
+        ("ONE", 2, "a", "done", None),
+        ("TWO", 2, "a.jpg", "done", None),
+    ]
+
+
+async def test_a_made_file_leads_to_its_input(office):
+    await finished(office)
+    assert (await inspection.story(office, ID, "b.jpg")).file.path == "b"
+
+
+async def test_a_file_refused_at_the_door_has_an_end_but_no_story(office):
+    await finished(office, refused={"b0": "bad_name", "\ue000": "bad_name"})
+    for path in ("b0", "\ue000"):
+        story = await inspection.story(office, ID, path)
+        assert (story.file.error_class, story.files, story.attempts) == ("bad_name", [], [])
+
+
+@pytest.mark.parametrize("path", ["nobody", "", "a ", "\x00", "b/"])
+async def test_a_path_that_is_not_there_is_missing(office, path):
+    await finished(office)
+    with pytest.raises(Missing, match="has no file"):
+        await inspection.story(office, ID, path)
+
+
+async def test_events_tell_what_happened_in_order(office, monkeypatch):
+    monkeypatch.setattr(inspection, "PAGE", 2)
+    await finished(office)
+    found = await all_of(inspection.events(office, ID))
+    kinds = [one.kind for one in found]
+    assert kinds == [
+        "batch_opened",
+        "batch_finalized",
+        "batch_started",
+        "phase_started",
+        "phase_started",
+        "batch_done",
+    ]
+    assert [one.kind for one in await all_of(inspection.events(office, ID, after=found[3].no))] == kinds[4:]
+
+
+async def test_following_goes_on_until_the_end(office):
+    batch = await opened(office, NAMES)
+    looks = []
+
+    async def pause():
+        looks.append(1)
+        await walked(office, await office.ledger.batch(batch.id), NAMES)
+
+    kinds = [one.kind async for one in inspection.follow(office, ID, pause)]
+    assert (kinds[0], kinds[-1], len(looks)) == ("batch_opened", "batch_done", 1)
+    assert len(kinds) == len(set(kinds)) + 1  # two phases started, everything told once
+
+
+async def test_looking_for_an_unknown_batch_is_missing(office):
+    with pytest.raises(Missing):
+        await inspection.show(office, "nobody")
+    with pytest.raises(Missing):
+        await all_of(inspection.files(office, "nobody"))
+    with pytest.raises(Missing):
+        await inspection.story(office, "nobody", "a")
+    with pytest.raises(Missing):
+        await all_of(inspection.events(office, "nobody"))
+    with pytest.raises(Missing):
+        await all_of(inspection.follow(office, "nobody", lambda: None))
+
+
+COUNTS = [
+    PhaseCounts(phase=1, name="ONE", total=12, done=10, failed=2, cached=0),
+    PhaseCounts(phase=2, name="TWO", total=9, done=3, failed=0, cached=0),
+]
+
+
+@pytest.mark.parametrize(
+    ("stage", "changes", "said"),
+    [
+        (Stage.OPEN, {}, "taking files in"),
+        (Stage.QUEUED, {}, "waiting to be started"),
+        (Stage.FILLING, {}, "reading its list of files"),
+        (Stage.GATHERING, {}, "putting files together for TWO"),
+        (Stage.DISCOVERING, {}, "finding the work of TWO"),
+        (Stage.WORKING, {}, "working in TWO: 3 of 9"),
+        (Stage.TRANSFORMING, {}, "folding in the results of TWO"),
+        (Stage.DONE, {}, "done, 2 failed"),
+        (Stage.CANCELLED, {"error": "enough"}, "cancelled: enough"),
+        (Stage.ERROR, {}, "error"),
+        (Stage.WORKING, {"hold": Hold.PAUSED}, "paused"),
+        (Stage.WORKING, {"hold": Hold.PAUSED, "hold_reason": "lunch"}, "paused: lunch"),
+        (Stage.WORKING, {"hold": Hold.BUDGET}, "held: budget spent"),
+        (
+            Stage.DISCOVERING,
+            {"phase_retries": 2, "rests_until": 9.0},
+            "waiting to try TWO again after 2 failed tries",
+        ),
+        (Stage.DISCOVERING, {"phase_retries": 2, "rests_until": 1.0}, "finding the work of TWO"),
+    ],
+)
+def test_every_state_has_its_words(stage, changes, said):
+    batch = a_batch(position=Position(stage, 2), status="TWO", **changes)
+    assert state_of(batch, COUNTS, now=5.0) == said
+
+
+def test_a_batch_without_failures_is_simply_done():
+    assert state_of(a_batch(Stage.DONE), [], now=0.0) == "done"

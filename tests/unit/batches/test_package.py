@@ -1,0 +1,65 @@
+"""A package whose receiver goes away in the middle of it."""
+
+import gc
+import sys
+
+import pytest
+
+from quire.assembly.batches import open_office
+from quire.batches.package import package
+from quire.ingest.context import Front, Limits
+from quire.ingest.new_batch import Asker, open_batch
+from quire.ledger.port import Letter, Upload
+from quire.ledger.submissions import AWAITED
+from quire.settings import Settings
+
+OPENING = {"uploader": "ana", "root_path": "/", "file_count": 1, "total_size": 3}
+SIZE = 5 << 20  # several pieces
+
+
+@pytest.fixture
+async def office(tmp_path):
+    async with open_office(Settings(home=tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def batch_id(office):
+    """Of a batch that has ended, with one file."""
+    front = Front(office, None, Limits(), pipeline="preprocess", hands_over_to="")
+    batch = (await open_batch(front, OPENING, Asker())).batch
+    key = f"staging/{batch.id}/a.bin"
+    upload = Upload(path="/a.bin", state=AWAITED, size=SIZE, stamp="1", key=key, content_type="a/b")
+    await office.blobs.put(key, b"x" * SIZE)
+    await office.ledger.announce(batch.no, upload, now=1.0)
+    await office.ledger.received(batch.no, upload, now=2.0)
+    revision = (await office.ledger.submission(batch.id)).revision
+    letter = Letter(queue="a", message_id="start", body=b"{}")
+    await office.ledger.close_submission(
+        batch.no, revision=revision, manifest_key="m", letter=letter, now=3.0
+    )
+    letter = Letter(queue="b", message_id="handover", body=b"{}")
+    await office.ledger.processed_elsewhere(batch.no, [upload], letter=letter, now=4.0)
+    return batch.id
+
+
+@pytest.mark.parametrize("end", ["closed", "dropped", "collected"])
+async def test_a_package_that_nobody_fetches_to_its_end_is_closed_quietly(office, batch_id, end, monkeypatch):
+    complaints = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    pieces = package(office, batch_id, bag=True, inputs=True)
+    fetched = b""
+    while len(fetched) < SIZE // 2:
+        fetched += await anext(pieces)
+    if end == "closed":
+        await pieces.aclose()
+    if end == "collected":
+        kept = [pieces]
+        kept.append(kept)
+        del kept
+    del pieces
+    gc.collect()
+    await office.ledger.batch(batch_id)  # the loop has closed by now what was only dropped
+    gc.collect()
+    # That files were closed by nobody else is no news where everything is collected at once.
+    assert [one.exc_value for one in complaints if one.exc_type is not ResourceWarning] == []

@@ -1,0 +1,65 @@
+"""Who is there, and what becomes of a report whose house is gone, on a real ledger."""
+
+import pytest
+from tests.situations.runs import TEST_STEPS, submitted
+
+from quire.assembly.batches import open_house
+from quire.batches.remote.queue_members import Estate
+from quire.engine.retry import RetryPolicy
+from quire.ledger.port import Wanted
+from quire.model.batch import TaskState
+from quire.model.work import Outcome
+from quire.settings import Settings
+from quire.testing.factories import phase, pipeline, report
+
+KNOWN = pipeline(phase(cached=False, max_attempts=1))
+
+
+@pytest.fixture
+async def house(tmp_path):
+    async with open_house(
+        Settings(home=tmp_path, workers=1), pipelines={KNOWN.name: KNOWN}, step_modules=TEST_STEPS
+    ) as house:
+        yield house
+
+
+@pytest.fixture
+async def batch(house):
+    """One file, whose first attempt is out with a member that will be gone."""
+    batch = await submitted(house, KNOWN, ["a"])
+    async with house.conducting(workers=0) as wheel:
+        await wheel._begin()
+        while not await house.ledger.workable(limit=1, now=house.clock.now()):
+            await wheel._turn_or_rest(None)
+        member = await house.ledger.enlist("gone", "run", "here", now=1.0)
+        (claim,) = await house.ledger.claim(batch.no, member=member.no, limit=9, now=house.clock.now())
+        assert claim.order.attempt == 1
+    return batch
+
+
+async def state(house, batch):
+    return (await house.ledger.task(batch.no, 1)).state
+
+
+async def test_who_is_in_the_crew_is_present(house):
+    await house.ledger.enlist("one", "run", "here", now=1.0)
+    assert await Estate(house, RetryPolicy()).present() == {"one"}
+
+
+async def test_a_report_is_folded_once_by_the_rules_of_its_phase(house, batch):
+    estate = Estate(house, RetryPolicy())
+    failed = report(outcome=Outcome.ERRED, batch_no=batch.no, error_class="x", error="y")
+    await estate.fold(failed)
+    assert await state(house, batch) is TaskState.FAILED, "the phase allows one attempt"
+    await estate.fold(report(batch_no=batch.no))
+    assert await state(house, batch) is TaskState.FAILED
+
+
+@pytest.mark.parametrize(
+    "stray", [report(batch_no=99), report(task_no=99), report(attempt=2), report(attempt=0)]
+)
+async def test_a_report_of_what_never_was_changes_nothing(house, batch, stray):
+    await Estate(house, RetryPolicy()).fold(stray)
+    assert await state(house, batch) is TaskState.RUNNING
+    (found,) = await house.ledger.batches(Wanted(limit=1))
+    assert found.no == batch.no
