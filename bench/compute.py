@@ -107,7 +107,7 @@ class Settled:
 
 
 async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
-    from quire.compute.remote.compute import PushCompute, Terms
+    from quire.compute.remote.compute import RemoteCompute, Terms
     from quire.compute.remote.process import ProcessLauncher
 
     command = ("sleep", str(DOZE_SECONDS)) if task == "50 ms" else ("true",)
@@ -116,7 +116,7 @@ async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
         if kind == "fly":
             launcher = machines(stack, command, clock, call)
         terms = Terms(at_once=WORKERS, grace_seconds=0, look_seconds=0.01)
-        compute = PushCompute(kind, launcher, Settled(), clock=clock, signal=signal, terms=terms)
+        compute = RemoteCompute(kind, launcher, Settled(), clock=clock, signal=signal, terms=terms)
         compute.start()
         try:
             await driven(compute, signal, call, orders[:WORKERS])

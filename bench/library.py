@@ -19,7 +19,7 @@ from tests.servers.s3 import S3Server, s3_server, weed
 from tests.situations.libraries import s3_room
 from tests.standins.request_counter import Tap
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.job_picker import Picker, idle_seconds
 from quire.library.protocol import layout, lifecycle
 
@@ -36,7 +36,7 @@ def pdf(number: int) -> bytes:
     return b"%PDF-1.4\n% document " + str(number).encode()
 
 
-async def fill(room: Room, count: int) -> None:
+async def fill(room: LibraryContext, count: int) -> None:
     waiting = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> None:
@@ -50,7 +50,7 @@ async def fill(room: Room, count: int) -> None:
         await asyncio.gather(*(one(number) for number in range(at, min(count, at + 1000))))
 
 
-async def worker(room: Room, name: str, left: list[int], result: Path) -> None:
+async def worker(room: LibraryContext, name: str, left: list[int], result: Path) -> None:
     """As the real one, without the child process, the heartbeat and the registration."""
     terms = room.terms(name)
     picker = Picker(room.objects, room.clock, room.ids, salt=name)
@@ -69,7 +69,7 @@ async def worker(room: Room, name: str, left: list[int], result: Path) -> None:
         assert await room.perform(lifecycle.finish(held), result=result)
 
 
-async def fleet(room: Room, workers: int, jobs: int, result: Path) -> float:
+async def fleet(room: LibraryContext, workers: int, jobs: int, result: Path) -> float:
     left = [jobs]
     began = time.perf_counter()
     await asyncio.gather(*(worker(room, f"w{number}", left, result) for number in range(workers)))

@@ -14,7 +14,7 @@ from quire.blobs.s3 import S3Blobs
 from quire.blobs.s3.objects import S3Objects
 from quire.library import job_control
 from quire.library import survey as listing
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.library.hydration import Fate, Wanted, hydrate
 from quire.library.protocol import janitor, layout, lifecycle
 from quire.library.protocol.lifecycle import Candidate
@@ -39,7 +39,7 @@ async def room(s3_server):
         "allow_http": True,
     }
     objects = S3Objects(clock=clock, ids=ids, **access)
-    yield Room(objects=objects, blobs=S3Blobs(**access), clock=clock, ids=ids)
+    yield LibraryContext(objects=objects, blobs=S3Blobs(**access), clock=clock, ids=ids)
     await objects.close()
 
 
@@ -60,7 +60,7 @@ def theirs(s3_server, room):
 def books(tmp_path):
     folder = tmp_path / "library" / "DnD"
     folder.mkdir(parents=True)
-    (folder / "Rules ü v2.pdf").write_bytes(b"%PDF-1.4 rules")
+    (folder / "LibraryRules ü v2.pdf").write_bytes(b"%PDF-1.4 rules")
     return folder.parent
 
 
@@ -98,7 +98,7 @@ async def markers(room, job):
 
 
 def stale(room):
-    return msgspec.structs.replace(room, rules=Rules(stale_seconds=ALWAYS_STALE))
+    return msgspec.structs.replace(room, rules=LibraryRules(stale_seconds=ALWAYS_STALE))
 
 
 async def settled(room, job):
@@ -109,7 +109,7 @@ async def test_they_ingest_we_convert_they_hydrate(room, theirs, books, job, tmp
     assert theirs.ingest(books, "2_high") == [job]
     seen = await status(room, job)
     assert (seen.standing, seen.priority) == (Standing.QUEUED, "2_high")
-    assert (seen.name, seen.tags, seen.size) == ("Rules ü v2.pdf", ["DnD", "Rules ü v2"], 14)
+    assert (seen.name, seen.tags, seen.size) == ("LibraryRules ü v2.pdf", ["DnD", "LibraryRules ü v2"], 14)
     held = await claimed(room, job)
     assert theirs.acquire() is None, "a published worker must keep away from what we have"
     held = await room.perform(lifecycle.beat(held, room.terms("ours"), {"stage": "converting"}))
@@ -129,7 +129,11 @@ async def test_they_ingest_we_convert_they_hydrate(room, theirs, books, job, tmp
 
 async def test_we_queue_they_convert_we_hydrate(room, theirs, books, job):
     body = b"%PDF-1.4 rules"
-    told = {"original-name": "Rules ü v2.pdf", "tags": json.dumps(["DnD", "Rules ü v2"]), "size": "14"}
+    told = {
+        "original-name": "LibraryRules ü v2.pdf",
+        "tags": json.dumps(["DnD", "LibraryRules ü v2"]),
+        "size": "14",
+    }
     await room.blobs.put(layout.raw(job), body, content_type="binary/octet-stream", metadata=told)
     await room.objects.put(layout.todo("4_low", job), b"")
     assert theirs.shelf.get(f"queue/todo/4_low/{job}") == b""
@@ -142,7 +146,10 @@ async def test_we_queue_they_convert_we_hydrate(room, theirs, books, job):
     theirs.complete(job, "# Theirs\n![x](assets/p1.png)\n")
     with zipfile.ZipFile(io.BytesIO(theirs.shelf.get(f"store/out/{job}.zip"))) as archive:
         info = json.loads(archive.read("info.json"))
-    assert (info["original_filename"], info["tags"]) == ("Rules ü v2.pdf", ["DnD", "Rules ü v2"])
+    assert (info["original_filename"], info["tags"]) == (
+        "LibraryRules ü v2.pdf",
+        ["DnD", "LibraryRules ü v2"],
+    )
     assert (await status(room, job)).standing is Standing.DONE
     assert (await listing.survey(room)).done == 1
     assert await settled(room, job) is janitor.Done.CLEARED

@@ -9,7 +9,7 @@ from PIL import Image
 
 from quire.assembly.batches import open_house
 from quire.batches.export import lay_out_again
-from quire.ledger.port import Letter, Upload
+from quire.ledger.port import OutboxMessage, Upload
 from quire.model.batch import FileOutcome, Stage
 from quire.model.files import File, folder_of
 from quire.model.manifest import ManifestWriter
@@ -83,7 +83,7 @@ async def submitted(house, **drafted):
         "metadata": {"shelf": "B7", "weight": 1.50},
         "custom_prompts": {"general": "Letters in Catalan"},
     }
-    letter = Letter(queue=pipeline.queue, message_id=f"start-{ID}", body=json.dumps(message).encode())
+    letter = OutboxMessage(queue=pipeline.queue, message_id=f"start-{ID}", body=json.dumps(message).encode())
     return await house.ledger.finalize(
         batch.no, manifest_key=manifest_key, total_files=len(files), letter=letter, now=house.clock.now()
     )

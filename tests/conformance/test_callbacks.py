@@ -8,7 +8,7 @@ from msgspec import structs
 from PIL import Image
 from tests.servers.postgres import fresh_schema
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import (
     MAX_BODY_BYTES,
     Attempt,
@@ -19,7 +19,7 @@ from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
 from quire.engine.retry import RetryPolicy
-from quire.ledger.port import Letter, Selection, Settlement, StrayKind, Upload
+from quire.ledger.port import OutboxMessage, Selection, Settlement, StrayKind, Upload
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage, TaskState
@@ -63,7 +63,7 @@ class Desk:
         self.blobs = MemoryBlobs()
         self.ledger = ledger
         self.clock = FakeClock()
-        self.office = Office(
+        self.office = BatchContext(
             ledger=ledger,
             queues=MemoryQueues(),
             blobs=self.blobs,
@@ -80,7 +80,7 @@ class Desk:
         now = self.clock.now()
         batch = await self.ledger.open_batch(draft(ID, pipeline=PLAN.name, now=now))
         await self.ledger.record_uploads(batch.no, [Upload(path=name, state="taken") for name in NAMES])
-        letter = Letter(queue="q", message_id="start", body=b"{}")
+        letter = OutboxMessage(queue="q", message_id="start", body=b"{}")
         key = f"{FOLDER}/_manifest.json"
         batch = await self.ledger.finalize(batch.no, manifest_key=key, total_files=3, letter=letter, now=now)
         batch = await self.ledger.apply(moves.begin(batch, now=now))
@@ -514,7 +514,7 @@ class CallbackSuite:
         assert counts.spent.seconds == pytest.approx(seconds)
 
     async def test_a_batch_of_an_unknown_pipeline_says_what_is_wrong(self, desk):
-        desk.office = Office(
+        desk.office = BatchContext(
             ledger=desk.ledger,
             queues=desk.office.queues,
             blobs=desk.blobs,

@@ -18,7 +18,7 @@ from quire.blobs.objects import BlobObjects
 from quire.blobs.s3 import S3Blobs
 from quire.blobs.s3.objects import S3Objects
 from quire.library import janitor
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.library.job_picker import Picker
 from quire.library.job_run import Fate
 from quire.library.protocol import layout, lifecycle
@@ -52,7 +52,7 @@ class LibrarySuite:
 
     async def test_what_a_job_costs(self, room, tmp_path):
         objects = CountingObjects(room.objects)
-        counted = Room(
+        counted = LibraryContext(
             objects=objects,
             blobs=CountingBlobs(room.blobs, objects),
             clock=room.clock,
@@ -82,12 +82,12 @@ class LibrarySuite:
         await room.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
         await room.objects.delete([layout.todo("3_normal", jobs[1])])
         assert (await janitor.sweep(room)).settled == []
-        silent = Room(
+        silent = LibraryContext(
             objects=room.objects,
             blobs=room.blobs,
             clock=room.clock,
             ids=room.ids,
-            rules=Rules(stale_seconds=-3600.0),
+            rules=LibraryRules(stale_seconds=-3600.0),
         )
         passes = await asyncio.gather(*(janitor.sweep(silent) for _ in range(3)))
         done = Counter(one.done.value for swept in passes for one in swept.settled)
@@ -113,7 +113,7 @@ class TestOnAFolder(LibrarySuite):
     @pytest.fixture
     async def room(self, tmp_path):
         blobs, ids = LocalBlobs(tmp_path / "bucket"), SystemIds()
-        return Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=SystemClock(), ids=ids)
+        return LibraryContext(objects=BlobObjects(blobs, ids), blobs=blobs, clock=SystemClock(), ids=ids)
 
 
 def s3_room(server, endpoint=""):
@@ -129,7 +129,7 @@ def s3_room(server, endpoint=""):
     }
     blobs = S3Blobs(**access)
     objects = S3Objects(clock=SystemClock(), ids=ids, **access)
-    return Room(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids)
+    return LibraryContext(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids)
 
 
 @pytest.mark.service

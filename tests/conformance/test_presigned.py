@@ -8,10 +8,10 @@ import pytest
 import uvicorn
 
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local.presigned import LocalLanding
+from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.blobs.presigned_rules import attachment
 from quire.blobs.s3 import S3Blobs
-from quire.blobs.s3.presigned import S3Landing
+from quire.blobs.s3.presigned import S3PresignedUploads
 from quire.model.errors import Missing, QuireError
 from quire.system import SystemClock, SystemIds
 from quire.testing.presigned_suite import LandingSuite
@@ -97,7 +97,7 @@ class TestLocalLanding(LandingSuite):
         assert list((root / ".tmp").iterdir()) == []
 
     def opened(self, root, clock):
-        return LocalLanding(
+        return LocalPresignedUploads(
             root,
             secret=b"s" * 32,
             clock=clock,
@@ -141,13 +141,13 @@ class TestS3Landing(LandingSuite):
 
     @pytest.fixture
     async def landing(self, access):
-        landing = S3Landing(clock=SystemClock(), **access)
+        landing = S3PresignedUploads(clock=SystemClock(), **access)
         yield landing
         await landing.close()
 
     @pytest.fixture
     async def late(self, access):
-        landing = S3Landing(clock=FakeClock(SystemClock().now() - HOUR_AGO), **access)
+        landing = S3PresignedUploads(clock=FakeClock(SystemClock().now() - HOUR_AGO), **access)
         yield landing
         await landing.close()
 

@@ -7,7 +7,7 @@ from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.model.errors import Lost
-from quire.queues.port import Chosen, Happening, Message
+from quire.queues.port import DeadLetterFilter, Happening, Message
 from quire.queues.postgres import PostgresQueues
 from quire.testing.time import CountingIds
 
@@ -144,7 +144,7 @@ async def test_two_who_replay_and_discard_share_the_dead(consumers):
     leased = await consumers[0].lease("q", limit=60, seconds=60, now=1)
     await asyncio.gather(*(consumers[0].bury(one, now=1, reason="x") for one in leased))
     calls = [queues.replay("q", now=2, limit=30) for queues in consumers]
-    calls += [queues.discard("q", chosen=Chosen(text="X"), now=2, limit=30) for queues in consumers]
+    calls += [queues.discard("q", chosen=DeadLetterFilter(text="X"), now=2, limit=30) for queues in consumers]
     acted = sum(await asyncio.gather(*calls))
     depth = await consumers[0].depth("q", now=2)
     counted = await consumers[0].counters("q")

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from quire.model.errors import Lost, Missing
-from quire.queues.port import DEDUPE_SECONDS, Chosen, Happening, Message, Trial
+from quire.queues.port import DEDUPE_SECONDS, DeadLetterFilter, Happening, Message, Trial
 from quire.queues.redis_streams import RedisStreamQueues
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.queues_suite import QueuesSuite
@@ -238,7 +238,7 @@ class TestDeadLetters:
 
     async def test_they_are_found_by_id_class_and_text(self, buried):
         async def found(**chosen):
-            return ids(await buried.dead("q", chosen=Chosen(**chosen), limit=9))
+            return ids(await buried.dead("q", chosen=DeadLetterFilter(**chosen), limit=9))
 
         assert await found() == [f"m{number}" for number in range(6)]
         assert await found(ids=["m4", "m0", "none", "\0"]) == ["m0", "m4"]
@@ -262,12 +262,12 @@ class TestDeadLetters:
         for leased in await lease_all(queues, now=0):
             await queues.bury(leased, now=1, reason="even" if int(leased.id) % 2 == 0 else "odd")
         assert ids(await queues.dead("q", limit=1000)) == names
-        assert ids(await queues.dead("q", chosen=Chosen(text="even"), limit=1000)) == names[::2]
-        assert await queues.discard("q", chosen=Chosen(text="even"), now=2, limit=120) == 120
+        assert ids(await queues.dead("q", chosen=DeadLetterFilter(text="even"), limit=1000)) == names[::2]
+        assert await queues.discard("q", chosen=DeadLetterFilter(text="even"), now=2, limit=120) == 120
         assert (await queues.depth("q", now=2)).dead == 130
 
     async def test_a_replay_with_a_rate_makes_them_due_one_after_the_other(self, buried):
-        chosen = Chosen(error_class="odd")
+        chosen = DeadLetterFilter(error_class="odd")
         assert await buried.replay("q", chosen=chosen, now=10, per_second=2, limit=9) == 3
         assert ids(await lease_all(buried, now=10)) == ["m1"]
         assert await buried.next_due("q", now=10) == 10.5
@@ -468,7 +468,7 @@ async def play(chance, step, now, loans, both):
             loans.append(pair)
     elif kind == "dead":
         act = chance.choice(["replay", "discard"])
-        chosen = Chosen(error_class=chance.choice(["x", "y", None]))
+        chosen = DeadLetterFilter(error_class=chance.choice(["x", "y", None]))
         told = [
             await getattr(one, act)("q", chosen=chosen, now=now, limit=chance.randint(2, 2)) for one in both
         ]

@@ -7,7 +7,7 @@ from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
-from quire.queues.notifier import Bell
+from quire.queues.notifier import Notifier
 from quire.queues.port import Message
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
@@ -23,7 +23,7 @@ async def bell():
     async def listen(heard):
         pass
 
-    bell = Bell(listen)
+    bell = Notifier(listen)
     await bell.wait(["any"], seconds=0)
     return bell
 
@@ -82,7 +82,7 @@ async def test_however_many_wait_one_listens_and_what_came_before_that_is_not_mi
         await settle()
         listening.append(heard)
 
-    bell = Bell(listen)
+    bell = Notifier(listen)
     await asyncio.gather(*(start(bell, "q") for _ in range(5)))
     assert len(listening) == 1
     bell.looking("q")
@@ -101,7 +101,7 @@ async def test_who_could_not_listen_tries_again():
         if answer is not None:
             raise answer
 
-    bell = Bell(listen)
+    bell = Notifier(listen)
     with pytest.raises(ConnectionError):
         await bell.wait(["q"], seconds=LONG_SECONDS)
     await bell.wait(["q"], seconds=LONG_SECONDS)

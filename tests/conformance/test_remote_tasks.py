@@ -10,7 +10,7 @@ from tests.servers.postgres import fresh_schema
 
 from quire.batches.remote.callbacks import Attempt, receive, verify
 from quire.batches.remote.output_places import places
-from quire.batches.remote.tasks import Errands, Terms
+from quire.batches.remote.tasks import LedgerRemoteTasks, Terms
 from quire.compute.remote.environment import Access
 from quire.compute.remote.output_keys import is_passing
 from quire.database.postgres import PostgresDatabase
@@ -46,7 +46,7 @@ class ErrandSuite:
         desk = Desk(ledger)
         await desk.begun()
         terms = Terms(base_url="https://quire.example", secret=SECRET, public_url="https://cdn.example")
-        desk.errands = Errands(desk.office, Signing(), terms)
+        desk.errands = LedgerRemoteTasks(desk.office, Signing(), terms)
         return desk
 
     def order(self, desk, path="/box/p1.tif"):
@@ -152,7 +152,7 @@ class ErrandSuite:
             account_id="acc",
         )
         terms = Terms(base_url="https://quire.example", secret=SECRET, access=access, prefix=prefix)
-        desk.errands = Errands(desk.office, Signing(), terms)
+        desk.errands = LedgerRemoteTasks(desk.office, Signing(), terms)
         return desk.errands
 
     async def test_keys_for_workers_stand_beside_their_urls(self, desk):

@@ -15,7 +15,7 @@ from tests.servers.postgres import programs as postgres_programs
 from tests.situations.runs import submitted
 
 from quire.assembly.batches import open_office
-from quire.ledger.port import Act, Wanted
+from quire.ledger.port import BatchFilter, OperatorAction
 from quire.model.batch import FileOutcome
 from quire.model.errors import Unavailable
 
@@ -57,7 +57,7 @@ async def wait_for(plan, house, reached, seconds=120.0):
         limit = office.clock.monotonic() + seconds
         while office.clock.monotonic() < limit:
             with suppress(Unavailable):
-                (batch,) = await office.ledger.batches(Wanted(limit=1))
+                (batch,) = await office.ledger.batches(BatchFilter(limit=1))
                 counts = await office.ledger.counts(batch.no)
                 if reached(batch, sum(one.settled for one in counts)):
                     return batch
@@ -73,7 +73,7 @@ async def still_alive(house):
 
 async def check_end(plan, bad=0, batch_status="DONE"):
     async with open_office(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
-        (batch,) = await office.ledger.batches(Wanted(limit=1))
+        (batch,) = await office.ledger.batches(BatchFilter(limit=1))
         assert batch.status == batch_status
         counts = [(one.total, one.done, one.failed) for one in await office.ledger.counts(batch.no)]
         assert counts == [(FILES, FILES - bad, bad), (FILES, FILES - bad, bad)]
@@ -143,7 +143,9 @@ async def test_cancelling_from_elsewhere_frees_the_workers_at_once(plan):
             batch = await wait_for(plan, house, lambda batch, _: batch.status == "ONE")
             while not await running(batch):
                 await still_alive(house)
-            await office.ledger.cancel(batch.no, Act(actor="me", reason="enough", now=office.clock.now()))
+            await office.ledger.cancel(
+                batch.no, OperatorAction(actor="me", reason="enough", now=office.clock.now())
+            )
             # Both workers hang for longer than this takes, unless they are taken away from it.
             await submitted(office, PIPELINE, ["f1", "f2"], batch_id="1" * 26)
             await wait_for(plan, house, lambda batch, _: batch.id == "1" * 26 and batch.ended, seconds=15)

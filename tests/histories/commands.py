@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 60
 
 
 class Quire:
-    """Runs in `folder`, with its home there. `code` is a folder with the package; empty is what is installed."""
+    """Runs in `folder`, with its home there. `code` is the folder of the package, if not the installed one."""
 
     def __init__(self, folder: Path, *, code: str = "", **settings: str) -> None:
         self.folder = folder

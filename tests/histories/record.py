@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import ctypes
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -53,6 +54,7 @@ def record_home(code: str, version: str) -> None:
     with _folder() as folder:
         recorder = Recorder(Quire(folder, code=code), SqliteBooks(folder / "home"), killed_in=TIFF)
         recorder.record()
+        _check_places(folder, code)
         pack(folder, HERE / f"home-{version}.tar.xz", ["home", *INPUTS])
         _note(f"home-{version}", recorder.facts)
 
@@ -68,6 +70,7 @@ def record_postgres(code: str, version: str) -> None:
         plain = ["--inserts", "--no-owner", "--no-privileges", "--no-comments"]
         dump = HERE / f"postgres-{version}.sql"
         subprocess.run([programs / "pg_dump", *plain, f"--file={dump}", dsn], check=True)
+        _check_places(folder, code)
         pack(folder, HERE / f"postgres-{version}.tar.xz", ["home", *INPUTS])
         _note(f"postgres-{version}", recorder.facts)
 
@@ -76,6 +79,7 @@ def record_library_bucket(code: str, version: str) -> None:
     with _folder() as folder:
         bucket = (folder / "bucket").as_uri()
         facts = record_library.record(Quire(folder, code=code, QUIRE_BUCKET=bucket))
+        _check_places(folder / "bucket", code)
         pack(folder, HERE / f"library-{version}.tar.xz", ["bucket", "books"])
         _note(f"library-{version}", facts)
 
@@ -103,6 +107,15 @@ def _be_nobodys_machine() -> None:
     """Processes write the name of their machine into their rows; needs the rights of root."""
     if ctypes.CDLL(None).unshare(NEW_HOST_NAME) == 0:
         socket.sethostname("recorder")
+
+
+def _check_places(folder: Path, code: str) -> None:
+    """What is recorded names no folder of this machine."""
+    places = [place.encode() for place in (code, str(HERE), sys.prefix, sys.base_prefix, str(folder))]
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix != ".toml" and (data := path.read_bytes()):
+            found = [os.fsdecode(place) for place in places if place in data]
+            assert not found, f"{path.name} names {found}"
 
 
 def _note(name: str, facts: dict[str, Any]) -> None:

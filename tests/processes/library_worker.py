@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs.objects import BlobObjects
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.library.janitor import sweep
 from quire.library.worker import Told, work
 from quire.model.objects import Objects
@@ -45,19 +45,19 @@ class Line(Struct, frozen=True, array_like=True):
     fate: str
 
 
-def room_of(plan: Plan, *, stale_seconds: float | None = None) -> Room:
+def room_of(plan: Plan, *, stale_seconds: float | None = None) -> LibraryContext:
     blobs, ids = open_store(Path(plan.root), plan.s3), SystemIds()
     objects: Objects = BlobObjects(blobs, ids)
     if plan.s3 is not None:
         from quire.blobs.s3.objects import S3Objects
 
         objects = S3Objects(clock=SystemClock(), ids=ids, **structs.asdict(plan.s3))
-    rules = Rules(
+    rules = LibraryRules(
         max_retries=plan.max_retries,
         heartbeat_seconds=plan.heartbeat_seconds,
         stale_seconds=plan.stale_seconds if stale_seconds is None else stale_seconds,
     )
-    return Room(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids, rules=rules)
+    return LibraryContext(objects=objects, blobs=blobs, clock=SystemClock(), ids=ids, rules=rules)
 
 
 async def main(plan: Plan) -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from quire.engine import handover, moves
-from quire.engine.dispatcher import Foreman
-from quire.engine.loop import Wheel
-from quire.engine.scheduler import Conductor
-from quire.ledger.port import Letter
+from quire.engine.dispatcher import Dispatcher
+from quire.engine.loop import EngineLoop
+from quire.engine.scheduler import Scheduler
+from quire.ledger.port import OutboxMessage
 from quire.ledger.sqlite import batches, tasks
 from quire.ledger.sqlite.rows import SQL
 from tests.simulation.engine import Violation, run
@@ -59,7 +59,7 @@ def test_claims_whose_answer_was_lost_are_missed(monkeypatch):
     async def nothing(self, _member):
         self._unsure = False
 
-    monkeypatch.setattr(Foreman, "_recover", nothing)
+    monkeypatch.setattr(Dispatcher, "_recover", nothing)
     assert finds()
 
 
@@ -68,7 +68,7 @@ def test_attempts_of_the_dead_are_missed(monkeypatch):
         for member in await self._roster.dead():
             await self._roster.bury(member)
 
-    monkeypatch.setattr(Wheel, "_bury_the_dead", bury)
+    monkeypatch.setattr(EngineLoop, "_bury_the_dead", bury)
     monkeypatch.setitem(SQL, "dismiss", "DELETE FROM crew WHERE no = ?")
     assert finds()
 
@@ -85,14 +85,14 @@ def test_a_list_handed_over_before_it_stands_in_the_ledger_is_missed(monkeypatch
             return complete, None
         return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline, self._alive)
 
-    monkeypatch.setattr(Conductor, "_end", at_once)
+    monkeypatch.setattr(Scheduler, "_end", at_once)
     assert finds(100)
 
 
 def test_a_message_for_each_round_is_missed(monkeypatch):
     async def always(ledger, blobs, batch, pipeline, alive):
         letter = await hand_over(ledger, blobs, batch, pipeline, alive)
-        return letter or Letter(
+        return letter or OutboxMessage(
             queue=batch.hands_over_to,
             message_id=f"handover-{batch.id}-{batch.position.round}",
             body=(await ledger.message(batch.no)).encode(),

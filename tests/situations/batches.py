@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.submission import submit
 from quire.engine import moves
 from quire.ledger.port import Claim, Settlement, Upload
@@ -31,7 +31,7 @@ TWO_PHASES = pipeline(
 
 
 async def opened(
-    office: Office,
+    office: BatchContext,
     names: Sequence[str],
     *,
     batch_id: str = "0" * 26,
@@ -55,7 +55,7 @@ async def opened(
 
 
 async def walked(
-    office: Office,
+    office: BatchContext,
     batch: Batch,
     names: Sequence[str] = (),
     *,
@@ -75,7 +75,7 @@ async def walked(
 
 
 async def _step(
-    office: Office,
+    office: BatchContext,
     batch: Batch,
     names: Sequence[str],
     failing: Mapping[str, str],

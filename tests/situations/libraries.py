@@ -10,7 +10,7 @@ from quire.blobs.objects import BlobObjects
 from quire.blobs.port import Blobs
 from quire.blobs.s3 import S3Blobs
 from quire.blobs.s3.objects import S3Objects
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.objects import Found, Objects, Seen
@@ -19,15 +19,15 @@ from quire.testing.memory_blobs import MemoryBlobs
 from tests.servers.s3 import S3Server
 
 
-def memory_room(*, clock: Clock | None = None, ids: Ids | None = None) -> Room:
+def memory_room(*, clock: Clock | None = None, ids: Ids | None = None) -> LibraryContext:
     return _room(MemoryBlobs(), clock, ids)
 
 
-def local_room(folder: Path, *, clock: Clock | None = None, ids: Ids | None = None) -> Room:
+def local_room(folder: Path, *, clock: Clock | None = None, ids: Ids | None = None) -> LibraryContext:
     return _room(LocalBlobs(folder), clock, ids)
 
 
-def s3_room(server: S3Server, prefix: str, *, clock: Clock | None = None) -> Room:
+def s3_room(server: S3Server, prefix: str, *, clock: Clock | None = None) -> LibraryContext:
     access: dict[str, Any] = {
         "bucket": server.bucket,
         "endpoint": server.endpoint,
@@ -39,12 +39,14 @@ def s3_room(server: S3Server, prefix: str, *, clock: Clock | None = None) -> Roo
     }
     blobs, ids = S3Blobs(**access), SystemIds()
     objects = S3Objects(clock=clock or SystemClock(), ids=ids, **access)
-    return Room(objects=objects, blobs=blobs, clock=clock or SystemClock(), ids=ids)
+    return LibraryContext(objects=objects, blobs=blobs, clock=clock or SystemClock(), ids=ids)
 
 
-def _room(blobs: Blobs, clock: Clock | None, ids: Ids | None) -> Room:
+def _room(blobs: Blobs, clock: Clock | None, ids: Ids | None) -> LibraryContext:
     chosen = ids or SystemIds()
-    return Room(objects=BlobObjects(blobs, chosen), blobs=blobs, clock=clock or SystemClock(), ids=chosen)
+    return LibraryContext(
+        objects=BlobObjects(blobs, chosen), blobs=blobs, clock=clock or SystemClock(), ids=chosen
+    )
 
 
 class CountingObjects:

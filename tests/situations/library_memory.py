@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from quire.blobs.objects import BlobObjects
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import DEFAULT_TIER
 from quire.library.worker import Options
@@ -26,10 +26,14 @@ from tests.processes import fake_converter
 COMMAND = (sys.executable, "-S", "-E", fake_converter.__file__)
 
 
-def memory_room(*, clock: Clock | None = None, ids: Ids | None = None, rules: Rules | None = None) -> Room:
+def memory_room(
+    *, clock: Clock | None = None, ids: Ids | None = None, rules: LibraryRules | None = None
+) -> LibraryContext:
     clock, ids = clock or FakeClock(), ids or CountingIds()
     blobs = MemoryBlobs(clock.now)
-    return Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=clock, ids=ids, rules=rules or Rules())
+    return LibraryContext(
+        objects=BlobObjects(blobs, ids), blobs=blobs, clock=clock, ids=ids, rules=rules or LibraryRules()
+    )
 
 
 def options(scratch: Path, **changes: Any) -> Options:
@@ -46,7 +50,7 @@ def options(scratch: Path, **changes: Any) -> Options:
     return Options(**given)
 
 
-async def ingest(room: Room, text: str, *, tier: str = DEFAULT_TIER, name: str = "") -> str:
+async def ingest(room: LibraryContext, text: str, *, tier: str = DEFAULT_TIER, name: str = "") -> str:
     """A source that says what is to become of it, and the marker of its job; returns the id."""
     body = f"%PDF {text}".encode()
     ident = hashlib.sha256(body).hexdigest()
@@ -58,7 +62,7 @@ async def ingest(room: Room, text: str, *, tier: str = DEFAULT_TIER, name: str =
     return ident
 
 
-async def keys(room: Room, folder: str = "queue") -> list[str]:
+async def keys(room: LibraryContext, folder: str = "queue") -> list[str]:
     return sorted([seen.key async for page in room.objects.pages(folder) for seen in page])
 
 

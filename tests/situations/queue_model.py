@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from quire.model.errors import Lost
-from quire.queues.port import DEDUPE_SECONDS, Chosen, DeadLetter, Leased, Message, QueueStore
+from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter, Leased, Message, QueueStore
 from quire.testing.memory_queues import MemoryQueues
 
 Call = tuple[str, dict[str, Any]]
@@ -21,11 +21,11 @@ IDS = tuple("abcdef")
 START = 1_000_020.0  # a whole minute
 _CHOSEN = st.sampled_from(
     [
-        Chosen(),
-        Chosen(ids=["a", "b", "zz"]),
-        Chosen(error_class="bad"),
-        Chosen(text="ODY B"),
-        Chosen(text="OOPS"),
+        DeadLetterFilter(),
+        DeadLetterFilter(ids=["a", "b", "zz"]),
+        DeadLetterFilter(error_class="bad"),
+        DeadLetterFilter(text="ODY B"),
+        DeadLetterFilter(text="OOPS"),
     ]
 )
 _SECONDS = st.sampled_from([0.0, 1.0, 2.0, 5.0])

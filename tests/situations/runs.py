@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from quire.assembly.batches import open_house
-from quire.batches.context import House, Office
+from quire.batches.context import BatchContext, RunContext
 from quire.batches.submission import submit
 from quire.ledger.port import InputRecord, Upload
 from quire.model.batch import Batch, PhaseCounts
@@ -28,7 +28,7 @@ async def _ignore(_: Batch) -> None:
 
 
 async def submitted(
-    house: Office, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
+    house: BatchContext, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
 ) -> Batch:
     """A finalized batch of files that have no bytes: for steps that need none."""
     batch = await house.ledger.open_batch(
@@ -58,7 +58,7 @@ async def run_names(
         return await outcome_of(house, batch)
 
 
-async def outcome_of(house: House, batch: Batch) -> Outcome:
+async def outcome_of(house: RunContext, batch: Batch) -> Outcome:
     records: list[InputRecord] = []
     while page := await house.ledger.inputs(batch.no, after=records[-1].path if records else "", limit=1000):
         records += page

@@ -14,7 +14,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from quire.access.rate_limit import Rates
-from quire.ledger.access import Access, Key
+from quire.ledger.access import ApiKey, ApiKeyStore
 from quire.model.clock import Clock, timestamp
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
@@ -53,10 +53,10 @@ _ALLOWS: dict[str, frozenset[Scope]] = {
 }
 
 
-class KeyDesk(Struct, frozen=True, kw_only=True):
+class ApiKeyContext(Struct, frozen=True, kw_only=True):
     """What is needed to make keys and to take them back."""
 
-    ledger: Access
+    ledger: ApiKeyStore
     clock: Clock
     ids: Ids
     chance: Callable[[int], bytes] = secrets.token_bytes
@@ -99,11 +99,11 @@ class NewKey(Struct, frozen=True, kw_only=True):
     key: KeyLine
 
 
-async def create(desk: KeyDesk, draft: KeyDraft) -> NewKey:
+async def create(desk: ApiKeyContext, draft: KeyDraft) -> NewKey:
     """Raises Reject for what a key cannot have."""
     _check(draft)
     now = desk.clock.now()
-    key = Key(
+    key = ApiKey(
         id=f"key_{desk.ids.ulid()}",
         label=draft.label,
         hint="",
@@ -134,19 +134,19 @@ def _check(draft: KeyDraft) -> None:
             )
 
 
-async def list_keys(desk: KeyDesk) -> list[KeyLine]:
+async def list_keys(desk: ApiKeyContext) -> list[KeyLine]:
     """All, newest first."""
     now = desk.clock.now()
     return [key_line(key, now) for key in await desk.ledger.keys()]
 
 
-async def revoke(desk: KeyDesk, key_id: str) -> KeyLine:
+async def revoke(desk: ApiKeyContext, key_id: str) -> KeyLine:
     """Not valid from now on; repeating changes nothing. Raises Missing."""
     now = desk.clock.now()
     return key_line(await desk.ledger.revoke_key(key_id, now=now), now)
 
 
-async def rotate(desk: KeyDesk, key_id: str, *, overlap_seconds: float = OVERLAP_SECONDS) -> NewKey:
+async def rotate(desk: ApiKeyContext, key_id: str, *, overlap_seconds: float = OVERLAP_SECONDS) -> NewKey:
     """A new key with the rights, limits and end of the old one, which goes on for the overlap. Whoever has
     the new one has what the old one opened. Raises Missing, Stale when somebody rotates it at the same
     moment, and Reject for a key that is not valid any more.
@@ -165,20 +165,20 @@ async def rotate(desk: KeyDesk, key_id: str, *, overlap_seconds: float = OVERLAP
     return made
 
 
-def owner_of(key: Key) -> str:
+def owner_of(key: ApiKey) -> str:
     """Whose what it opens is: the same for a key and those it was rotated to."""
     return key.id.partition("-")[0]
 
 
-def is_valid(key: Key, now: float) -> bool:
+def is_valid(key: ApiKey, now: float) -> bool:
     return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
 
 
-def allows(key: Key, needed: Scope) -> bool:
+def allows(key: ApiKey, needed: Scope) -> bool:
     return needed in _ALLOWS.get(key.scope, frozenset())
 
 
-def sees(key: Key, *, owner: str, tenant: str) -> bool:
+def sees(key: ApiKey, *, owner: str, tenant: str) -> bool:
     """Whether it may look at a batch that this owner opened for this tenant. A key without a tenant is bound
     to none.
     """
@@ -187,7 +187,7 @@ def sees(key: Key, *, owner: str, tenant: str) -> bool:
     return allows(key, Scope.READ) or owner == owner_of(key)
 
 
-def key_line(key: Key, now: float) -> KeyLine:
+def key_line(key: ApiKey, now: float) -> KeyLine:
     return KeyLine(
         id=key.id,
         label=key.label,
@@ -205,17 +205,17 @@ def key_line(key: Key, now: float) -> KeyLine:
     )
 
 
-class Doorkeeper:
+class KeyChecker:
     """Asked for every request. When keys were used is kept in memory and written once a minute at most."""
 
-    def __init__(self, ledger: Access, clock: Clock, rates: Rates | None = None) -> None:
+    def __init__(self, ledger: ApiKeyStore, clock: Clock, rates: Rates | None = None) -> None:
         self._ledger = ledger
         self._clock = clock
         self._rates = rates or Rates(clock)
         self._used: dict[str, float] = {}
         self._noted_at = clock.monotonic()
 
-    async def identify(self, presented: str) -> tuple[Key, float] | None:
+    async def identify(self, presented: str) -> tuple[ApiKey, float] | None:
         """Whose key this is, and after how many seconds to come again (0: now). None: not a valid key."""
         key = await self._valid(presented)
         if key is None:
@@ -225,7 +225,7 @@ class Doorkeeper:
             await self.note_used()
         return key, self._rates.take(owner_of(key), key.requests_per_minute)
 
-    async def check(self, presented: str, needed: Scope) -> Key:
+    async def check(self, presented: str, needed: Scope) -> ApiKey:
         """Raises Reject `unauthorized` or `forbidden`, Retry `rate_limited` with the seconds to wait."""
         found = await self.identify(presented)
         if found is None:
@@ -248,7 +248,7 @@ class Doorkeeper:
         except Unavailable:
             self._used = used | self._used
 
-    async def _valid(self, presented: str) -> Key | None:
+    async def _valid(self, presented: str) -> ApiKey | None:
         if not presented.startswith(PREFIX) or len(presented) > LONGEST_KEY:
             return None
         digest = _digest(presented)
@@ -259,7 +259,7 @@ class Doorkeeper:
         return key if is_valid(key, self._clock.now()) else None
 
 
-async def _add(desk: KeyDesk, key: Key) -> NewKey:
+async def _add(desk: ApiKeyContext, key: ApiKey) -> NewKey:
     text = PREFIX + urlsafe_b64encode(desk.chance(SECRET_BYTES)).rstrip(b"=").decode()
     key = structs.replace(key, hint=text[:HINT_CHARACTERS], hash=_digest(text))
     await desk.ledger.add_key(key)
@@ -270,12 +270,12 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _turn(key: Key) -> int:
+def _turn(key: ApiKey) -> int:
     turn = key.id.partition("-")[2]
     return int(turn) if turn.isdigit() else 1
 
 
-def _state(key: Key, now: float) -> str:
+def _state(key: ApiKey, now: float) -> str:
     if key.revoked_at is not None:
         return "revoked"
     return "active" if is_valid(key, now) else "expired"

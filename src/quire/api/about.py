@@ -7,7 +7,7 @@ import msgspec
 from litestar import Response
 from msgspec import UNSET, Struct, UnsetType
 
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.openapi import openapi
 from quire.api.routing import Answer, Asked, Route, answer
 from quire.model.clock import timestamp
@@ -30,13 +30,13 @@ class Alive(Struct, frozen=True, kw_only=True):
     conductor: str | UnsetType = UNSET
 
 
-async def root(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def root(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     if "text/html" in request.headers.get("accept", ""):
         return _page(desk)
     return answer(Health(service=SERVICE, version=desk.version, status="healthy"))
 
 
-async def health(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def health(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     now = timestamp(desk.office.clock.now())
     if desk.faltering.is_set():
         # Still 200: it answers, and whoever ended it for this would end what works.
@@ -44,11 +44,11 @@ async def health(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa:
     return answer(Alive(status="ok", service=SERVICE, timestamp=now))
 
 
-async def document(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def document(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     return answer(openapi(desk.routes, version=desk.version))
 
 
-async def docs(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def docs(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     return _page(desk)
 
 
@@ -64,7 +64,7 @@ p { margin: .2rem 0; } dt { font-weight: 600; }
 """
 
 
-def _page(desk: Desk) -> Answer:
+def _page(desk: ApiContext) -> Answer:
     """Written here, without scripts and without anything fetched from elsewhere: it works offline."""
     groups: dict[str, list[Route]] = {}
     for route in desk.routes:

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.access.api_keys import (
-    KeyDesk,
+    ApiKeyContext,
     KeyDraft,
     KeyLine,
     NewKey,
@@ -14,11 +14,11 @@ from quire.access.api_keys import (
     revoke,
     rotate,
 )
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
 from quire.batches.lines import Event
 from quire.ingest.cleanup import Due, due
-from quire.ledger.port import HOUSE
+from quire.ledger.port import NO_BATCH
 from quire.model.clock import timestamp
 from quire.model.errors import Reject
 
@@ -40,11 +40,11 @@ class Cleaning(Struct, frozen=True, kw_only=True):
     due: list[Due]
 
 
-async def keys(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def keys(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     return answer(Keys(keys=await list_keys(_keys(desk))))
 
 
-async def new_key(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def new_key(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     try:
         draft = msgspec.convert(await json_of(request), KeyDraft)
     except msgspec.ValidationError as error:
@@ -54,29 +54,29 @@ async def new_key(desk: Desk, request: Asked, caller: Caller) -> Answer:
     return answer(made, status=201)
 
 
-async def end_key(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def end_key(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     line = await revoke(_keys(desk), str(request.path_params["key_id"]))
     await desk.acted(caller, "key_revoked", {"key": line.id})
     return answer(line)
 
 
-async def turn_key(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def turn_key(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     made = await rotate(_keys(desk), str(request.path_params["key_id"]))
     await desk.acted(caller, "key_rotated", {"key": made.key.id})
     return answer(made, status=201)
 
 
-async def audit(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def audit(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     after = request.query_params.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of an event")
-    page = await desk.office.ledger.events(HOUSE, after=int(after), limit=PAGE)
+    page = await desk.office.ledger.events(NO_BATCH, after=int(after), limit=PAGE)
     return answer(
         Audit(events=[Event(no=no, at=timestamp(at), kind=kind, data=data) for no, at, kind, data in page])
     )
 
 
-async def cleaning(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def cleaning(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     terms = desk.cleaning
     return answer(
         Cleaning(
@@ -88,8 +88,8 @@ async def cleaning(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
     )
 
 
-def _keys(desk: Desk) -> KeyDesk:
-    return KeyDesk(ledger=desk.office.ledger, clock=desk.office.clock, ids=desk.office.ids)
+def _keys(desk: ApiContext) -> ApiKeyContext:
+    return ApiKeyContext(ledger=desk.office.ledger, clock=desk.office.clock, ids=desk.office.ids)
 
 
 _GROUP = "House"

@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from quire.api.authentication import Gate
-from quire.api.context import Desk
+from quire.api.context import ApiContext
 from quire.api.errors import told
 from quire.api.routing import Answer, Asked, Route
 from quire.model.errors import Missing, Reject
@@ -29,7 +29,7 @@ GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store", "ref
 _PLACE = re.compile(r"\{[a-z_]+:[a-z]+\}")
 
 
-def build_app(desk: Desk, gate: Gate, routes: Iterable[Route]) -> ASGIApp:
+def build_app(desk: ApiContext, gate: Gate, routes: Iterable[Route]) -> ASGIApp:
     routes = tuple(routes)
     app = Litestar(
         route_handlers=[_handler(desk, gate, route) for route in routes],
@@ -42,7 +42,7 @@ def build_app(desk: Desk, gate: Gate, routes: Iterable[Route]) -> ASGIApp:
     return _with_options(app, routes)
 
 
-def _handler(desk: Desk, gate: Gate, route: Route) -> HTTPRouteHandler:
+def _handler(desk: ApiContext, gate: Gate, route: Route) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         try:
             _check_text(route, request)

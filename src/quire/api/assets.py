@@ -6,7 +6,7 @@ from litestar import Response
 from msgspec import Struct, structs
 
 from quire.access.api_keys import Scope
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.delivery import FOREVER, sent
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
 from quire.assets.registry import deliver, register
@@ -34,7 +34,7 @@ class AssetBody(Struct, frozen=True, kw_only=True):
     ipfs_cid: Any = None
 
 
-async def post(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def post(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     made = await register(
         desk.office.blobs,
         str(request.path_params["asset_id"]),
@@ -46,7 +46,7 @@ async def post(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: A
     return answer(made.answer, status=201 if made.created else 200)
 
 
-async def get(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def get(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     wanted = request.path_params.get("variant") or request.query_params.get("size")
     given = await deliver(
         desk.office.blobs,

@@ -18,11 +18,11 @@ from quire.access.api_keys import (
 )
 from quire.api.context import Caller
 from quire.api.routing import Asked, Route
-from quire.ledger.access import Key
+from quire.ledger.access import ApiKey
 from quire.model.errors import Missing, Reject, Retry
 
-# Key text → whose key that is, and after how many seconds to come again (0: now). None: not a key of ours.
-Identify = Callable[[str], Awaitable[tuple[Key, float] | None]]
+# ApiKey text → whose key that is, and after how many seconds to come again (0: now). None: not a key of ours.
+Identify = Callable[[str], Awaitable[tuple[ApiKey, float] | None]]
 # Batch id → who opened it, and for which tenant. Raises Missing.
 Origin = Callable[[str], Awaitable[tuple[str, str]]]
 
@@ -63,7 +63,7 @@ class Gate:
             max_bytes=key.max_bytes,
         )
 
-    async def _key(self, request: Asked) -> Key | None:
+    async def _key(self, request: Asked) -> ApiKey | None:
         said = request.headers.get("authorization")
         if said is None:
             if self._anonymous:
@@ -100,7 +100,7 @@ class Gate:
         return host in self._hosts or is_loopback(host)
 
 
-def _permits(key: Key, route: Route, *, of_batch: bool) -> bool:
+def _permits(key: ApiKey, route: Route, *, of_batch: bool) -> bool:
     if route.whole and key.tenant:
         return False
     if route.scope is None or allows(key, route.scope):

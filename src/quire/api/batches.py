@@ -10,7 +10,7 @@ from litestar.response import Stream
 from msgspec import Struct
 
 from quire.access.api_keys import Scope
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, batch_of, number_of
 from quire.batches import inspection
 from quire.batches.lines import BatchLine, Event, Story
@@ -25,7 +25,7 @@ from quire.batches.overview import (
     whereabouts,
 )
 from quire.batches.package import package
-from quire.ledger.port import Wanted
+from quire.ledger.port import BatchFilter
 from quire.model.batch import FileOutcome
 from quire.model.clock import timestamp
 from quire.model.errors import Reject, Retry
@@ -51,7 +51,7 @@ class Download(Struct, frozen=True, kw_only=True):
     expires_at: str
 
 
-async def unified(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def unified(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     found = await whereabouts(desk.office, batch_of(request))
     if request.query_params.get("include_raw") != "true":
         return answer(found)
@@ -59,14 +59,14 @@ async def unified(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa
     return answer(raw | {"raw": {name: raw[name] for name in ("status", "progress", "phases")}})
 
 
-async def log(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def log(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     return answer(await logs(desk.office, batch_of(request)))
 
 
-async def batches(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def batches(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     limit = number_of(request, "limit", most=MAX_PAGE) or 100
     ended = request.query_params.get("ended")
-    wanted = Wanted(
+    wanted = BatchFilter(
         ended=None if ended is None else _switch("ended", ended),
         status=request.query_params.get("status"),
         tenant=caller.tenant or request.query_params.get("tenant"),
@@ -77,7 +77,7 @@ async def batches(desk: Desk, request: Asked, caller: Caller) -> Answer:
     return answer(Batches(batches=page, next=page[-1].no if len(page) == limit else None))
 
 
-async def files(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def files(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = request.query_params
     outcome = said.get("state")
     if outcome is not None and outcome not in {one.value for one in FileOutcome}:
@@ -94,11 +94,11 @@ async def files(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: 
     return answer(page)
 
 
-async def history(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def history(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     return answer(await inspection.story(desk.office, batch_of(request), _path(request)))
 
 
-async def download(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def download(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     path = _path(request)
     key = await key_of(desk.office, batch_of(request), path)
     url = await desk.front.landing.get_url(
@@ -110,7 +110,7 @@ async def download(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
     return answer(Download(url=url, expires_at=until))
 
 
-async def archive(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def archive(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = request.query_params
     form = said.get("format", "zip")
     if form not in {"zip", "bagit"}:
@@ -129,7 +129,7 @@ async def _whole(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield piece
 
 
-async def events(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def events(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     after = int(said) if said.isdecimal() and len(said) < 19 else 0
     await whereabouts(desk.office, batch_of(request))
@@ -139,7 +139,7 @@ async def events(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa:
     return Stream(_events(desk, batch_of(request), after), media_type="text/event-stream")
 
 
-async def _events(desk: Desk, batch_id: str, after: int) -> AsyncIterator[bytes]:
+async def _events(desk: ApiContext, batch_id: str, after: int) -> AsyncIterator[bytes]:
     clock, me = desk.office.clock, object()
     beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
     desk.streams.add(id(me))
@@ -165,7 +165,7 @@ async def _events(desk: Desk, batch_id: str, after: int) -> AsyncIterator[bytes]
         desk.streams.discard(id(me))
 
 
-def _pause(desk: Desk) -> Callable[[], Awaitable[bool]]:
+def _pause(desk: ApiContext) -> Callable[[], Awaitable[bool]]:
     async def pause() -> bool:
         try:
             async with asyncio.timeout(LOOK_EVERY_SECONDS):

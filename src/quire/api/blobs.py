@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar.response import Stream
 
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.routing import Answer, Asked, Route, answer
 from quire.blobs.presigned import Receives
 from quire.blobs.presigned_rules import attachment
@@ -16,7 +16,7 @@ from quire.model.errors import Missing, Reject
 STALL_SECONDS = 60.0  # a sender that is silent for so long is gone
 
 
-async def put(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def put(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     length = request.headers.get("content-length")
     etag = await _landing(desk).receive(
         str(request.path_params["token"]),
@@ -40,7 +40,7 @@ async def _pieces(request: Asked) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def get(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def get(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     key, name = _landing(desk).opened(str(request.path_params["token"]))
     stored = await desk.office.blobs.head(key)
     headers = {
@@ -54,7 +54,7 @@ async def get(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: AR
     return Stream(desk.office.blobs.stream(key), media_type="application/octet-stream", headers=headers)
 
 
-def _landing(desk: Desk) -> Receives:
+def _landing(desk: ApiContext) -> Receives:
     landing: Any = desk.front.landing
     if not isinstance(landing, Receives):
         raise Missing("Not found")

@@ -1,6 +1,6 @@
 """Callbacks of workers that run elsewhere: the URL itself permits them, for one attempt each."""
 
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, body_of
 from quire.batches.remote import output_places
 from quire.batches.remote.callbacks import (
@@ -22,7 +22,7 @@ _SIGNED = (
 )
 
 
-async def callback(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def callback(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     about = _about(desk, request)
     body = await body_of(request, limit=MAX_BODY_BYTES)
     try:
@@ -41,7 +41,7 @@ async def callback(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
     return answer(made)
 
 
-async def outputs(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def outputs(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     about = _about(desk, request)
     body = await body_of(request, limit=output_places.MAX_BODY_BYTES)
     try:
@@ -58,7 +58,7 @@ async def outputs(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa
     return answer(found)
 
 
-def _about(desk: Desk, request: Asked) -> Attempt:
+def _about(desk: ApiContext, request: Asked) -> Attempt:
     """The attempt that the URL stands for, when it was made here. Raises Reject."""
     said = request.query_params
     about = Attempt(

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from quire.api.routing import Asked, Route
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import Attempt
 from quire.consumers import administration
 from quire.engine.retry import RetryPolicy
-from quire.events.webhooks import HookDesk
+from quire.events.webhooks import WebhookContext
 from quire.ingest.cleanup import Terms
-from quire.ingest.context import Front
-from quire.ledger.port import Act
+from quire.ingest.context import IngestContext
+from quire.ledger.port import OperatorAction
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -26,10 +26,10 @@ class Caller(Struct, frozen=True, kw_only=True):
     max_bytes: int = 0
 
 
-class Desk(Struct, frozen=True, kw_only=True):
-    front: Front
-    queue_desk: administration.Desk
-    hook_desk: HookDesk
+class ApiContext(Struct, frozen=True, kw_only=True):
+    front: IngestContext
+    queue_desk: administration.QueueContext
+    hook_desk: WebhookContext
     secret: bytes  # signs callbacks
     stopping: asyncio.Event
     faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the conductor here is down
@@ -46,12 +46,12 @@ class Desk(Struct, frozen=True, kw_only=True):
     streams: set[int] = field(default_factory=set)  # who follows a batch just now
 
     @property
-    def office(self) -> Office:
+    def office(self) -> BatchContext:
         return self.front.office
 
     async def acted(self, caller: Caller, kind: str, data: dict[str, object], *, reason: str = "") -> None:
         """Something was done that concerns no single batch: it goes into the audit trail."""
-        act = Act(actor=caller.name, reason=reason, now=self.office.clock.now())
+        act = OperatorAction(actor=caller.name, reason=reason, now=self.office.clock.now())
         await self.office.ledger.acted(act, kind, data)
 
     def base_url(self, request: Asked) -> str:

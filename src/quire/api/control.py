@@ -5,15 +5,15 @@ from typing import Any
 from msgspec import Struct
 
 from quire.access.api_keys import Scope
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, batch_of, json_of
 from quire.batches import control
 from quire.batches.overview import known
 from quire.consumers import administration
 from quire.consumers.lines import DeadLine, QueueLine
-from quire.ledger.port import Act, Selection
+from quire.ledger.port import OperatorAction, Selection
 from quire.model.errors import Reject
-from quire.queues.port import Chosen
+from quire.queues.port import DeadLetterFilter
 
 MAX_REASON = 500
 MAX_DEAD = 1000
@@ -66,31 +66,31 @@ class Queues(Struct, frozen=True, kw_only=True):
     queues: list[QueueLine]
 
 
-async def reset(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def reset(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
     batch = await known(control.reset(desk.office, batch_of(request), act))
     return _acted(desk, "Batch reset", batch.status)
 
 
-async def cancel(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def cancel(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
     batch = await known(control.cancel(desk.office, batch_of(request), act))
     return _acted(desk, "Batch cancelled", batch.status)
 
 
-async def pause(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def pause(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
     batch = await known(control.pause(desk.office, batch_of(request), act))
     return _acted(desk, "Batch paused", batch.status)
 
 
-async def resume(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def resume(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     act = await _act(desk, request, caller)
     batch = await known(control.resume(desk.office, batch_of(request), act))
     return _acted(desk, "Batch resumed", batch.status)
 
 
-async def retry(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def retry(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     said = await _said(request)
     selection = Selection(error_class=_word(said, "error_class"), path=_word(said, "path"))
     if said.get("dry_run") is True:
@@ -102,13 +102,13 @@ async def retry(desk: Desk, request: Asked, caller: Caller) -> Answer:
     return answer(preview)
 
 
-async def queues(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def queues(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     return answer(Queues(queues=await administration.list_queues(desk.queue_desk)))
 
 
-async def dead(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def dead(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said, queue = request.query_params, str(request.path_params["queue"])
-    chosen = Chosen(error_class=said.get("error_class"), text=said.get("text"))
+    chosen = DeadLetterFilter(error_class=said.get("error_class"), text=said.get("text"))
     after = said.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of a dead letter")
@@ -116,7 +116,7 @@ async def dead(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: A
     return answer(Dead(dead=lines, classes=await administration.dead_groups(desk.queue_desk, queue)))
 
 
-async def replay(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def replay(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     said, queue = await _said(request), str(request.path_params["queue"])
     chosen = _chosen(said)
     rate = said.get("per_second", 0.0)
@@ -130,7 +130,7 @@ async def replay(desk: Desk, request: Asked, caller: Caller) -> Answer:
     return answer(Count(ok=True, messages=done))
 
 
-async def discard(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def discard(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     said, queue = await _said(request), str(request.path_params["queue"])
     done = await administration.discard(desk.queue_desk, queue, _chosen(said))
     await desk.acted(
@@ -139,7 +139,7 @@ async def discard(desk: Desk, request: Asked, caller: Caller) -> Answer:
     return answer(Count(ok=True, messages=done))
 
 
-def _chosen(said: dict[str, Any]) -> Chosen:
+def _chosen(said: dict[str, Any]) -> DeadLetterFilter:
     ids = said.get("ids")
     if ids is not None and (
         not isinstance(ids, list)
@@ -147,23 +147,23 @@ def _chosen(said: dict[str, Any]) -> Chosen:
         or not all(isinstance(one, str) and "\x00" not in one for one in ids)
     ):
         raise Reject(f"ids is a list of at most {MAX_DEAD} message ids")
-    chosen = Chosen(
+    chosen = DeadLetterFilter(
         ids=None if ids is None else tuple(ids),
         error_class=_word(said, "error_class"),
         text=_word(said, "text"),
     )
-    if chosen == Chosen() and said.get("all") is not True:
+    if chosen == DeadLetterFilter() and said.get("all") is not True:
         # An empty choice is a mistake more often than it is meant.
         raise Reject("Say which dead letters: ids, error_class or text, or all: true for every one")
     return chosen
 
 
-async def _act(desk: Desk, request: Asked, caller: Caller) -> Act:
+async def _act(desk: ApiContext, request: Asked, caller: Caller) -> OperatorAction:
     return _made_act(desk, caller, await _said(request))
 
 
-def _made_act(desk: Desk, caller: Caller, said: dict[str, Any]) -> Act:
-    return Act(actor=caller.name, reason=_reason(said), now=desk.office.clock.now())
+def _made_act(desk: ApiContext, caller: Caller, said: dict[str, Any]) -> OperatorAction:
+    return OperatorAction(actor=caller.name, reason=_reason(said), now=desk.office.clock.now())
 
 
 async def _said(request: Asked) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _word(said: dict[str, Any], name: str) -> str | None:
     return found
 
 
-def _acted(desk: Desk, message: str, status: str) -> Answer:
+def _acted(desk: ApiContext, message: str, status: str) -> Answer:
     desk.wake()
     return answer(Acted(ok=True, message=message, status=status))
 

@@ -6,7 +6,7 @@ from litestar import Response
 from msgspec import structs
 
 from quire.access.api_keys import Scope
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.delivery import sent
 from quire.api.routing import Answer, Asked, Parameter, Route, answer
 from quire.assets import iiif, tiles
@@ -16,7 +16,7 @@ from quire.model.errors import Missing, Reject
 _KEPT = {"cache-control": "public, max-age=3600"}
 
 
-async def manifest(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def manifest(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     limit = request.query_params.get("limit", str(iiif.MAX_CANVASES))
     if (
         not limit.isascii()
@@ -40,19 +40,19 @@ async def manifest(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noq
     return answer(made)
 
 
-async def service(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def service(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     asset = await find(desk.office.blobs, str(request.path_params["asset_id"]))
     at = f"{desk.base_url(request)}/iiif/{asset.id}/info.json"
     return Response(content=None, status_code=303, headers={"location": at})
 
 
-async def information(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def information(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     asset = await find(desk.office.blobs, str(request.path_params["asset_id"]))
     cut = await tiles.find(desk.office.blobs, asset)
     return answer(iiif.information(asset, cut, base_url=desk.base_url(request)), headers=dict(_KEPT))
 
 
-async def picture(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def picture(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said, blobs = request.path_params, desk.office.blobs
     asset = await find(blobs, str(said["asset_id"]))
     region, size, file_name = (str(said[name]) for name in ("region", "size", "file_name"))

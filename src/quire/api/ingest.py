@@ -7,7 +7,7 @@ from litestar.response import Stream
 from msgspec import UNSET, Struct, UnsetType
 
 from quire.access.api_keys import Scope
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.file_start import StartAnswer, StartBody, start_answer
 from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, batch_of, json_of
 from quire.ingest.context import PART_SIZE, prefix_of, status_of
@@ -97,7 +97,7 @@ class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
     files: list[UploadLine] | UnsetType = UNSET  # left out when that was asked for
 
 
-async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def init(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     asker = Asker(
         owner=caller.owner,
         tenant=caller.tenant,
@@ -111,25 +111,25 @@ async def init(desk: Desk, request: Asked, caller: Caller) -> Answer:
     return answer(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
 
 
-async def start(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def start(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request)
     ticket = await start_file(desk.front, batch_of(request), said, base_url=desk.base_url(request))
     return answer(start_answer(ticket))
 
 
-async def complete(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def complete(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     await complete_file(desk.front, batch_of(request), await json_of(request))
     return answer(Success(success=True))
 
 
-async def withdraw(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def withdraw(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request, empty={})
     key = request.query_params.get("r2_key") or (said.get("r2_key") if isinstance(said, dict) else None)
     await withdraw_file(desk.front, batch_of(request), key)
     return answer(Success(success=True))
 
 
-async def close(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def close(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request, empty={})
     if not isinstance(said, dict):
         raise Reject("Invalid JSON body (must be an object)")
@@ -152,7 +152,7 @@ def _closed(closed: Closed) -> FinalizeAnswer:
     )
 
 
-async def processed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def processed(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = await json_of(request, limit=PROCESSED_BYTES)
     total = await processed_elsewhere(desk.front, batch_of(request), said)
     desk.wake()
@@ -161,7 +161,7 @@ async def processed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # no
     )
 
 
-async def status(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def status(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     files = request.query_params.get("files") != "false"
     pieces = status_pieces(desk.front, batch_of(request), files=files)
     # The first piece before the status line: an unknown batch must become a 404.

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.access.api_keys import Scope
-from quire.api.context import Caller, Desk
+from quire.api.context import ApiContext, Caller
 from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of, number_of
 from quire.events.webhooks import (
     DeliveryLine,
@@ -53,7 +53,7 @@ class Again(Struct, frozen=True, kw_only=True):
     deliveries: int
 
 
-async def add(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def add(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     said = await _said(request, HookBody)
     batch_id = str(request.path_params.get("batch_id", ""))
     made = await add_hook(desk.hook_desk, url=said.url, batch_id=batch_id, kinds=said.kinds)
@@ -62,7 +62,7 @@ async def add(desk: Desk, request: Asked, caller: Caller) -> Answer:
     return answer(made, status=201)
 
 
-async def listed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def listed(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     batch_id = request.path_params.get("batch_id")
     if batch_id is not None:
         await desk.office.ledger.batch(str(batch_id))  # is there one?
@@ -70,13 +70,13 @@ async def listed(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa:
     return answer(HookLines(webhooks=lines))
 
 
-async def end(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def end(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     line = await disable_hook(desk.hook_desk, str(request.path_params["hook_id"]))
     await desk.acted(caller, "webhook_disabled", {"webhook": line.id})
     return answer(line)
 
 
-async def deliveries(desk: Desk, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def deliveries(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
     said = request.query_params
     before, limit = (
         number_of(request, "before", most=2**62),
@@ -92,7 +92,7 @@ async def deliveries(desk: Desk, request: Asked, caller: Caller) -> Answer:  # n
     return answer(Deliveries(deliveries=lines, next=lines[-1].no if len(lines) == (limit or 100) else None))
 
 
-async def again(desk: Desk, request: Asked, caller: Caller) -> Answer:
+async def again(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     said = await _said(request, AgainBody)
     if not all(0 < no < 2**62 for no in said.deliveries):
         raise Reject("deliveries is a list of their numbers")

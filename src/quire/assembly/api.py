@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from quire import __version__
 from quire.access.api_keys import is_valid
 from quire.api.authentication import is_loopback
-from quire.api.context import Desk
+from quire.api.context import ApiContext
 from quire.api.tables import ROUTES
 from quire.assembly.outgoing import open_outgoing
 from quire.assembly.pipelines import retry_policy
@@ -15,13 +15,13 @@ from quire.assembly.presigned import cleaning_terms
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import Attempt
-from quire.blobs.presigned import Landing
+from quire.blobs.presigned import PresignedUploads
 from quire.consumers import administration
-from quire.events.sender import DeliveryPolicy, Messenger
-from quire.events.webhooks import HookDesk
-from quire.ingest.context import Front, Limits
+from quire.events.sender import DeliveryPolicy, WebhookSender
+from quire.events.webhooks import WebhookContext
+from quire.ingest.context import IngestContext, IngestLimits
 from quire.model.errors import Misconfigured
 from quire.settings import Settings
 from quire.system import LoopSignal
@@ -32,22 +32,22 @@ SOURCE = "urn:quire"
 
 def build_desk(
     settings: Settings,
-    office: Office,
-    landing: Landing,
+    office: BatchContext,
+    landing: PresignedUploads,
     *,
     stopping: asyncio.Event,
     wake: Callable[[], None],
     delivered: Callable[[Attempt], None] = lambda _: None,
-) -> Desk:
-    front = Front(
+) -> ApiContext:
+    front = IngestContext(
         office, landing, limits(settings), pipeline=PIPELINE, hands_over_to=settings.ingest.hand_over_to
     )
-    return Desk(
+    return ApiContext(
         front=front,
-        queue_desk=administration.Desk(
+        queue_desk=administration.QueueContext(
             queues=office.queues, policies=queue_policies(settings), clock=office.clock
         ),
-        hook_desk=HookDesk(
+        hook_desk=WebhookContext(
             ledger=office.ledger, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
         ),
         secret=signing_secret(settings),
@@ -65,9 +65,9 @@ def build_desk(
     )
 
 
-def build_messenger(settings: Settings, office: Office) -> Messenger:
+def build_messenger(settings: Settings, office: BatchContext) -> WebhookSender:
     chosen = settings.webhooks
-    return Messenger(
+    return WebhookSender(
         ledger=office.ledger,
         outgoing=open_outgoing(settings),
         clock=office.clock,
@@ -80,9 +80,9 @@ def build_messenger(settings: Settings, office: Office) -> Messenger:
     )
 
 
-def limits(settings: Settings) -> Limits:
+def limits(settings: Settings) -> IngestLimits:
     chosen = settings.ingest
-    return Limits(
+    return IngestLimits(
         max_batch_bytes=chosen.max_batch_bytes,
         max_file_bytes=chosen.max_file_bytes,
         max_files=chosen.max_files,
@@ -94,7 +94,7 @@ def limits(settings: Settings) -> Limits:
     )
 
 
-async def anonymous_allowed(settings: Settings, office: Office) -> bool:
+async def anonymous_allowed(settings: Settings, office: BatchContext) -> bool:
     """Off loopback nothing is open by default."""
     wanted = settings.serve.anonymous
     loopback = is_loopback(settings.serve.host)

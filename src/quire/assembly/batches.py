@@ -16,16 +16,16 @@ from quire.assembly.presence import Presence, claimed_request, make_home, presen
 from quire.assembly.queue_compute import hire_on_queue
 from quire.assembly.queues import queue_policies
 from quire.assembly.worker import WORKER_COMMAND
-from quire.batches.context import Defaults, House, Office
+from quire.batches.context import BatchContext, Defaults, RunContext
 from quire.blobs.local import LocalBlobs
 from quire.blobs.probe import probe
 from quire.compute.pool.local import LocalCompute
-from quire.compute.router import Switchboard
-from quire.engine.dispatcher import Foreman
-from quire.engine.loop import Wheel
-from quire.engine.membership import Roster
-from quire.engine.outbox import Mail
-from quire.engine.scheduler import Conductor
+from quire.compute.router import ComputeRouter
+from quire.engine.dispatcher import Dispatcher
+from quire.engine.loop import EngineLoop
+from quire.engine.membership import Membership
+from quire.engine.outbox import Outbox
+from quire.engine.scheduler import Scheduler
 from quire.model.errors import Misconfigured
 from quire.model.pipeline import Pipeline
 from quire.model.signal import Signal
@@ -40,20 +40,20 @@ LEFTOVERS_AFTER_SECONDS = 3600.0
 
 Trouble = Callable[[str | None], None]
 # Hires computes beside the local one, by name; the folder is for what is being made.
-Hire = Callable[[Office, Signal, Path], Mapping[str, Compute]]
+Hire = Callable[[BatchContext, Signal, Path], Mapping[str, Compute]]
 
 
 @asynccontextmanager
 async def open_office(
     settings: Settings, *, pipelines: Mapping[str, Pipeline] | None = None
-) -> AsyncIterator[Office]:
+) -> AsyncIterator[BatchContext]:
     """Look at batches and intervene, also while others work on them."""
     make_home(settings.home)
     ids = SystemIds()
     blobs = open_blobs(settings)
     try:
         async with open_books(settings, ids) as books:
-            yield Office(
+            yield BatchContext(
                 ledger=books.ledger,
                 queues=books.queues,
                 warnings=books.warnings,
@@ -76,7 +76,7 @@ async def open_house(
     kind: str = "run",
     trouble: Trouble = lambda _: None,
     hire: Hire | None = None,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[RunContext]:
     """A house with workers. `trouble` is told when the ledger is away, and with None when it is back. `hire`
     brings the computes whose work leaves the process.
     """
@@ -90,7 +90,7 @@ async def open_house(
         try:
             async with open_books(settings, ids) as books:
                 known = pipelines if pipelines is not None else build_pipelines(settings)
-                office = Office(
+                office = BatchContext(
                     ledger=books.ledger,
                     queues=books.queues,
                     warnings=books.warnings,
@@ -101,7 +101,7 @@ async def open_house(
                     defaults=_defaults(settings),
                 )
                 wheels = _Wheels(settings, office, books, presence, step_modules, kind, trouble, hire)
-                yield House(
+                yield RunContext(
                     **msgspec.structs.asdict(office),
                     conducting=wheels.turning,
                     claiming=partial(claimed_request, settings.home),
@@ -116,7 +116,7 @@ class _Wheels:
     def __init__(
         self,
         settings: Settings,
-        office: Office,
+        office: BatchContext,
         books: Books,
         presence: Presence,
         step_modules: tuple[str, ...],
@@ -134,13 +134,15 @@ class _Wheels:
         self._hire_others = hire
 
     @asynccontextmanager
-    async def turning(self, *, conducts: bool = True, workers: int | None = None) -> AsyncIterator[Wheel]:
+    async def turning(
+        self, *, conducts: bool = True, workers: int | None = None
+    ) -> AsyncIterator[EngineLoop]:
         office, settings, signal = self._office, self._settings, LoopSignal()
         hired = settings.worker_count if workers is None else workers
         compute = self._computes(hired, signal, conducts=conducts)
         # On one machine a lock says who lives; elsewhere only the beats do.
         embedded = settings.ledger == "sqlite"
-        roster = Roster(
+        roster = Membership(
             office.ledger,
             office.clock,
             name=self._presence.name,
@@ -150,7 +152,7 @@ class _Wheels:
             stale_seconds=settings.crew.stale_seconds,
             **({"gone": self._presence.gone} if embedded else {}),
         )
-        wheel = Wheel(
+        wheel = EngineLoop(
             ledger=office.ledger,
             roster=roster,
             conductor=self._conductor() if conducts else None,
@@ -195,7 +197,7 @@ class _Wheels:
         local = self._hire(workers, signal) if workers and here else None
         if not hired:
             return local
-        return Switchboard(hired | (dict.fromkeys(here, local) if local is not None else {}))
+        return ComputeRouter(hired | (dict.fromkeys(here, local) if local is not None else {}))
 
     def _hire(self, workers: int, signal: LoopSignal) -> LocalCompute:
         compute = LocalCompute(
@@ -214,12 +216,12 @@ class _Wheels:
     def _greeting(self) -> bytes:
         return greeting(self._settings, self._step_modules, self._presence.scratch)
 
-    def _conductor(self) -> Conductor:
+    def _conductor(self) -> Scheduler:
         office = self._office
-        return Conductor(
+        return Scheduler(
             ledger=office.ledger,
             blobs=office.blobs,
-            mail=Mail(
+            mail=Outbox(
                 office.ledger,
                 office.queues,
                 office.blobs,
@@ -232,9 +234,9 @@ class _Wheels:
             policy=phase_policy(self._settings),
         )
 
-    def _foreman(self, compute: Compute) -> Foreman:
+    def _foreman(self, compute: Compute) -> Dispatcher:
         office = self._office
-        return Foreman(
+        return Dispatcher(
             ledger=office.ledger,
             blobs=office.blobs,
             compute=compute,

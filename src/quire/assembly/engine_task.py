@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from quire.engine.loop import Wheel
+from quire.engine.loop import EngineLoop
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
 
@@ -23,7 +23,7 @@ Pause = Callable[[asyncio.Event, float], Awaitable[None]]  # until the event, at
 
 
 async def conduct(
-    wheel: Wheel, stop: asyncio.Event, faltering: asyncio.Event, *, clock: Clock, pause: Pause
+    wheel: EngineLoop, stop: asyncio.Event, faltering: asyncio.Event, *, clock: Clock, pause: Pause
 ) -> None:
     """Until `stop`. `faltering` is set while the conductor is down. Raises Misconfigured, and whatever goes
     wrong while stopping.
@@ -56,13 +56,13 @@ async def conduct(
         await wheel.wind_down(GRACE_SECONDS)
 
 
-async def _fall(wheel: Wheel) -> None:
+async def _fall(wheel: EngineLoop) -> None:
     try:
         await wheel.fall()
     except Exception:  # noqa: BLE001 - the wheel tries it again before it turns
         _log.exception("conductor_fall_failed")
 
 
-async def _stop_when(stop: asyncio.Event, wheel: Wheel) -> None:
+async def _stop_when(stop: asyncio.Event, wheel: EngineLoop) -> None:
     await stop.wait()
     wheel.stop()

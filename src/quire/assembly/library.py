@@ -16,7 +16,7 @@ from msgspec import structs
 from quire.blobs.objects import BlobObjects
 from quire.blobs.probe import probe
 from quire.library import shared_config
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.model.errors import Misconfigured
 from quire.settings import DEFAULT, Library, Loaded
 from quire.settings.library import Place, place
@@ -36,7 +36,7 @@ _RULES = {  # by the setting they come from
 @asynccontextmanager
 async def open_library(
     loaded: Loaded, *, probed: bool = False, ruled: bool = False, default_bucket: str = ""
-) -> AsyncIterator[Room]:
+) -> AsyncIterator[LibraryContext]:
     """`probed`: for those who claim, queue and clean up. `ruled`: the bucket is asked for its settings.
     Raises Misconfigured when there is no bucket, no access to it, or when it cannot be relied on.
     """
@@ -52,15 +52,15 @@ async def open_library(
         yield room
 
 
-async def with_shared_rules(room: Room, loaded: Loaded) -> Room:
+async def with_shared_rules(room: LibraryContext, loaded: Loaded) -> LibraryContext:
     explicit = frozenset(rule for key, rule in _RULES.items() if loaded.sources[key] != DEFAULT)
     return structs.replace(
         room, rules=shared_config.ruled(room.rules, await shared_config.read(room), explicit)
     )
 
 
-def own_rules(chosen: Library) -> Rules:
-    return Rules(
+def own_rules(chosen: Library) -> LibraryRules:
+    return LibraryRules(
         max_retries=chosen.max_retries,
         heartbeat_seconds=chosen.heartbeat_seconds,
         stale_seconds=chosen.stale_minutes * 60,
@@ -77,13 +77,15 @@ def called(loaded: Loaded, default_bucket: str = "") -> str:
 
 
 @asynccontextmanager
-async def _opened(chosen: Library, where: Place, clock: SystemClock, ids: SystemIds) -> AsyncIterator[Room]:
+async def _opened(
+    chosen: Library, where: Place, clock: SystemClock, ids: SystemIds
+) -> AsyncIterator[LibraryContext]:
     if where.folder is not None:
         from quire.blobs.local import LocalBlobs
 
         blobs = LocalBlobs(where.folder / where.prefix)
         try:
-            yield Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=clock, ids=ids)
+            yield LibraryContext(objects=BlobObjects(blobs, ids), blobs=blobs, clock=clock, ids=ids)
         finally:
             await blobs.close()
         return
@@ -114,7 +116,7 @@ async def _opened(chosen: Library, where: Place, clock: SystemClock, ids: System
         allow_http=http,
     )
     try:
-        yield Room(objects=objects, blobs=stored, clock=clock, ids=ids)
+        yield LibraryContext(objects=objects, blobs=stored, clock=clock, ids=ids)
     finally:
         await objects.close()
         await stored.close()
@@ -135,7 +137,7 @@ def _demand_access(chosen: Library, where: Place) -> None:
         )
 
 
-async def _rely_on(room: Room, home: Path, name: str) -> None:
+async def _rely_on(room: LibraryContext, home: Path, name: str) -> None:
     """A good answer is remembered, as it costs some twenty requests; a bad one is not."""
     file = home / "library" / "probed.json"
     known = _known(file)

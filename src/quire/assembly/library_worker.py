@@ -13,7 +13,7 @@ from quire.library import archives, conversion, source_fetch
 from quire.library import ingestion as ingesting
 from quire.library import manifest as indexing
 from quire.library import worker as working
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.run_windows import parse
 from quire.model.clock import timestamp
 from quire.model.errors import Misconfigured, Reject
@@ -78,7 +78,7 @@ def scratch(settings: Settings) -> Path:
 class Recall:
     """What the index has of a document whose metadata was lost. It is read when that happens, not before."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: LibraryContext) -> None:
         self._room = room
         self._view: Any = None
         self._read_at = 0.0

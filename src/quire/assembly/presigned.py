@@ -1,9 +1,9 @@
 """Where uploads land, and when what is left of them is cleaned up: from settings."""
 
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.blobs.local import LocalBlobs
-from quire.blobs.presigned import Landing
+from quire.blobs.presigned import PresignedUploads
 from quire.ingest.cleanup import Terms
 from quire.ingest.context import PART_SIZE
 from quire.settings import Settings
@@ -18,11 +18,11 @@ def cleaning_terms(settings: Settings) -> Terms:
     )
 
 
-def open_landing(settings: Settings, office: Office) -> Landing:
+def open_landing(settings: Settings, office: BatchContext) -> PresignedUploads:
     if isinstance(office.blobs, LocalBlobs):
-        from quire.blobs.local.presigned import LocalLanding
+        from quire.blobs.local.presigned import LocalPresignedUploads
 
-        return LocalLanding(
+        return LocalPresignedUploads(
             settings.home / "blobs",
             secret=signing_secret(settings),
             clock=office.clock,
@@ -30,10 +30,10 @@ def open_landing(settings: Settings, office: Office) -> Landing:
             # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.
             max_part_bytes=2 * PART_SIZE,
         )
-    from quire.blobs.s3.presigned import S3Landing
+    from quire.blobs.s3.presigned import S3PresignedUploads
 
     s3 = settings.s3
-    return S3Landing(
+    return S3PresignedUploads(
         clock=office.clock,
         bucket=s3.bucket,
         endpoint=s3.endpoint or None,

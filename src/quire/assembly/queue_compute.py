@@ -4,7 +4,7 @@ import asyncio
 
 from quire.assembly.pipelines import retry_policy
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote.queue_members import Estate
 from quire.compute.queue.compute import QueueCompute, Terms
 from quire.compute.queue.envelopes import estate_name
@@ -12,7 +12,7 @@ from quire.model.signal import Signal
 from quire.settings import Settings
 
 
-def hire_on_queue(settings: Settings, office: Office, name: str, signal: Signal) -> QueueCompute:
+def hire_on_queue(settings: Settings, office: BatchContext, name: str, signal: Signal) -> QueueCompute:
     """Started; whoever takes it stops it. `name` is that of this member of the crew."""
     chosen = settings.compute
     ledger = settings.postgres.dsn.reveal() if settings.ledger == "postgres" else str(settings.home.resolve())

@@ -13,13 +13,13 @@ from pathlib import Path
 from quire.assembly.pipelines import retry_policy
 from quire.assembly.presigned import open_landing
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote import tasks
 from quire.batches.remote.callbacks import Attempt
-from quire.batches.remote.tasks import Errands
+from quire.batches.remote.tasks import LedgerRemoteTasks
 from quire.blobs import keys
-from quire.blobs.presigned import Landing
-from quire.compute.remote.compute import Launcher, PushCompute, Terms
+from quire.blobs.presigned import PresignedUploads
+from quire.compute.remote.compute import Launcher, RemoteCompute, Terms
 from quire.compute.remote.environment import Access
 from quire.compute.remote.process import ProcessLauncher
 from quire.model.signal import Signal
@@ -71,19 +71,19 @@ class Pushing:
     def __init__(self, settings: Settings, base_url: str) -> None:
         self._settings = settings
         self._base_url = base_url
-        self._computes: dict[str, PushCompute] = {}
-        self._landing: Landing | None = None
+        self._computes: dict[str, RemoteCompute] = {}
+        self._landing: PresignedUploads | None = None
 
-    def hire(self, office: Office, signal: Signal, scratch: Path) -> Mapping[str, PushCompute]:
+    def hire(self, office: BatchContext, signal: Signal, scratch: Path) -> Mapping[str, RemoteCompute]:
         """Started; whoever takes them stops them."""
         wanted = pushed(self._settings)
         if not wanted:
             return {}
         self._landing = open_landing(self._settings, office)
-        known = Errands(office, self._landing, self._errand_terms())
+        known = LedgerRemoteTasks(office, self._landing, self._errand_terms())
         for name in sorted(wanted):
             launcher, terms = self._launcher(name, office, scratch)
-            compute = PushCompute(name, launcher, known, clock=office.clock, signal=signal, terms=terms)
+            compute = RemoteCompute(name, launcher, known, clock=office.clock, signal=signal, terms=terms)
             compute.start()
             self._computes[name] = compute
         return self._computes
@@ -111,7 +111,7 @@ class Pushing:
             prefix=bucket_prefix(settings),
         )
 
-    def _launcher(self, name: str, office: Office, scratch: Path) -> tuple[Launcher, Terms]:
+    def _launcher(self, name: str, office: BatchContext, scratch: Path) -> tuple[Launcher, Terms]:
         chosen = self._settings.compute
         shared = {
             "start_seconds": chosen.start_seconds,
@@ -129,7 +129,7 @@ class Pushing:
             )
         return self._fly(office), Terms(at_once=self._settings.fly.at_once, **shared)
 
-    def _fly(self, office: Office) -> Launcher:
+    def _fly(self, office: BatchContext) -> Launcher:
         from quire.compute.remote.fly import App, FlyLauncher, Guest
 
         fly = self._settings.fly

@@ -10,7 +10,7 @@ from msgspec import structs
 from quire.assembly.machine import memory_mb
 from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs.port import Blobs
-from quire.compute.remote.environment import Access, Errand, read
+from quire.compute.remote.environment import Access, RemoteTask, read
 from quire.compute.remote.transfer import ErrandLine
 from quire.compute.remote.worker import Kit, run
 from quire.settings import task_environment
@@ -21,7 +21,7 @@ from quire.system import SystemClock, SystemIds
 class UrlCarrier:
     """By presigned URLs: needs no key of the store."""
 
-    def __init__(self, errand: Errand, line: ErrandLine) -> None:
+    def __init__(self, errand: RemoteTask, line: ErrandLine) -> None:
         self._errand = errand
         self._line = line
 
@@ -42,7 +42,7 @@ class UrlCarrier:
 class StoreCarrier:
     """By keys of the store, as the published workers do."""
 
-    def __init__(self, errand: Errand, blobs: Blobs, archive: Blobs | None) -> None:
+    def __init__(self, errand: RemoteTask, blobs: Blobs, archive: Blobs | None) -> None:
         self._errand = errand
         self._blobs = blobs
         self._archive = archive

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from msgspec import Struct
 
-from quire.access.api_keys import Doorkeeper
+from quire.access.api_keys import KeyChecker
 from quire.api.app import build_app
 from quire.api.authentication import Gate
 from quire.api.server import listening, serve
@@ -23,10 +23,10 @@ from quire.assembly.engine_task import conduct
 from quire.assembly.presigned import cleaning_terms, open_landing
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import Pushing
-from quire.batches.context import Office
-from quire.blobs.presigned import Landing
-from quire.engine.loop import Wheel
-from quire.engine.outbox import Mail
+from quire.batches.context import BatchContext
+from quire.blobs.presigned import PresignedUploads
+from quire.engine.loop import EngineLoop
+from quire.engine.outbox import Outbox
 from quire.ingest.cleanup import clean
 from quire.model.errors import Retry, Stale
 from quire.settings import Settings
@@ -78,7 +78,7 @@ async def run_server(
                 signal.set() if wheel is None else wheel.wake()
 
             desk = build_desk(settings, office, landing, stopping=stop, wake=wake, delivered=pushing.deliver)
-            doorkeeper = Doorkeeper(office.ledger, office.clock)
+            doorkeeper = KeyChecker(office.ledger, office.clock)
             gate = Gate(
                 doorkeeper.identify, desk.front.origin, anonymous=anonymous, hosts=own_hosts(settings)
             )
@@ -148,10 +148,10 @@ async def _once(answering: asyncio.Event, stop: asyncio.Event, told: Callable[[]
 
 
 async def _relay(
-    settings: Settings, office: Office, signal: LoopSignal, stop: asyncio.Event, trouble: Trouble
+    settings: Settings, office: BatchContext, signal: LoopSignal, stop: asyncio.Event, trouble: Trouble
 ) -> None:
     """Without a conductor here, messages still go out by themselves: whoever takes them may be no quire."""
-    mail = Mail(office.ledger, office.queues, office.blobs, office.clock, policies=queue_policies(settings))
+    mail = Outbox(office.ledger, office.queues, office.blobs, office.clock, policies=queue_policies(settings))
     while not stop.is_set():
         try:
             await mail.relay()
@@ -161,7 +161,9 @@ async def _relay(
         await signal.wait(RELAY_SECONDS)
 
 
-async def _clean(settings: Settings, office: Office, landing: Landing, stop: asyncio.Event) -> None:
+async def _clean(
+    settings: Settings, office: BatchContext, landing: PresignedUploads, stop: asyncio.Event
+) -> None:
     if not settings.cleaning.every_seconds:
         return
     while not stop.is_set():
@@ -173,7 +175,7 @@ async def _clean(settings: Settings, office: Office, landing: Landing, stop: asy
 @asynccontextmanager
 async def _opened(
     settings: Settings, plan: Plan, trouble: Trouble, pushing: Pushing
-) -> AsyncIterator[tuple[Office, Wheel | None]]:
+) -> AsyncIterator[tuple[BatchContext, EngineLoop | None]]:
     async with AsyncExitStack() as stack:
         if plan.api_only:
             yield await stack.enter_async_context(open_office(settings)), None

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.blobs import asset_records
 from quire.blobs.port import Blobs
 from quire.ledger.port import InputRecord
@@ -37,7 +37,7 @@ class Shown(Struct, frozen=True):
 
 
 async def manifest(
-    office: Office, batch_id: str, *, base_url: str, after: str = "", limit: int = MAX_CANVASES
+    office: BatchContext, batch_id: str, *, base_url: str, after: str = "", limit: int = MAX_CANVASES
 ) -> dict[str, Any]:
     """The pictures of a batch in order of path, about `limit` of them: all pages of one file stay together.
     What follows is at the address in `seeAlso`. Raises Missing, also when there is no picture.

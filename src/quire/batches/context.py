@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
-from quire.engine.loop import Wheel
+from quire.engine.loop import EngineLoop
 from quire.ledger.port import Ledger
 from quire.model.batch import Budget
 from quire.model.clock import Clock
@@ -24,15 +24,15 @@ class Defaults(Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
 
 
-class Conducting(Protocol):
+class StartEngine(Protocol):
     """Hires workers when work begins and lets them go when it ends. None workers: as many as set; 0: none."""
 
     def __call__(
         self, *, conducts: bool = True, workers: int | None = None
-    ) -> AbstractAsyncContextManager[Wheel]: ...
+    ) -> AbstractAsyncContextManager[EngineLoop]: ...
 
 
-class Office(Struct, frozen=True, kw_only=True):
+class BatchContext(Struct, frozen=True, kw_only=True):
     """Enough to look at batches and to intervene: nothing runs here."""
 
     ledger: Ledger
@@ -45,10 +45,10 @@ class Office(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()  # what the backends may lose, for people to know
 
 
-class House(Office, frozen=True, kw_only=True):
+class RunContext(BatchContext, frozen=True, kw_only=True):
     """An office with workers. `claiming` keeps a request to one process at a time: it raises Misconfigured
     while another is at it.
     """
 
-    conducting: Conducting
+    conducting: StartEngine
     claiming: Callable[[str], AbstractContextManager[None]]

@@ -9,11 +9,11 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.wording import state_of
 from quire.engine import moves
 from quire.engine.scheduler import pipeline_of
-from quire.ledger.port import Act, Chosen, Selection
+from quire.ledger.port import OperatorAction, RetrySelection, Selection
 from quire.model.batch import Batch, Budget, PhaseCounts, Stage
 from quire.model.errors import Reject, Stale
 from quire.model.ids import BatchId
@@ -57,7 +57,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     money_micros: int | UnsetType | None = UNSET
 
 
-async def preview_retry(office: Office, batch_id: str, selection: Selection = EVERYTHING) -> Preview:
+async def preview_retry(office: BatchContext, batch_id: str, selection: Selection = EVERYTHING) -> Preview:
     """Changes nothing. Raises Missing for an unknown batch and Reject when there is nothing to be done:
     `still_running`, `not_finished` (a choice among the tasks of a batch that has not come to its end) or
     `nothing_to_retry`.
@@ -65,7 +65,9 @@ async def preview_retry(office: Office, batch_id: str, selection: Selection = EV
     return (await _plan(office, batch_id, selection))[1]
 
 
-async def retry(office: Office, batch_id: str, act: Act, selection: Selection = EVERYTHING) -> Preview:
+async def retry(
+    office: BatchContext, batch_id: str, act: OperatorAction, selection: Selection = EVERYTHING
+) -> Preview:
     """Do what the preview says; the answer is the preview of the moment at which it was done."""
     batch, preview, phase = await _plan(office, batch_id, selection)
     pipeline = pipeline_of(batch, office.pipelines)
@@ -78,14 +80,16 @@ async def retry(office: Office, batch_id: str, act: Act, selection: Selection = 
     return preview
 
 
-async def pause(office: Office, batch_id: str, act: Act) -> Batch:
+async def pause(office: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
     """No further task starts; what is running finishes."""
     batch = await office.ledger.batch(batch_id)
     act = _with_reason(act, "paused")
     return await _fenced(office, batch, "paused", lambda: office.ledger.pause(batch.no, act))
 
 
-async def resume(office: Office, batch_id: str, act: Act, limits: Limits | None = None) -> Batch:
+async def resume(
+    office: BatchContext, batch_id: str, act: OperatorAction, limits: Limits | None = None
+) -> Batch:
     """Tasks start again. Raises Reject `budget_spent` when it would be held again at once."""
     batch = await office.ledger.batch(batch_id)
     budget = _changed(batch.budget, limits)
@@ -99,20 +103,20 @@ async def resume(office: Office, batch_id: str, act: Act, limits: Limits | None 
     return await _fenced(office, batch, "resumed", lambda: office.ledger.resume(batch.no, act, budget=new))
 
 
-async def cancel(office: Office, batch_id: str, act: Act) -> Batch:
+async def cancel(office: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
     """The batch ends here; what it has settled stays, and it can be continued later."""
     batch = await office.ledger.batch(batch_id)
     act = _with_reason(act, "cancelled")
     return await _fenced(office, batch, "cancelled", lambda: office.ledger.cancel(batch.no, act))
 
 
-async def reset(office: Office, batch_id: str, act: Act) -> Batch:
+async def reset(office: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
     """The batch ends in error, as an operator's decision."""
     batch = await office.ledger.batch(batch_id)
     return await _fenced(office, batch, "reset", lambda: office.ledger.reset(batch.no, act))
 
 
-async def prioritise(office: Office, batch_id: str, tier: str, act: Act) -> Batch:
+async def prioritise(office: BatchContext, batch_id: str, tier: str, act: OperatorAction) -> Batch:
     """`tier` is a tier's name, word or number. Raises Reject `unknown_tier`."""
     number = tier_number(tier)
     batch = await office.ledger.batch(batch_id)
@@ -121,7 +125,7 @@ async def prioritise(office: Office, batch_id: str, tier: str, act: Act) -> Batc
     )
 
 
-async def _plan(office: Office, batch_id: str, selection: Selection) -> tuple[Batch, Preview, int]:
+async def _plan(office: BatchContext, batch_id: str, selection: Selection) -> tuple[Batch, Preview, int]:
     """The batch, what would be done, and the number of the phase that it begins with."""
     batch = await office.ledger.batch(batch_id)
     if not batch.ended:
@@ -156,7 +160,7 @@ async def _plan(office: Office, batch_id: str, selection: Selection) -> tuple[Ba
 
 
 def _new_round(
-    batch: Batch, chosen: Chosen, names: dict[int, str], selection: Selection, files: int
+    batch: Batch, chosen: RetrySelection, names: dict[int, str], selection: Selection, files: int
 ) -> tuple[Batch, Preview, int]:
     if not chosen.failed:
         which = "" if selection == EVERYTHING else " that is meant"
@@ -185,7 +189,7 @@ def _groups(failed: Sequence[tuple[int, str, int]], names: dict[int, str]) -> tu
     )
 
 
-async def _files(office: Office, batch: Batch, selection: Selection) -> int:
+async def _files(office: BatchContext, batch: Batch, selection: Selection) -> int:
     """How many different files the selected failed tasks are about: one may have failed in several phases."""
     if selection.path is not None:
         return 1
@@ -197,7 +201,7 @@ async def _files(office: Office, batch: Batch, selection: Selection) -> int:
     return len(paths)
 
 
-def _with_reason(act: Act, done: str) -> Act:
+def _with_reason(act: OperatorAction, done: str) -> OperatorAction:
     """The reason is what people read later beside each file: it must say something."""
     return act if act.reason else structs.replace(act, reason=f"{done} by {act.actor}")
 
@@ -222,7 +226,9 @@ def _spent(budget: Budget, counts: Sequence[PhaseCounts]) -> str:
     )
 
 
-async def _fenced(office: Office, batch: Batch, done: str, act: Callable[[], Awaitable[Batch]]) -> Batch:
+async def _fenced(
+    office: BatchContext, batch: Batch, done: str, act: Callable[[], Awaitable[Batch]]
+) -> Batch:
     try:
         return await act()
     except Stale as error:
@@ -233,7 +239,7 @@ async def _fenced(office: Office, batch: Batch, done: str, act: Callable[[], Awa
         ) from error
 
 
-async def _state(office: Office, batch: Batch) -> str:
+async def _state(office: BatchContext, batch: Batch) -> str:
     return state_of(batch, await office.ledger.counts(batch.no), office.clock.now())
 
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 
 from msgspec import Struct
 
-from quire.batches.context import House, Office
+from quire.batches.context import BatchContext, RunContext
 from quire.batches.report import ReportWriter
 from quire.batches.results_page import Page
 from quire.blobs.port import Blobs
@@ -46,7 +46,7 @@ async def lay_out(
     batch: Batch,
     pipeline: Pipeline,
     out: Path,
-    house: House,
+    house: RunContext,
     progress: Callable[[int], None],
     seconds: float,
     stop: asyncio.Event,
@@ -63,7 +63,7 @@ async def lay_out(
 async def lay_out_again(
     batch_id: str,
     out: Path,
-    office: Office,
+    office: BatchContext,
     *,
     own_folders: Sequence[Path],
     progress: Callable[[int], None],
@@ -88,7 +88,7 @@ async def _lay_out(
     batch: Batch,
     pipeline: str,
     out: Path,
-    house: Office,
+    house: BatchContext,
     progress: Callable[[int], None],
     seconds: float,
     stop: asyncio.Event,

@@ -14,12 +14,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from quire.batches import export
-from quire.batches.context import House
+from quire.batches.context import RunContext
 from quire.batches.export import Summary
 from quire.batches.intake import same_as_noted, take_in
 from quire.batches.plans import plan_of
 from quire.batches.submission import submit
-from quire.engine.loop import Wheel
+from quire.engine.loop import EngineLoop
 from quire.ledger.port import BatchDraft
 from quire.model.batch import Batch, PhaseCounts, Stage
 from quire.model.errors import Reject, Unavailable
@@ -61,7 +61,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-async def run_folder(request: Request, house: House, watcher: Watcher, stop: asyncio.Event) -> Ended:
+async def run_folder(request: Request, house: RunContext, watcher: Watcher, stop: asyncio.Event) -> Ended:
     """Raises Reject for a bad request, Misconfigured when the house cannot work."""
     began = house.clock.monotonic()
     pipeline = house.pipelines.get(request.pipeline)
@@ -96,7 +96,7 @@ async def _prepare(
     request: Request,
     pipeline: Pipeline,
     found: Sequence[Found],
-    house: House,
+    house: RunContext,
     watcher: Watcher,
     stop: asyncio.Event,
 ) -> Batch:
@@ -125,7 +125,7 @@ async def _prepare(
 
 
 async def _resumable(
-    earlier: Batch | None, pipeline: Pipeline, found: Sequence[Found], house: House
+    earlier: Batch | None, pipeline: Pipeline, found: Sequence[Found], house: RunContext
 ) -> Batch | None:
     """The earlier batch when it can go on; otherwise it is given up."""
     if earlier is None or not _unfinished(earlier):
@@ -140,7 +140,7 @@ async def _resumable(
     return None
 
 
-async def _open(request: Request, pipeline: Pipeline, house: House) -> Batch:
+async def _open(request: Request, pipeline: Pipeline, house: RunContext) -> Batch:
     draft = BatchDraft(
         id=house.ids.ulid(),
         run_key=_run_key(request),
@@ -170,7 +170,9 @@ def _run_key(request: Request) -> str:
     return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _conduct(batch: Batch, wheel: Wheel, house: House, watcher: Watcher, stop: asyncio.Event) -> Batch:
+async def _conduct(
+    batch: Batch, wheel: EngineLoop, house: RunContext, watcher: Watcher, stop: asyncio.Event
+) -> Batch:
     last_shown = -OBSERVE_EVERY_SECONDS
     hold = None
 
@@ -194,6 +196,6 @@ async def _conduct(batch: Batch, wheel: Wheel, house: House, watcher: Watcher, s
     return batch
 
 
-async def _stop_when(stop: asyncio.Event, wheel: Wheel) -> None:
+async def _stop_when(stop: asyncio.Event, wheel: EngineLoop) -> None:
     await stop.wait()
     wheel.stop()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.lines import (
     AttemptLine,
     BatchLine,
@@ -28,7 +28,7 @@ from quire.batches.lines import (
     spent_line,
 )
 from quire.batches.wording import current_counts, state_of
-from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Wanted
+from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord
 from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
 from quire.model.cost import MICROS
@@ -41,7 +41,7 @@ PAGE = 500
 _UNKNOWN_PREFIX = "task"  # of a pipeline that this house does not have
 
 
-async def show(office: Office, batch_id: str) -> Standing:
+async def show(office: BatchContext, batch_id: str) -> Standing:
     """Raises Missing."""
     batch = await office.ledger.batch(batch_id)
     ledger = office.ledger
@@ -80,13 +80,13 @@ async def show(office: Office, batch_id: str) -> Standing:
     )
 
 
-async def list_batches(office: Office, wanted: Wanted) -> list[BatchLine]:
+async def list_batches(office: BatchContext, wanted: BatchFilter) -> list[BatchLine]:
     """A page, newest first; the next one is `wanted` with `before` set to the last line's `no`."""
     return [await _batch_line(office, batch) for batch in await office.ledger.batches(wanted)]
 
 
 async def files(
-    office: Office, batch_id: str, *, outcome: FileOutcome | None = None, error_class: str | None = None
+    office: BatchContext, batch_id: str, *, outcome: FileOutcome | None = None, error_class: str | None = None
 ) -> AsyncIterator[FileLine]:
     """Every input with its end, in order of path, read page by page. Raises Missing."""
     batch = await office.ledger.batch(batch_id)
@@ -99,7 +99,7 @@ async def files(
             yield file_line(record)
 
 
-async def story(office: Office, batch_id: str, path: str) -> Story:
+async def story(office: BatchContext, batch_id: str, path: str) -> Story:
     """Of an input, or of the input that a made file descends from. Raises Missing, also for the path."""
     batch = await office.ledger.batch(batch_id)
     made, attempts = await office.ledger.story(batch.no, path)
@@ -116,7 +116,7 @@ async def story(office: Office, batch_id: str, path: str) -> Story:
     )
 
 
-async def events(office: Office, batch_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+async def events(office: BatchContext, batch_id: str, *, after: int = 0) -> AsyncIterator[Event]:
     """What happened, oldest first, as far as it has happened. Raises Missing."""
     batch = await office.ledger.batch(batch_id)
     while page := await office.ledger.events(batch.no, after=after, limit=PAGE):
@@ -125,7 +125,9 @@ async def events(office: Office, batch_id: str, *, after: int = 0) -> AsyncItera
             yield Event(no=no, at=timestamp(at), kind=kind, data=data)
 
 
-async def follow(office: Office, batch_id: str, pause: Callable[[], Awaitable[None]]) -> AsyncIterator[Event]:
+async def follow(
+    office: BatchContext, batch_id: str, pause: Callable[[], Awaitable[None]]
+) -> AsyncIterator[Event]:
     """The same and what happens from now on, until the batch has ended; `pause` comes between two looks."""
     after = 0
     while True:
@@ -139,7 +141,7 @@ async def follow(office: Office, batch_id: str, pause: Callable[[], Awaitable[No
         await pause()
 
 
-async def _batch_line(office: Office, batch: Batch) -> BatchLine:
+async def _batch_line(office: BatchContext, batch: Batch) -> BatchLine:
     counts = await office.ledger.counts(batch.no)
     return BatchLine(
         no=batch.no,
@@ -164,7 +166,7 @@ def _phase_line(counts: PhaseCounts) -> PhaseLine:
     return PhaseLine(total=counts.total, completed=counts.done, failed=counts.failed, cached=counts.cached)
 
 
-def _failed_lines(office: Office, batch: Batch, failed: Sequence[FailedTask]) -> list[FailedLine]:
+def _failed_lines(office: BatchContext, batch: Batch, failed: Sequence[FailedTask]) -> list[FailedLine]:
     pipeline = office.pipelines.get(batch.pipeline)
     prefixes = {} if pipeline is None else {phase.name: phase.task_prefix for phase in pipeline.phases}
     return [

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from quire.blobs import content
 from quire.blobs.port import Blobs
-from quire.ledger.port import Intake, Upload
+from quire.ledger.port import Upload, UploadStore
 from quire.model.batch import Batch
 from quire.model.errors import Misconfigured, Missing, QuireError, Retry
 from quire.tools.folder_scan import Found, changed_at_ns, stamp
@@ -30,7 +30,7 @@ async def take_in(
     batch_no: int,
     found: Sequence[Found],
     *,
-    ledger: Intake,
+    ledger: UploadStore,
     blobs: Blobs,
     progress: Progress,
     stop: asyncio.Event,
@@ -56,13 +56,13 @@ async def take_in(
     return True
 
 
-async def same_as_noted(batch_no: int, found: Sequence[Found], *, ledger: Intake) -> bool:
+async def same_as_noted(batch_no: int, found: Sequence[Found], *, ledger: UploadStore) -> bool:
     """Is what lies in the folder now what this batch took in?"""
     noted = await _noted(ledger, batch_no)
     return len(noted) == len(found) and all(_unchanged(noted.get(one.path), one) for one in found)
 
 
-async def _noted(ledger: Intake, batch_no: int) -> dict[str, Upload]:
+async def _noted(ledger: UploadStore, batch_no: int) -> dict[str, Upload]:
     noted: dict[str, Upload] = {}
     after = ""
     while page := await ledger.uploads(batch_no, after=after, limit=5000):
@@ -98,7 +98,7 @@ def _groups(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
         yield group
 
 
-async def _trusted(ledger: Intake, earlier: Batch | None) -> dict[str, Upload]:
+async def _trusted(ledger: UploadStore, earlier: Batch | None) -> dict[str, Upload]:
     """What an earlier batch took in, of files that had been at rest by then: a file written within the same
     tick of the clock would look unchanged.
     """

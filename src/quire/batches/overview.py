@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from quire.batches import inspection
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.lines import Event, FileLine, Standing
 from quire.model.batch import Batch, Stage
 from quire.model.clock import timestamp
@@ -48,7 +48,7 @@ class Files(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-async def whereabouts(office: Office, batch_id: str) -> Whereabouts:
+async def whereabouts(office: BatchContext, batch_id: str) -> Whereabouts:
     """Raises Missing."""
     standing = await known(inspection.show(office, batch_id))
     batch = await office.ledger.batch(batch_id)
@@ -69,7 +69,7 @@ def stage_of(batch: Batch) -> str:
             return "preprocessing"
 
 
-async def logs(office: Office, batch_id: str) -> Logs:
+async def logs(office: BatchContext, batch_id: str) -> Logs:
     """The first thousand. Raises Missing."""
     batch = await known(office.ledger.batch(batch_id))
     stage, phase, found = "ingest", "", []
@@ -105,7 +105,7 @@ def _after(kind: str, data: dict[str, Any], stage: str, phase: str, batch: Batch
 
 
 async def files_page(
-    office: Office, batch_id: str, *, after: str, limit: int, outcome: Any, error_class: str | None
+    office: BatchContext, batch_id: str, *, after: str, limit: int, outcome: Any, error_class: str | None
 ) -> Files:
     """Inputs with their ends, in order of path. Raises Missing."""
     batch = await known(office.ledger.batch(batch_id))
@@ -118,7 +118,7 @@ async def files_page(
     )
 
 
-async def key_of(office: Office, batch_id: str, path: str) -> str:
+async def key_of(office: BatchContext, batch_id: str, path: str) -> str:
     """Where the bytes of a file lie: of an input, or of one that was made. Raises Missing."""
     batch = await known(office.ledger.batch(batch_id))
     made, _ = await office.ledger.story(batch.no, path)
@@ -133,7 +133,7 @@ async def key_of(office: Office, batch_id: str, path: str) -> str:
 
 
 async def happenings(
-    office: Office, batch_id: str, *, after: int, pause: Callable[[], Awaitable[bool]]
+    office: BatchContext, batch_id: str, *, after: int, pause: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[Event | Standing | None]:
     """What has happened since number `after` and what happens from now on, with the batch's standing whenever
     that has changed, until the batch has ended or `pause`, which comes between two looks, says False. None

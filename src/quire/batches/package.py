@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from quire import __version__
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.export import fitting
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch
@@ -29,7 +29,7 @@ _EARLIEST = 1980
 _encoder = msgspec.json.Encoder()
 
 
-async def package(office: Office, batch_id: str, *, bag: bool, inputs: bool) -> AsyncIterator[bytes]:
+async def package(office: BatchContext, batch_id: str, *, bag: bool, inputs: bool) -> AsyncIterator[bytes]:
     """With `inputs` what was put in comes along. Raises Missing, and Reject `still_running`, before the first
     piece.
     """
@@ -53,7 +53,7 @@ async def package(office: Office, batch_id: str, *, bag: bool, inputs: bool) -> 
                 yield piece
 
 
-async def _inputs(office: Office, batch: Batch) -> AsyncIterator[InputRecord]:
+async def _inputs(office: BatchContext, batch: Batch) -> AsyncIterator[InputRecord]:
     after = ""
     while page := await office.ledger.inputs(batch.no, after=after, limit=PAGE):
         after = page[-1].path
@@ -76,7 +76,7 @@ def _files(record: InputRecord, *, inputs: bool) -> Iterator[File]:
 
 
 class _Package:
-    def __init__(self, office: Office, batch: Batch, *, bag: bool) -> None:
+    def __init__(self, office: BatchContext, batch: Batch, *, bag: bool) -> None:
         self._blobs = office.blobs
         self._batch = batch
         self._bag = bag

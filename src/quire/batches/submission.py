@@ -7,7 +7,7 @@ import msgspec
 
 from quire.blobs import keys
 from quire.blobs.port import Blobs
-from quire.ledger.port import Intake, Letter, Upload
+from quire.ledger.port import OutboxMessage, Upload, UploadStore
 from quire.model.batch import Batch
 from quire.model.clock import Clock, timestamp
 from quire.model.files import File
@@ -17,7 +17,9 @@ from quire.model.pipeline import Pipeline
 PAGE = 2000
 
 
-async def submit(batch: Batch, pipeline: Pipeline, *, ledger: Intake, blobs: Blobs, clock: Clock) -> Batch:
+async def submit(
+    batch: Batch, pipeline: Pipeline, *, ledger: UploadStore, blobs: Blobs, clock: Clock
+) -> Batch:
     """May be repeated after a crash: the manifest is the same bytes, and only one finalize succeeds."""
     writer = ManifestWriter(batch.id)
     key = keys.manifest(batch.id)
@@ -36,7 +38,9 @@ async def submit(batch: Batch, pipeline: Pipeline, *, ledger: Intake, blobs: Blo
         "finalized_at": timestamp(clock.now()),
         "metadata": {},
     }
-    letter = Letter(queue=pipeline.queue, message_id=f"start-{batch.id}", body=msgspec.json.encode(message))
+    letter = OutboxMessage(
+        queue=pipeline.queue, message_id=f"start-{batch.id}", body=msgspec.json.encode(message)
+    )
     return await ledger.finalize(
         batch.no,
         manifest_key=key,
@@ -49,7 +53,7 @@ async def submit(batch: Batch, pipeline: Pipeline, *, ledger: Intake, blobs: Blo
 
 
 async def _pieces(
-    batch: Batch, ledger: Intake, writer: ManifestWriter, states: Counter[str]
+    batch: Batch, ledger: UploadStore, writer: ManifestWriter, states: Counter[str]
 ) -> AsyncIterator[bytes]:
     """The manifest; `states` is told how many uploads there are of each state."""
     yield writer.begin()

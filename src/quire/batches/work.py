@@ -4,9 +4,9 @@ import asyncio
 
 from msgspec import Struct
 
-from quire.batches.context import House
-from quire.engine.loop import Wheel
-from quire.ledger.port import Wanted
+from quire.batches.context import RunContext
+from quire.engine.loop import EngineLoop
+from quire.ledger.port import BatchFilter
 from quire.model.batch import Stage
 
 GRACE_SECONDS = 10.0
@@ -21,7 +21,7 @@ class Shift(Struct, frozen=True, kw_only=True):
     until_idle: bool = False
 
 
-async def work(shift: Shift, house: House, stop: asyncio.Event) -> None:
+async def work(shift: Shift, house: RunContext, stop: asyncio.Event) -> None:
     """Until `stop` is set, or, if so asked, until no batch has anything left to do."""
 
     async def idle() -> bool:
@@ -36,18 +36,18 @@ async def work(shift: Shift, house: House, stop: asyncio.Event) -> None:
             await wheel.wind_down(GRACE_SECONDS)
 
 
-async def _idle(house: House) -> bool:
+async def _idle(house: RunContext) -> bool:
     """Nothing waits to be sent, and every batch has ended, is held, or still takes uploads."""
     if await house.ledger.outbox(1):
         return False
     before = None
-    while page := await house.ledger.batches(Wanted(ended=False, before=before, limit=PAGE)):
+    while page := await house.ledger.batches(BatchFilter(ended=False, before=before, limit=PAGE)):
         before = page[-1].no
         if any(batch.hold is None and batch.position.stage is not Stage.OPEN for batch in page):
             return False
     return True
 
 
-async def _stop_when(stop: asyncio.Event, wheel: Wheel) -> None:
+async def _stop_when(stop: asyncio.Event, wheel: EngineLoop) -> None:
     await stop.wait()
     wheel.stop()

@@ -32,7 +32,7 @@ class StoredPart(Struct, frozen=True):
     size: int
 
 
-class Landing(Protocol):
+class PresignedUploads(Protocol):
     async def put_url(self, key: str, *, seconds: int, base_url: str, awaited: bool = True) -> str:
         """A URL for one PUT of the whole blob. `base_url` is where the asker reached Quire; stores with an
         address of their own do not look at it. Not `awaited`: it is for a worker of ours, and no upload was

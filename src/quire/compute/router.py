@@ -10,7 +10,7 @@ from quire.model.errors import Misconfigured
 from quire.model.work import Compute, Order, Report, StepCall
 
 
-class Switchboard:
+class ComputeRouter:
     def __init__(self, computes: Mapping[str, Compute]) -> None:
         self._computes = dict(computes)
 

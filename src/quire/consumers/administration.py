@@ -19,7 +19,7 @@ from quire.consumers.lines import (
 from quire.model.clock import Clock
 from quire.model.errors import Missing
 from quire.model.queues import QueuePolicy, policy_for
-from quire.queues.port import Chosen, DeadLetter, Happening, QueueStore
+from quire.queues.port import DeadLetter, DeadLetterFilter, Happening, QueueStore
 
 # Backends count by the minute; fewer minutes jump, more hide what happens now.
 LOOKED_AT_SECONDS = 300.0
@@ -29,7 +29,7 @@ PAGE = 100
 AT_ONCE = 500
 
 
-class Desk(Struct, frozen=True, kw_only=True):
+class QueueContext(Struct, frozen=True, kw_only=True):
     """What is needed to look and to intervene."""
 
     queues: QueueStore
@@ -37,7 +37,7 @@ class Desk(Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-async def list_queues(desk: Desk, *, everything: bool = False) -> list[QueueLine]:
+async def list_queues(desk: QueueContext, *, everything: bool = False) -> list[QueueLine]:
     """Those that have or lately had messages; with `everything` also those that are only configured."""
     names = set(await desk.queues.names())
     if everything:
@@ -45,7 +45,7 @@ async def list_queues(desk: Desk, *, everything: bool = False) -> list[QueueLine
     return [await _line(desk, name) for name in sorted(names)]
 
 
-async def _line(desk: Desk, name: str) -> QueueLine:
+async def _line(desk: QueueContext, name: str) -> QueueLine:
     now = desk.clock.now()
     since = now - LOOKED_AT_SECONDS
     since -= since % _MINUTE_SECONDS
@@ -69,7 +69,7 @@ async def _line(desk: Desk, name: str) -> QueueLine:
     )
 
 
-async def known(desk: Desk, name: str) -> str:
+async def known(desk: QueueContext, name: str) -> str:
     """The queue of this name, or the one whose dead letters are called so. Raises Missing."""
     names = {*await desk.queues.names(), *desk.policies}
     if name in names:
@@ -82,13 +82,15 @@ async def known(desk: Desk, name: str) -> str:
     raise Missing(f"there is no queue {name[:200]}; {advice}")
 
 
-async def peek(desk: Desk, queue: str, *, limit: int) -> list[WaitingLine]:
+async def peek(desk: QueueContext, queue: str, *, limit: int) -> list[WaitingLine]:
     """The next ones in the order of delivery, then those in flight. Raises Missing."""
     name, now = await known(desk, queue), desk.clock.now()
     return [waiting_line(one, now) for one in await desk.queues.peek(name, limit=limit, now=now)]
 
 
-async def dead_list(desk: Desk, queue: str, chosen: Chosen, *, after: int, limit: int) -> list[DeadLine]:
+async def dead_list(
+    desk: QueueContext, queue: str, chosen: DeadLetterFilter, *, after: int, limit: int
+) -> list[DeadLine]:
     """In order of burial, those after number `after`. Raises Missing."""
     name = await known(desk, queue)
     found: list[DeadLetter] = []
@@ -101,17 +103,17 @@ async def dead_list(desk: Desk, queue: str, chosen: Chosen, *, after: int, limit
     return [dead_line(letter) for letter in found]
 
 
-async def dead_groups(desk: Desk, queue: str) -> dict[str, int]:
+async def dead_groups(desk: QueueContext, queue: str) -> dict[str, int]:
     """How many of each error class, most first. Raises Missing."""
     return await desk.queues.dead_classes(await known(desk, queue))
 
 
-async def dead_show(desk: Desk, queue: str, message_id: str) -> DeadLine:
+async def dead_show(desk: QueueContext, queue: str, message_id: str) -> DeadLine:
     """Raises Missing."""
     return dead_line(await desk.queues.dead_letter(await known(desk, queue), message_id))
 
 
-async def count_dead(desk: Desk, queue: str, chosen: Chosen) -> int:
+async def count_dead(desk: QueueContext, queue: str, chosen: DeadLetterFilter) -> int:
     """How many are meant. Raises Missing for an id that is not there: nobody means it by accident."""
     name = await known(desk, queue)
     if chosen.ids is not None:
@@ -126,7 +128,7 @@ async def count_dead(desk: Desk, queue: str, chosen: Chosen) -> int:
     return count
 
 
-async def replay(desk: Desk, queue: str, chosen: Chosen, *, per_second: float = 0.0) -> int:
+async def replay(desk: QueueContext, queue: str, chosen: DeadLetterFilter, *, per_second: float = 0.0) -> int:
     """Back into the queue, oldest first; how many. Raises Missing."""
     name, left = await known(desk, queue), await count_dead(desk, queue, chosen)
     replayed = 0
@@ -143,7 +145,7 @@ async def replay(desk: Desk, queue: str, chosen: Chosen, *, per_second: float = 
     return replayed
 
 
-async def discard(desk: Desk, queue: str, chosen: Chosen) -> int:
+async def discard(desk: QueueContext, queue: str, chosen: DeadLetterFilter) -> int:
     """For good; how many. Raises Missing."""
     name, left = await known(desk, queue), await count_dead(desk, queue, chosen)
     discarded = 0
@@ -156,12 +158,12 @@ async def discard(desk: Desk, queue: str, chosen: Chosen) -> int:
     return discarded
 
 
-async def count_waiting(desk: Desk, queue: str) -> int:
+async def count_waiting(desk: QueueContext, queue: str) -> int:
     """What a purge would delete. Raises Missing."""
     depth = await desk.queues.depth(await known(desk, queue), now=desk.clock.now())
     return depth.waiting + depth.delayed
 
 
-async def purge(desk: Desk, queue: str) -> int:
+async def purge(desk: QueueContext, queue: str) -> int:
     """Delete what waits or is delayed; how many. Raises Missing."""
     return await desk.queues.purge(await known(desk, queue), now=desk.clock.now())

@@ -11,7 +11,7 @@ from msgspec import Struct
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Reject
 from quire.model.ids import Ids
-from quire.queues.port import LEAST, MAX_MESSAGE_BYTES, URGENT, Chosen, Leased, Message, QueueStore
+from quire.queues.port import LEAST, MAX_MESSAGE_BYTES, URGENT, DeadLetterFilter, Leased, Message, QueueStore
 
 WOKEN_WITHIN_SECONDS = 5.0
 # Between two promises: whatever one leaves behind is over for the next.
@@ -62,7 +62,7 @@ class _Trying:
         while leased := await self.lease(1000):
             await self.queues.acknowledge(leased, now=self.now)
         await self.queues.purge(self.queue, now=self.now)
-        await self.queues.discard(self.queue, chosen=Chosen(), now=self.now, limit=1000)
+        await self.queues.discard(self.queue, chosen=DeadLetterFilter(), now=self.now, limit=1000)
 
 
 async def try_promises(queues: QueueStore, clock: Clock, ids: Ids) -> list[Promise]:
@@ -173,14 +173,16 @@ async def _buried(trying: _Trying) -> None:
     told = [(trial.error_class, trial.error) for trial in letter.trials]
     _expect(letter.body == sent.body, "the payload of a dead letter changed")
     _expect(told == [(_FIRST, "one"), (_SECOND, "two")], f"the history is {told}")
-    found = await trying.queues.dead(trying.queue, chosen=Chosen(error_class=_SECOND), limit=9)
+    found = await trying.queues.dead(trying.queue, chosen=DeadLetterFilter(error_class=_SECOND), limit=9)
     _expect([one.id for one in found] == [sent.id], "it is not found by its class")
 
 
 async def _replayed(trying: _Trying) -> None:
     sent = await trying.send()
     await trying.queues.bury(await trying.one(), now=trying.now, reason="one", error_class=_FIRST)
-    done = await trying.queues.replay(trying.queue, chosen=Chosen(ids=[sent.id]), now=trying.now, limit=9)
+    done = await trying.queues.replay(
+        trying.queue, chosen=DeadLetterFilter(ids=[sent.id]), now=trying.now, limit=9
+    )
     _expect(done == 1, f"replaying one counted {done}")
     leased = await trying.one()
     _expect(leased.deliveries == 1, f"its deliveries start at {leased.deliveries}, not at 1")

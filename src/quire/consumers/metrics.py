@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from quire.consumers.administration import Desk
+from quire.consumers.administration import QueueContext
 from quire.queues.port import Happening
 
 _HEADS = {
@@ -13,13 +13,13 @@ _HEADS = {
 Sample = tuple[str, dict[str, str], float]
 
 
-async def prometheus(desk: Desk) -> str:
+async def prometheus(desk: QueueContext) -> str:
     """All queues that have or lately had messages."""
     samples = [sample for name in sorted(await desk.queues.names()) for sample in await _samples(desk, name)]
     return "".join(line + "\n" for line in _lines(samples))
 
 
-async def _samples(desk: Desk, queue: str) -> list[Sample]:
+async def _samples(desk: QueueContext, queue: str) -> list[Sample]:
     now = desk.clock.now()
     depth = await desk.queues.depth(queue, now=now)
     counters = await desk.queues.counters(queue)

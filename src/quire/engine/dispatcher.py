@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.5
 _DEFAULT_POLICY = RetryPolicy()
 
 
-class Foreman:
+class Dispatcher:
     def __init__(
         self,
         *,

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
-from quire.ledger.port import Ledger, Letter, ListedFile
+from quire.ledger.port import Ledger, ListedFile, OutboxMessage
 from quire.model.batch import Batch, Position
 from quire.model.errors import Missing, Reject, Stale
 from quire.model.files import File, folder_of, sibling
@@ -41,7 +41,7 @@ def original_key(manifest_key: str) -> str:
 
 async def hand_over(
     ledger: Ledger, blobs: Blobs, batch: Batch, pipeline: Pipeline, alive: Alive
-) -> Letter | None:
+) -> OutboxMessage | None:
     """Write the manifest anew and give back the letter that goes out with the last move: only in the first
     round, later ones bring the manifest up to date. To be called when the list is final; `alive` is called
     again and again meanwhile, for a long list takes long. Raises Stale when the batch has moved meanwhile,
@@ -58,7 +58,7 @@ async def hand_over(
     await _put(blobs, batch.manifest_key, pieces, condition)
     if batch.position.round > 1:
         return None
-    return Letter(
+    return OutboxMessage(
         queue=batch.hands_over_to,
         message_id=f"handover-{batch.id}",
         body=_message(batch, await ledger.message(batch.no), writer),

@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from quire.engine import interruptions
-from quire.engine.dispatcher import Foreman
-from quire.engine.membership import Roster
+from quire.engine.dispatcher import Dispatcher
+from quire.engine.membership import Membership
 from quire.engine.retry import RetryPolicy
-from quire.engine.scheduler import Conductor
+from quire.engine.scheduler import Scheduler
 from quire.ledger.port import Ledger, Only
 from quire.model.batch import Batch, Hold, Stage
 from quire.model.clock import Clock
@@ -31,14 +31,14 @@ Observer = Callable[[Batch], Awaitable[None]]
 Trouble = Callable[[str | None], None]  # told when the ledger is away, and with None when it is back
 
 
-class Wheel:
+class EngineLoop:
     def __init__(
         self,
         *,
         ledger: Ledger,
-        roster: Roster,
-        conductor: Conductor | None,
-        foreman: Foreman | None,
+        roster: Membership,
+        conductor: Scheduler | None,
+        foreman: Dispatcher | None,
         clock: Clock,
         signal: Signal,
         policy: RetryPolicy = _POLICY,

@@ -7,7 +7,7 @@ hands in `gone`, and nobody has to wait.
 
 from collections.abc import Callable
 
-from quire.ledger.port import Crew, Member
+from quire.ledger.port import Member, MemberStore
 from quire.model.clock import Clock
 
 BEAT_SECONDS = 5.0
@@ -16,10 +16,10 @@ STALE_SECONDS = 30.0
 Gone = Callable[[Member], bool | None]  # True: certainly dead; False: certainly alive; None: cannot tell
 
 
-class Roster:
+class Membership:
     def __init__(
         self,
-        crew: Crew,
+        crew: MemberStore,
         clock: Clock,
         *,
         name: str,

@@ -11,7 +11,16 @@ import msgspec
 from msgspec import Struct
 
 from quire.engine.states import check_move
-from quire.ledger.port import Letter, ListedFile, Move, NewFile, NewTask, SettledTask, UnitContent, Verdict
+from quire.ledger.port import (
+    ListedFile,
+    Move,
+    NewFile,
+    NewTask,
+    OutboxMessage,
+    SettledTask,
+    UnitContent,
+    Verdict,
+)
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import Added, Phase, Pipeline, Unit
@@ -43,7 +52,7 @@ def fill(
     *,
     complete: bool,
     now: float,
-    letter: Letter | None = None,
+    letter: OutboxMessage | None = None,
 ) -> Move:
     """Manifest entries become file rows, numbered from 1 in the manifest's order. `letter` goes out when this
     is the end of the batch.
@@ -171,7 +180,7 @@ def transform(
     *,
     complete: bool,
     now: float,
-    letter: Letter | None = None,
+    letter: OutboxMessage | None = None,
 ) -> Move:
     """Fold results into the file list. A failed task's file passes unchanged and is listed as failed.
     `letter` goes out when this is the end of the batch.
@@ -266,7 +275,7 @@ def _enter(
     *,
     now: float,
     round_no: int | None = None,
-    letter: Letter | None = None,
+    letter: OutboxMessage | None = None,
     **changes: object,
 ) -> Move:
     """Into phase `number`, or to the end when there is none."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from quire.blobs.port import Blobs
 from quire.engine.moves import begin, fail, first_status
-from quire.ledger.port import Act, Ledger
+from quire.ledger.port import Ledger, OperatorAction
 from quire.model.batch import RESET, Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
@@ -35,7 +35,7 @@ class StartMessage(Struct, frozen=True, kw_only=True):
     manifest_r2_key: str
 
 
-class Mail:
+class Outbox:
     def __init__(
         self,
         ledger: Ledger,
@@ -127,7 +127,9 @@ class Mail:
         """Told to start a batch that ended in error: it goes on where it stood. What is done stays done."""
         counts = await self._ledger.counts(batch.no)
         names = {phase.phase: phase.name for phase in counts}
-        act = Act(actor="queue", reason="its start message was delivered again", now=self._clock.now())
+        act = OperatorAction(
+            actor="queue", reason="its start message was delivered again", now=self._clock.now()
+        )
         status = names.get(batch.position.phase, first_status(batch))
         return await self._ledger.reopen(batch.no, act, status=status)
 

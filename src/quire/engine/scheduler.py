@@ -12,9 +12,9 @@ from itertools import islice
 
 from quire.blobs.port import Blobs
 from quire.engine import handover, manifest, moves, units
-from quire.engine.outbox import Mail
+from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, phase_delay
-from quire.ledger.port import Known, Ledger, Letter, Move, Only
+from quire.ledger.port import Known, Ledger, Move, Only, OutboxMessage
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
@@ -29,13 +29,13 @@ SWEEP_SECONDS = 600.0
 MOVABLE = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING})
 
 
-class Conductor:
+class Scheduler:
     def __init__(
         self,
         *,
         ledger: Ledger,
         blobs: Blobs,
-        mail: Mail,
+        mail: Outbox,
         pipelines: Mapping[str, Pipeline],
         clock: Clock,
         policy: PhasePolicy,
@@ -214,7 +214,7 @@ class Conductor:
 
     async def _end(
         self, batch: Batch, pipeline: Pipeline, rows: Sequence[object], *, complete: bool
-    ) -> tuple[bool, Letter | None]:
+    ) -> tuple[bool, OutboxMessage | None]:
         """Whether these rows complete their stage after all, and what goes out with the batch's end. One that
         is handed over has its last rows written in a move of their own: the list that is told to others must
         stand in the ledger before.

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 
 from quire import __version__
-from quire.ledger.hooks import Delivery
+from quire.ledger.hooks import WebhookDelivery
 from quire.model.clock import timestamp
 from quire.model.errors import Bug
 
@@ -23,7 +23,7 @@ def new_secret(chance: Callable[[int], bytes]) -> str:
     return SECRET_PREFIX + base64.b64encode(chance(SECRET_BYTES)).decode()
 
 
-def body_of(delivery: Delivery, source: str) -> bytes:
+def body_of(delivery: WebhookDelivery, source: str) -> bytes:
     """Structured mode: the same bytes at every try."""
     event = {
         "specversion": "1.0",
@@ -38,7 +38,7 @@ def body_of(delivery: Delivery, source: str) -> bytes:
     return json.dumps(event, separators=(",", ":")).encode()
 
 
-def headers_of(delivery: Delivery, body: bytes, secret: str, *, now: float) -> dict[str, str]:
+def headers_of(delivery: WebhookDelivery, body: bytes, secret: str, *, now: float) -> dict[str, str]:
     """`now` is the moment of this try: receivers refuse what is old, so that nobody can play it back."""
     moment = str(int(now))
     return {
@@ -56,7 +56,7 @@ def signature(secret: str, message_id: str, moment: str, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
 
 
-def _data(delivery: Delivery) -> dict[str, object]:
+def _data(delivery: WebhookDelivery) -> dict[str, object]:
     data = json.loads(delivery.data)
     if not isinstance(data, dict):
         raise Bug(f"event {delivery.event_no} holds no object")

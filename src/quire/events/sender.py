@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from quire.events.messages import body_of, headers_of
-from quire.ledger.hooks import Delivery, Hooks
+from quire.ledger.hooks import WebhookDelivery, WebhookStore
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.signal import Signal
@@ -34,7 +34,7 @@ GONE = 410
 ASKS_FOR_TIME = frozenset({429, 503})
 
 
-class Post(Protocol):
+class HttpPost(Protocol):
     async def post(self, url: str, *, body: bytes, headers: dict[str, str]) -> Answer: ...
 
 
@@ -44,12 +44,12 @@ class DeliveryPolicy(Struct, frozen=True, kw_only=True):
     at_once: int = 16
 
 
-class Messenger:
+class WebhookSender:
     def __init__(
         self,
         *,
-        ledger: Hooks,
-        outgoing: Post,
+        ledger: WebhookStore,
+        outgoing: HttpPost,
         clock: Clock,
         signal: Signal,
         fraction: Callable[[], float],
@@ -119,7 +119,7 @@ class Messenger:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
 
-    async def _take(self, limit: int) -> list[Delivery]:
+    async def _take(self, limit: int) -> list[WebhookDelivery]:
         if limit <= 0:
             return []
         lease_seconds = self._policy.timeout_seconds + LEASE_GRACE_SECONDS
@@ -127,7 +127,7 @@ class Messenger:
             limit=limit, now=self._clock.now(), lease_seconds=lease_seconds
         )
 
-    async def _send(self, delivery: Delivery) -> None:
+    async def _send(self, delivery: WebhookDelivery) -> None:
         try:
             try:
                 tried = await self._tried(delivery)
@@ -149,7 +149,7 @@ class Messenger:
         except Unavailable:
             _log.warning("delivery_untold: %s comes again when its lease is over", delivery.id)
 
-    async def _tried(self, delivery: Delivery) -> "_Tried":
+    async def _tried(self, delivery: WebhookDelivery) -> "_Tried":
         hook = await self._ledger.hook(delivery.hook_id)
         if hook.disabled_at is not None:
             # Disabled while its event was being written down.
@@ -176,7 +176,7 @@ class Messenger:
         reason = "the receiver answered 410 Gone"
         await self._ledger.disable_hook(hook_id, reason=reason, now=self._clock.now())
 
-    def _next_at(self, delivery: Delivery, told_seconds: float = 0.0) -> float | None:
+    def _next_at(self, delivery: WebhookDelivery, told_seconds: float = 0.0) -> float | None:
         """When to try again; None: it was the last try."""
         if delivery.tries >= self._policy.max_tries:
             return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from quire.events.messages import new_secret
-from quire.ledger.hooks import Delivery, Hook, Hooks
+from quire.ledger.hooks import Webhook, WebhookDelivery, WebhookStore
 from quire.model.clock import Clock, timestamp
 from quire.model.errors import Reject
 from quire.model.ids import Ids
@@ -41,10 +41,10 @@ MOST_AT_ONCE = 1000
 MOST_HOOKS = 100  # of one batch, and of all batches: each event becomes a call to every one of them
 
 
-class HookDesk(Struct, frozen=True, kw_only=True):
+class WebhookContext(Struct, frozen=True, kw_only=True):
     """What is needed to add hooks and to look after them."""
 
-    ledger: Hooks
+    ledger: WebhookStore
     outgoing: Outgoing
     clock: Clock
     ids: Ids
@@ -88,14 +88,16 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
     last_tried_at: str | None
 
 
-async def add_hook(desk: HookDesk, *, url: str, batch_id: str = "", kinds: Sequence[str] = ()) -> NewHook:
+async def add_hook(
+    desk: WebhookContext, *, url: str, batch_id: str = "", kinds: Sequence[str] = ()
+) -> NewHook:
     """Events from now on are sent there. Without kinds: all. Raises Reject for a URL that is never called,
     for a kind that does not exist and when there are enough of them, Missing for an unknown batch.
     """
     wanted = tuple(dict.fromkeys(kind.removeprefix("quire.") for kind in kinds))
     for kind in wanted:
         _check_kind(kind)
-    hook = Hook(
+    hook = Webhook(
         id=f"hook_{desk.ids.ulid()}",
         url=desk.outgoing.checked(url),
         secret=new_secret(desk.chance),
@@ -113,23 +115,25 @@ async def add_hook(desk: HookDesk, *, url: str, batch_id: str = "", kinds: Seque
     return NewHook(secret=hook.secret, hook=hook_line(hook))
 
 
-async def show_hook(desk: HookDesk, hook_id: str) -> HookLine:
+async def show_hook(desk: WebhookContext, hook_id: str) -> HookLine:
     """Raises Missing."""
     return hook_line(await desk.ledger.hook(hook_id))
 
 
-async def list_hooks(desk: HookDesk, *, batch_id: str | None = None) -> list[HookLine]:
+async def list_hooks(desk: WebhookContext, *, batch_id: str | None = None) -> list[HookLine]:
     """All, or those of one batch ("" is those of all batches), oldest first."""
     return [hook_line(hook) for hook in await desk.ledger.hooks(batch_id=batch_id)]
 
 
-async def disable_hook(desk: HookDesk, hook_id: str, *, reason: str = "disabled by a person") -> HookLine:
+async def disable_hook(
+    desk: WebhookContext, hook_id: str, *, reason: str = "disabled by a person"
+) -> HookLine:
     """Nothing more goes there, not even what waits. May be repeated. Raises Missing."""
     return hook_line(await desk.ledger.disable_hook(hook_id, reason=reason, now=desk.clock.now()))
 
 
 async def list_deliveries(
-    desk: HookDesk,
+    desk: WebhookContext,
     *,
     hook_id: str | None = None,
     batch_id: str | None = None,
@@ -141,14 +145,14 @@ async def list_deliveries(
     return [delivery_line(one) for one in found]
 
 
-async def redeliver(desk: HookDesk, nos: Sequence[int]) -> int:
+async def redeliver(desk: WebhookContext, nos: Sequence[int]) -> int:
     """Send these once more, under their old ids; how many there were. Those of disabled hooks stay."""
     if len(nos) > MOST_AT_ONCE:
         raise Reject(f"at most {MOST_AT_ONCE} deliveries at once", code="bad_request")
     return await desk.ledger.redeliver(list(nos), now=desk.clock.now())
 
 
-def hook_line(hook: Hook) -> HookLine:
+def hook_line(hook: Webhook) -> HookLine:
     return HookLine(
         id=hook.id,
         url=hook.url,
@@ -160,7 +164,7 @@ def hook_line(hook: Hook) -> HookLine:
     )
 
 
-def delivery_line(one: Delivery) -> DeliveryLine:
+def delivery_line(one: WebhookDelivery) -> DeliveryLine:
     return DeliveryLine(
         no=one.no,
         id=one.id,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.inspection import just_before
 from quire.blobs import asset_records, keys, labels
 from quire.blobs.port import Blobs
@@ -58,7 +58,7 @@ class _Source(Struct, frozen=True, kw_only=True):
     task: str | None
 
 
-async def archive_batch(office: Office, batch_id: str) -> Sum:
+async def archive_batch(office: BatchContext, batch_id: str) -> Sum:
     """All that is staged of an ended batch. Raises Missing, and Reject `still_running`; Retry
     `archive_mismatch` when a copy was not what it should be.
     """
@@ -75,7 +75,7 @@ async def archive_batch(office: Office, batch_id: str) -> Sum:
     return Sum(files=files, bytes=size)
 
 
-async def staged(office: Office, batch_id: str, after: str) -> list[str]:
+async def staged(office: BatchContext, batch_id: str, after: str) -> list[str]:
     """A page of the keys in a batch's staging."""
     found: list[str] = []
     async for stored in office.blobs.list(prefix_of(batch_id), after=after):
@@ -85,7 +85,7 @@ async def staged(office: Office, batch_id: str, after: str) -> list[str]:
     return found
 
 
-async def archive_page(office: Office, batch: Batch, page: Sequence[str]) -> list[Archived]:
+async def archive_page(office: BatchContext, batch: Batch, page: Sequence[str]) -> list[Archived]:
     """These staged files, and the lines of the index about them; the manifests are left out."""
     ours = {manifest_key(batch.id), original_key(batch.id)}
     found = [await _archived(office, batch, key) for key in page if key not in ours]
@@ -97,7 +97,7 @@ async def archive_page(office: Office, batch: Batch, page: Sequence[str]) -> lis
     return made
 
 
-async def _archived(office: Office, batch: Batch, key: str) -> Archived | None:
+async def _archived(office: BatchContext, batch: Batch, key: str) -> Archived | None:
     """None for what is nobody's original: a copy of one that was made for a worker."""
     if is_passing(key) and await _upload(office, batch, key) is None:
         return None
@@ -136,7 +136,7 @@ def _names(wanted: str, source: _Source) -> Iterator[str]:
         yield named_ulid(f"{source.digest}-{number}")
 
 
-async def _described(office: Office, batch: Batch, key: str) -> _Source:
+async def _described(office: BatchContext, batch: Batch, key: str) -> _Source:
     digest, size = await _read(office.blobs, key)
     upload = await _upload(office, batch, key)
     return _Source(
@@ -149,7 +149,7 @@ async def _described(office: Office, batch: Batch, key: str) -> _Source:
     )
 
 
-async def _upload(office: Office, batch: Batch, key: str) -> Upload | None:
+async def _upload(office: BatchContext, batch: Batch, key: str) -> Upload | None:
     """None: somebody else's product, which lies there all the same."""
     try:
         return await office.ledger.upload(batch.no, _path(batch, key))
@@ -161,7 +161,7 @@ def _path(batch: Batch, key: str) -> str:
     return "/" + key.removeprefix(prefix_of(batch.id))
 
 
-def _task(office: Office, batch: Batch, upload: Upload) -> str | None:
+def _task(office: BatchContext, batch: Batch, upload: Upload) -> str | None:
     pipeline = office.pipelines.get(batch.pipeline)
     file = File(
         key=upload.key,
@@ -176,7 +176,7 @@ def _task(office: Office, batch: Batch, upload: Upload) -> str | None:
     return task_id(first.task_prefix, batch.id, upload.key) if first else None
 
 
-async def _asset_id(office: Office, batch: Batch, source: _Source) -> str:
+async def _asset_id(office: BatchContext, batch: Batch, source: _Source) -> str:
     """That of the asset whose original it is; otherwise one that follows from what is known of it."""
     held = await asset_records.holder(office.blobs, source.key)
     if held:
@@ -189,7 +189,7 @@ async def _asset_id(office: Office, batch: Batch, source: _Source) -> str:
     return named
 
 
-async def _of_reference(office: Office, batch: Batch, key: str) -> str | None:
+async def _of_reference(office: BatchContext, batch: Batch, key: str) -> str | None:
     """The asset that the picture's reference leads to: one that was registered by an earlier batch."""
     path = _path(batch, key)
     found = await office.ledger.inputs(batch.no, after=just_before(path), limit=1)

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.blobs import asset_records
-from quire.blobs.presigned import Landing
+from quire.blobs.presigned import PresignedUploads
 from quire.ingest.archive import archive_page, staged
 from quire.ledger.submissions import Submission
 from quire.model.batch import Stage
@@ -66,7 +66,7 @@ class _Tally:
         return Cleaned(**vars(self))
 
 
-async def due(office: Office, terms: Terms) -> list[Due]:
+async def due(office: BatchContext, terms: Terms) -> list[Due]:
     """What a clean-up would take now: at most two hundred of each kind, oldest first."""
     now = office.clock.now()
     found = []
@@ -85,7 +85,7 @@ async def due(office: Office, terms: Terms) -> list[Due]:
     return found
 
 
-async def clean(office: Office, landing: Landing, terms: Terms) -> Cleaned:
+async def clean(office: BatchContext, landing: PresignedUploads, terms: Terms) -> Cleaned:
     """May be repeated, and stopped at any moment."""
     tally = _Tally()
     for one in await due(office, terms):
@@ -108,7 +108,7 @@ async def clean(office: Office, landing: Landing, terms: Terms) -> Cleaned:
     return tally.cleaned()
 
 
-async def _abandoned(office: Office, submission: Submission, terms: Terms) -> bool:
+async def _abandoned(office: BatchContext, submission: Submission, terms: Terms) -> bool:
     """False when its sender has come back: it is ended before anything of it is deleted."""
     now = office.clock.now()
     return await office.ledger.abandon(
@@ -120,7 +120,7 @@ async def _abandoned(office: Office, submission: Submission, terms: Terms) -> bo
 
 
 async def _emptied(
-    office: Office, landing: Landing, submission: Submission, tally: _Tally, *, archives: bool
+    office: BatchContext, landing: PresignedUploads, submission: Submission, tally: _Tally, *, archives: bool
 ) -> None:
     """All that lies in the store of it and that nobody needs is gone."""
     if submission.finalized_at is None:  # otherwise nothing is in parts
@@ -129,7 +129,7 @@ async def _emptied(
     await _delete(office, submission, tally, archives=archives)
 
 
-async def _waits_for_takeover(office: Office, submission: Submission) -> bool:
+async def _waits_for_takeover(office: BatchContext, submission: Submission) -> bool:
     """Whether the message that hands the batch over may still be in its queue, or dead."""
     batch = submission.batch
     if batch.position.stage is not Stage.DONE or not batch.hands_over_to:
@@ -145,7 +145,7 @@ async def _waits_for_takeover(office: Office, submission: Submission) -> bool:
     return True
 
 
-async def _in_parts(office: Office, number: int) -> AsyncIterator[tuple[str, str]]:
+async def _in_parts(office: BatchContext, number: int) -> AsyncIterator[tuple[str, str]]:
     after = None
     while page := await office.ledger.arrivals(number, after=after, limit=PAGE):
         after = (folder_of(page[-1].path), page[-1].path)
@@ -154,7 +154,7 @@ async def _in_parts(office: Office, number: int) -> AsyncIterator[tuple[str, str
                 yield upload.key, upload.upload_id
 
 
-async def _delete(office: Office, submission: Submission, tally: _Tally, *, archives: bool) -> None:
+async def _delete(office: BatchContext, submission: Submission, tally: _Tally, *, archives: bool) -> None:
     batch, after = submission.batch, ""
     # A page at a time: a store need not list well while what it lists is deleted.
     while page := await staged(office, batch.id, after):
@@ -172,7 +172,7 @@ async def _delete(office: Office, submission: Submission, tally: _Tally, *, arch
         tally.kept += len(page) - len(doomed)
 
 
-async def _free(office: Office, page: Sequence[str], places: dict[str, str]) -> list[str]:
+async def _free(office: BatchContext, page: Sequence[str], places: dict[str, str]) -> list[str]:
     """Those that no asset needs: none leads to them, or it finds its original in the archive."""
     free = []
     for key in page:

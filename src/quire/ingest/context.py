@@ -5,8 +5,8 @@ import weakref
 
 from msgspec import Struct
 
-from quire.batches.context import Office
-from quire.blobs.presigned import Landing
+from quire.batches.context import BatchContext
+from quire.blobs.presigned import PresignedUploads
 from quire.engine import handover
 from quire.ledger.submissions import Submission
 from quire.model.batch import Stage
@@ -20,7 +20,7 @@ MESSAGE_BYTES = 128_000
 _KNOWN_BATCHES = 10_000
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class IngestLimits(Struct, frozen=True, kw_only=True):
     max_batch_bytes: int = 107_374_182_400
     max_file_bytes: int = 5_368_709_120
     max_files: int = 1_000_000
@@ -31,11 +31,17 @@ class Limits(Struct, frozen=True, kw_only=True):
     verify_cid_bytes: int = 64 * MIB  # larger ones are not read again for it; 0: CIDs are not looked at
 
 
-class Front:
+class IngestContext:
     """One per process. Remembers what never changes of a batch: its number and whose it is."""
 
     def __init__(
-        self, office: Office, landing: Landing, limits: Limits, *, pipeline: str, hands_over_to: str
+        self,
+        office: BatchContext,
+        landing: PresignedUploads,
+        limits: IngestLimits,
+        *,
+        pipeline: str,
+        hands_over_to: str,
     ) -> None:
         self.office = office
         self.landing = landing

@@ -18,7 +18,7 @@ from quire.ingest.content_types import kind_of, may_be_proven
 from quire.ingest.context import (
     MULTIPART_FROM,
     PART_SIZE,
-    Front,
+    IngestContext,
     prefix_of,
     refused,
     status_of,
@@ -44,7 +44,7 @@ class Ticket(Struct, frozen=True, kw_only=True):
     completed: bool = False
 
 
-async def start_file(front: Front, batch_id: str, said: Any, *, base_url: str) -> Ticket:
+async def start_file(front: IngestContext, batch_id: str, said: Any, *, base_url: str) -> Ticket:
     """Announced again, a file takes the place of what was announced under its path; unless the sender asks to
     `resume`, and it is the same file: then what was begun goes on.
     """
@@ -81,7 +81,7 @@ async def start_file(front: Front, batch_id: str, said: Any, *, base_url: str) -
 
 
 async def _resumed(
-    front: Front, batch_id: str, number: int, wanted: Announcement, base_url: str
+    front: IngestContext, batch_id: str, number: int, wanted: Announcement, base_url: str
 ) -> Ticket | None:
     """What was begun of the same file and is still known to the store; None when it must begin anew."""
     upload = await _begun(front, number, wanted)
@@ -100,7 +100,7 @@ async def _resumed(
     return Ticket(key=upload.key, urls=urls, upload_id=upload.upload_id, there=there)
 
 
-async def _begun(front: Front, number: int, wanted: Announcement) -> Upload | None:
+async def _begun(front: IngestContext, number: int, wanted: Announcement) -> Upload | None:
     """What stands under its path, when it is said to be the same: parts of another content must not be mixed
     with these, nor another description be kept.
     """
@@ -114,7 +114,7 @@ async def _begun(front: Front, number: int, wanted: Announcement) -> Upload | No
     return upload if noted == (wanted.size, wanted.cid, wanted.content_type, wanted.config) else None
 
 
-async def _urls(front: Front, upload: Upload, base_url: str) -> list[str]:
+async def _urls(front: IngestContext, upload: Upload, base_url: str) -> list[str]:
     landing, seconds = front.landing, front.limits.url_seconds
     if not upload.upload_id:
         return [await landing.put_url(upload.key, seconds=seconds, base_url=base_url)]
@@ -124,7 +124,7 @@ async def _urls(front: Front, upload: Upload, base_url: str) -> list[str]:
     )
 
 
-async def complete_file(front: Front, batch_id: str, said: Any) -> None:
+async def complete_file(front: IngestContext, batch_id: str, said: Any) -> None:
     """Confirmed again, nothing changes."""
     number = await front.number(batch_id)
     if not isinstance(said, dict) or not isinstance(said.get("r2_key"), str):
@@ -134,7 +134,7 @@ async def complete_file(front: Front, batch_id: str, said: Any) -> None:
         await _complete(front, batch_id, number, said)
 
 
-async def _complete(front: Front, batch_id: str, number: int, said: dict[str, Any]) -> None:
+async def _complete(front: IngestContext, batch_id: str, number: int, said: dict[str, Any]) -> None:
     upload = await _announced(front, batch_id, number, said["r2_key"])
     if upload.state == TAKEN:
         return
@@ -156,7 +156,7 @@ async def _complete(front: Front, batch_id: str, number: int, said: dict[str, An
 
 
 @asynccontextmanager
-async def expected(front: Front, key: str) -> AsyncIterator[None]:
+async def expected(front: IngestContext, key: str) -> AsyncIterator[None]:
     """Bytes are about to be stored under this key, by a URL that was given for it. Raises Reject
     `not_awaited` when the file has been confirmed or given up since: what was confirmed does not change.
     """
@@ -165,7 +165,7 @@ async def expected(front: Front, key: str) -> AsyncIterator[None]:
         yield
 
 
-async def _check_expected(front: Front, key: str) -> None:
+async def _check_expected(front: IngestContext, key: str) -> None:
     place, _, rest = key.partition("/")
     batch_id, slash, _ = rest.partition("/")
     if place != "staging" or not slash:
@@ -182,7 +182,7 @@ async def _check_expected(front: Front, key: str) -> None:
         )
 
 
-async def withdraw_file(front: Front, batch_id: str, key: Any) -> None:
+async def withdraw_file(front: IngestContext, batch_id: str, key: Any) -> None:
     """A sender gives a file up, so that the batch can be closed without it."""
     number = await front.number(batch_id)
     if not isinstance(key, str):
@@ -199,7 +199,7 @@ async def withdraw_file(front: Front, batch_id: str, key: Any) -> None:
         await front.office.blobs.delete(earlier.key)
 
 
-async def _announced(front: Front, batch_id: str, number: int, key: str) -> Upload:
+async def _announced(front: IngestContext, batch_id: str, number: int, key: str) -> Upload:
     try:
         return await front.office.ledger.upload(number, _path_of(batch_id, key))
     except Missing as error:
@@ -213,7 +213,7 @@ def _path_of(batch_id: str, key: str) -> str:
     return key[len(prefix) - 1 :]
 
 
-async def _joined(front: Front, upload: Upload, said: dict[str, Any]) -> Stored:
+async def _joined(front: IngestContext, upload: Upload, said: dict[str, Any]) -> Stored:
     if not said.get("upload_id") or not said.get("parts"):
         raise refused("Missing upload_id or parts for multipart upload")
     if said["upload_id"] != upload.upload_id:
@@ -256,7 +256,7 @@ def _parts(said: Any) -> Sequence[Part]:
     return [parts[number] for number in sorted(parts)]
 
 
-async def _found(front: Front, upload: Upload) -> Stored:
+async def _found(front: IngestContext, upload: Upload) -> Stored:
     try:
         return await front.office.blobs.head(upload.key)
     except Missing as error:
@@ -265,7 +265,7 @@ async def _found(front: Front, upload: Upload) -> Stored:
         ) from error
 
 
-async def _digest(front: Front, upload: Upload, stored: Stored) -> str:
+async def _digest(front: IngestContext, upload: Upload, stored: Stored) -> str:
     """SHA-256 of what lies in the store, where it is known or cheap to find out; the CID must agree."""
     known = stored.metadata.get("sha256", "")
     named = sha256_of(upload.cid) if upload.cid else None
@@ -282,21 +282,21 @@ async def _digest(front: Front, upload: Upload, stored: Stored) -> str:
     return known
 
 
-async def _read(front: Front, key: str) -> str:
+async def _read(front: IngestContext, key: str) -> str:
     seen = hashlib.sha256()
     async for piece in front.office.blobs.stream(key):
         seen.update(piece)
     return seen.hexdigest()
 
 
-async def _drop(front: Front, key: str, upload_id: str) -> None:
+async def _drop(front: IngestContext, key: str, upload_id: str) -> None:
     """Parts of an upload that nobody will join. If it fails, the store's own clean-up takes them."""
     if upload_id:
         with suppress(Retry, Reject):
             await front.landing.give_up(key, upload_id)
 
 
-async def _closed(front: Front, batch_id: str, cannot: str, *, started_again: bool = False) -> Reject:
+async def _closed(front: IngestContext, batch_id: str, cannot: str, *, started_again: bool = False) -> Reject:
     status = status_of(await front.submission(batch_id))
     if started_again and status == "uploading":
         return refused(

@@ -21,7 +21,7 @@ from quire.blobs.port import Condition, IfAbsent, IfVersion
 from quire.engine.handover import hand_over
 from quire.ingest.context import (
     MESSAGE_BYTES,
-    Front,
+    IngestContext,
     manifest_key,
     original_key,
     prefix_of,
@@ -30,7 +30,7 @@ from quire.ingest.context import (
 )
 from quire.ingest.messages import start_message
 from quire.ingest.rules import content_type, logical_path
-from quire.ledger.port import Letter, Upload
+from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import TAKEN, Submission
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
@@ -76,7 +76,7 @@ class Closed(Struct, frozen=True, kw_only=True):
         return said
 
 
-async def finalize(front: Front, batch_id: str, *, skip_incomplete: bool = False) -> Closed:
+async def finalize(front: IngestContext, batch_id: str, *, skip_incomplete: bool = False) -> Closed:
     for _ in range(TRIES):
         submission = await front.submission(batch_id)
         if submission.batch.position.stage is not Stage.OPEN:
@@ -98,7 +98,7 @@ async def finalize(front: Front, batch_id: str, *, skip_incomplete: bool = False
     raise Retry("the batch's files keep changing; finalize when all uploads have ended", delay_seconds=1)
 
 
-async def _settle_incomplete(front: Front, submission: Submission, *, skip: bool) -> None:
+async def _settle_incomplete(front: IngestContext, submission: Submission, *, skip: bool) -> None:
     ledger, number = front.office.ledger, submission.batch.no
     awaited = await ledger.awaited(number, limit=SHOWN_INCOMPLETE)
     if awaited and not skip:
@@ -114,7 +114,7 @@ async def _settle_incomplete(front: Front, submission: Submission, *, skip: bool
         awaited = await ledger.awaited(number, limit=SHOWN_INCOMPLETE)
 
 
-async def _close(front: Front, submission: Submission, condition: Condition) -> Submission:
+async def _close(front: IngestContext, submission: Submission, condition: Condition) -> Submission:
     batch, office = submission.batch, front.office
     writer = ManifestWriter(batch.id)
     await _write(front, manifest_key(batch.id), _arrivals(front, batch.no, writer), condition)
@@ -127,7 +127,7 @@ async def _close(front: Front, submission: Submission, condition: Condition) -> 
         opened_at=batch.created_at,
         now=now,
     )
-    letter = Letter(queue=front.pipeline.queue, message_id=f"start-{batch.id}", body=body)
+    letter = OutboxMessage(queue=front.pipeline.queue, message_id=f"start-{batch.id}", body=body)
     return await office.ledger.close_submission(
         batch.no,
         revision=submission.revision,
@@ -137,7 +137,7 @@ async def _close(front: Front, submission: Submission, condition: Condition) -> 
     )
 
 
-async def _arrivals(front: Front, number: int, writer: ManifestWriter) -> AsyncIterator[bytes]:
+async def _arrivals(front: IngestContext, number: int, writer: ManifestWriter) -> AsyncIterator[bytes]:
     yield writer.begin()
     after = None
     while page := await front.office.ledger.arrivals(number, after=after, limit=PAGE):
@@ -147,14 +147,14 @@ async def _arrivals(front: Front, number: int, writer: ManifestWriter) -> AsyncI
     yield writer.end()
 
 
-async def _untouched(front: Front, key: str) -> Condition:
+async def _untouched(front: IngestContext, key: str) -> Condition:
     try:
         return IfVersion((await front.office.blobs.head(key)).version)
     except Missing:
         return IfAbsent()
 
 
-async def _write(front: Front, key: str, pieces: AsyncIterator[bytes], condition: Condition) -> None:
+async def _write(front: IngestContext, key: str, pieces: AsyncIterator[bytes], condition: Condition) -> None:
     """By way of a file: a million entries are not held in memory. Raises Stale."""
     folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="quire-manifest-")
     try:
@@ -173,7 +173,7 @@ async def _write(front: Front, key: str, pieces: AsyncIterator[bytes], condition
         await asyncio.to_thread(folder.cleanup)
 
 
-async def _closed_before(front: Front, submission: Submission) -> Closed:
+async def _closed_before(front: IngestContext, submission: Submission) -> Closed:
     if submission.finalized_at is None:
         raise refused(f"Batch status is {status_of(submission)}, cannot finalize", code="not_uploading")
     # Of the message: the files may be others by now, and what is asked again is answered as before.
@@ -185,7 +185,7 @@ async def _closed_before(front: Front, submission: Submission) -> Closed:
     )
 
 
-async def processed_elsewhere(front: Front, batch_id: str, said: Any) -> int:
+async def processed_elsewhere(front: IngestContext, batch_id: str, said: Any) -> int:
     """A foreign orchestrator has preprocessed the batch; how many files it has now."""
     await front.number(batch_id)
     files = said.get("files") if isinstance(said, dict) else None
@@ -217,8 +217,8 @@ async def processed_elsewhere(front: Front, batch_id: str, said: Any) -> int:
 
 
 async def _take_back(
-    front: Front, submission: Submission, uploads: list[Upload], condition: Condition
-) -> Letter:
+    front: IngestContext, submission: Submission, uploads: list[Upload], condition: Condition
+) -> OutboxMessage:
     """The manifest is theirs; the letter that says so. Raises Stale."""
     batch = submission.batch
     await _keep_original(front, batch.id)
@@ -228,7 +228,7 @@ async def _take_back(
         "total_files": writer.total_files,
         "total_bytes": writer.total_bytes,
     }
-    letter = Letter(
+    letter = OutboxMessage(
         queue=front.hands_over_to or "arke-batch-jobs",
         message_id=f"handover-{batch.id}",
         body=msgspec.json.encode(body),
@@ -240,7 +240,7 @@ async def _take_back(
     return letter
 
 
-async def _put_right(front: Front, batch: Batch) -> None:
+async def _put_right(front: IngestContext, batch: Batch) -> None:
     """Another process was faster, and our list lies where its own must be: it is written anew."""
 
     async def alive() -> None:
@@ -254,7 +254,7 @@ async def _put_right(front: Front, batch: Batch) -> None:
     raise Retry("the batch's manifest keeps changing; say it again", delay_seconds=1)
 
 
-async def _keep_original(front: Front, batch_id: str) -> None:
+async def _keep_original(front: IngestContext, batch_id: str) -> None:
     """Once: who looks when it is kept already finds the manifest written anew."""
     blobs, key = front.office.blobs, manifest_key(batch_id)
     try:

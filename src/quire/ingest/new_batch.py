@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.batches.plans import plan_of
-from quire.ingest.context import MESSAGE_BYTES, Front, refused
+from quire.ingest.context import MESSAGE_BYTES, IngestContext, refused
 from quire.ingest.messages import start_message
 from quire.ingest.rules import opening
 from quire.ledger.port import BatchDraft
@@ -25,7 +25,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 
 
 async def open_batch(
-    front: Front, said: Any, asker: Asker, *, idempotency_key: str | None = None
+    front: IngestContext, said: Any, asker: Asker, *, idempotency_key: str | None = None
 ) -> Submission:
     """With an idempotency key that was used before: the same batch again."""
     wanted = opening(said, front.limits)

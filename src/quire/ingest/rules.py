@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from quire.blobs import keys
 from quire.ingest.context import (
-    Limits,
+    IngestLimits,
     manifest_key,
     original_key,
     refused,
@@ -55,7 +55,7 @@ class Announcement(Struct, frozen=True, kw_only=True):
     config: dict[str, Any]
 
 
-def opening(said: Any, limits: Limits) -> Opening:
+def opening(said: Any, limits: IngestLimits) -> Opening:
     said = _table(said)
     uploader = said.get("uploader")
     if not _words(uploader):
@@ -90,7 +90,7 @@ def opening(said: Any, limits: Limits) -> Opening:
     )
 
 
-def announcement(said: Any, batch_id: str, limits: Limits) -> Announcement:
+def announcement(said: Any, batch_id: str, limits: IngestLimits) -> Announcement:
     said = _table(said)
     name = said.get("file_name")
     if not _words(name):
@@ -209,7 +209,7 @@ def _fault(segments: list[str]) -> str | None:
     return None
 
 
-def _prompts(said: Any, limits: Limits) -> dict[str, str]:
+def _prompts(said: Any, limits: IngestLimits) -> dict[str, str]:
     if said is None:
         return {}
     if not isinstance(said, dict):
@@ -228,7 +228,7 @@ def _prompts(said: Any, limits: Limits) -> dict[str, str]:
     return said
 
 
-def _check_extension(name: str, limits: Limits) -> None:
+def _check_extension(name: str, limits: IngestLimits) -> None:
     if not limits.allowed_extensions:
         return
     stem, dot, extension = name.rpartition(".")

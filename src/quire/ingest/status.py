@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from quire.ingest.context import Front, status_of
+from quire.ingest.context import IngestContext, status_of
 from quire.ledger.port import Upload
 from quire.ledger.submissions import TAKEN, Submission
 from quire.model.clock import timestamp
@@ -53,7 +53,7 @@ class SubmissionLine(Struct, frozen=True, kw_only=True):
     error: str | UnsetType = UNSET
 
 
-async def status_pieces(front: Front, batch_id: str, *, files: bool = True) -> AsyncIterator[bytes]:
+async def status_pieces(front: IngestContext, batch_id: str, *, files: bool = True) -> AsyncIterator[bytes]:
     """The answer as JSON, piece by piece. Raises Missing before the first."""
     submission = await front.submission(batch_id)
     head = _encoder.encode(submission_line(submission))

@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class ApiKey(Struct, frozen=True, kw_only=True):
     """`hint` is the beginning of the key, for people to tell them apart. 0 is no limit."""
 
     id: str
@@ -23,28 +23,28 @@ class Key(Struct, frozen=True, kw_only=True):
     max_bytes: int = 0
 
 
-class Access(Protocol):
-    async def add_key(self, key: Key) -> None:
+class ApiKeyStore(Protocol):
+    async def add_key(self, key: ApiKey) -> None:
         """Raises Stale when a key with this id or hash is there already."""
         ...
 
-    async def key_by_hash(self, digest: str) -> Key | None:
+    async def key_by_hash(self, digest: str) -> ApiKey | None:
         """Also one that is revoked or has expired: the caller decides."""
         ...
 
-    async def key(self, key_id: str) -> Key:
+    async def key(self, key_id: str) -> ApiKey:
         """By id. Raises Missing."""
         ...
 
-    async def keys(self) -> list[Key]:
+    async def keys(self) -> list[ApiKey]:
         """All, newest first."""
         ...
 
-    async def expire_key(self, key_id: str, *, at: float) -> Key:
+    async def expire_key(self, key_id: str, *, at: float) -> ApiKey:
         """Not valid after that moment; never later than it was before. Raises Missing."""
         ...
 
-    async def revoke_key(self, key_id: str, *, now: float) -> Key:
+    async def revoke_key(self, key_id: str, *, now: float) -> ApiKey:
         """Not valid from now on; repeating changes nothing. Raises Missing."""
         ...
 

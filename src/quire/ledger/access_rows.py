@@ -2,23 +2,23 @@
 
 from collections.abc import Sequence
 
-from quire.ledger.access import Key
-from quire.ledger.hooks import Delivery, Hook
+from quire.ledger.access import ApiKey
+from quire.ledger.hooks import Webhook, WebhookDelivery
 from quire.ledger.rows import Row
 from quire.model.errors import Missing
 
 
-def key_columns(key: Key) -> Row:
+def key_columns(key: ApiKey) -> Row:
     return (
         *(key.id, key.label, key.hint, key.hash, key.scope, key.tenant, key.created_at, key.expires_at),
         *(key.revoked_at, key.last_used_at, key.requests_per_minute, key.max_batches, key.max_bytes),
     )
 
 
-def key_of(row: Row | None, name: str) -> Key:
+def key_of(row: Row | None, name: str) -> ApiKey:
     if row is None:
         raise Missing(f"there is no key {name[:80]}", code="unknown_key")
-    return Key(
+    return ApiKey(
         id=row[0],
         label=row[1],
         hint=row[2],
@@ -35,11 +35,11 @@ def key_of(row: Row | None, name: str) -> Key:
     )
 
 
-def hook_of(row: Row | None, name: str, kinds: Sequence[str]) -> Hook:
+def hook_of(row: Row | None, name: str, kinds: Sequence[str]) -> Webhook:
     """`kinds` as the adapter has decoded them."""
     if row is None:
         raise Missing(f"there is no webhook {name[:80]}", code="unknown_hook")
-    return Hook(
+    return Webhook(
         id=row[0],
         url=row[1],
         secret=row[2],
@@ -51,8 +51,8 @@ def hook_of(row: Row | None, name: str, kinds: Sequence[str]) -> Hook:
     )
 
 
-def delivery_of(row: Row) -> Delivery:
-    return Delivery(
+def delivery_of(row: Row) -> WebhookDelivery:
+    return WebhookDelivery(
         no=row[0],
         id=row[1],
         hook_id=row[2],

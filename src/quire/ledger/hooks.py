@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Hook(Struct, frozen=True, kw_only=True):
+class Webhook(Struct, frozen=True, kw_only=True):
     """`batch_id` empty: of all batches. `kinds` empty: every kind of event."""
 
     id: str
@@ -22,7 +22,7 @@ class Hook(Struct, frozen=True, kw_only=True):
     disabled_reason: str = ""
 
 
-class Delivery(Struct, frozen=True, kw_only=True):
+class WebhookDelivery(Struct, frozen=True, kw_only=True):
     """One event on its way to one hook. `state`: waiting, delivered, failed."""
 
     no: int
@@ -42,26 +42,26 @@ class Delivery(Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
 
 
-class Hooks(Protocol):
-    async def add_hook(self, hook: Hook) -> None:
+class WebhookStore(Protocol):
+    async def add_hook(self, hook: Webhook) -> None:
         """Events from now on are delivered to it. Raises Missing for an unknown batch, Stale when the id is
         taken.
         """
         ...
 
-    async def hook(self, hook_id: str) -> Hook:
+    async def hook(self, hook_id: str) -> Webhook:
         """Raises Missing."""
         ...
 
-    async def hooks(self, *, batch_id: str | None = None) -> list[Hook]:
+    async def hooks(self, *, batch_id: str | None = None) -> list[Webhook]:
         """All, or those of one batch ("" is those of all batches), oldest first."""
         ...
 
-    async def disable_hook(self, hook_id: str, *, reason: str, now: float) -> Hook:
+    async def disable_hook(self, hook_id: str, *, reason: str, now: float) -> Webhook:
         """Nothing more goes there; what waited for it has failed. Raises Missing. May be repeated."""
         ...
 
-    async def due_deliveries(self, *, limit: int, now: float, lease_seconds: float) -> list[Delivery]:
+    async def due_deliveries(self, *, limit: int, now: float, lease_seconds: float) -> list[WebhookDelivery]:
         """Those to be sent now, oldest first. Each counts a try here and is not given to anybody else before
         the lease is over: who dies while sending has its delivery sent again.
         """
@@ -86,7 +86,7 @@ class Hooks(Protocol):
         batch_id: str | None = None,
         before: int | None = None,
         limit: int,
-    ) -> list[Delivery]:
+    ) -> list[WebhookDelivery]:
         """The log, newest first."""
         ...
 

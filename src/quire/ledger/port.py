@@ -8,48 +8,48 @@ The ledger keeps and fences; which task is tried again and what becomes of a fil
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from quire.ledger.access import Access
-from quire.ledger.hooks import Hooks
-from quire.ledger.records import Records
-from quire.ledger.submissions import Reception
+from quire.ledger.access import ApiKeyStore
+from quire.ledger.hooks import WebhookStore
+from quire.ledger.records import RecordStore
+from quire.ledger.submissions import SubmissionStore
 from quire.ledger.values import (
-    Act,
     AttemptRecord,
     BatchDraft,
-    Candidate,
-    Chosen,
+    BatchFilter,
     Claim,
     FailedTask,
     FileStory,
     InputRecord,
-    Letter,
     ListedFile,
     Member,
     Move,
     NewFile,
     NewTask,
+    OperatorAction,
+    OutboxMessage,
+    RetrySelection,
     Selection,
-    Settled,
     SettledTask,
     Settlement,
+    SettleResult,
     Stray,
     StrayKind,
     TaskStanding,
     UnitContent,
     Upload,
     Verdict,
-    Wanted,
+    WorkableBatch,
 )
 from quire.model.batch import Batch, Budget, Position
 from quire.model.work import Earlier, Order, StepResult
 
-HOUSE = 0  # the number under which events stand that concern no single batch
+NO_BATCH = 0  # the number under which events stand that concern no single batch
 
 Only = Collection[int] | None  # these batch numbers, or all
 Known = Collection[tuple[str, int]] | None  # batches of these pipelines (name, version), or of all
 
 
-class Intake(Protocol):
+class UploadStore(Protocol):
     """Files arrive."""
 
     async def open_batch(self, draft: BatchDraft) -> Batch:
@@ -78,7 +78,7 @@ class Intake(Protocol):
         *,
         manifest_key: str,
         total_files: int,
-        letter: Letter,
+        letter: OutboxMessage,
         now: float,
         refused: int = 0,
         passed_over: int = 0,
@@ -102,7 +102,7 @@ class Intake(Protocol):
         ...
 
 
-class Walk(Protocol):
+class BatchStore(Protocol):
     """A batch moves."""
 
     async def batch(self, batch_id: str) -> Batch:
@@ -167,7 +167,7 @@ class Walk(Protocol):
         ...
 
 
-class Floor(Protocol):
+class TaskStore(Protocol):
     """Tasks go out and come back."""
 
     async def workable(
@@ -178,7 +178,7 @@ class Floor(Protocol):
         only: Only = None,
         known: Known = None,
         ageing_seconds: float = 0.0,
-    ) -> list[Candidate]:
+    ) -> list[WorkableBatch]:
         """Batches with tasks to start now: first by tier, then by how long they have waited. Every
         `ageing_seconds` of waiting make a batch one tier more urgent; 0: waiting does not count.
         """
@@ -206,7 +206,7 @@ class Floor(Protocol):
         """For tasks of directories: the results of the same phase's tasks on the directories right below."""
         ...
 
-    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
+    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> SettleResult:
         """Fold reports. Each is applied only while its attempt is the current one; the batch leaves the
         phase in the same transaction in which the last task settles. A success that arrives after its attempt
         was given up for lost time is still taken while the phase runs and no later attempt is out.
@@ -238,10 +238,10 @@ class Floor(Protocol):
         ...
 
 
-class Post(Protocol):
+class OutboxStore(Protocol):
     """What must be sent, and when to wake."""
 
-    async def outbox(self, limit: int) -> list[Letter]:
+    async def outbox(self, limit: int) -> list[OutboxMessage]:
         """The oldest letters not yet sent."""
         ...
 
@@ -258,7 +258,7 @@ class Post(Protocol):
         ...
 
 
-class Crew(Protocol):
+class MemberStore(Protocol):
     """Who is at work."""
 
     async def enlist(self, name: str, kind: str, place: str, *, now: float) -> Member:
@@ -280,89 +280,101 @@ class Crew(Protocol):
         ...
 
 
-class Control(Protocol):
+class ControlStore(Protocol):
     """A person intervenes. Each act is kept in the batch's events; Stale when its state forbids it."""
 
-    async def pause(self, batch_no: int, act: Act) -> Batch:
+    async def pause(self, batch_no: int, act: OperatorAction) -> Batch:
         """No further task starts."""
         ...
 
-    async def resume(self, batch_no: int, act: Act, *, budget: Budget | None = None) -> Batch:
+    async def resume(self, batch_no: int, act: OperatorAction, *, budget: Budget | None = None) -> Batch:
         """Tasks start again; with a new budget when one is given."""
         ...
 
-    async def cancel(self, batch_no: int, act: Act) -> Batch:
+    async def cancel(self, batch_no: int, act: OperatorAction) -> Batch:
         """The batch ends here; what it has settled stays."""
         ...
 
-    async def reset(self, batch_no: int, act: Act) -> Batch:
+    async def reset(self, batch_no: int, act: OperatorAction) -> Batch:
         """The batch ends in error, as an operator's decision."""
         ...
 
-    async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch: ...
+    async def prioritise(self, batch_no: int, tier: int, act: OperatorAction) -> Batch: ...
 
-    async def chosen(self, batch_no: int, selection: Selection) -> Chosen:
+    async def chosen(self, batch_no: int, selection: Selection) -> RetrySelection:
         """What `again` or `reopen` would run. Changes nothing."""
         ...
 
-    async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
+    async def again(self, move: Move, selection: Selection, act: OperatorAction) -> Batch:
         """A new round for the failed tasks that are selected, from the phase where the first of them failed.
         What later phases made of those files is withdrawn; everything else stays as it is.
         """
         ...
 
-    async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
+    async def reopen(self, batch_no: int, act: OperatorAction, *, status: str) -> Batch:
         """A cancelled batch, or one in error, goes on where it stood; failed tasks of its phase run again."""
         ...
 
-    async def acted(self, act: Act, kind: str, data: dict[str, object]) -> None:
-        """Something was done that concerns no single batch: kept among the events of `HOUSE`."""
+    async def acted(self, act: OperatorAction, kind: str, data: dict[str, object]) -> None:
+        """Something was done that concerns no single batch: kept among the events of `NO_BATCH`."""
         ...
 
 
-class Ledger(Intake, Walk, Floor, Post, Crew, Control, Records, Reception, Access, Hooks, Protocol):
+class Ledger(
+    UploadStore,
+    BatchStore,
+    TaskStore,
+    OutboxStore,
+    MemberStore,
+    ControlStore,
+    RecordStore,
+    SubmissionStore,
+    ApiKeyStore,
+    WebhookStore,
+    Protocol,
+):
     """All doors."""
 
 
 __all__ = [
-    "HOUSE",
-    "Access",
-    "Act",
+    "NO_BATCH",
+    "ApiKeyStore",
     "AttemptRecord",
     "BatchDraft",
-    "Candidate",
-    "Chosen",
+    "BatchFilter",
+    "BatchStore",
     "Claim",
-    "Control",
-    "Crew",
+    "ControlStore",
     "FailedTask",
     "FileStory",
-    "Floor",
-    "Hooks",
     "InputRecord",
-    "Intake",
     "Known",
     "Ledger",
-    "Letter",
     "ListedFile",
     "Member",
+    "MemberStore",
     "Move",
     "NewFile",
     "NewTask",
     "Only",
-    "Post",
-    "Reception",
-    "Records",
+    "OperatorAction",
+    "OutboxMessage",
+    "OutboxStore",
+    "RecordStore",
+    "RetrySelection",
     "Selection",
-    "Settled",
+    "SettleResult",
     "SettledTask",
     "Settlement",
     "Stray",
     "StrayKind",
+    "SubmissionStore",
     "TaskStanding",
+    "TaskStore",
     "UnitContent",
     "Upload",
+    "UploadStore",
     "Verdict",
-    "Walk",
-    "Wanted",
+    "WebhookStore",
+    "WorkableBatch",
 ]

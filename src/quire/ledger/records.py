@@ -4,19 +4,19 @@ from typing import Protocol
 
 from quire.ledger.values import (
     AttemptRecord,
+    BatchFilter,
     FailedTask,
     FileStory,
     InputRecord,
     Stray,
-    Wanted,
 )
 from quire.model.batch import Batch, FileOutcome, PhaseCounts
 
 
-class Records(Protocol):
+class RecordStore(Protocol):
     """Reading for people. Never inside a decision."""
 
-    async def batches(self, wanted: Wanted) -> list[Batch]:
+    async def batches(self, wanted: BatchFilter) -> list[Batch]:
         """A page of the list, newest first."""
         ...
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from quire.ledger.values import (
     BatchDraft,
-    Candidate,
     Claim,
     ListedFile,
     SettledTask,
@@ -21,6 +20,7 @@ from quire.ledger.values import (
     StrayKind,
     TaskStanding,
     Upload,
+    WorkableBatch,
 )
 from quire.model.batch import Batch, Budget, Hold, Position, Spent, Stage, TaskState
 from quire.model.cost import Cost
@@ -85,8 +85,8 @@ def batch_of(row: Row | None, name: object) -> Batch:
     )
 
 
-def candidate_of(row: Row) -> Candidate:
-    return Candidate(batch=batch_of(row, row[0]), served_at=row[29])
+def candidate_of(row: Row) -> WorkableBatch:
+    return WorkableBatch(batch=batch_of(row, row[0]), served_at=row[29])
 
 
 def draft_columns(draft: BatchDraft) -> Row:

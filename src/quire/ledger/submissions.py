@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from quire.ledger.values import BatchDraft, Letter, Upload
+from quire.ledger.values import BatchDraft, OutboxMessage, Upload
 from quire.model.batch import Batch
 
 AWAITED = "awaited"  # announced; the bytes may be on their way
@@ -67,7 +67,7 @@ class Load(Struct, frozen=True):
     bytes: int
 
 
-class Reception(Protocol):
+class SubmissionStore(Protocol):
     """Files arrive over HTTP."""
 
     async def open_submission(self, new: NewSubmission) -> Submission:
@@ -118,7 +118,7 @@ class Reception(Protocol):
         ...
 
     async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, letter: Letter, now: float
+        self, batch_no: int, *, revision: int, manifest_key: str, letter: OutboxMessage, now: float
     ) -> Submission:
         """Close the batch and put the message that starts it into the outbox, in one transaction; the event
         is `batch_finalized`. Raises Stale when it is not open any more, or when its files have changed since
@@ -127,7 +127,7 @@ class Reception(Protocol):
         ...
 
     async def processed_elsewhere(
-        self, batch_no: int, uploads: Sequence[Upload], *, letter: Letter, now: float
+        self, batch_no: int, uploads: Sequence[Upload], *, letter: OutboxMessage, now: float
     ) -> Submission:
         """A foreign orchestrator has preprocessed the batch: these files take the place of those that were
         uploaded, totals are theirs, the batch is done, the letter goes out; all in one transaction. What our

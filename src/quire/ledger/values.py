@@ -48,7 +48,7 @@ class Upload(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
 
-class Letter(Struct, frozen=True, kw_only=True):
+class OutboxMessage(Struct, frozen=True, kw_only=True):
     """A message in the outbox. `no` is 0 until it is stored."""
 
     queue: str
@@ -139,11 +139,11 @@ class Move(Struct, frozen=True, kw_only=True):
     last_task: int | None = None
     dispatch_at: float | None = None  # no task starts before
     error: str | None = None
-    letter: Letter | None = None
+    letter: OutboxMessage | None = None
     event: tuple[str, dict[str, object]] | None = None
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class WorkableBatch(Struct, frozen=True, kw_only=True):
     """A batch that has tasks to start."""
 
     batch: Batch
@@ -179,7 +179,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     cache_key: str | None = None
 
 
-class Settled(Struct, frozen=True):
+class SettleResult(Struct, frozen=True):
     """How many settlements were applied; the rest are kept as strays. `phase_ended`: the last task is in."""
 
     applied: int
@@ -215,7 +215,7 @@ class Member(Struct, frozen=True, kw_only=True):
     enlisted_at: float
 
 
-class Act(Struct, frozen=True, kw_only=True):
+class OperatorAction(Struct, frozen=True, kw_only=True):
     """Who did something to a batch, why and when: kept in its events."""
 
     actor: str
@@ -230,7 +230,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     path: str | None = None
 
 
-class Chosen(Struct, frozen=True, kw_only=True):
+class RetrySelection(Struct, frozen=True, kw_only=True):
     """What a selection hits: failed tasks by (phase, error class), and how many tasks of an unfinished round
     would go on.
     """
@@ -257,7 +257,7 @@ class InputRecord(Struct, frozen=True, kw_only=True):
     digest: str = ""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class BatchFilter(Struct, frozen=True, kw_only=True):
     """Which batches a list shows; newest first. `before` is the last number of the page before."""
 
     ended: bool | None = None

@@ -19,7 +19,7 @@ from quire.model.objects import Objects
 T = TypeVar("T")
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class LibraryRules(Struct, frozen=True, kw_only=True):
     """`max_retries` on top of the first attempt. A job whose state was not written for `stale_seconds` is
     taken from its worker.
     """
@@ -35,12 +35,12 @@ class Rules(Struct, frozen=True, kw_only=True):
         return self.max_retries + 1
 
 
-class Room(Struct, frozen=True, kw_only=True):
+class LibraryContext(Struct, frozen=True, kw_only=True):
     objects: Objects
     blobs: Blobs
     clock: Clock
     ids: Ids
-    rules: Rules = Rules()
+    rules: LibraryRules = LibraryRules()
 
     def terms(self, worker: str) -> Terms:
         return Terms(worker=worker, limit=self.rules.attempts, nonce=self.ids.ulid, now=self.clock.now)

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from quire.library import survey as listing
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import (
     Death,
@@ -79,7 +79,7 @@ class Glance(Struct, frozen=True, kw_only=True):
 class Board:
     """`refresh` once for a picture, or `keep` it up to date; `glance` is what is known now, and free."""
 
-    def __init__(self, room: Room, *, shown: int = SHOWN) -> None:
+    def __init__(self, room: LibraryContext, *, shown: int = SHOWN) -> None:
         self._room = room
         self._shown = shown
         self._todo = dict.fromkeys(TIERS, 0)

@@ -7,7 +7,7 @@ bounded. Must not know: who reads them.
 import msgspec
 from msgspec import Struct
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.model.clock import timestamp
 from quire.model.errors import QuireError
@@ -42,7 +42,9 @@ def log_key(job: str, kind: str = CONVERSION) -> str:
     return f"{LOGS}/{layout.check(job)}/{kind}.log"
 
 
-async def record(room: Room, job: str, *, error: str, traceback: str, log: str, context: Context) -> bool:
+async def record(
+    room: LibraryContext, job: str, *, error: str, traceback: str, log: str, context: Context
+) -> bool:
     """Whether all of it was written."""
     mishap = Mishap(
         error=error,

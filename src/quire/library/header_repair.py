@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from quire.blobs.port import Blobs
 from quire.library import headers
 from quire.library.catalogue import View
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.entries import Entry
 from quire.library.protocol import layout
 from quire.model.errors import Missing, Reject
@@ -26,7 +26,7 @@ class Labelled(Struct, kw_only=True):
 
 
 async def relabel(
-    room: Room,
+    room: LibraryContext,
     view: View,
     idents: Sequence[str] = (),
     *,
@@ -54,7 +54,7 @@ async def relabel(
     return done
 
 
-async def _wanted(room: Room, idents: Sequence[str]) -> AsyncIterator[str]:
+async def _wanted(room: LibraryContext, idents: Sequence[str]) -> AsyncIterator[str]:
     for named in idents:
         yield layout.check(named)
     if idents:

@@ -12,7 +12,7 @@ from typing import Self
 
 from msgspec import structs
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout, lifecycle
 from quire.library.protocol.bodies import Job, decode
 from quire.library.protocol.lifecycle import Held, Terms
@@ -26,7 +26,7 @@ class Beating:
     """Beats as long as it is entered. `progress` is asked for what to show."""
 
     def __init__(
-        self, room: Room, held: Held, terms: Terms, progress: Callable[[], dict[str, object]]
+        self, room: LibraryContext, held: Held, terms: Terms, progress: Callable[[], dict[str, object]]
     ) -> None:
         self._room = room
         self._held = held

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from msgspec import Struct, field
 
 from quire.library import archives, survey
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.model.errors import Missing, QuireError, Reject
 
@@ -53,7 +53,7 @@ class Tally(Struct, kw_only=True):
 
 
 async def hydrate(
-    room: Room,
+    room: LibraryContext,
     wanted: AsyncIterable[Wanted],
     *,
     force: bool = False,
@@ -81,7 +81,7 @@ async def hydrate(
 class _Done:
     """Which have results. The first whole chunk means that there are many: then all are listed, once."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: LibraryContext) -> None:
         self._room = room
         self._listed: set[bytes] | None = None
 
@@ -95,7 +95,9 @@ class _Done:
         return await self._room.objects.look(layout.out(job)) is not None
 
 
-async def _hydrated(room: Room, done: _Done, want: Wanted, *, force: bool, dry_run: bool) -> Hydrated:
+async def _hydrated(
+    room: LibraryContext, done: _Done, want: Wanted, *, force: bool, dry_run: bool
+) -> Hydrated:
     target = want.path.with_suffix(".md")
     try:
         if not force and target.exists():
@@ -112,7 +114,7 @@ async def _hydrated(room: Room, done: _Done, want: Wanted, *, force: bool, dry_r
     return Hydrated(path=want.path, hash=want.hash, fate=Fate.WRITTEN, assets=assets)
 
 
-async def _written(room: Room, want: Wanted, target: Path, *, force: bool) -> int:
+async def _written(room: LibraryContext, want: Wanted, target: Path, *, force: bool) -> int:
     # Beside the PDF, so that what is made there is only renamed in the end.
     scratch = Path(
         await asyncio.to_thread(tempfile.mkdtemp, prefix=".quire-hydrate-", dir=str(want.path.parent))
@@ -145,7 +147,7 @@ def _laid_out(path: Path, scratch: Path, target: Path, *, force: bool) -> int:
     return number
 
 
-async def fetched(room: Room, job: str, target: Path) -> int:
+async def fetched(room: LibraryContext, job: str, target: Path) -> int:
     """The result of a job into a file; its size. Raises Missing when there is none."""
     size = 0
     file = await asyncio.to_thread(target.open, "wb")

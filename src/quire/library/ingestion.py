@@ -26,7 +26,7 @@ from quire.library import (
 from quire.library.catalogue import View
 from quire.library.checksum_store import ChecksumBook
 from quire.library.checksums import Checksums
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.entries import Entry
 from quire.library.job_states import LISTED_FROM, Census
 from quire.library.manifest import CHEAP_BYTES, Manifest, stamp
@@ -80,7 +80,7 @@ class Tally(Struct, kw_only=True):
 
 
 async def ingest(
-    room: Room,
+    room: LibraryContext,
     given: Sequence[str | Path],
     options: Options | None = None,
     on_progress: Callable[[Tally], None] = lambda _: None,
@@ -99,7 +99,7 @@ async def ingest(
 
 
 class _Run:
-    def __init__(self, room: Room, options: Options, on_progress: Callable[[Tally], None]) -> None:
+    def __init__(self, room: LibraryContext, options: Options, on_progress: Callable[[Tally], None]) -> None:
         self.tally = Tally()
         self._room = room
         self._options = options

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct, field, structs
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.library.protocol.janitor import Done, settle
 from quire.model.clock import Clock
@@ -101,7 +101,7 @@ class Compacting(Protocol):
 
 
 async def sweep(
-    room: Room,
+    room: LibraryContext,
     manifest: Compacting | None = None,
     on_event: Callable[[Settled], None] = lambda _: None,
     *,
@@ -133,7 +133,7 @@ async def sweep(
 
 
 async def _settle_all(
-    room: Room,
+    room: LibraryContext,
     worker: str,
     doubts: Iterator[tuple[str, str]],
     swept: Swept,
@@ -202,7 +202,7 @@ class Watch:
     one writes an object, and who finds it as it was an interval ago knows.
     """
 
-    def __init__(self, room: Room, seconds: float) -> None:
+    def __init__(self, room: LibraryContext, seconds: float) -> None:
         self._room = room
         self._seconds = seconds
         self._known: str | None = None

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from msgspec import Struct
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout, operator
 from quire.library.protocol.lifecycle import Terms
 from quire.library.protocol.operator import (
@@ -39,7 +39,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 async def retry(
-    room: Room, job: str, *, tier: str | None = None, reset: bool = False, dry_run: bool = False
+    room: LibraryContext, job: str, *, tier: str | None = None, reset: bool = False, dry_run: bool = False
 ) -> Outcome:
     """From failed, dead, or where it was never queued."""
     if dry_run:
@@ -51,12 +51,14 @@ async def retry(
     return _outcome(job, acted, tier, _NO_RETRY)
 
 
-async def reprioritize(room: Room, job: str, tier: str) -> Outcome:
+async def reprioritize(room: LibraryContext, job: str, tier: str) -> Outcome:
     acted = await _acted(room, lambda terms: operator.moved(job, terms, tier=tier))
     return _outcome(job, acted, tier, _NO_MOVE)
 
 
-async def cancel(room: Room, job: str, *, tier: str | None = None, dry_run: bool = False) -> Outcome:
+async def cancel(
+    room: LibraryContext, job: str, *, tier: str | None = None, dry_run: bool = False
+) -> Outcome:
     """Take it from its worker, which stops when it notices; it waits again, uncounted."""
     if dry_run:
         seat = await room.perform(operator.look(job))
@@ -67,7 +69,12 @@ async def cancel(room: Room, job: str, *, tier: str | None = None, dry_run: bool
 
 
 async def retry_all(
-    room: Room, jobs: Iterable[str], *, tier: str | None = None, reset: bool = False, dry_run: bool = False
+    room: LibraryContext,
+    jobs: Iterable[str],
+    *,
+    tier: str | None = None,
+    reset: bool = False,
+    dry_run: bool = False,
 ) -> AsyncIterator[Outcome]:
     """One after the other is told as it is done; one that cannot be is told with the reason."""
 
@@ -81,7 +88,9 @@ async def retry_all(
         yield outcome
 
 
-async def clear_dead(room: Room, jobs: Iterable[str], *, dry_run: bool = False) -> AsyncIterator[Outcome]:
+async def clear_dead(
+    room: LibraryContext, jobs: Iterable[str], *, dry_run: bool = False
+) -> AsyncIterator[Outcome]:
     """Forget that they were given up. Their sources stay, so that they can be queued again."""
 
     async def one(job: str) -> Outcome:
@@ -98,7 +107,7 @@ async def clear_dead(room: Room, jobs: Iterable[str], *, dry_run: bool = False) 
         yield outcome
 
 
-async def remove(room: Room, job: str, *, force: bool = False, dry_run: bool = False) -> Outcome:
+async def remove(room: LibraryContext, job: str, *, force: bool = False, dry_run: bool = False) -> Outcome:
     """Take a document out: its source, its place in the queue and its logs. Its result, if it has one, stays.
     The index is another's business.
     """
@@ -140,7 +149,7 @@ _NO_CANCEL = {
 }
 
 
-async def _acted(room: Room, asking: Callable[[Terms], Asking[Acted]]) -> Acted:
+async def _acted(room: LibraryContext, asking: Callable[[Terms], Asking[Acted]]) -> Acted:
     for _ in range(_ATTEMPTS):
         acted = await room.perform(asking(room.terms(BY_HAND)))
         if acted.act is not Act.STALE:

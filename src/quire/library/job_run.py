@@ -17,7 +17,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from quire.library import error_log, result_check
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.conversion import (
     About,
     Command,
@@ -61,7 +61,7 @@ class Report(Struct, frozen=True, kw_only=True):
 class Bench(Struct, frozen=True, kw_only=True):
     """What a worker works with. `patience_seconds` is waited after the first answer that did not come."""
 
-    room: Room
+    room: LibraryContext
     worker: str
     scratch: Path
     command: Command

@@ -7,7 +7,7 @@ when the listing was made. Who acts on it must be able to bear that it has moved
 import asyncio
 from collections.abc import Iterator
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout, operator
 from quire.library.protocol.operator import Standing
 from quire.model.objects import Seen
@@ -27,7 +27,7 @@ _RANKS = list(Standing)
 
 
 class Census:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: LibraryContext) -> None:
         self._room = room
         self._listed: dict[bytes, int] | None = None
 

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from quire.library import entries
 from quire.library.catalogue import View
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.entries import (
     Book,
     Broken,
@@ -61,7 +61,7 @@ class Read(Struct, frozen=True, kw_only=True):
 
 
 class Manifest:
-    def __init__(self, room: Room, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, room: LibraryContext, *, sleep: Sleep = asyncio.sleep) -> None:
         self._room = room
         self._objects = room.objects
         self._sleep = sleep

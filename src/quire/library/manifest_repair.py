@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Raw, Struct
 
 from quire.library import entries, headers
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.entries import Entry
 from quire.library.manifest import Manifest, Read, stamp
 from quire.library.protocol import layout
@@ -38,7 +38,7 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
     nameless: int = 0
 
 
-async def repair(room: Room, manifest: Manifest, *, dry_run: bool = False) -> Repaired:
+async def repair(room: LibraryContext, manifest: Manifest, *, dry_run: bool = False) -> Repaired:
     """Make manifest.json readable and complete. Raises Stale when somebody writes it at the same time."""
     found = await manifest.open()
     if found.newer:
@@ -60,7 +60,7 @@ async def repair(room: Room, manifest: Manifest, *, dry_run: bool = False) -> Re
 
 
 async def rebuild(
-    room: Room,
+    room: LibraryContext,
     manifest: Manifest,
     *,
     force: bool = False,
@@ -91,7 +91,7 @@ async def rebuild(
     return Rebuilt(stored=stored, added=added, nameless=nameless)
 
 
-async def _set_aside(room: Room, manifest: Manifest, found: Read, kept: Mapping[str, Raw]) -> str:
+async def _set_aside(room: LibraryContext, manifest: Manifest, found: Read, kept: Mapping[str, Raw]) -> str:
     copy = f"registry/manifest.broken-{room.ids.ulid()}.json"
     if found.whole is not None:
         await room.objects.create(copy, found.whole.body)
@@ -103,7 +103,7 @@ async def _set_aside(room: Room, manifest: Manifest, found: Read, kept: Mapping[
     return copy
 
 
-async def _told(room: Room, idents: list[str]) -> dict[str, Entry]:
+async def _told(room: LibraryContext, idents: list[str]) -> dict[str, Entry]:
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def one(ident: str) -> tuple[str, Entry] | None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field, structs
 
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.library.protocol import layout
 from quire.model.errors import Reject, Retry
 
@@ -54,7 +54,7 @@ class Shared(Struct, frozen=True, kw_only=True):
     version: str | None = None
 
 
-async def read(room: Room) -> Shared:
+async def read(room: LibraryContext) -> Shared:
     """An absent one says nothing."""
     found = await room.objects.read(layout.CONFIG)
     if found is None:
@@ -77,7 +77,7 @@ async def read(room: Room) -> Shared:
     return Shared(values=values, said=said, problems=tuple(problems), version=found.version)
 
 
-def ruled(own: Rules, shared: Shared, explicit: frozenset[str]) -> Rules:
+def ruled(own: LibraryRules, shared: Shared, explicit: frozenset[str]) -> LibraryRules:
     """The rules in force: what is set on this machine (`explicit`), then what the bucket says, then `own`."""
     changes = {
         kind.rule: shared.values[name] * kind.scale
@@ -91,7 +91,7 @@ def ruled(own: Rules, shared: Shared, explicit: frozenset[str]) -> Rules:
     )
 
 
-async def change(room: Room, words: Mapping[str, str]) -> Shared:
+async def change(room: LibraryContext, words: Mapping[str, str]) -> Shared:
     """Set these, in words. Raises Reject for what cannot be meant; nothing is changed then."""
     wanted = {name: meant(name, text) for name, text in words.items()}
     for _ in range(_ATTEMPTS):

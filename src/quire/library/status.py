@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout, operator
 from quire.library.protocol.bodies import MAX_ERROR_CHARACTERS, Lock
 from quire.library.protocol.operator import Seat, Standing
@@ -46,7 +46,7 @@ class Status(Struct, frozen=True, kw_only=True):
     mishap: dict[str, Any] = field(default_factory=dict)  # error.json, the last one
 
 
-async def status(room: Room, job: str) -> Status:
+async def status(room: LibraryContext, job: str) -> Status:
     seat, result, told, mishap = await asyncio.gather(
         room.perform(operator.look(job)),
         room.objects.look(layout.out(job)),
@@ -92,7 +92,7 @@ def _error(seat: Seat, mishap: dict[str, Any]) -> str:
     return said if isinstance(said, str) and seat.standing is not Standing.UNKNOWN else ""
 
 
-async def _before(room: Room, job: str, tier: str) -> str:
+async def _before(room: LibraryContext, job: str, tier: str) -> str:
     """What a waiting job's marker says of the attempt before; published tools use two names for it."""
     found = await room.objects.read(layout.todo(tier, job))
     said = {} if found is None else _object(found.body)
@@ -100,7 +100,7 @@ async def _before(room: Room, job: str, tier: str) -> str:
     return next((text[:MAX_ERROR_CHARACTERS] for text in words if isinstance(text, str) and text), "")
 
 
-async def _source(room: Room, job: str) -> tuple[str, list[str], int | None]:
+async def _source(room: LibraryContext, job: str) -> tuple[str, list[str], int | None]:
     """Name, tags and size, from what is told with the stored PDF."""
     try:
         stored = await room.blobs.head(layout.raw(job))
@@ -113,7 +113,7 @@ async def _source(room: Room, job: str) -> tuple[str, list[str], int | None]:
     return stored.metadata.get("original-name", ""), tags, stored.size
 
 
-async def error_of(room: Room, job: str) -> dict[str, Any]:
+async def error_of(room: LibraryContext, job: str) -> dict[str, Any]:
     """The last error with its traceback, as a worker wrote it; empty when there is none."""
     return _object(await read_bounded(room, f"{LOGS}/{layout.check(job)}/error.json"))
 
@@ -126,7 +126,7 @@ class Logs(Struct, frozen=True, kw_only=True):
     texts: dict[str, str] = field(default_factory=dict)
 
 
-async def logs(room: Room, job: str, kind: str | None = None) -> Logs:
+async def logs(room: LibraryContext, job: str, kind: str | None = None) -> Logs:
     """All logs of a job, or the one of this kind; `error` is one. Raises Reject for what is no kind."""
     if kind is not None and _LOG.fullmatch(kind) is None:
         raise Reject(f"{kind[:80]!r} is no kind of log: use letters, digits, - and _.", code="bad_log")
@@ -153,7 +153,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     said: dict[str, Any]
 
 
-async def workers(room: Room) -> list[Worker]:
+async def workers(room: LibraryContext) -> list[Worker]:
     """Those that ever registered, the last seen first. Active is who wrote lately and has not stopped."""
     seen = [one async for page in room.objects.pages(layout.WORKERS) for one in page]
     seen = [one for one in seen if one.key.endswith(".json")]
@@ -180,7 +180,7 @@ async def workers(room: Room) -> list[Worker]:
     return list(await asyncio.gather(*map(one, latest)))
 
 
-async def read_bounded(room: Room, key: str) -> bytes:
+async def read_bounded(room: LibraryContext, key: str) -> bytes:
     """Empty when it is not there; the end of what is too long."""
     seen = await room.objects.look(key)
     if seen is None:

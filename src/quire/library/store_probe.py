@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from quire.blobs import keys
 from quire.blobs.port import IfAbsent, IfVersion
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.model.errors import Missing, QuireError, Stale
 
 LARGE_BYTES = 17 << 20  # more than is sent in one piece
@@ -34,7 +34,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 
 class _Tries:
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: LibraryContext) -> None:
         self._room = room
         self._nonce = room.ids.ulid()
         self._names: set[str] = set()
@@ -137,7 +137,7 @@ class _BrokenError(Exception):
 _TWICE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
 
 
-async def try_out(room: Room, on_each: Callable[[Tried], None] = lambda _: None) -> list[Tried]:
+async def try_out(room: LibraryContext, on_each: Callable[[Tried], None] = lambda _: None) -> list[Tried]:
     """All of them, in this order."""
     tries = _Tries(room)
     steps: list[tuple[str, bool, str, Callable[[], Awaitable[str]]]] = [

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from msgspec import Struct, field
 
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.model.errors import Missing, Reject
 from quire.model.objects import Objects, Seen
@@ -38,7 +38,7 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 
 async def survey(
-    room: Room, *, done: bool = True, on_page: Callable[[str, int], None] | None = None
+    room: LibraryContext, *, done: bool = True, on_page: Callable[[str, int], None] | None = None
 ) -> Survey:
     """Everything, in as many listings at once as there are folders. `on_page` is told how many were found in
     a tier so far.
@@ -80,7 +80,7 @@ async def results(objects: Objects) -> AsyncIterator[str]:
                 yield job
 
 
-async def resolve(room: Room, text: str) -> str:
+async def resolve(room: LibraryContext, text: str) -> str:
     """The one job whose hash begins so. Raises Missing when there is none, Reject when there are several, or
     when it is no beginning of a hash. A whole hash is taken as it is, whether it is known or not.
     """

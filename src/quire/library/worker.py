@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from quire.library import janitor, run_windows, worker_slots
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.conversion import Command, Limits
 from quire.library.heartbeat import PASSING
 from quire.library.job_picker import Picker, idle_seconds
@@ -102,7 +102,7 @@ class Worked(Struct, kw_only=True):
 
 
 async def work(
-    room: Room,
+    room: LibraryContext,
     options: Options,
     stop: asyncio.Event,
     *,
@@ -122,7 +122,7 @@ async def work(
 class _Worker:
     def __init__(
         self,
-        room: Room,
+        room: LibraryContext,
         options: Options,
         stop: asyncio.Event,
         slot: worker_slots.Slot,

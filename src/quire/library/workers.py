@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from quire.library import worker_slots
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.model.clock import timestamp
 from quire.model.errors import QuireError
@@ -54,7 +54,7 @@ def key(worker: str) -> str:
 
 
 class Presence:
-    def __init__(self, room: Room, worker: str) -> None:
+    def __init__(self, room: LibraryContext, worker: str) -> None:
         self._room = room
         self._began = room.clock.monotonic()
         self._written_at: float | None = None

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 Listen = Callable[[Callable[[], None]], Awaitable[None]]
 
 
-class Bell:
+class Notifier:
     """One per store; belongs to one event loop. `listen` tells of other processes: it is called once, when
     somebody waits for the first time.
     """

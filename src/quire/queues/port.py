@@ -81,7 +81,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     trials: tuple[Trial, ...] = ()
 
 
-class Chosen(Struct, frozen=True, kw_only=True):
+class DeadLetterFilter(Struct, frozen=True, kw_only=True):
     """Which dead letters are meant; all of the queue when nothing is said. `text` is looked for in reason, id
     and body (as UTF-8), without regard to case.
     """
@@ -185,7 +185,7 @@ class DeadLetters(Protocol):
     """What was given up, for people to work with. Nothing leaves by itself."""
 
     async def dead(
-        self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         """In order of burial, those after number `after`; with payload and history."""
         ...
@@ -199,14 +199,22 @@ class DeadLetters(Protocol):
         ...
 
     async def replay(
-        self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
+        self,
+        queue: str,
+        *,
+        chosen: DeadLetterFilter = DeadLetterFilter(),
+        now: float,
+        per_second: float = 0,
+        limit: int,
     ) -> int:
         """Put at most `limit` of them back into their queue, oldest first; how many. History is kept and
         grows by an entry, deliveries start again from 0. With a rate they become due one after the other.
         """
         ...
 
-    async def discard(self, queue: str, *, chosen: Chosen = Chosen(), now: float, limit: int) -> int:
+    async def discard(
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
+    ) -> int:
         """Delete at most `limit` of them for good; how many."""
         ...
 

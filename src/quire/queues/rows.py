@@ -10,7 +10,7 @@ from typing import Any
 
 from quire.model.errors import Lost
 from quire.queues.checks import fit_id
-from quire.queues.port import Chosen, DeadLetter, Leased, Trial, Waiting
+from quire.queues.port import DeadLetter, DeadLetterFilter, Leased, Trial, Waiting
 
 Row = tuple[Any, ...]
 
@@ -112,7 +112,7 @@ def waiting_of(queue: str, row: Row, *, now: float) -> Waiting:
     )
 
 
-def ids_of(chosen: Chosen) -> list[str] | None:
+def ids_of(chosen: DeadLetterFilter) -> list[str] | None:
     """Those that can be somebody's; None: any."""
     return None if chosen.ids is None else sorted({one for one in chosen.ids if fit_id(one)})
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from quire.ledger.access import Key
+from quire.ledger.access import ApiKey
 from quire.ledger.port import Ledger
 from quire.model.errors import Missing, Stale
 
 
-def key(key_id: str = "key_1", **changes: Any) -> Key:
+def key(key_id: str = "key_1", **changes: Any) -> ApiKey:
     known: dict[str, Any] = {
         "label": "scanner",
         "hint": "qk_abc",
@@ -17,7 +17,7 @@ def key(key_id: str = "key_1", **changes: Any) -> Key:
         "scope": "submit",
         "created_at": 1.0,
     }
-    return Key(id=key_id, **(known | changes))
+    return ApiKey(id=key_id, **(known | changes))
 
 
 class AccessSuite:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quire.ledger.port import BatchDraft, Letter, ListedFile, SettledTask
+from quire.ledger.port import BatchDraft, ListedFile, OutboxMessage, SettledTask
 from quire.model.batch import Batch, Position, Stage, TaskState
 from quire.model.files import File, Product
 from quire.model.ids import BatchId
@@ -99,9 +99,9 @@ def draft(batch_id: str = "01B", **changes: Any) -> BatchDraft:
     return BatchDraft(**(known | changes))
 
 
-def letter(batch_id: str = "01B") -> Letter:
+def letter(batch_id: str = "01B") -> OutboxMessage:
     body = f'{{"batch_id": "{batch_id}", "manifest_r2_key": "m"}}'.encode()
-    return Letter(queue="plain", message_id=f"start-{batch_id}", body=body)
+    return OutboxMessage(queue="plain", message_id=f"start-{batch_id}", body=body)
 
 
 def report(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import HOUSE, Ledger, Selection, Settled
+from quire.ledger.port import NO_BATCH, Ledger, Selection, SettleResult
 from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.errors import Stale
 from quire.model.work import Outcome
@@ -37,7 +37,7 @@ async def last_event(ledger: Ledger, batch: Batch) -> tuple[str, dict[str, objec
 class ControlSuite:
     async def test_an_act_that_concerns_no_batch_is_kept_with_who_and_why(self, ledger: Ledger) -> None:
         await ledger.acted(act(), "dead_letters_replayed", {"queue": "a", "messages": 3})
-        [(_, _, kind, data)] = await ledger.events(HOUSE, limit=9)
+        [(_, _, kind, data)] = await ledger.events(NO_BATCH, limit=9)
         assert kind == "dead_letters_replayed"
         assert data == {"actor": "ann", "reason": "because", "queue": "a", "messages": 3}
 
@@ -128,12 +128,12 @@ class ControlSuite:
         assert await ledger.failures(batch.no) == {}
         # Whoever had it out then has lost it.
         assert await ledger.running(ME) == []
-        assert await ledger.settle(batch.no, [done(out)], now=61.0) == Settled(0, 1, False)
+        assert await ledger.settle(batch.no, [done(out)], now=61.0) == SettleResult(0, 1, False)
         claims = await ledger.claim(batch.no, member=ME, limit=9, now=62.0)
         assert [(one.order.task_no, one.order.attempt, one.failures) for one in claims] == [
             (number, 2, 0) for number in (2, 3, 4, 5)
         ]
-        assert await ledger.settle(batch.no, [done(out)], now=62.0) == Settled(0, 1, False)
+        assert await ledger.settle(batch.no, [done(out)], now=62.0) == SettleResult(0, 1, False)
         assert (await ledger.settle(batch.no, [done(one) for one in claims], now=63.0)).phase_ended
         _, attempts = await ledger.story(batch.no, "d/f2.tif")
         assert [(one.attempt, one.outcome) for one in attempts] == [(1, "interrupted"), (2, "done")]

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import Ledger, Upload, Wanted
+from quire.ledger.port import BatchFilter, Ledger, Upload
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Missing
 from quire.testing.factories import draft, file, letter
@@ -47,9 +47,9 @@ class RecordsSuite:
     async def test_batches_are_listed_newest_first_in_pages(self, ledger: Ledger) -> None:
         for name in ("01A", "01C", "01D", "01E"):
             await ledger.open_batch(draft(name))
-        first = await ledger.batches(Wanted(limit=3))
+        first = await ledger.batches(BatchFilter(limit=3))
         assert [one.id for one in first] == ["01E", "01D", "01C"]
-        assert [one.id for one in await ledger.batches(Wanted(before=first[-1].no))] == ["01A"]
+        assert [one.id for one in await ledger.batches(BatchFilter(before=first[-1].no))] == ["01A"]
 
     async def test_batches_are_listed_by_what_is_wanted(self, ledger: Ledger) -> None:
         ended = await walked(ledger, await started(ledger, batch_id="01A", plan=TWO, tenant="t1"), TWO)
@@ -58,7 +58,7 @@ class RecordsSuite:
         await ledger.cancel(gone.no, act())
 
         async def listed(**wanted: object) -> list[str]:
-            return [one.id for one in await ledger.batches(Wanted(**wanted))]  # type: ignore[arg-type]
+            return [one.id for one in await ledger.batches(BatchFilter(**wanted))]  # type: ignore[arg-type]
 
         assert await listed(ended=True) == ["01D", "01A"]
         assert await listed(ended=False) == ["01C"]

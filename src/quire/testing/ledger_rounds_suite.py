@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import Ledger, Selection, Settled, StrayKind
+from quire.ledger.port import Ledger, Selection, SettleResult, StrayKind
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Stale
 from quire.testing.factories import file
@@ -164,7 +164,7 @@ class RoundsSuite:
         (claim,) = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
         await ledger.settle(batch.no, [erred(claim, due_at=None)], now=11.0)
         batch = await retried(ledger, await walked(ledger, await _folded(ledger, batch), TWO), 1)
-        assert await ledger.settle(batch.no, [done(claim)], now=60.0) == Settled(0, 1, False)
+        assert await ledger.settle(batch.no, [done(claim)], now=60.0) == SettleResult(0, 1, False)
         (stray,) = await ledger.strays(batch.no, limit=9)
         assert stray.kind is StrayKind.LATE
 

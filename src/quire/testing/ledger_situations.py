@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from quire.engine import moves
-from quire.ledger.port import Act, Claim, Ledger, Settlement, UnitContent, Upload
+from quire.ledger.port import Claim, Ledger, OperatorAction, Settlement, UnitContent, Upload
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import Added, Change, Kept, Pipeline, Unit
@@ -52,8 +52,8 @@ DIRECTORIES = pipeline(
 )
 
 
-def act(now: float = 50.0) -> Act:
-    return Act(actor="ann", reason="because", now=now)
+def act(now: float = 50.0) -> OperatorAction:
+    return OperatorAction(actor="ann", reason="because", now=now)
 
 
 def done(claim: Claim, **changes: Any) -> Settlement:

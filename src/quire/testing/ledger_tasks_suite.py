@@ -5,7 +5,7 @@ from msgspec import structs
 
 from quire.engine import moves, sharing
 from quire.engine.sharing import effective_tier
-from quire.ledger.port import Ledger, Settled, Settlement, StrayKind, TaskStanding
+from quire.ledger.port import Ledger, Settlement, SettleResult, StrayKind, TaskStanding
 from quire.model.batch import Budget, Hold, Position, Spent, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing
@@ -43,8 +43,8 @@ class FloorSuite:
         batch = await started(ledger, files=3)
         one, two, three = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
         settled = await ledger.settle(batch.no, [done(one), done(one), done(two)], now=11.0)
-        assert settled == Settled(2, 1, False)
-        assert await ledger.settle(batch.no, [done(one)], now=11.0) == Settled(0, 1, False)
+        assert settled == SettleResult(2, 1, False)
+        assert await ledger.settle(batch.no, [done(one)], now=11.0) == SettleResult(0, 1, False)
         (counts,) = await ledger.counts(batch.no)
         assert (counts.total, counts.done, counts.failed) == (3, 2, 0)
         assert (await ledger.settle(batch.no, [done(three)], now=12.0)).phase_ended
@@ -94,8 +94,8 @@ class FloorSuite:
         (old,) = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
         await ledger.settle(batch.no, [erred(old, due_at=10.0)], now=10.0)
         (new,) = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
-        assert await ledger.settle(batch.no, [done(old)], now=11.0) == Settled(0, 1, False)
-        assert await ledger.settle(batch.no, [done(new)], now=11.0) == Settled(1, 0, True)
+        assert await ledger.settle(batch.no, [done(old)], now=11.0) == SettleResult(0, 1, False)
+        assert await ledger.settle(batch.no, [done(new)], now=11.0) == SettleResult(1, 0, True)
 
     async def test_an_alarm_rings_for_each_task_that_waits(self, ledger: Ledger) -> None:
         batch = await started(ledger, files=3)
@@ -172,8 +172,10 @@ class FloorSuite:
         slow = erred(one, due_at=20.0, outcome=Outcome.TIMED_OUT)
         assert (await ledger.settle(batch.no, [slow], now=11.0)).applied == 1
         result = StepResult(facts={"n": 1})
-        assert await ledger.settle(batch.no, [done(one, result=result)], now=12.0) == Settled(1, 0, False)
-        assert await ledger.settle(batch.no, [done(one)], now=12.0) == Settled(0, 1, False)
+        assert await ledger.settle(batch.no, [done(one, result=result)], now=12.0) == SettleResult(
+            1, 0, False
+        )
+        assert await ledger.settle(batch.no, [done(one)], now=12.0) == SettleResult(0, 1, False)
         assert await ledger.claim(batch.no, member=ME, limit=9, now=21.0) == []
         assert (await ledger.settle(batch.no, [done(two)], now=22.0)).phase_ended
         first, _ = await ledger.settled_tasks(await ledger.batch(batch.id), after=0, limit=9)
@@ -186,12 +188,12 @@ class FloorSuite:
         one, two = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
         slow = erred(one, due_at=None, outcome=Outcome.TIMED_OUT)
         # Both at once, as after an outage of the ledger.
-        assert await ledger.settle(batch.no, [slow, done(one)], now=11.0) == Settled(2, 0, False)
+        assert await ledger.settle(batch.no, [slow, done(one)], now=11.0) == SettleResult(2, 0, False)
         (counts,) = await ledger.counts(batch.no)
         assert (counts.done, counts.failed, await ledger.failures(batch.no)) == (1, 0, {})
         slow = erred(two, due_at=None, outcome=Outcome.TIMED_OUT)
         assert (await ledger.settle(batch.no, [slow], now=12.0)).phase_ended
-        assert await ledger.settle(batch.no, [done(two)], now=13.0) == Settled(0, 1, False)
+        assert await ledger.settle(batch.no, [done(two)], now=13.0) == SettleResult(0, 1, False)
         (counts,) = await ledger.counts(batch.no)
         assert (counts.done, counts.failed, await ledger.failures(batch.no)) == (1, 1, {"busy": 1})
 
@@ -199,7 +201,7 @@ class FloorSuite:
         batch = await started(ledger, files=2)
         one, _ = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
         await ledger.settle(batch.no, [erred(one, due_at=None)], now=11.0)
-        assert await ledger.settle(batch.no, [done(one)], now=12.0) == Settled(0, 1, False)
+        assert await ledger.settle(batch.no, [done(one)], now=12.0) == SettleResult(0, 1, False)
 
     async def test_strays_are_kept_with_their_kind(self, ledger: Ledger) -> None:
         batch = await started(ledger, files=2)

@@ -15,8 +15,8 @@ from quire.queues.port import (
     LEAST,
     MAX_MESSAGE_BYTES,
     URGENT,
-    Chosen,
     DeadLetter,
+    DeadLetterFilter,
     Depth,
     Happening,
     Leased,
@@ -25,7 +25,7 @@ from quire.queues.port import (
     Waiting,
 )
 
-ALL = Chosen()
+ALL = DeadLetterFilter()
 _LONGEST_ID = 200
 _HOUR_SECONDS = 3600.0
 _MINUTE_SECONDS = 60.0
@@ -72,7 +72,7 @@ class _Queue:
             minute = now - now % _MINUTE_SECONDS
             self.minutes.setdefault(minute, Counter())[happening] += number
 
-    def chosen_dead(self, chosen: Chosen) -> list[DeadLetter]:
+    def chosen_dead(self, chosen: DeadLetterFilter) -> list[DeadLetter]:
         return sorted((one for one in self.dead.values() if _means(chosen, one)), key=lambda one: one.no)
 
 
@@ -202,7 +202,9 @@ class MemoryQueues:
         )
         room.count(Happening.BURIED, 1, now)
 
-    async def dead(self, queue: str, *, chosen: Chosen = ALL, after: int = 0, limit: int) -> list[DeadLetter]:
+    async def dead(
+        self, queue: str, *, chosen: DeadLetterFilter = ALL, after: int = 0, limit: int
+    ) -> list[DeadLetter]:
         return [one for one in self._room(queue).chosen_dead(chosen) if one.no > after][:limit]
 
     async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
@@ -215,7 +217,7 @@ class MemoryQueues:
         return dict(Counter(one.error_class for one in self._room(queue).dead.values()).most_common())
 
     async def replay(
-        self, queue: str, *, chosen: Chosen = ALL, now: float, per_second: float = 0, limit: int
+        self, queue: str, *, chosen: DeadLetterFilter = ALL, now: float, per_second: float = 0, limit: int
     ) -> int:
         room = self._room(queue)
         letters = room.chosen_dead(chosen)[:limit]
@@ -231,7 +233,7 @@ class MemoryQueues:
         self._wake(queue)
         return len(letters)
 
-    async def discard(self, queue: str, *, chosen: Chosen = ALL, now: float, limit: int) -> int:
+    async def discard(self, queue: str, *, chosen: DeadLetterFilter = ALL, now: float, limit: int) -> int:
         room = self._room(queue)
         letters = room.chosen_dead(chosen)[:limit]
         for letter in letters:
@@ -344,7 +346,7 @@ def _check(message: Message) -> None:
         raise Reject("an id has 1 to 200 printable characters, a priority is 1 to 5", code="bad_message")
 
 
-def _means(chosen: Chosen, letter: DeadLetter) -> bool:
+def _means(chosen: DeadLetterFilter, letter: DeadLetter) -> bool:
     if chosen.ids is not None and letter.id not in chosen.ids:
         return False
     if chosen.error_class is not None and letter.error_class != chosen.error_class:

@@ -23,7 +23,7 @@ import httpx
 import pytest
 
 from quire.blobs.port import Blobs
-from quire.blobs.presigned import Landing, Part, StoredPart
+from quire.blobs.presigned import Part, PresignedUploads, StoredPart
 from quire.model.errors import Missing, Reject
 from quire.testing.blobs_suite import AWKWARD_KEYS, BAD_KEYS
 
@@ -45,7 +45,12 @@ class LandingSuite:
         "content_type", [None, "", "image/tiff", "application/x-www-form-urlencoded", "multipart/form-data"]
     )
     async def test_one_put_makes_one_blob(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, content_type: str | None
+        self,
+        landing: PresignedUploads,
+        blobs: Blobs,
+        base_url: str,
+        web: httpx.AsyncClient,
+        content_type: str | None,
     ) -> None:
         url = await landing.put_url(KEY, seconds=60, base_url=base_url)
         headers = {} if content_type is None else {"Content-Type": content_type}
@@ -57,7 +62,7 @@ class LandingSuite:
 
     @pytest.mark.parametrize("size", [0, 1, MIB, 5 * MIB - 1])
     async def test_bytes_land_as_they_were_sent(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, size: int
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, size: int
     ) -> None:
         body = noise(size)
         answer = await web.put(await landing.put_url(KEY, seconds=60, base_url=base_url), content=body)
@@ -66,7 +71,7 @@ class LandingSuite:
 
     @pytest.mark.parametrize("awaited", [True, False], ids=["an uploader's", "a worker's"])
     async def test_a_second_put_replaces_the_first(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, awaited: bool
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, awaited: bool
     ) -> None:
         url = await landing.put_url(KEY, seconds=60, base_url=base_url, awaited=awaited)
         first, second = [await web.put(url, content=body) for body in (b"first", b"second")]
@@ -75,7 +80,7 @@ class LandingSuite:
 
     @pytest.mark.parametrize("key", AWKWARD_KEYS)
     async def test_awkward_keys_go_in_and_out(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, key: str
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, key: str
     ) -> None:
         url = await landing.put_url(key, seconds=60, base_url=base_url)
         assert url.isascii()
@@ -92,7 +97,9 @@ class LandingSuite:
         assert await blobs.get(joined) == b"one part"
 
     @pytest.mark.parametrize("key", [*BAD_KEYS, ".tmp/x", ".META/x", ".locks/y", ".parts/z"])
-    async def test_bad_and_reserved_keys_are_refused(self, landing: Landing, base_url: str, key: str) -> None:
+    async def test_bad_and_reserved_keys_are_refused(
+        self, landing: PresignedUploads, base_url: str, key: str
+    ) -> None:
         calls = (
             landing.put_url(key, seconds=60, base_url=base_url),
             landing.get_url(key, seconds=60, base_url=base_url, name="x"),
@@ -108,7 +115,7 @@ class LandingSuite:
             assert refused.value.code == "bad_key"
 
     async def test_a_get_is_saved_under_its_name(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         await blobs.put(KEY, b"<script>", content_type="text/html")
         name = 'Fönds "7" % ☂.html'
@@ -130,7 +137,12 @@ class LandingSuite:
         ],
     )
     async def test_parts_of_any_size_become_one_blob(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient, sizes: Sequence[int]
+        self,
+        landing: PresignedUploads,
+        blobs: Blobs,
+        base_url: str,
+        web: httpx.AsyncClient,
+        sizes: Sequence[int],
     ) -> None:
         body = noise(sum(sizes))
         ends = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
@@ -150,7 +162,7 @@ class LandingSuite:
         assert [stored.key async for stored in blobs.list()] == [KEY]
 
     async def test_parts_arrive_in_any_order_and_may_be_sent_again(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         bodies = [noise(5 * MIB, number) for number in range(3)]
         upload_id = await landing.begin(KEY, content_type="image/tiff")
@@ -166,7 +178,7 @@ class LandingSuite:
         assert await blobs.get(KEY) == b"".join(bodies)
 
     async def test_what_has_arrived_can_be_asked_for(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await landing.begin(KEY, content_type="image/tiff")
         assert await landing.parts(KEY, upload_id) == []
@@ -191,7 +203,7 @@ class LandingSuite:
                 await landing.parts(KEY, gone)
 
     async def test_a_missing_part_or_another_etag_joins_nothing(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await landing.begin(KEY, content_type="image/tiff")
         urls = await landing.part_urls(KEY, upload_id, parts=3, seconds=60, base_url=base_url)
@@ -215,7 +227,7 @@ class LandingSuite:
         assert (await blobs.head(KEY)).size == 5 * MIB
 
     async def test_an_upload_is_joined_once_under_its_own_key(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await landing.begin(KEY, content_type="image/tiff")
         parts = await self.sent(landing, base_url, web, KEY, upload_id, [b"x"])
@@ -233,7 +245,7 @@ class LandingSuite:
         assert await blobs.get(KEY) == b"x"
 
     async def test_of_two_joins_at_once_one_joins(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await landing.begin(KEY, content_type="image/tiff")
         parts = await self.sent(landing, base_url, web, KEY, upload_id, [noise(5 * MIB), b"x"])
@@ -245,7 +257,7 @@ class LandingSuite:
         assert await blobs.get(KEY) == noise(5 * MIB) + b"x"
 
     async def test_what_is_given_up_is_gone(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await landing.begin(KEY, content_type="image/tiff")
         other = await landing.begin(KEY, content_type="image/tiff")
@@ -263,7 +275,7 @@ class LandingSuite:
         assert await blobs.get(KEY) == b"kept"
 
     async def test_an_altered_url_is_refused(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await landing.begin(KEY, content_type="image/tiff")
         part = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=base_url))[0]
@@ -283,7 +295,12 @@ class LandingSuite:
             await landing.join(KEY, upload_id, [Part(1, hashlib.sha256(b"never").hexdigest()[:32])])
 
     async def test_a_url_runs_out(
-        self, landing: Landing, late: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self,
+        landing: PresignedUploads,
+        late: PresignedUploads,
+        blobs: Blobs,
+        base_url: str,
+        web: httpx.AsyncClient,
     ) -> None:
         await blobs.put("there", b"x")
         upload_id = await landing.begin(KEY, content_type="image/tiff")
@@ -299,7 +316,9 @@ class LandingSuite:
         assert (await web.put(longer, content=b"x")).status_code == 200
 
     @pytest.mark.parametrize("seconds", [0, -1, 7 * 24 * 3600 + 1])
-    async def test_no_url_lives_for_ever(self, landing: Landing, base_url: str, seconds: int) -> None:
+    async def test_no_url_lives_for_ever(
+        self, landing: PresignedUploads, base_url: str, seconds: int
+    ) -> None:
         with pytest.raises(Reject):
             await landing.put_url(KEY, seconds=seconds, base_url=base_url)
         with pytest.raises(Reject):
@@ -307,7 +326,7 @@ class LandingSuite:
         with pytest.raises(Reject):
             await landing.part_urls(KEY, "0" * 32, parts=1, seconds=seconds, base_url=base_url)
 
-    async def test_parts_are_numbered_to_ten_thousand(self, landing: Landing, base_url: str) -> None:
+    async def test_parts_are_numbered_to_ten_thousand(self, landing: PresignedUploads, base_url: str) -> None:
         upload_id = await landing.begin(KEY, content_type="image/tiff")
         urls = await landing.part_urls(KEY, upload_id, parts=10_000, seconds=60, base_url=base_url)
         assert len(set(urls)) == 10_000
@@ -316,7 +335,7 @@ class LandingSuite:
                 await landing.part_urls(KEY, upload_id, parts=parts, seconds=60, base_url=base_url)
 
     async def test_a_url_is_for_one_method(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         await blobs.put(KEY, b"before")
         writing = await landing.put_url(KEY, seconds=60, base_url=base_url)
@@ -333,7 +352,7 @@ class LandingSuite:
         assert await blobs.get(KEY) == b"before"
 
     async def test_half_an_upload_leaves_nothing(
-        self, landing: Landing, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         await blobs.put("kept/key", b"before")
         upload_id = await landing.begin(KEY, content_type="image/tiff")
@@ -353,7 +372,7 @@ class LandingSuite:
 
     async def sent(
         self,
-        landing: Landing,
+        landing: PresignedUploads,
         base_url: str,
         web: httpx.AsyncClient,
         key: str,

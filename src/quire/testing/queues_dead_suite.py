@@ -3,7 +3,7 @@
 import pytest
 
 from quire.model.errors import Missing
-from quire.queues.port import DEDUPE_SECONDS, Chosen, Message, QueueStore
+from quire.queues.port import DEDUPE_SECONDS, DeadLetterFilter, Message, QueueStore
 
 
 async def bury(
@@ -16,7 +16,7 @@ async def bury(
         await queues.bury(leased[name], now=now, reason=reason, error_class=error_class)
 
 
-async def dead(queues: QueueStore, chosen: Chosen = Chosen()) -> list[str]:
+async def dead(queues: QueueStore, chosen: DeadLetterFilter = DeadLetterFilter()) -> list[str]:
     return [one.id for one in await queues.dead("q", chosen=chosen, limit=100)]
 
 
@@ -88,7 +88,7 @@ class DeadLettersSuite:
 
     async def test_one_who_is_buried_again_is_the_last_one(self, queues: QueueStore) -> None:
         await bury(queues, "a", "b")
-        assert await queues.replay("q", chosen=Chosen(ids=["a"]), now=2, limit=9) == 1
+        assert await queues.replay("q", chosen=DeadLetterFilter(ids=["a"]), now=2, limit=9) == 1
         (again,) = await queues.lease("q", limit=9, seconds=9, now=2)
         await queues.bury(again, now=3, reason="again")
         assert await dead(queues) == ["b", "a"]
@@ -96,24 +96,24 @@ class DeadLettersSuite:
     async def test_dead_letters_are_chosen_by_id_class_and_text(self, queues: QueueStore) -> None:
         await bury(queues, "one", "two", error_class="busy", reason="Server ÜBERLASTET")
         await bury(queues, "three", error_class="bad", reason="no such page")
-        assert await dead(queues, Chosen(ids=["two", "three", "other", "a\0b"])) == ["two", "three"]
-        assert await dead(queues, Chosen(ids={"two"}, error_class="bad")) == []
-        assert await dead(queues, Chosen(ids=())) == []
-        assert await dead(queues, Chosen(error_class="busy")) == ["one", "two"]
-        assert await dead(queues, Chosen(error_class="")) == []
-        assert await dead(queues, Chosen(text="überlastet")) == ["one", "two"]
-        assert await dead(queues, Chosen(text="BODY OF T")) == ["two", "three"]
-        assert await dead(queues, Chosen(text="THREE")) == ["three"]
-        assert await dead(queues, Chosen(text="%")) == []
-        assert await dead(queues, Chosen(text="body", error_class="bad")) == ["three"]
-        assert await queues.dead("q", chosen=Chosen(text="body"), limit=0) == []
+        assert await dead(queues, DeadLetterFilter(ids=["two", "three", "other", "a\0b"])) == ["two", "three"]
+        assert await dead(queues, DeadLetterFilter(ids={"two"}, error_class="bad")) == []
+        assert await dead(queues, DeadLetterFilter(ids=())) == []
+        assert await dead(queues, DeadLetterFilter(error_class="busy")) == ["one", "two"]
+        assert await dead(queues, DeadLetterFilter(error_class="")) == []
+        assert await dead(queues, DeadLetterFilter(text="überlastet")) == ["one", "two"]
+        assert await dead(queues, DeadLetterFilter(text="BODY OF T")) == ["two", "three"]
+        assert await dead(queues, DeadLetterFilter(text="THREE")) == ["three"]
+        assert await dead(queues, DeadLetterFilter(text="%")) == []
+        assert await dead(queues, DeadLetterFilter(text="body", error_class="bad")) == ["three"]
+        assert await queues.dead("q", chosen=DeadLetterFilter(text="body"), limit=0) == []
 
     async def test_text_is_found_beside_bodies_that_are_none(self, queues: QueueStore) -> None:
         messages = [Message(id="a", body=b"\xff\xfe\0"), Message(id="b", body="\0 Straße".encode())]
         await queues.send("q", messages, now=0)
         for leased in await queues.lease("q", limit=9, seconds=9, now=0):
             await queues.bury(leased, now=1, reason="x")
-        assert await dead(queues, Chosen(text="straße")) == ["b"]
+        assert await dead(queues, DeadLetterFilter(text="straße")) == ["b"]
 
     async def test_classes_are_counted_most_first(self, queues: QueueStore) -> None:
         assert await queues.dead_classes("q") == {}
@@ -142,9 +142,11 @@ class DeadLettersSuite:
         assert await queues.replay("q", now=5, limit=2) == 2
         assert [one.id for one in await queues.lease("q", limit=9, seconds=9, now=5)] == ["c", "a"]
         assert await dead(queues) == ["b"]
-        assert await queues.replay("q", chosen=Chosen(text="nothing like this"), now=5, limit=9) == 0
-        assert await queues.replay("q", chosen=Chosen(text="body"), now=5, limit=0) == 0
-        assert await queues.replay("q", chosen=Chosen(text="BODY"), now=5, limit=9) == 1
+        assert (
+            await queues.replay("q", chosen=DeadLetterFilter(text="nothing like this"), now=5, limit=9) == 0
+        )
+        assert await queues.replay("q", chosen=DeadLetterFilter(text="body"), now=5, limit=0) == 0
+        assert await queues.replay("q", chosen=DeadLetterFilter(text="BODY"), now=5, limit=9) == 1
 
     async def test_replayed_together_they_come_in_order_of_burial(self, queues: QueueStore) -> None:
         await queues.send("q", [Message(id=name, body=b"") for name in "abc"], now=0)
@@ -162,10 +164,10 @@ class DeadLettersSuite:
 
     async def test_what_is_discarded_is_gone_and_its_id_known_for_a_while(self, queues: QueueStore) -> None:
         await bury(queues, "a", "b", "c", error_class="bad")
-        assert await queues.discard("q", chosen=Chosen(error_class="bad"), now=5, limit=2) == 2
+        assert await queues.discard("q", chosen=DeadLetterFilter(error_class="bad"), now=5, limit=2) == 2
         assert await dead(queues) == ["c"]
         assert await queues.send("q", [Message(id="a", body=b"")], now=6) == 0
-        assert await queues.replay("q", chosen=Chosen(ids=["a"]), now=6, limit=9) == 0
+        assert await queues.replay("q", chosen=DeadLetterFilter(ids=["a"]), now=6, limit=9) == 0
         assert await queues.send("q", [Message(id="a", body=b"")], now=6 + DEDUPE_SECONDS) == 1
         (again,) = await queues.lease("q", limit=9, seconds=9, now=6 + DEDUPE_SECONDS)
         await queues.bury(again, now=7 + DEDUPE_SECONDS, reason="x")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quire.ledger.hooks import Delivery, Hook
+from quire.ledger.hooks import Webhook, WebhookDelivery
 from quire.ledger.port import Ledger
 from quire.model.batch import Budget
 from quire.model.errors import Missing, Stale
@@ -14,12 +14,12 @@ from quire.testing.ledger_situations import ME, ONE, act, done, filled, finalize
 LEASE = 60.0
 
 
-def hook(hook_id: str = "hook_1", **changes: Any) -> Hook:
+def hook(hook_id: str = "hook_1", **changes: Any) -> Webhook:
     known: dict[str, Any] = {"url": "https://example.org/in", "secret": "whsec_c2VjcmV0", "created_at": 1.0}
-    return Hook(id=hook_id, **(known | changes))
+    return Webhook(id=hook_id, **(known | changes))
 
 
-async def due(ledger: Ledger, now: float = 100.0, limit: int = 99) -> list[Delivery]:
+async def due(ledger: Ledger, now: float = 100.0, limit: int = 99) -> list[WebhookDelivery]:
     return await ledger.due_deliveries(limit=limit, now=now, lease_seconds=LEASE)
 
 
@@ -222,5 +222,5 @@ class HooksSuite:
             assert await ledger.deliveries(**chosen, before=log[0].no, limit=1) == after_the_first[:1]
 
 
-def _is_of(one: Delivery, hook_id: str | None, batch_id: str | None) -> bool:
+def _is_of(one: WebhookDelivery, hook_id: str | None, batch_id: str | None) -> bool:
     return hook_id in {None, one.hook_id} and batch_id in {None, one.batch_id}

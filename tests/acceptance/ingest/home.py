@@ -8,8 +8,8 @@ from typing import Any
 from tests.acceptance.ingest.conftest import Server
 
 from quire.assembly.batches import open_office
-from quire.batches.context import Office
-from quire.engine.outbox import Mail
+from quire.batches.context import BatchContext
+from quire.engine.outbox import Outbox
 from quire.queues.port import Happening
 from quire.settings import Settings, load
 
@@ -20,7 +20,7 @@ def settings_of(server: Server) -> Settings:
     return load({**server.environment, "QUIRE_HOME": str(server.home)}, server.folder).settings
 
 
-def at_home(server: Server, work: Callable[[Office], Awaitable[Any]]) -> Any:
+def at_home(server: Server, work: Callable[[BatchContext], Awaitable[Any]]) -> Any:
     async def opened() -> Any:
         async with open_office(settings_of(server)) as office:
             return await work(office)
@@ -31,8 +31,8 @@ def at_home(server: Server, work: Callable[[Office], Awaitable[Any]]) -> Any:
 def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:
     """Those about the batch that lie in the queue. What waits in the outbox is sent first."""
 
-    async def look(office: Office) -> list[dict[str, Any]]:
-        await Mail(office.ledger, office.queues, office.blobs, office.clock).relay()
+    async def look(office: BatchContext) -> list[dict[str, Any]]:
+        await Outbox(office.ledger, office.queues, office.blobs, office.clock).relay()
         lying = await office.queues.peek(queue, limit=10_000, now=office.clock.now())
         bodies = [json.loads(one.body) for one in lying]
         return [body for body in bodies if body["batch_id"] == batch]
@@ -41,8 +41,8 @@ def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:
 
 
 def ever_sent(server: Server, queue: str) -> int:
-    async def look(office: Office) -> int:
-        await Mail(office.ledger, office.queues, office.blobs, office.clock).relay()
+    async def look(office: BatchContext) -> int:
+        await Outbox(office.ledger, office.queues, office.blobs, office.clock).relay()
         return (await office.queues.counters(queue)).get(Happening.SENT, 0)
 
     return at_home(server, look)
@@ -53,14 +53,14 @@ def blob(server: Server, key: str) -> bytes:
 
 
 def blobs(server: Server, keys: list[str]) -> list[bytes]:
-    async def read(office: Office) -> list[bytes]:
+    async def read(office: BatchContext) -> list[bytes]:
         return [await office.blobs.get(key) for key in keys]
 
     return at_home(server, read)
 
 
 def keys_below(server: Server, prefix: str) -> list[str]:
-    async def walk(office: Office) -> list[str]:
+    async def walk(office: BatchContext) -> list[str]:
         return [stored.key async for stored in office.blobs.list(prefix)]
 
     return at_home(server, walk)

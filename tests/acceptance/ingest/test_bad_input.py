@@ -16,7 +16,7 @@ from tests.acceptance.ingest.sender import Sender, bytes_of
 
 from quire.api.tables import ROUTES
 from quire.assembly.secrets import signing_secret
-from quire.blobs.local.presigned import LocalLanding
+from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.testing.time import FakeClock
 
 MIB = 1 << 20
@@ -458,7 +458,7 @@ def test_a_url_is_for_its_method_and_for_its_time(api, api_only):
     settings = settings_of(api_only)
 
     def landing(now):
-        return LocalLanding(
+        return LocalPresignedUploads(
             settings.home / "blobs",
             secret=signing_secret(settings),
             clock=FakeClock(now),

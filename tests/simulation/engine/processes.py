@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from quire.batches.submission import submit
 from quire.engine import moves
-from quire.engine.dispatcher import Foreman
-from quire.engine.loop import Wheel
-from quire.engine.membership import Gone, Roster
-from quire.engine.outbox import Mail
+from quire.engine.dispatcher import Dispatcher
+from quire.engine.loop import EngineLoop
+from quire.engine.membership import Gone, Membership
+from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, RetryPolicy
-from quire.engine.scheduler import Conductor
+from quire.engine.scheduler import Scheduler
 from quire.engine.sharing import Shares
-from quire.ledger.port import Act, BatchDraft, Selection
+from quire.ledger.port import BatchDraft, OperatorAction, Selection
 from quire.model.batch import Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
@@ -68,15 +68,15 @@ class House:
         self.stopping = False
         self.process: SimProcess | None = None
         clock = outside.clock
-        conductor = Conductor(
+        conductor = Scheduler(
             ledger=outside.ledger,
             blobs=outside.blobs,
-            mail=Mail(outside.ledger, outside.queues, outside.blobs, clock),
+            mail=Outbox(outside.ledger, outside.queues, outside.blobs, clock),
             pipelines=outside.pipelines,
             clock=clock,
             policy=PhasePolicy(),
         )
-        foreman = Foreman(
+        foreman = Dispatcher(
             ledger=outside.ledger,
             blobs=outside.blobs,
             compute=compute,
@@ -86,9 +86,9 @@ class House:
             policy=POLICY,
             shares=Shares(),
         )
-        self.wheel = Wheel(
+        self.wheel = EngineLoop(
             ledger=outside.ledger,
-            roster=Roster(
+            roster=Membership(
                 outside.ledger,
                 clock,
                 name=name,
@@ -179,7 +179,7 @@ async def operator(
 
 async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3) -> None:
     batch = await outside.ledger.batch(batch_id)
-    act = Act(actor="operator", reason=f"simulated {name}", now=outside.clock.now())
+    act = OperatorAction(actor="operator", reason=f"simulated {name}", now=outside.clock.now())
     match name:
         case "again":
             if batch.position.stage is not Stage.DONE:

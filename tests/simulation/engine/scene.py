@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from quire.ledger.port import Act, Member
+from quire.ledger.port import Member, OperatorAction
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.work import Order, Report, StepCall
@@ -131,7 +131,7 @@ class Simulation:
     def _grant(self) -> None:
         """Whoever has spent its budget gets one without limits."""
         for (no,) in self.database.rows("SELECT no FROM batches WHERE hold = 'budget'"):
-            act = Act(actor="operator", reason="more", now=self.clock.now())
+            act = OperatorAction(actor="operator", reason="more", now=self.clock.now())
             run_alone(self.ledger.resume(no, act, budget=Budget()))
 
     def batches(self) -> list[Batch]:

@@ -7,8 +7,8 @@ import pytest
 
 from quire.access import api_keys
 from quire.access.api_keys import (
-    Doorkeeper,
-    KeyDesk,
+    ApiKeyContext,
+    KeyChecker,
     KeyDraft,
     Scope,
 )
@@ -36,14 +36,14 @@ def clock():
 @pytest.fixture
 def desk(ledger, clock):
     made = iter(range(256))
-    return KeyDesk(
+    return ApiKeyContext(
         ledger=ledger, clock=clock, ids=CountingIds(), chance=lambda size: bytes([next(made)]) * size
     )
 
 
 @pytest.fixture
 def door(ledger, clock):
-    return Doorkeeper(ledger, clock)
+    return KeyChecker(ledger, clock)
 
 
 async def made(desk, scope=Scope.SUBMIT, **drafted):
@@ -60,7 +60,7 @@ async def test_a_key_is_random_and_only_its_hash_is_kept(desk, ledger):
 
 
 async def test_real_keys_differ(ledger, clock):
-    desk = KeyDesk(ledger=ledger, clock=clock, ids=CountingIds())
+    desk = ApiKeyContext(ledger=ledger, clock=clock, ids=CountingIds())
     assert (await made(desk)).text != (await made(desk)).text
 
 
@@ -229,7 +229,7 @@ class Noting:
 
 async def test_uses_are_written_together_and_once_a_minute_at_most(desk, ledger, clock):
     noting = Noting(ledger)
-    door = Doorkeeper(noting, clock)
+    door = KeyChecker(noting, clock)
     one, two = await made(desk), await made(desk)
     for _ in range(10):
         await door.check(one.text, Scope.SUBMIT)
@@ -248,7 +248,7 @@ async def test_uses_are_written_together_and_once_a_minute_at_most(desk, ledger,
 
 async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk, ledger, clock):
     noting = Noting(ledger)
-    door = Doorkeeper(noting, clock)
+    door = KeyChecker(noting, clock)
     new = await made(desk)
     noting.away = True
     clock.advance(60)

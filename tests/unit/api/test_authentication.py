@@ -8,7 +8,7 @@ from quire.access.api_keys import Scope, owner_of
 from quire.api.authentication import ANYBODY, Gate, is_loopback
 from quire.api.routing import Route
 from quire.api.tables import ROUTES
-from quire.ledger.access import Key
+from quire.ledger.access import ApiKey
 from quire.model.errors import Missing, Reject, Retry
 
 OWN = {
@@ -19,10 +19,10 @@ OWN = {
     "guest": ("operate", "guests"),
 }
 KEYS = {
-    f"qk_{name}": Key(id=name, label="", hint="", hash=name, scope=scope, tenant=tenant)
+    f"qk_{name}": ApiKey(id=name, label="", hint="", hash=name, scope=scope, tenant=tenant)
     for name, (scope, tenant) in OWN.items()
 }
-TIRED = Key(id="tired", label="", hint="", hash="tired", scope="admin")
+TIRED = ApiKey(id="tired", label="", hint="", hash="tired", scope="admin")
 
 
 async def identify(text):

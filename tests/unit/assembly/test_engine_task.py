@@ -8,7 +8,7 @@ import pytest
 
 from quire.assembly import engine_task, server
 from quire.assembly.engine_task import CALM_SECONDS, LONGEST_PAUSE_SECONDS, conduct
-from quire.engine.loop import Wheel
+from quire.engine.loop import EngineLoop
 from quire.model.errors import Misconfigured
 from quire.settings import load
 from quire.testing.time import FakeClock
@@ -126,7 +126,7 @@ async def test_the_api_goes_on_and_says_that_the_conductor_is_down(tmp_path, mon
     stop, down, go_on, back = (asyncio.Event() for _ in range(4))
     started = asyncio.get_running_loop().create_future()
     turns = []
-    turn = Wheel._turn_or_rest
+    turn = EngineLoop._turn_or_rest
 
     async def failing(self, only):
         turns.append(self._roster.me)
@@ -139,7 +139,7 @@ async def test_the_api_goes_on_and_says_that_the_conductor_is_down(tmp_path, mon
         down.set()
         await go_on.wait()
 
-    monkeypatch.setattr(Wheel, "_turn_or_rest", failing)
+    monkeypatch.setattr(EngineLoop, "_turn_or_rest", failing)
     kept = engine_task.conduct
     monkeypatch.setattr(server, "conduct", lambda *parts, clock, **_: kept(*parts, clock=clock, pause=pause))
     running = asyncio.ensure_future(

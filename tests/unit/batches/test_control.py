@@ -9,11 +9,11 @@ from tests.situations.batches import (
 )
 
 from quire.batches import control
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.control import FailedGroup, Limits
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Act, Selection
+from quire.ledger.port import OperatorAction, Selection
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Budget, FileOutcome, Hold, Stage
 from quire.model.cost import Cost
@@ -33,7 +33,7 @@ async def office(tmp_path):
     await database.open()
     ledger = SqliteLedger(database)
     await ledger.prepare()
-    yield Office(
+    yield BatchContext(
         ledger=ledger,
         queues=MemoryQueues(),
         blobs=LocalBlobs(tmp_path / "blobs"),
@@ -46,7 +46,7 @@ async def office(tmp_path):
 
 @pytest.fixture
 def act(office):
-    return Act(actor="ann@desk", reason="as asked", now=office.clock.now())
+    return OperatorAction(actor="ann@desk", reason="as asked", now=office.clock.now())
 
 
 async def standing(office, stage, **walk):
@@ -57,7 +57,7 @@ async def standing(office, stage, **walk):
     if stage in {Stage.ERROR, Stage.CANCELLED}:
         batch = await walked(office, batch, NAMES, until=Stage.WORKING, **walk)
         ending = office.ledger.reset if stage is Stage.ERROR else office.ledger.cancel
-        return await ending(batch.no, Act(actor="x", reason="enough", now=office.clock.now()))
+        return await ending(batch.no, OperatorAction(actor="x", reason="enough", now=office.clock.now()))
     return await walked(office, batch, NAMES, until=stage, **walk)
 
 
@@ -253,7 +253,7 @@ async def test_a_batch_that_is_not_held_is_not_resumed(office, act):
 
 async def test_without_a_reason_the_actor_is_the_reason(office):
     await standing(office, Stage.WORKING)
-    nobody_says = Act(actor="ann@desk", reason="", now=office.clock.now())
+    nobody_says = OperatorAction(actor="ann@desk", reason="", now=office.clock.now())
     assert (await control.pause(office, ID, nobody_says)).hold_reason == "paused by ann@desk"
     assert (await control.cancel(office, ID, nobody_says)).error == "cancelled by ann@desk"
 

@@ -12,11 +12,11 @@ from tests.situations.batches import (
 )
 
 from quire.batches import control, inspection
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.wording import state_of
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Act, Wanted
+from quire.ledger.port import BatchFilter, OperatorAction
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Budget, FileOutcome, Hold, PhaseCounts, Position, Stage
 from quire.model.cost import Cost
@@ -37,7 +37,7 @@ async def office(tmp_path):
     await database.open()
     ledger = SqliteLedger(database)
     await ledger.prepare()
-    yield Office(
+    yield BatchContext(
         ledger=ledger,
         queues=MemoryQueues(),
         blobs=LocalBlobs(tmp_path / "blobs"),
@@ -117,7 +117,7 @@ async def test_a_finished_batch_shows_all_that_is_known(office):
 async def test_a_batch_that_failed_shows_its_error_and_what_was_planned(office):
     plan = '{"phases": [{"name": "ONE", "step": "noop", "version": 1, "options": {"q": 9}}]}'
     batch = await opened(office, NAMES, plan=plan)
-    await control.reset(office, ID, Act(actor="x", reason="", now=office.clock.now()))
+    await control.reset(office, ID, OperatorAction(actor="x", reason="", now=office.clock.now()))
     shown = await inspection.show(office, ID)
     assert (shown.error, shown.state) == ("Manually reset by admin", "error: Manually reset by admin")
     assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop")]
@@ -156,8 +156,8 @@ async def test_at_most_a_hundred_failed_tasks_are_shown(office):
 async def test_the_list_is_newest_first_and_comes_in_pages(office):
     for number in range(5):
         await opened(office, [], batch_id=f"{number:026d}")
-    first = await inspection.list_batches(office, Wanted(limit=2))
-    second = await inspection.list_batches(office, Wanted(limit=2, before=first[-1].no))
+    first = await inspection.list_batches(office, BatchFilter(limit=2))
+    second = await inspection.list_batches(office, BatchFilter(limit=2, before=first[-1].no))
     assert [int(one.batch_id) for one in (*first, *second)] == [4, 3, 2, 1]
 
 
@@ -166,7 +166,7 @@ async def test_the_list_is_filtered(office):
     await opened(office, [], batch_id="2" * 26, tenant="y")
 
     async def ids(**wanted):
-        return [one.batch_id[0] for one in await inspection.list_batches(office, Wanted(**wanted))]
+        return [one.batch_id[0] for one in await inspection.list_batches(office, BatchFilter(**wanted))]
 
     assert await ids(ended=True) == ["1"]
     assert await ids(ended=False) == ["2"]
@@ -205,7 +205,7 @@ async def test_files_are_filtered_by_end_and_class(office, monkeypatch):
 
 async def test_the_story_of_a_file_has_every_attempt_of_every_round(office):
     await finished(office, failing={"a": "corrupt"})
-    act = Act(actor="x", reason="", now=office.clock.now())
+    act = OperatorAction(actor="x", reason="", now=office.clock.now())
     await control.retry(office, ID, act)
     await walked(office, await office.ledger.batch(ID))
     story = await inspection.story(office, ID, "a")

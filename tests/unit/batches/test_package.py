@@ -7,9 +7,9 @@ import pytest
 
 from quire.assembly.batches import open_office
 from quire.batches.package import package
-from quire.ingest.context import Front, Limits
+from quire.ingest.context import IngestContext, IngestLimits
 from quire.ingest.new_batch import Asker, open_batch
-from quire.ledger.port import Letter, Upload
+from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED
 from quire.settings import Settings
 
@@ -26,7 +26,7 @@ async def office(tmp_path):
 @pytest.fixture
 async def batch_id(office):
     """Of a batch that has ended, with one file."""
-    front = Front(office, None, Limits(), pipeline="preprocess", hands_over_to="")
+    front = IngestContext(office, None, IngestLimits(), pipeline="preprocess", hands_over_to="")
     batch = (await open_batch(front, OPENING, Asker())).batch
     key = f"staging/{batch.id}/a.bin"
     upload = Upload(path="/a.bin", state=AWAITED, size=SIZE, stamp="1", key=key, content_type="a/b")
@@ -34,11 +34,11 @@ async def batch_id(office):
     await office.ledger.announce(batch.no, upload, now=1.0)
     await office.ledger.received(batch.no, upload, now=2.0)
     revision = (await office.ledger.submission(batch.id)).revision
-    letter = Letter(queue="a", message_id="start", body=b"{}")
+    letter = OutboxMessage(queue="a", message_id="start", body=b"{}")
     await office.ledger.close_submission(
         batch.no, revision=revision, manifest_key="m", letter=letter, now=3.0
     )
-    letter = Letter(queue="b", message_id="handover", body=b"{}")
+    letter = OutboxMessage(queue="b", message_id="handover", body=b"{}")
     await office.ledger.processed_elsewhere(batch.no, [upload], letter=letter, now=4.0)
     return batch.id
 

@@ -6,7 +6,7 @@ from tests.situations.runs import TEST_STEPS, submitted
 from quire.assembly.batches import open_house
 from quire.batches.remote.queue_members import Estate
 from quire.engine.retry import RetryPolicy
-from quire.ledger.port import Wanted
+from quire.ledger.port import BatchFilter
 from quire.model.batch import TaskState
 from quire.model.work import Outcome
 from quire.settings import Settings
@@ -61,5 +61,5 @@ async def test_a_report_is_folded_once_by_the_rules_of_its_phase(house, batch):
 async def test_a_report_of_what_never_was_changes_nothing(house, batch, stray):
     await Estate(house, RetryPolicy()).fold(stray)
     assert await state(house, batch) is TaskState.RUNNING
-    (found,) = await house.ledger.batches(Wanted(limit=1))
+    (found,) = await house.ledger.batches(BatchFilter(limit=1))
     assert found.no == batch.no

@@ -15,10 +15,10 @@ import pytest
 from quire.blobs.local import LocalBlobs
 from quire.blobs.local import parts as local_parts
 from quire.blobs.local import spool as local_spool
-from quire.blobs.local.presigned import LocalLanding
+from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.blobs.presigned import (
-    Landing,
     Part,
+    PresignedUploads,
     Receives,
     StoredPart,
 )
@@ -40,7 +40,7 @@ def blobs(root):
 
 
 def opened(root, secret=b"s" * 32, clock=None):
-    return LocalLanding(
+    return LocalPresignedUploads(
         root,
         secret=secret,
         clock=clock or FakeClock(),
@@ -81,7 +81,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_it_is_a_landing_that_receives(landing: Landing):
+def test_it_is_a_landing_that_receives(landing: PresignedUploads):
     assert isinstance(landing, Receives)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from quire.blobs.presigned import Part, StoredPart
-from quire.blobs.s3.presigned import S3Landing
+from quire.blobs.s3.presigned import S3PresignedUploads
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.testing.time import FakeClock
 
@@ -75,7 +75,7 @@ def opened(port, **more):
         "timeout_seconds": 5,
         "pause": at_once,
     }
-    return S3Landing(clock=FakeClock(), **{**given, **more})
+    return S3PresignedUploads(clock=FakeClock(), **{**given, **more})
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from quire.assembly.batches import open_office
 from quire.cli.app import app
 from quire.cli.batch import control
 from quire.cli.batch import options as batch_office
-from quire.ledger.port import Act
+from quire.ledger.port import OperatorAction
 from quire.model.batch import Budget, Stage
 from quire.model.cost import Cost
 from quire.settings import Settings
@@ -488,7 +488,7 @@ def test_results_are_not_laid_out_over_other_files_or_into_the_home(quire, home,
 
 def test_a_batch_that_was_cancelled_is_laid_out_as_far_as_it_came(quire, home, made, within):
     made(until=Stage.WORKING)
-    within(lambda office: office.ledger.cancel(1, Act(actor="x", reason="enough", now=1.0)))
+    within(lambda office: office.ledger.cancel(1, OperatorAction(actor="x", reason="enough", now=1.0)))
     ran = quire("export", ID, "--out", str(home.parent / "out"))
     assert ran.exit_code == 3
     assert "3 cancelled" in ran.stdout

@@ -14,7 +14,7 @@ from quire.assembly.batches import open_office
 from quire.assembly.queues import queue_policies
 from quire.cli.app import app
 from quire.cli.queue import options as queue_desk
-from quire.ledger.port import HOUSE
+from quire.ledger.port import NO_BATCH
 from quire.model.errors import Misconfigured
 from quire.model.queues import KNOWN_QUEUES
 from quire.queues.port import Message
@@ -401,7 +401,7 @@ def trail(within):
     """The audit trail: what was done, and the actor, reason and rest of it."""
 
     async def work(office):
-        return [(kind, data) for _, _, kind, data in await office.ledger.events(HOUSE, after=0, limit=99)]
+        return [(kind, data) for _, _, kind, data in await office.ledger.events(NO_BATCH, after=0, limit=99)]
 
     return lambda: within(work)
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from quire.assembly.batches import open_office
 from quire.cli.app import app
-from quire.ledger.port import HOUSE
+from quire.ledger.port import NO_BATCH
 from quire.settings import Settings
 from quire.system import who
 
@@ -76,7 +76,9 @@ def test_acts_are_in_the_audit_trail_and_addresses_are_not(quire, tmp_path):
 
     async def trail():
         async with open_office(Settings(home=tmp_path / "home")) as office:
-            return [(kind, data) for _, _, kind, data in await office.ledger.events(HOUSE, after=0, limit=9)]
+            return [
+                (kind, data) for _, _, kind, data in await office.ledger.events(NO_BATCH, after=0, limit=9)
+            ]
 
     by = {"actor": who(), "reason": ""}
     assert asyncio.run(trail())[1:] == [

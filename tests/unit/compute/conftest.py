@@ -12,10 +12,10 @@ from quire.assembly.worker import WORKER_COMMAND
 from quire.assembly.worker_blobs import Greeting
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool import frames
+from quire.compute.pool import worker as worker_module
 from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.pace import Paces
 from quire.compute.pool.pipe import Inbox, Outbox
-from quire.compute.pool import worker as worker_module
 from quire.compute.pool.worker import Toolbox, Worker
 from quire.model.step import NO_OUTPUT, Step
 from quire.model.work import Order, StepCall

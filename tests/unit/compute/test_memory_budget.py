@@ -8,7 +8,7 @@ from quire.compute.pool.memory_budget import (
     LEAST_SHARE_MB,
     SHARE_MB,
     UNLIMITED_MB,
-    Scales,
+    MemoryBudget,
     crew_size,
 )
 
@@ -26,7 +26,7 @@ from quire.compute.pool.memory_budget import (
     ],
 )
 def test_everybody_has_a_share_and_one_can_have_the_rest(budget, workers, share, largest):
-    scales = Scales(budget, workers)
+    scales = MemoryBudget(budget, workers)
     assert (scales.share_mb, scales.largest_mb) == (share, largest)
 
 
@@ -42,13 +42,13 @@ def test_everybody_has_a_share_and_one_can_have_the_rest(budget, workers, share,
     ],
 )
 def test_what_is_held_above_the_shares_stays_within_the_budget(need, held, fits):
-    assert Scales(1000, 2).fits(need, held) is fits
+    assert MemoryBudget(1000, 2).fits(need, held) is fits
 
 
 @given(st.integers(200, 100_000), st.integers(1, 16), st.lists(st.integers(0, 10_000), max_size=40))
 def test_shares_and_holdings_never_pass_the_budget(budget, workers, needs):
     workers = crew_size(workers, budget)
-    scales = Scales(budget, workers)
+    scales = MemoryBudget(budget, workers)
     held: list[int] = []
     for need in needs:
         asked = min(need, scales.largest_mb)

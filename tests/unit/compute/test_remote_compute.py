@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from quire.compute.pool.worker_handle import name_of
-from quire.compute.remote.compute import PushCompute, Terms
+from quire.compute.remote.compute import RemoteCompute, Terms
 from quire.model.errors import Misconfigured, Reject, Retry
 from quire.model.work import Order, Outcome, StepCall
 from quire.system import LoopSignal
@@ -83,7 +83,7 @@ class Scene:
         self.machines, self.house, self.clock = Machines(), House(), FakeClock()
         chosen = Terms(**({"at_once": 2, "start_seconds": 10.0, "grace_seconds": 2.0} | terms))
         signal = LoopSignal()
-        self.compute = PushCompute(
+        self.compute = RemoteCompute(
             "far", self.machines, self.house, clock=self.clock, signal=signal, terms=chosen
         )
 

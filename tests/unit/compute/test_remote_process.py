@@ -11,7 +11,7 @@ import pytest
 from quire.assembly.ray import NodeOutfit
 from quire.compute.ray.compute import Terms
 from quire.compute.ray.compute import compute as ray_module
-from quire.compute.ray.remote_process import Berth, FarChild, in_short
+from quire.compute.ray.remote_process import FarChild, RemoteSlot, in_short
 from quire.model.errors import Misconfigured
 
 ECHO = "import sys; [(sys.stdout.write(line), sys.stdout.flush()) for line in sys.stdin]"
@@ -52,7 +52,7 @@ class Handle:
 class Far:
     def __init__(self, code=ECHO):
         self.outfit = Outfit(code)
-        self.handle = Handle(Berth(lambda: self.outfit))
+        self.handle = Handle(RemoteSlot(lambda: self.outfit))
         self.given_back = []
 
     async def child(self):
@@ -116,10 +116,10 @@ async def test_a_machine_on_which_nothing_can_be_started_says_why():
     def refuse():
         raise Misconfigured("no folder here")
 
-    assert await Berth(refuse).start() == (0, "no folder here")
+    assert await RemoteSlot(refuse).start() == (0, "no folder here")
     outfit = Outfit()
     outfit.command = ("/nowhere/python",)
-    pid, why = await Berth(lambda: outfit).start()
+    pid, why = await RemoteSlot(lambda: outfit).start()
     assert pid == 0
     assert "cannot be started" in why
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.compute.router import Switchboard
+from quire.compute.router import ComputeRouter
 from quire.model.errors import Misconfigured
 from quire.model.files import File
 from quire.model.work import Order, Outcome, Report, StepCall
@@ -44,12 +44,12 @@ def pair():
 
 
 def test_room_is_asked_of_the_one_that_is_named_and_others_have_none(pair):
-    board = Switchboard(pair)
+    board = ComputeRouter(pair)
     assert [board.room("local"), board.room("far"), board.room("nowhere")] == [3, 0, 0]
 
 
 async def test_orders_go_where_their_phase_runs(pair):
-    board = Switchboard(pair)
+    board = ComputeRouter(pair)
     await board.hand(StepCall(step="s", version=1, compute="far"), [order(1)])
     await board.hand(StepCall(step="s", version=1, compute="local"), [order(2)])
     assert ([one.task_no for one in pair["far"].taken], [one.task_no for one in pair["local"].taken]) == (
@@ -61,7 +61,7 @@ async def test_orders_go_where_their_phase_runs(pair):
 
 
 async def test_reports_revocations_and_the_end_are_of_all(pair):
-    board = Switchboard(pair)
+    board = ComputeRouter(pair)
     assert [report.worker for report in board.reports()] == ["local", "far"]
     board.revoke(7)
     assert (pair["local"].revoked, pair["far"].revoked) == ([7], [7])

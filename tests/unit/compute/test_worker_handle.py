@@ -6,7 +6,7 @@ import pytest
 
 from quire.compute.pool import frames
 from quire.compute.pool.meter import TELL_SECONDS
-from quire.compute.pool.worker_handle import Hand
+from quire.compute.pool.worker_handle import WorkerHandle
 from quire.model.cost import NO_COST, Cost
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file, report
@@ -40,7 +40,7 @@ class Told:
     def __init__(self):
         self.clock = FakeClock()
         self.process = GoneProcess()
-        self.hand = Hand(self.process, self.clock)
+        self.hand = WorkerHandle(self.process, self.clock)
 
     async def hears(self, *said):
         self.process.stdout.feed_data(b"".join(said))

@@ -5,12 +5,12 @@ import re
 import pytest
 
 from quire.consumers import administration
-from quire.consumers.administration import Desk
+from quire.consumers.administration import QueueContext
 from quire.consumers.guarantees import try_promises
 from quire.consumers.metrics import prometheus
 from quire.model.errors import Missing
 from quire.model.queues import KNOWN_QUEUES
-from quire.queues.port import Chosen, Message
+from quire.queues.port import DeadLetterFilter, Message
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
@@ -23,7 +23,7 @@ class Counter:
     def __init__(self):
         self.clock = FakeClock(1_700_000_040.0)  # on the minute
         self.queues = MemoryQueues()
-        self.desk = Desk(queues=self.queues, policies=KNOWN_QUEUES, clock=self.clock)
+        self.desk = QueueContext(queues=self.queues, policies=KNOWN_QUEUES, clock=self.clock)
 
     async def send(self, *ids, queue=QUEUE, body=b"{}", **options):
         messages = [Message(id=one, body=body) for one in ids]
@@ -104,18 +104,20 @@ async def test_dead_letters_are_searched_grouped_and_paged(counter):
     async def found(chosen, after=0, limit=9):
         return await administration.dead_list(counter.desk, QUEUE, chosen, after=after, limit=limit)
 
-    assert [one.id for one in await found(Chosen(text="ORDER"))] == ["d"]
-    assert [one.id for one in await found(Chosen(error_class="transient"))] == ["a", "b", "c"]
-    first = await found(Chosen(), limit=2)
-    assert [one.id for one in await found(Chosen(), after=first[-1].no)] == ["c", "d"]
+    assert [one.id for one in await found(DeadLetterFilter(text="ORDER"))] == ["d"]
+    assert [one.id for one in await found(DeadLetterFilter(error_class="transient"))] == ["a", "b", "c"]
+    first = await found(DeadLetterFilter(), limit=2)
+    assert [one.id for one in await found(DeadLetterFilter(), after=first[-1].no)] == ["c", "d"]
 
 
 async def test_many_dead_letters_come_in_pages(counter, monkeypatch):
     monkeypatch.setattr(administration, "PAGE", 2)
     await counter.bury(*"abcde")
-    assert len(await administration.dead_list(counter.desk, QUEUE, Chosen(), after=0, limit=99)) == 5
-    assert len(await administration.dead_list(counter.desk, QUEUE, Chosen(), after=0, limit=3)) == 3
-    assert await administration.count_dead(counter.desk, QUEUE, Chosen(text="rate")) == 5
+    assert (
+        len(await administration.dead_list(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=99)) == 5
+    )
+    assert len(await administration.dead_list(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=3)) == 3
+    assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter(text="rate")) == 5
 
 
 async def test_a_dead_letter_is_shown_with_its_history(counter):
@@ -137,11 +139,11 @@ async def test_a_dead_letter_is_shown_with_its_history(counter):
 @pytest.mark.parametrize(
     ("chosen", "count"),
     [
-        (Chosen(), 4),
-        (Chosen(error_class="transient"), 3),
-        (Chosen(error_class="nope"), 0),
-        (Chosen(ids=["a", "d"]), 2),
-        (Chosen(error_class="transient", text="B"), 1),
+        (DeadLetterFilter(), 4),
+        (DeadLetterFilter(error_class="transient"), 3),
+        (DeadLetterFilter(error_class="nope"), 0),
+        (DeadLetterFilter(ids=["a", "d"]), 2),
+        (DeadLetterFilter(error_class="transient", text="B"), 1),
     ],
 )
 async def test_what_is_chosen_is_counted_and_replayed(counter, chosen, count):
@@ -156,8 +158,8 @@ async def test_what_is_chosen_is_counted_and_replayed(counter, chosen, count):
 async def test_an_id_that_is_not_there_is_told_before_anything_is_touched(counter):
     await counter.bury("a")
     with pytest.raises(Missing):
-        await administration.discard(counter.desk, QUEUE, Chosen(ids=["a", "typo"]))
-    assert await administration.count_dead(counter.desk, QUEUE, Chosen()) == 1
+        await administration.discard(counter.desk, QUEUE, DeadLetterFilter(ids=["a", "typo"]))
+    assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter()) == 1
 
 
 async def test_a_replay_in_steps_ends_although_a_consumer_buries_again(counter, monkeypatch):
@@ -174,14 +176,14 @@ async def test_a_replay_in_steps_ends_although_a_consumer_buries_again(counter, 
         return done
 
     counter.queues.replay = and_buried_again
-    assert await administration.replay(counter.desk, QUEUE, Chosen()) == 5
-    assert await administration.count_dead(counter.desk, QUEUE, Chosen()) == 5
+    assert await administration.replay(counter.desk, QUEUE, DeadLetterFilter()) == 5
+    assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter()) == 5
 
 
 async def test_with_a_rate_they_become_due_one_after_the_other(counter, monkeypatch):
     monkeypatch.setattr(administration, "AT_ONCE", 2)
     await counter.bury(*"abcd")
-    assert await administration.replay(counter.desk, QUEUE, Chosen(), per_second=0.5) == 4
+    assert await administration.replay(counter.desk, QUEUE, DeadLetterFilter(), per_second=0.5) == 4
     lines = await administration.peek(counter.desk, QUEUE, limit=9)
     assert [one.state for one in lines] == ["waiting", "delayed", "delayed", "delayed"]
     counter.clock.advance(4)
@@ -195,8 +197,8 @@ async def test_discarding_is_final_and_purging_leaves_the_dead_alone(counter, mo
     await counter.send("z", delay_seconds=9)
     assert await administration.count_waiting(counter.desk, QUEUE) == 3
     assert await administration.purge(counter.desk, QUEUE) == 3
-    assert await administration.discard(counter.desk, QUEUE, Chosen(ids=["a"])) == 1
-    assert await administration.discard(counter.desk, QUEUE, Chosen()) == 4
+    assert await administration.discard(counter.desk, QUEUE, DeadLetterFilter(ids=["a"])) == 1
+    assert await administration.discard(counter.desk, QUEUE, DeadLetterFilter()) == 4
     depth = await counter.queues.depth(QUEUE, now=counter.clock.now())
     assert (depth.waiting, depth.dead) == (0, 0)
 

@@ -5,14 +5,14 @@ import pytest
 from quire.batches.submission import submit
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
-from quire.engine.dispatcher import Foreman
-from quire.engine.loop import Wheel
-from quire.engine.membership import Roster
-from quire.engine.outbox import Mail
+from quire.engine.dispatcher import Dispatcher
+from quire.engine.loop import EngineLoop
+from quire.engine.membership import Membership
+from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, RetryPolicy
-from quire.engine.scheduler import Conductor
+from quire.engine.scheduler import Scheduler
 from quire.engine.sharing import Shares
-from quire.ledger.port import Act, Upload
+from quire.ledger.port import OperatorAction, Upload
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.work import Outcome, StepResult
 from quire.queues.sqlite import SqliteQueues
@@ -58,15 +58,15 @@ class Small:
         signal = PatientSignal(self.clock)
         self.compute = InlineCompute(judge or (lambda _: (Outcome.DONE, StepResult())), signal, room)
         pipelines = {pipeline.name: pipeline}
-        conductor = Conductor(
+        conductor = Scheduler(
             ledger=ledger,
             blobs=self.blobs,
-            mail=Mail(ledger, self.queues, self.blobs, self.clock),
+            mail=Outbox(ledger, self.queues, self.blobs, self.clock),
             pipelines=pipelines,
             clock=self.clock,
             policy=PhasePolicy(),
         )
-        self.foreman = Foreman(
+        self.foreman = Dispatcher(
             ledger=ledger,
             blobs=self.blobs,
             compute=self.compute,
@@ -76,9 +76,9 @@ class Small:
             policy=RetryPolicy(),
             shares=Shares(),
         )
-        return Wheel(
+        return EngineLoop(
             ledger=ledger,
-            roster=Roster(ledger, self.clock, name=name, kind="run", place="here"),
+            roster=Membership(ledger, self.clock, name=name, kind="run", place="here"),
             conductor=conductor if conducts else None,
             foreman=self.foreman if works else None,
             clock=self.clock,
@@ -87,7 +87,7 @@ class Small:
         )
 
     def act(self, reason="because"):
-        return Act(actor="tester", reason=reason, now=self.clock.now())
+        return OperatorAction(actor="tester", reason=reason, now=self.clock.now())
 
 
 async def ignore(_batch):

@@ -1,6 +1,6 @@
 """Who is at work, who has died: by beats alone, or at once where the house can tell."""
 
-from quire.engine.membership import Roster
+from quire.engine.membership import Membership
 from quire.ledger.port import Member
 from quire.testing.time import FakeClock
 
@@ -34,7 +34,7 @@ class List:
 
 def roster(crew, clock, name="me", **changes):
     known = {"kind": "run", "place": "here:1", "beat_seconds": 5.0, "stale_seconds": 30.0}
-    return Roster(crew, clock, name=name, **(known | changes))
+    return Membership(crew, clock, name=name, **(known | changes))
 
 
 async def test_one_that_beats_is_alive_however_long_it_takes():

@@ -8,10 +8,10 @@ from quire.database.sqlite import SqliteDatabase
 from quire.engine.outbox import (
     LEASE_SECONDS,
     MAX_DELIVERIES,
-    Mail,
+    Outbox,
     StartMessage,
 )
-from quire.ledger.port import Act
+from quire.ledger.port import OperatorAction
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage
 from quire.queues.port import Message
@@ -26,7 +26,7 @@ class Post:
         self.queues = SqliteQueues(database, CountingIds())
         self.blobs = LocalBlobs(tmp_path / "blobs")
         self.clock = FakeClock()
-        self.mail = Mail(self.ledger, self.queues, self.blobs, self.clock)
+        self.mail = Outbox(self.ledger, self.queues, self.blobs, self.clock)
 
     async def finalized(self):
         batch = await self.ledger.open_batch(draft())
@@ -114,7 +114,7 @@ async def test_a_batch_in_error_is_taken_up_again_by_its_message(post):
     await post.blobs.put("m", b"{}")
     batch = await post.finalized()
     await post.mail.deliver("plain")
-    await post.ledger.reset(batch.no, Act(actor="operator", reason="stuck", now=post.clock.now()))
+    await post.ledger.reset(batch.no, OperatorAction(actor="operator", reason="stuck", now=post.clock.now()))
     assert await post.stage() is Stage.ERROR
     await post.queues.send("plain", [Message(id="once more", body=letter().body)], now=post.clock.now())
     await post.mail.deliver("plain")
@@ -126,7 +126,7 @@ async def test_a_batch_in_error_is_taken_up_again_by_its_message(post):
 async def test_the_message_that_was_on_its_way_does_not_undo_a_reset(post):
     await post.blobs.put("m", b"{}")
     batch = await post.finalized()
-    await post.ledger.reset(batch.no, Act(actor="operator", reason="no", now=post.clock.now()))
+    await post.ledger.reset(batch.no, OperatorAction(actor="operator", reason="no", now=post.clock.now()))
     await post.mail.deliver("plain")
     assert await post.stage() is Stage.ERROR
     assert (await post.queues.depth("plain", now=post.clock.now())).waiting == 0

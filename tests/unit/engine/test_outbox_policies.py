@@ -2,8 +2,8 @@
 
 import pytest
 
-from quire.engine.outbox import MAX_DELIVERIES, Mail
-from quire.ledger.port import Letter
+from quire.engine.outbox import MAX_DELIVERIES, Outbox
+from quire.ledger.port import OutboxMessage
 from quire.model.errors import Missing, Unavailable
 from quire.model.queues import QueuePolicy
 from quire.queues.port import Message
@@ -38,7 +38,7 @@ class Post:
         self.ledger, self.queues, self.clock = Strangers(), MemoryQueues(), FakeClock()
 
     def mail(self, **options):
-        return Mail(self.ledger, self.queues, MemoryBlobs(), self.clock, **options)
+        return Outbox(self.ledger, self.queues, MemoryBlobs(), self.clock, **options)
 
     async def send(self, queue, *ids):
         await self.queues.send(queue, [Message(id=one, body=BODY) for one in ids], now=self.clock.now())
@@ -100,7 +100,7 @@ async def test_a_ledger_that_is_away_uses_up_no_delivery_of_any_message(post):
 
 
 async def test_messages_under_a_former_name_are_read_too(post):
-    post.ledger.letters = [Letter(no=1, queue="preprocess", message_id="old", body=BODY)]
+    post.ledger.letters = [OutboxMessage(no=1, queue="preprocess", message_id="old", body=BODY)]
     await post.send("arke-preprocess-jobs", "new")
     await post.mail().deliver("arke-preprocess-jobs")
     assert [one.deliveries for one in await post.peek("preprocess")] == [1]

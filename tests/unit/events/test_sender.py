@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
-from standardwebhooks import Webhook, WebhookVerificationError
+from standardwebhooks import Webhook as Verifier
+from standardwebhooks import WebhookVerificationError
 from tests.standins.webhook_receiver import Reply, receiver
 
 from quire.database.sqlite import SqliteDatabase
 from quire.events.messages import new_secret
-from quire.events.sender import DELAYS_SECONDS, DeliveryPolicy, Messenger
-from quire.ledger.hooks import Hook
+from quire.events.sender import DELAYS_SECONDS, DeliveryPolicy, WebhookSender
+from quire.ledger.hooks import Webhook
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Unavailable
 from quire.system import LoopSignal
@@ -58,7 +59,7 @@ async def messenger(ledger, clock):
 
 
 def made(ledger, clock, *, outgoing=None, fraction=0.5, **policy):
-    return Messenger(
+    return WebhookSender(
         ledger=ledger,
         outgoing=outgoing or Outgoing(allow_private=True, timeout_seconds=10),
         clock=clock,
@@ -70,7 +71,7 @@ def made(ledger, clock, *, outgoing=None, fraction=0.5, **policy):
 
 
 async def hooked(ledger, there, name="hook_1", **changes):
-    await ledger.add_hook(Hook(id=name, url=there.url(f"/{name}"), secret=SECRET, **changes))
+    await ledger.add_hook(Webhook(id=name, url=there.url(f"/{name}"), secret=SECRET, **changes))
 
 
 async def happen(ledger, clock, name="01B"):
@@ -89,7 +90,7 @@ async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(ledger, cl
         assert await messenger.turn() == 1
         (got,) = there.received
     verified_at(clock, monkeypatch)
-    event = Webhook(SECRET).verify(got.body, got.headers)
+    event = Verifier(SECRET).verify(got.body, got.headers)
     delivery = await only(ledger)
     assert got.headers["content-type"] == "application/cloudevents+json"
     assert got.headers["webhook-id"] == delivery.id == event["id"]
@@ -110,7 +111,7 @@ async def test_another_secret_or_another_body_does_not_verify(ledger, clock, mes
     verified_at(clock, monkeypatch)
     for secret, body in ((new_secret(lambda size: b"x" * size), got.body), (SECRET, got.body + b" ")):
         with pytest.raises(WebhookVerificationError):
-            Webhook(secret).verify(body, got.headers)
+            Verifier(secret).verify(body, got.headers)
 
 
 async def test_a_repetition_has_the_old_name_and_bytes_and_a_new_moment(ledger, clock, messenger):
@@ -289,7 +290,7 @@ async def test_a_try_that_could_not_be_told_is_made_again(ledger, clock):
 async def test_one_that_cannot_be_made_does_not_keep_the_others(ledger, clock, messenger, caplog):
     with receiver() as there:
         await hooked(ledger, there)
-        await ledger.add_hook(Hook(id="hook_2", url=there.url(), secret="whsec_!"))
+        await ledger.add_hook(Webhook(id="hook_2", url=there.url(), secret="whsec_!"))
         await happen(ledger, clock)
         assert await messenger.turn() == 2
         assert len(there.received) == 1

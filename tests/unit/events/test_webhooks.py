@@ -9,7 +9,7 @@ import pytest
 import quire
 from quire.database.sqlite import SqliteDatabase
 from quire.events import webhooks
-from quire.events.webhooks import KINDS, HookDesk
+from quire.events.webhooks import KINDS, WebhookContext
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Missing, Reject
 from quire.testing.factories import draft
@@ -31,7 +31,7 @@ async def ledger(tmp_path):
 
 @pytest.fixture
 def desk(ledger):
-    return HookDesk(ledger=ledger, outgoing=Outgoing(), clock=FakeClock(), ids=CountingIds())
+    return WebhookContext(ledger=ledger, outgoing=Outgoing(), clock=FakeClock(), ids=CountingIds())
 
 
 async def test_a_secret_is_random_and_shown_once(desk):

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local.presigned import LocalLanding
+from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.database.sqlite import SqliteDatabase
 from quire.ingest.cleanup import (
     Cleaned,
@@ -15,7 +15,7 @@ from quire.ingest.cleanup import (
     clean,
     due,
 )
-from quire.ledger.port import BatchDraft, Letter, Upload
+from quire.ledger.port import BatchDraft, OutboxMessage, Upload
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.submissions import NewSubmission
 from quire.model.batch import Stage
@@ -28,7 +28,7 @@ QUEUE = "arke-batch-jobs"
 
 
 class Scene:
-    def __init__(self, office: Office, landing: LocalLanding, clock: FakeClock) -> None:
+    def __init__(self, office: BatchContext, landing: LocalPresignedUploads, clock: FakeClock) -> None:
         self.office, self.landing, self.clock = office, landing, clock
 
     async def opened(self, *, hands_over_to: str = "") -> str:
@@ -81,10 +81,10 @@ class Scene:
             found.batch.no,
             revision=found.revision,
             manifest_key=f"staging/{batch_id}/_manifest.json",
-            letter=Letter(queue="a", message_id=f"start-{batch_id}", body=b"{}"),
+            letter=OutboxMessage(queue="a", message_id=f"start-{batch_id}", body=b"{}"),
             now=self.clock.now(),
         )
-        letter = Letter(queue=QUEUE, message_id=f"handover-{batch_id}", body=b"{}")
+        letter = OutboxMessage(queue=QUEUE, message_id=f"handover-{batch_id}", body=b"{}")
         uploads = await self.office.ledger.arrivals(found.batch.no, after=None, limit=9)
         await self.office.ledger.processed_elsewhere(
             found.batch.no, uploads, letter=letter, now=self.clock.now()
@@ -106,10 +106,10 @@ async def opened_scene(folder):
     await ledger.prepare()
     await queues.prepare()
     blobs = LocalBlobs(folder / "blobs")
-    landing = LocalLanding(
+    landing = LocalPresignedUploads(
         folder / "blobs", secret=b"s" * 32, clock=clock, max_blob_bytes=100, max_part_bytes=100
     )
-    office = Office(ledger=ledger, queues=queues, blobs=blobs, clock=clock, ids=ids, pipelines={})
+    office = BatchContext(ledger=ledger, queues=queues, blobs=blobs, clock=clock, ids=ids, pipelines={})
     try:
         yield Scene(office, landing, clock)
     finally:

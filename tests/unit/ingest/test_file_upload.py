@@ -8,7 +8,7 @@ import pytest
 
 from quire.assembly.batches import open_office
 from quire.assembly.presigned import open_landing
-from quire.ingest.context import Front, Limits
+from quire.ingest.context import IngestContext, IngestLimits
 from quire.ingest.file_upload import (
     complete_file,
     expected,
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 @dataclass
 class Scene:
-    front: Front
+    front: IngestContext
     batch_id: str
 
     async def started(self, size: int, **more: str) -> tuple[str, str]:
@@ -60,7 +60,7 @@ class Scene:
 async def scene(tmp_path):
     async with open_office(Settings(home=tmp_path)) as office:
         landing = open_landing(Settings(home=tmp_path), office)
-        front = Front(office, landing, Limits(), pipeline="preprocess", hands_over_to="")
+        front = IngestContext(office, landing, IngestLimits(), pipeline="preprocess", hands_over_to="")
         yield Scene(front, (await open_batch(front, OPENING, Asker())).batch.id)
         await landing.close()
 
@@ -131,7 +131,7 @@ async def test_bytes_wait_while_their_file_is_being_confirmed(scene):
 
 @pytest.mark.parametrize("verify", [1, 0])
 async def test_that_cids_agree_can_be_switched_off(scene, verify):
-    scene.front.limits = Limits(verify_cid_bytes=verify)
+    scene.front.limits = IngestLimits(verify_cid_bytes=verify)
     key, token = await scene.started(5, cid=cid_of(sha256(b"other").digest()))
     await scene.put(token, body(b"first"), 5)
     if verify:

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from quire.assembly.batches import open_office
-from quire.ingest.context import Front, Limits
+from quire.ingest.context import IngestContext, IngestLimits
 from quire.ingest.finalization import file_of, finalize, processed_elsewhere
 from quire.ingest.new_batch import Asker, open_batch
-from quire.ledger.port import Letter, Upload
+from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.model.errors import Reject
 from quire.model.manifest import ManifestWriter
@@ -46,7 +46,7 @@ async def front(tmp_path):
 
 
 def front_of(office, hands_over_to="arke-batch-jobs"):
-    return Front(office, None, Limits(), pipeline="preprocess", hands_over_to=hands_over_to)
+    return IngestContext(office, None, IngestLimits(), pipeline="preprocess", hands_over_to=hands_over_to)
 
 
 def slower(front, part, method, happens):
@@ -171,7 +171,7 @@ async def handed_back_by_another_process(front, batch, files):
         )
         for one in files
     ]
-    letter = Letter(queue="arke-batch-jobs", message_id=f"handover-{batch.id}", body=b"{}")
+    letter = OutboxMessage(queue="arke-batch-jobs", message_id=f"handover-{batch.id}", body=b"{}")
     await ledger.processed_elsewhere(batch.no, uploads, letter=letter, now=9.0)
     writer = ManifestWriter(batch.id)
     return json.loads(writer.begin() + writer.add(map(file_of, uploads)) + writer.end())

@@ -4,7 +4,7 @@ import pytest
 
 from quire.assembly.batches import open_office
 from quire.assembly.presigned import open_landing
-from quire.ingest.context import Front, Limits
+from quire.ingest.context import IngestContext, IngestLimits
 from quire.ingest.file_upload import start_file
 from quire.ingest.new_batch import Asker, open_batch
 from quire.model.errors import Misconfigured, Missing, Retry
@@ -37,7 +37,7 @@ class Reluctant:
 async def front(tmp_path):
     async with open_office(Settings(home=tmp_path)) as office:
         landing = open_landing(Settings(home=tmp_path), office)
-        yield Front(office, landing, Limits(), pipeline="preprocess", hands_over_to="")
+        yield IngestContext(office, landing, IngestLimits(), pipeline="preprocess", hands_over_to="")
         await landing.close()
 
 

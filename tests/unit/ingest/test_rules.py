@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from quire.blobs import keys
-from quire.ingest.context import Limits
+from quire.ingest.context import IngestLimits
 from quire.ingest.rules import (
     MAX_WHOLE,
     ORIGIN,
@@ -27,7 +27,7 @@ from quire.ingest.rules import (
 from quire.model.errors import Reject
 
 BATCH = "01KA0000000000000000000000"
-LIMITS = Limits()
+LIMITS = IngestLimits()
 CONFIG = {"ocr": True, "describe": False, "pinax": True}
 INIT = {"uploader": "ana@example.org", "root_path": "/fonds", "file_count": 3, "total_size": 14680064}
 START = {
@@ -310,7 +310,7 @@ def test_an_announcement_is_taken_at_the_edge_of_its_rule(field, value, where, k
 
 @pytest.mark.parametrize("name", ["a.bin", "scan", ".tif", "a.tif.exe", "a."])
 def test_the_strict_mode_names_the_extension_that_it_refuses(name):
-    strict = Limits(allowed_extensions=(".tif", ".jpg"))
+    strict = IngestLimits(allowed_extensions=(".tif", ".jpg"))
     ending = {"scan": "(none)", ".tif": "(none)", "a.bin": ".bin", "a.tif.exe": ".exe", "a.": "."}[name]
     words = refusal(announcement, START | {"file_name": name, "logical_path": f"/{name}"}, BATCH, strict)
     assert words == f"File extension {ending} is not allowed; allowed are .tif .jpg"

@@ -7,7 +7,7 @@ from tests.situations.bucket_folder import named
 
 from quire.blobs.objects import BlobObjects
 from quire.library import survey as listing
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.dashboard import Board
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import Failure, Lock, encode
@@ -36,7 +36,7 @@ class Counting(BlobObjects):
 @pytest.fixture
 def room():
     blobs, ids = MemoryBlobs(), CountingIds()
-    return Room(objects=Counting(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
+    return LibraryContext(objects=Counting(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
 
 
 async def queued(room, *names, tier="3_normal"):

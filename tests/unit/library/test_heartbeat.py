@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from tests.situations.library_memory import CountingObjects, ingest, memory_room
 
-from quire.library.context import Rules
+from quire.library.context import LibraryRules
 from quire.library.heartbeat import Beating
 from quire.library.protocol import layout, lifecycle, operator
 from quire.library.protocol.bodies import Job, Lock, decode
@@ -20,7 +20,7 @@ SOON = 0.01
 class House:
     def __init__(self, seconds=SOON):
         self.clock = FakeClock()
-        room = memory_room(clock=self.clock, rules=Rules(heartbeat_seconds=seconds))
+        room = memory_room(clock=self.clock, rules=LibraryRules(heartbeat_seconds=seconds))
         self.objects = CountingObjects(room.objects)
         self.room = structs.replace(room, objects=self.objects)
         self.beaten = asyncio.Event()

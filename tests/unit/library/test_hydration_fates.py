@@ -7,7 +7,7 @@ import pytest
 from tests.situations.bucket_folder import archive, named
 
 from quire.blobs.objects import BlobObjects
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.hydration import (
     LISTED_FROM,
     Fate,
@@ -41,7 +41,7 @@ class Counting(BlobObjects):
 @pytest.fixture
 def room():
     blobs, ids = MemoryBlobs(), CountingIds()
-    return Room(objects=Counting(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
+    return LibraryContext(objects=Counting(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
 
 
 async def each(wanted):

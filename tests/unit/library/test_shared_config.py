@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quire.blobs.objects import BlobObjects
 from quire.library import shared_config
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.library.protocol import layout
 from quire.model.errors import Reject
 from quire.testing.memory_blobs import MemoryBlobs
@@ -23,13 +23,13 @@ def room():
 
 def new_room():
     blobs, ids = MemoryBlobs(), CountingIds()
-    return Room(objects=BlobObjects(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
+    return LibraryContext(objects=BlobObjects(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
 
 
 async def test_what_is_not_there_says_nothing(room):
     shared = await shared_config.read(room)
     assert (shared.values, shared.problems) == ({}, ())
-    assert shared_config.ruled(Rules(), shared, frozenset()) == Rules()
+    assert shared_config.ruled(LibraryRules(), shared, frozenset()) == LibraryRules()
 
 
 async def test_the_bucket_counts_unless_this_machine_says_otherwise(room):
@@ -41,16 +41,16 @@ async def test_the_bucket_counts_unless_this_machine_says_otherwise(room):
     }
     await room.objects.put(layout.CONFIG, json.dumps(said).encode())
     shared = await shared_config.read(room)
-    rules = shared_config.ruled(Rules(), shared, frozenset())
+    rules = shared_config.ruled(LibraryRules(), shared, frozenset())
     assert (rules.max_retries, rules.stale_seconds) == (7, 1800)
     assert (rules.conversion_seconds, rules.heartbeat_seconds) == (86400, 20)
-    own = shared_config.ruled(Rules(max_retries=1), shared, frozenset({"max_retries"}))
+    own = shared_config.ruled(LibraryRules(max_retries=1), shared, frozenset({"max_retries"}))
     assert (own.max_retries, own.stale_seconds) == (1, 1800)
 
 
 async def test_a_worker_beats_often_enough_whatever_the_bucket_says(room):
     await room.objects.put(layout.CONFIG, b'{"stale_timeout_minutes": 1, "heartbeat_interval": 3600}')
-    rules = shared_config.ruled(Rules(), await shared_config.read(room), frozenset())
+    rules = shared_config.ruled(LibraryRules(), await shared_config.read(room), frozenset())
     assert rules.heartbeat_seconds == 20
 
 
@@ -105,7 +105,7 @@ async def test_two_who_set_at_once_both_succeed(room):
 async def test_whatever_lies_there_gives_rules_within_their_limits(body):
     room = new_room()
     await room.objects.put(layout.CONFIG, body)
-    rules = shared_config.ruled(Rules(), await shared_config.read(room), frozenset())
+    rules = shared_config.ruled(LibraryRules(), await shared_config.read(room), frozenset())
     assert 0 <= rules.max_retries <= 1000
     assert isinstance(rules.max_retries, int)
     assert 1 <= rules.heartbeat_seconds <= max(1, rules.stale_seconds / 3)

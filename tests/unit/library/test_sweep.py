@@ -5,7 +5,7 @@ import hashlib
 import pytest
 from tests.situations.library_memory import CountingObjects, keys, memory_room
 
-from quire.library.context import Rules
+from quire.library.context import LibraryRules
 from quire.library.janitor import (
     CLOCK_SECONDS,
     SWEPT,
@@ -75,7 +75,7 @@ def ident(number):
 class House:
     def __init__(self):
         self.clock = FakeClock()
-        self.room = memory_room(clock=self.clock, rules=Rules(max_retries=1))
+        self.room = memory_room(clock=self.clock, rules=LibraryRules(max_retries=1))
         self.terms = self.room.terms("w")
 
     async def queue(self, number, tier="3_normal"):

@@ -17,7 +17,7 @@ from tests.situations.library_memory import (
 )
 
 from quire.library import error_log, worker_slots, workers
-from quire.library.context import Rules
+from quire.library.context import LibraryRules
 from quire.library.job_run import Fate
 from quire.library.protocol import layout, lifecycle, operator
 from quire.library.protocol.bodies import Job, Todo, decode
@@ -35,7 +35,7 @@ class House:
     def __init__(self, tmp_path, **rules):
         self.scratch = tmp_path / "scratch"
         self.clock = FakeClock()
-        room = memory_room(clock=self.clock, rules=Rules(**rules))
+        room = memory_room(clock=self.clock, rules=LibraryRules(**rules))
         self.objects = CountingObjects(room.objects)
         self.room = structs.replace(room, objects=self.objects)
         self.stop = asyncio.Event()
@@ -74,7 +74,7 @@ def house(tmp_path):
 
 
 async def test_a_job_is_converted_and_nothing_else_is_left_of_it(house):
-    job = await ingest(house.room, "pages 2", name="Rules v2 ü.pdf")
+    job = await ingest(house.room, "pages 2", name="LibraryRules v2 ü.pdf")
     worked = await house.work()
     assert worked.fates == {Fate.DONE: 1}
     assert await keys(house.room) == []
@@ -82,7 +82,7 @@ async def test_a_job_is_converted_and_nothing_else_is_left_of_it(house):
         info = json.loads(archive.read("info.json"))
     assert info["hash"] == job
     assert (info["original_filename"], info["tags"], info["worker_id"]) == (
-        "Rules v2 ü.pdf",
+        "LibraryRules v2 ü.pdf",
         ["a", "ü"],
         "w1",
     )
@@ -100,7 +100,7 @@ async def test_a_name_that_was_lost_is_recalled(house):
     await house.work(recall)
     with zipfile.ZipFile(io.BytesIO(await house.room.blobs.get(layout.out(job)))) as archive:
         info = json.loads(archive.read("info.json"))
-    assert (info["original_filename"], info["tags"]) == ("Rules.pdf", ["Games"])
+    assert (info["original_filename"], info["tags"]) == ("LibraryRules.pdf", ["Games"])
 
 
 @pytest.mark.parametrize(

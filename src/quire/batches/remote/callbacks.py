@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, structs
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote.page_count import has_several_pages
 from quire.blobs import keys
 from quire.compute.remote.callback_body import (
@@ -88,7 +88,7 @@ def url(base: str, secret: bytes, about: Attempt, rest: str = "") -> str:
 
 
 async def receive(
-    office: Office,
+    office: BatchContext,
     about: Attempt,
     body: bytes,
     *,
@@ -114,7 +114,7 @@ async def receive(
     return await _stray(office, about)
 
 
-async def looked_up(office: Office, about: Attempt) -> tuple[Batch, TaskStanding, Phase]:
+async def looked_up(office: BatchContext, about: Attempt) -> tuple[Batch, TaskStanding, Phase]:
     """Raises Missing for a batch, task or attempt that never was."""
     batch = await office.ledger.batch(about.batch_id)
     task = await office.ledger.task(batch.no, about.task_no)
@@ -127,7 +127,7 @@ async def looked_up(office: Office, about: Attempt) -> tuple[Batch, TaskStanding
     return batch, task, phase
 
 
-async def _stray(office: Office, about: Attempt) -> CallbackAnswer:
+async def _stray(office: BatchContext, about: Attempt) -> CallbackAnswer:
     batch = await office.ledger.batch(about.batch_id)
     task = await office.ledger.task(batch.no, about.task_no)
     current = (task.phase, task.round) == (batch.position.phase, batch.position.round)
@@ -149,7 +149,7 @@ def _decoded(body: bytes, about: Attempt) -> Callback:
 
 
 async def _report(
-    office: Office, batch: Batch, phase: Phase, task: TaskStanding, attempt: int, said: Callback
+    office: BatchContext, batch: Batch, phase: Phase, task: TaskStanding, attempt: int, said: Callback
 ) -> Report:
     order, started_at = task.claim.order, task.claim.started_at
     names = (order.batch_no, order.task_no, attempt)
@@ -188,7 +188,7 @@ def _priced(report: Report, price: float) -> Report:
     return priced(report, Decimal(str(price))) if price else report
 
 
-async def _check_pages(office: Office, phase: Phase, key: str, said: Callback) -> None:
+async def _check_pages(office: BatchContext, phase: Phase, key: str, said: Callback) -> None:
     """Raises Reject when pages would be lost: workers that know the contract alone convert the first page."""
     if phase.step != "tiff_to_jpeg" or said.quire is not None or not wants_all_pages(phase):
         return
@@ -204,7 +204,9 @@ def wants_all_pages(phase: Phase) -> bool:
     return bool(phase.options.get("all_pages", True))
 
 
-async def _result(office: Office, batch: Batch, phase: Phase, attempt: int, said: Callback) -> StepResult:
+async def _result(
+    office: BatchContext, batch: Batch, phase: Phase, attempt: int, said: Callback
+) -> StepResult:
     shape = SHAPES.get(phase.step)
     if shape is None:
         raise bad(f"tasks of phase {phase.name} are not done by callback")
@@ -219,7 +221,7 @@ async def _result(office: Office, batch: Batch, phase: Phase, attempt: int, said
     return StepResult(products=tuple(products), facts=facts)
 
 
-async def _verified(office: Office, batch: Batch, product: Product, size: int | None) -> Product:
+async def _verified(office: BatchContext, batch: Batch, product: Product, size: int | None) -> Product:
     """As it lies in the store. Raises Reject."""
     await _check_place(office, batch, product.key)
     stored = (await office.blobs.head(product.key)).size
@@ -231,7 +233,7 @@ async def _verified(office: Office, batch: Batch, product: Product, size: int | 
     return structs.replace(product, size=stored)
 
 
-async def _check_place(office: Office, batch: Batch, key: str) -> None:
+async def _check_place(office: BatchContext, batch: Batch, key: str) -> None:
     """Raises Reject unless it is new and lies in the batch's own folder: of a worker that wrote over another
     file, not both may be listed.
     """

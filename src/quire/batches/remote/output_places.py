@@ -6,9 +6,9 @@ another attempt has taken its place. Must not know: HTTP.
 
 import msgspec
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import Attempt, looked_up
-from quire.blobs.presigned import Landing
+from quire.blobs.presigned import PresignedUploads
 from quire.compute.remote.output_keys import MAX_PAGES, page_key, page_of
 from quire.compute.remote.output_request import MoreOutputs, OutputPlace, OutputPlaces
 from quire.model.batch import Stage, TaskState
@@ -22,7 +22,13 @@ _decoder = msgspec.json.Decoder(MoreOutputs)
 
 
 async def places(
-    office: Office, landing: Landing, about: Attempt, body: bytes, *, base_url: str, prefix: str = ""
+    office: BatchContext,
+    landing: PresignedUploads,
+    about: Attempt,
+    body: bytes,
+    *,
+    base_url: str,
+    prefix: str = "",
 ) -> OutputPlaces:
     """`about` comes from a URL that was verified. Raises Reject, and Missing for what never was. May be
     repeated.

@@ -6,17 +6,17 @@ and too late is not at all, as the ledger looks at the attempt. Must not know: q
 
 from collections.abc import Collection
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import pipeline_of
 from quire.engine.settlement import judged, policy_of
-from quire.ledger.port import Wanted
+from quire.ledger.port import BatchFilter
 from quire.model.errors import Missing
 from quire.model.work import Report
 
 
 class Estate:
-    def __init__(self, office: Office, policy: RetryPolicy) -> None:
+    def __init__(self, office: BatchContext, policy: RetryPolicy) -> None:
         self._office = office
         self._policy = policy
 
@@ -27,7 +27,7 @@ class Estate:
     async def fold(self, report: Report) -> None:
         """A batch or task that is not there any more needs no report. Raises Retry."""
         office = self._office
-        found = await office.ledger.batches(Wanted(before=report.batch_no + 1, limit=1))
+        found = await office.ledger.batches(BatchFilter(before=report.batch_no + 1, limit=1))
         batch = next((one for one in found if one.no == report.batch_no), None)
         if batch is None:
             return

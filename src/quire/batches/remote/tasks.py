@@ -13,12 +13,12 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.remote import callbacks
 from quire.batches.remote.callbacks import MAX_BODY_BYTES, Attempt
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
-from quire.blobs.presigned import Landing
+from quire.blobs.presigned import PresignedUploads
 from quire.compute.remote.callback_body import Reference
 from quire.compute.remote.environment import Access
 from quire.compute.remote.output_keys import (
@@ -33,7 +33,7 @@ from quire.compute.remote.output_keys import (
 )
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import pipeline_of
-from quire.ledger.port import Wanted
+from quire.ledger.port import BatchFilter
 from quire.model import ids
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.errors import Missing, Reject
@@ -72,8 +72,8 @@ class Place(Struct, frozen=True):
     input_key: str
 
 
-class Errands:
-    def __init__(self, office: Office, landing: Landing, terms: Terms) -> None:
+class LedgerRemoteTasks:
+    def __init__(self, office: BatchContext, landing: PresignedUploads, terms: Terms) -> None:
         self._office = office
         self._landing = landing
         self._terms = terms
@@ -168,7 +168,7 @@ class Errands:
         """Of a batch that has tasks out nothing changes that is looked at here."""
         known = self._batches.get(number)
         if known is None:
-            found = await self._office.ledger.batches(Wanted(before=number + 1, limit=1))
+            found = await self._office.ledger.batches(BatchFilter(before=number + 1, limit=1))
             known = next((batch for batch in found if batch.no == number), None)
             if known is None:
                 raise Missing(f"there is no batch {number}", code="unknown_batch")

@@ -35,7 +35,7 @@ OUTPUT = "output"  # stands in a grant to write that is for a worker
 _Asked = tuple[str, str, tuple[Part, ...]]
 
 
-class LocalLanding:
+class LocalPresignedUploads:
     def __init__(
         self, root: Path, *, secret: bytes, clock: Clock, max_blob_bytes: int, max_part_bytes: int
     ) -> None:

@@ -31,7 +31,7 @@ _PAGE = 1000
 _BAD_PARTS = frozenset({"InvalidPart", "InvalidPartOrder", "EntityTooSmall", "MalformedXML"})
 
 
-class S3Landing:
+class S3PresignedUploads:
     def __init__(
         self,
         *,

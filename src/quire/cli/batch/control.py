@@ -11,7 +11,7 @@ import typer
 from msgspec import UNSET, UnsetType
 
 from quire.batches import control, inspection
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.batches.control import Limits, Preview
 from quire.batches.lines import Standing
 from quire.cli import exits
@@ -26,7 +26,7 @@ from quire.cli.batch.options import (
     print_json,
 )
 from quire.cli.text import many, shown
-from quire.ledger.port import Act, Selection
+from quire.ledger.port import OperatorAction, Selection
 from quire.model.batch import Batch, Stage
 from quire.model.cost import exact, micros
 
@@ -81,10 +81,10 @@ def retry(
     """
     selection = Selection(error_class=error_class, path=file)
 
-    async def look(office: Office, _settings: object) -> Preview:
+    async def look(office: BatchContext, _settings: object) -> Preview:
         return await control.preview_retry(office, batch_id, selection)
 
-    async def do(office: Office, _settings: object) -> tuple[Preview, Standing]:
+    async def do(office: BatchContext, _settings: object) -> tuple[Preview, Standing]:
         done = await control.retry(office, batch_id, act_of(office, reason), selection)
         return done, await inspection.show(office, batch_id)
 
@@ -160,7 +160,7 @@ def resume(
         money_micros=_limit(budget_money, "--budget-money", micros),
     )
 
-    async def resuming(office: Office, name: str, act: Act) -> Batch:
+    async def resuming(office: BatchContext, name: str, act: OperatorAction) -> Batch:
         return await control.resume(office, name, act, limits)
 
     _do(batch_id, resuming, "resumed", reason, home, config, json_output=json_output)
@@ -199,7 +199,7 @@ def priority(
     Exit codes: 0 set, 1 could not (unknown batch or tier, or it has ended), 2 usage.
     """
 
-    async def prioritising(office: Office, name: str, act: Act) -> Batch:
+    async def prioritising(office: BatchContext, name: str, act: OperatorAction) -> Batch:
         return await control.prioritise(office, name, tier, act)
 
     _do(batch_id, prioritising, "given another priority", reason, home, config, json_output=json_output)
@@ -207,7 +207,7 @@ def priority(
 
 def _do(
     batch_id: str,
-    doing: Callable[[Office, str, Act], Awaitable[Batch]],
+    doing: Callable[[BatchContext, str, OperatorAction], Awaitable[Batch]],
     did: str,
     reason: str,
     home: Path | None,
@@ -215,7 +215,7 @@ def _do(
     *,
     json_output: bool,
 ) -> None:
-    async def work(office: Office, _settings: object) -> Standing:
+    async def work(office: BatchContext, _settings: object) -> Standing:
         await doing(office, batch_id, act_of(office, reason))
         return await inspection.show(office, batch_id)
 

@@ -12,10 +12,10 @@ import msgspec
 import typer
 
 from quire.assembly.batches import open_office
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.cli import exits
 from quire.cli.errors import told_to_people
-from quire.ledger.port import Act
+from quire.ledger.port import OperatorAction
 from quire.model.errors import Misconfigured
 from quire.settings import Settings, load_here
 from quire.system import who
@@ -35,7 +35,7 @@ Config = Annotated[Path | None, typer.Option("--config", help="A quire.toml to r
 
 
 def answered(
-    ask: Callable[[Office, Settings], Awaitable[T]],
+    ask: Callable[[BatchContext, Settings], Awaitable[T]],
     *,
     home: Path | None,
     config: Path | None,
@@ -62,7 +62,7 @@ def answered(
 
 
 async def _asked(
-    ask: Callable[[Office, Settings], Awaitable[T]], settings: Settings, noted: Noted[T] | None
+    ask: Callable[[BatchContext, Settings], Awaitable[T]], settings: Settings, noted: Noted[T] | None
 ) -> T:
     async with open_office(settings) as office:
         answer = await ask(office, settings)
@@ -71,8 +71,8 @@ async def _asked(
         return answer
 
 
-def act_of(office: Office, reason: str) -> Act:
-    return Act(actor=who(), reason=reason, now=office.clock.now())
+def act_of(office: BatchContext, reason: str) -> OperatorAction:
+    return OperatorAction(actor=who(), reason=reason, now=office.clock.now())
 
 
 def print_json(value: object, *, indent: int | None = 2) -> None:

@@ -20,7 +20,7 @@ from quire.cli.library.options import (
 from quire.cli.text import many, shown
 from quire.library import header_repair, shared_config, store_probe, survey
 from quire.library import manifest as indexing
-from quire.library.context import Room, Rules
+from quire.library.context import LibraryContext, LibraryRules
 from quire.library.shared_config import Shared
 from quire.library.store_probe import Tried
 from quire.settings import Loaded
@@ -52,7 +52,7 @@ def manifest(
         raise typer.BadParameter("give one of --repair, --rebuild, --sync")
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, _loaded: Loaded) -> tuple[Any, Any]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> tuple[Any, Any]:
         index = indexing.Manifest(room)
         did: Any = None
         if repair:
@@ -111,7 +111,7 @@ def repair_metadata(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, _loaded: Loaded) -> Any:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> Any:
         view = await indexing.Manifest(room).read()
         jobs = [await survey.resolve(room, name) for name in names or ()]
         return await header_repair.relabel(room, view, jobs, force=force, dry_run=dry_run)
@@ -164,7 +164,7 @@ def shared(
         words[name.strip()] = value
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, loaded: Loaded) -> tuple[Shared, Rules]:
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[Shared, LibraryRules]:
         if words:
             await shared_config.change(room, words)
         said = await shared_config.read(room)
@@ -200,7 +200,7 @@ def store_tested(json_output: Json = False, bucket: Bucket = None, config: Confi
             detail = f": {shown(tried.detail)}" if tried.detail else ""
             typer.echo(f"{'ok' if tried.ok else 'FAILED':<8}{tried.ability}{detail}")
 
-    async def ask(room: Room, loaded: Loaded) -> tuple[list[Tried], str]:
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[list[Tried], str]:
         return await store_probe.try_out(room, each), called(loaded, default_bucket())
 
     told, place = within(ask, way)

@@ -25,7 +25,7 @@ from quire.cli.library.options import (
 from quire.cli.library.output import span
 from quire.cli.library.workers import stop_on_signals
 from quire.cli.text import shown
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.dashboard import Board, Glance, Running
 from quire.settings import Loaded
 
@@ -48,7 +48,7 @@ def dashboard(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, loaded: Loaded) -> tuple[Glance, str, float]:
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[Glance, str, float]:
         glance = await Board(room).refresh(mishaps=20 if verbose else 0)
         return glance, called(loaded, default_bucket()), room.clock.now()
 
@@ -78,7 +78,7 @@ def watch(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, loaded: Loaded) -> None:
+    async def ask(room: LibraryContext, loaded: Loaded) -> None:
         place = called(loaded, default_bucket())
         board = Board(room)
         stop = stop_on_signals(lambda _: None)
@@ -94,7 +94,7 @@ def _line(glance: Glance) -> None:
     typer.echo(json.dumps(msgspec.to_builtins(glance)))
 
 
-async def _live(board: Board, stop: asyncio.Event, seconds: float, place: str, room: Room) -> None:
+async def _live(board: Board, stop: asyncio.Event, seconds: float, place: str, room: LibraryContext) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         await board.keep(

@@ -35,7 +35,7 @@ from quire.library import (
     pdf_search,
 )
 from quire.library import ingestion as ingesting
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.hydration import (
     Fate,
     Hydrated,
@@ -75,7 +75,7 @@ def ingest(
     way = Way(json_output=json_output, bucket=bucket, config=config)
     talk = Talk(json_output=json_output)
 
-    async def ask(room: Room, loaded: Loaded) -> Any:
+    async def ask(room: LibraryContext, loaded: Loaded) -> Any:
         options = ingest_options(loaded.settings, tier=tier or DEFAULT_TIER, dry_run=dry_run)
         return await ingesting.ingest(room, paths, options, _teller(talk))
 
@@ -179,7 +179,7 @@ def hydrate_files(
         if one.fate is Fate.FAILED:
             talk.say(f"{shown(one.path)}: {shown(one.error)}")
 
-    async def ask(room: Room, _loaded: Loaded) -> tuple[Tally, list[Any]]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> tuple[Tally, list[Any]]:
         refused: list[Any] = []
         wanted = _wanted(paths, room, refused)
         return await hydration.hydrate(room, wanted, force=force, dry_run=dry_run, on_each=on_each), refused
@@ -204,7 +204,7 @@ def hydrate_files(
     raise typer.Exit(exits.COULD_NOT_RUN if failed else exits.DONE)
 
 
-async def _wanted(paths: list[str], room: Room, refused: list[Any]) -> AsyncIterator[Wanted]:
+async def _wanted(paths: list[str], room: LibraryContext, refused: list[Any]) -> AsyncIterator[Wanted]:
     """Every PDF with its hash, some at a time and in a thread, as they are read for that."""
     found: Iterator[Any] = pdf_search.find(paths)
     sums = checksums.Checksums(room.clock.now)
@@ -254,7 +254,7 @@ def download(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, job: str) -> tuple[Path, int]:
+    async def ask(room: LibraryContext, job: str) -> tuple[Path, int]:
         target = out or Path(f"{job}.zip")
         if target.is_dir():
             target /= f"{job}.zip"
@@ -289,7 +289,7 @@ def preview(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, job: str) -> list[str]:
+    async def ask(room: LibraryContext, job: str) -> list[str]:
         with TemporaryDirectory(prefix="quire-preview-") as folder:
             path = Path(folder, "result.zip")
             await _result(room, job, path)
@@ -303,7 +303,7 @@ def preview(
         typer.echo(shown(line))
 
 
-async def _result(room: Room, job: str, target: Path) -> int:
+async def _result(room: LibraryContext, job: str, target: Path) -> int:
     try:
         return await hydration.fetched(room, job, target)
     except Missing as error:

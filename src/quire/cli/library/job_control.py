@@ -24,7 +24,7 @@ from quire.cli.text import many, shown
 from quire.library import job_control
 from quire.library import manifest as indexing
 from quire.library import survey as listing
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.job_control import Outcome
 from quire.settings import Loaded
 
@@ -141,7 +141,7 @@ def retry_all(
     way = Way(json_output=json_output, bucket=bucket, config=config)
     both = failed == dead
 
-    async def ask(room: Room, _loaded: Loaded) -> list[Outcome]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Outcome]:
         found = await listing.survey(room, done=False)
         jobs: list[str] = [*(found.failed if failed or both else ()), *(found.dead if dead or both else ())]
         return await _gathered(job_control.retry_all(room, jobs, tier=tier, reset=reset, dry_run=dry_run))
@@ -170,7 +170,7 @@ def clear_dead(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def look(room: Room, _loaded: Loaded) -> list[str]:
+    async def look(room: LibraryContext, _loaded: Loaded) -> list[str]:
         return sorted((await listing.survey(room, done=False)).dead)
 
     jobs = within(look, way)
@@ -178,7 +178,7 @@ def clear_dead(
         question = f"Forget {many(len(jobs), 'document')} that were given up?"
         sure(question, force=force, json_output=json_output)
 
-    async def ask(room: Room, _loaded: Loaded) -> list[Outcome]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Outcome]:
         return await _gathered(job_control.clear_dead(room, jobs, dry_run=dry_run))
 
     words = "would be cleared" if dry_run else "cleared"
@@ -207,7 +207,7 @@ def remove(
     if not seen.refused and not dry_run:
         sure(f"Remove {job} ({seen.was.value}) for good?", force=force, json_output=json_output)
 
-    async def ask(room: Room, _loaded: Loaded) -> Outcome:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> Outcome:
         told = await job_control.remove(room, job, force=force, dry_run=dry_run)
         if told.changed and not dry_run:
             await indexing.Manifest(room).remove([job])
@@ -218,7 +218,7 @@ def remove(
     _end(told, words, "was not removed", json_output=json_output, dry_run=dry_run)
 
 
-async def _look(room: Room, job: str) -> tuple[str, Outcome]:
+async def _look(room: LibraryContext, job: str) -> tuple[str, Outcome]:
     return job, await job_control.remove(room, job, force=True, dry_run=True)
 
 

@@ -17,7 +17,7 @@ from quire.cli import exits
 from quire.cli.errors import told_to_people
 from quire.cli.text import shown
 from quire.library import survey
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.model.errors import Reject
 from quire.model.tiers import tier_name, tier_number
 from quire.settings import LIBRARY_FALLBACKS, Loaded, load_here
@@ -95,7 +95,11 @@ def default_bucket() -> str:
 
 
 def within(
-    ask: Callable[[Room, Loaded], Awaitable[T]], way: Way, *, probed: bool = False, ruled: bool = False
+    ask: Callable[[LibraryContext, Loaded], Awaitable[T]],
+    way: Way,
+    *,
+    probed: bool = False,
+    ruled: bool = False,
 ) -> T:
     """Ask in the room; an expected error ends the command with its message and its exit code."""
 
@@ -108,10 +112,12 @@ def within(
         return asyncio.run(asking())
 
 
-def about(ask: Callable[[Room, str], Awaitable[T]], text: str, way: Way, *, ruled: bool = False) -> T:
+def about(
+    ask: Callable[[LibraryContext, str], Awaitable[T]], text: str, way: Way, *, ruled: bool = False
+) -> T:
     """Ask about one document, named by its hash or the beginning of it."""
 
-    async def asking(room: Room, _loaded: Loaded) -> T:
+    async def asking(room: LibraryContext, _loaded: Loaded) -> T:
         return await ask(room, await survey.resolve(room, text))
 
     return within(asking, way, ruled=ruled)

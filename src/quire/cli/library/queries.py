@@ -26,7 +26,7 @@ from quire.cli.text import many, shown
 from quire.library import catalogue
 from quire.library import manifest as indexing
 from quire.library import survey as listing
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.library.protocol.operator import Standing
 from quire.library.status import (
     Logs,
@@ -63,7 +63,7 @@ def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, co
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, loaded: Loaded) -> tuple[Status, str]:
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[Status, str]:
         found = await status(room, await listing.resolve(room, name))
         return found, called(loaded, default_bucket())
 
@@ -251,7 +251,7 @@ def _block(text: str) -> None:
         typer.echo(shown(line.replace("\t", "    ")))
 
 
-async def _index(room: Room) -> Any:
+async def _index(room: LibraryContext) -> Any:
     """What cannot be read of it is told: nobody is to take a damaged index for an empty one."""
     view = await indexing.Manifest(room).read()
     for problem in view.problems:
@@ -281,7 +281,7 @@ def look_up(
         raise typer.BadParameter("give either --hash or --path")
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, _loaded: Loaded) -> list[Any]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Any]:
         view = await _index(room)
         return [catalogue.by_hash(view, by_hash)] if by_hash else list(catalogue.by_path(view, path or ""))
 
@@ -304,7 +304,7 @@ def search(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, _loaded: Loaded) -> list[Any]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Any]:
         view = await _index(room)
         return list(catalogue.search(view, query, limit=limit))
 
@@ -327,7 +327,7 @@ def search_queue(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, _loaded: Loaded) -> list[tuple[Any, str]]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> list[tuple[Any, str]]:
         found = await listing.survey(room, done=False)
         view = await _index(room)
         places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}

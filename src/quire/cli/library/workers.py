@@ -28,7 +28,7 @@ from quire.cli.text import shown
 from quire.library import janitor as tidying
 from quire.library import manifest as indexing
 from quire.library import worker as working
-from quire.library.context import Room
+from quire.library.context import LibraryContext
 from quire.settings import Loaded
 
 JsonLines = Annotated[bool, typer.Option("--json", help="What happens as JSON lines on standard output.")]
@@ -75,7 +75,7 @@ def worker(
     del isolate  # taken, as scripts give it; there is no other way here
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, loaded: Loaded) -> Any:
+    async def ask(room: LibraryContext, loaded: Loaded) -> Any:
         settings = loaded.settings
         options = worker_options(
             settings,
@@ -178,7 +178,7 @@ def janitor(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: Room, loaded: Loaded) -> Any:
+    async def ask(room: LibraryContext, loaded: Loaded) -> Any:
         manifest = indexing.Manifest(room)
         name = f"janitor-{worker_id(loaded.settings.library)}"
         return await tidying.sweep(room, manifest, dry_run=dry_run, worker=name)

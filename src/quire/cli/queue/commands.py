@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from quire.assembly.queues import open_queues_at
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.cli import exits
 from quire.cli.batch.options import answered
 from quire.cli.errors import told_to_people
@@ -26,7 +26,7 @@ from quire.cli.queue.options import (
 from quire.cli.queue.output import promise_line, show_queues, show_waiting
 from quire.cli.text import many, shown
 from quire.consumers import administration
-from quire.consumers.administration import Desk
+from quire.consumers.administration import QueueContext
 from quire.consumers.guarantees import Promise, try_promises
 from quire.consumers.lines import QueueLine, WaitingLine
 from quire.consumers.metrics import prometheus
@@ -61,7 +61,7 @@ def list_(
     if metrics and (json_output or everything):
         raise typer.BadParameter("--prometheus goes with neither --json nor --all")
 
-    async def ask(office: Office, settings: Settings) -> tuple[list[QueueLine], str, tuple[str, ...]]:
+    async def ask(office: BatchContext, settings: Settings) -> tuple[list[QueueLine], str, tuple[str, ...]]:
         desk = desk_of(office, settings)
         if metrics:
             return [], await prometheus(desk), office.warnings
@@ -95,7 +95,7 @@ def peek(
     Exit codes: 0 shown, also when nothing waits, 1 could not, 2 usage.
     """
 
-    async def ask(desk: Desk) -> tuple[str, list[WaitingLine]]:
+    async def ask(desk: QueueContext) -> tuple[str, list[WaitingLine]]:
         return await administration.known(desk, name), await administration.peek(desk, name, limit=limit)
 
     found, lines = at_desk(ask, home=home, config=config, json_output=json_output)
@@ -126,7 +126,7 @@ def purge(
     Exit codes: 0 purged (or told, with --dry-run), 1 could not or not wanted, 2 usage.
     """
 
-    async def look(desk: Desk) -> tuple[str, int]:
+    async def look(desk: QueueContext) -> tuple[str, int]:
         return await administration.known(desk, name), await administration.count_waiting(desk, name)
 
     found, waiting = at_desk(look, home=home, config=config, json_output=json_output)
@@ -193,7 +193,7 @@ def try_out(
     raise typer.Exit(exits.DONE if fine else exits.COULD_NOT_RUN)
 
 
-async def _try_own(office: Office, _settings: Settings) -> tuple[list[Promise], tuple[str, ...]]:
+async def _try_own(office: BatchContext, _settings: Settings) -> tuple[list[Promise], tuple[str, ...]]:
     return await try_promises(office.queues, office.clock, office.ids), office.warnings
 
 

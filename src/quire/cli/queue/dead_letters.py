@@ -19,9 +19,9 @@ from quire.cli.queue.options import (
 from quire.cli.queue.output import show_dead, show_groups, show_letter
 from quire.cli.text import many, shown
 from quire.consumers import administration
-from quire.consumers.administration import Desk
+from quire.consumers.administration import QueueContext
 from quire.consumers.lines import DeadLine
-from quire.queues.port import Chosen
+from quire.queues.port import DeadLetterFilter
 
 dead = typer.Typer(name="dead", help="Work with dead letters.", no_args_is_help=True)
 
@@ -58,9 +58,9 @@ def list_(
     """
     if group and (error_class is not None or text is not None or after):
         raise typer.BadParameter("--group counts all dead letters of the queue; only --json goes with it")
-    chosen = Chosen(error_class=error_class, text=text)
+    chosen = DeadLetterFilter(error_class=error_class, text=text)
 
-    async def ask(desk: Desk) -> tuple[str, list[DeadLine], dict[str, int]]:
+    async def ask(desk: QueueContext) -> tuple[str, list[DeadLine], dict[str, int]]:
         found = await administration.known(desk, name)
         if group:
             return found, [], await administration.dead_groups(desk, name)
@@ -140,7 +140,7 @@ def replay(
     """
     chosen = _chosen(ids, error_class, text, everything=everything)
 
-    async def do(desk: Desk) -> int:
+    async def do(desk: QueueContext) -> int:
         return await administration.replay(desk, name, chosen, per_second=rate or 0.0)
 
     _act(
@@ -183,7 +183,7 @@ def discard(
     """
     chosen = _chosen(ids, error_class, text, everything=everything)
 
-    async def do(desk: Desk) -> int:
+    async def do(desk: QueueContext) -> int:
         return await administration.discard(desk, name, chosen)
 
     _act(
@@ -200,17 +200,19 @@ def discard(
     )
 
 
-def _chosen(ids: list[str] | None, error_class: str | None, text: str | None, *, everything: bool) -> Chosen:
+def _chosen(
+    ids: list[str] | None, error_class: str | None, text: str | None, *, everything: bool
+) -> DeadLetterFilter:
     by_hand, searched = bool(ids), error_class is not None or text is not None
     if by_hand + searched + everything != 1:
         raise typer.BadParameter("say which: IDs, or --class and --text, or --all")
-    return Chosen(ids=ids or None, error_class=error_class, text=text)
+    return DeadLetterFilter(ids=ids or None, error_class=error_class, text=text)
 
 
 def _act(
     name: str,
-    chosen: Chosen,
-    do: Callable[[Desk], Awaitable[int]],
+    chosen: DeadLetterFilter,
+    do: Callable[[QueueContext], Awaitable[int]],
     verb: str,
     did: str,
     home: Path | None,
@@ -220,7 +222,7 @@ def _act(
     yes: bool,
     json_output: bool,
 ) -> None:
-    async def look(desk: Desk) -> tuple[str, int]:
+    async def look(desk: QueueContext) -> tuple[str, int]:
         return await administration.known(desk, name), await administration.count_dead(desk, name, chosen)
 
     found, meant = at_desk(look, home=home, config=config, json_output=json_output)

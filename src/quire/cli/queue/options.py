@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from quire.assembly.queues import queue_policies
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.cli import exits
 from quire.cli.batch.options import (
     Config,
@@ -20,7 +20,7 @@ from quire.cli.batch.options import (
 )
 from quire.cli.errors import told_to_people
 from quire.cli.text import shown
-from quire.consumers.administration import Desk
+from quire.consumers.administration import QueueContext
 from quire.model.errors import Reject
 from quire.settings import Settings
 
@@ -36,7 +36,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def at_desk(
-    ask: Callable[[Desk], Awaitable[T]],
+    ask: Callable[[QueueContext], Awaitable[T]],
     *,
     home: Path | None,
     config: Path | None,
@@ -45,14 +45,14 @@ def at_desk(
 ) -> T:
     """Ask the desk; an expected error ends the command with its message and its exit code."""
 
-    async def asking(office: Office, settings: Settings) -> T:
+    async def asking(office: BatchContext, settings: Settings) -> T:
         return await ask(desk_of(office, settings))
 
     return answered(asking, home=home, config=config, json_output=json_output, noted=noted)
 
 
-def desk_of(office: Office, settings: Settings) -> Desk:
-    return Desk(queues=office.queues, policies=queue_policies(settings), clock=office.clock)
+def desk_of(office: BatchContext, settings: Settings) -> QueueContext:
+    return QueueContext(queues=office.queues, policies=queue_policies(settings), clock=office.clock)
 
 
 def agreed(question: str, *, yes: bool, json_output: bool) -> None:

@@ -3,7 +3,7 @@
 import typer
 
 from quire.assembly.presigned import cleaning_terms, open_landing
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.cli.batch.options import (
     Config,
     Home,
@@ -41,10 +41,10 @@ def clean_up(
     Exit codes: 0 done, 1 could not, 2 usage.
     """
 
-    async def look(office: Office, settings: Settings) -> list[Due]:
+    async def look(office: BatchContext, settings: Settings) -> list[Due]:
         return await due(office, cleaning_terms(settings))
 
-    async def work(office: Office, settings: Settings) -> Cleaned:
+    async def work(office: BatchContext, settings: Settings) -> Cleaned:
         landing = open_landing(settings, office)
         try:
             return await clean(office, landing, cleaning_terms(settings))

@@ -9,13 +9,13 @@ import typer
 
 from quire.access import api_keys
 from quire.access.api_keys import (
-    KeyDesk,
+    ApiKeyContext,
     KeyDraft,
     KeyLine,
     NewKey,
     Scope,
 )
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.cli.batch.options import (
     Config,
     Home,
@@ -180,7 +180,7 @@ def _seconds(option: str, text: str) -> float:
 
 
 def _at_desk(
-    ask: Callable[[KeyDesk], Awaitable[T]],
+    ask: Callable[[ApiKeyContext], Awaitable[T]],
     home: Path | None,
     config: Path | None,
     *,
@@ -188,8 +188,8 @@ def _at_desk(
     makes_home: bool = False,
     noted: Noted[T] | None = None,
 ) -> T:
-    async def asking(office: Office, _: Settings) -> T:
-        return await ask(KeyDesk(ledger=office.ledger, clock=office.clock, ids=office.ids))
+    async def asking(office: BatchContext, _: Settings) -> T:
+        return await ask(ApiKeyContext(ledger=office.ledger, clock=office.clock, ids=office.ids))
 
     return answered(
         asking, home=home, config=config, json_output=json_output, makes_home=makes_home, noted=noted

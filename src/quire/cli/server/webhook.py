@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from quire.assembly.outgoing import open_outgoing
-from quire.batches.context import Office
+from quire.batches.context import BatchContext
 from quire.cli.batch.options import (
     Config,
     Home,
@@ -18,7 +18,7 @@ from quire.cli.batch.options import (
 )
 from quire.cli.text import shown
 from quire.events import webhooks
-from quire.events.webhooks import HookDesk
+from quire.events.webhooks import WebhookContext
 from quire.settings import Settings
 
 T = TypeVar("T")
@@ -197,15 +197,15 @@ def redeliver(
 
 
 def _at_desk(
-    ask: Callable[[HookDesk], Awaitable[T]],
+    ask: Callable[[WebhookContext], Awaitable[T]],
     home: Path | None,
     config: Path | None,
     *,
     json_output: bool,
     noted: Noted[T] | None = None,
 ) -> T:
-    async def asking(office: Office, settings: Settings) -> T:
-        desk = HookDesk(
+    async def asking(office: BatchContext, settings: Settings) -> T:
+        desk = WebhookContext(
             ledger=office.ledger, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
         )
         return await ask(desk)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from quire.compute.pool.child import Child
 from quire.compute.pool.memory_budget import crew_size
 from quire.compute.pool.pool import Pool
-from quire.compute.pool.worker_handle import Hand
+from quire.compute.pool.worker_handle import WorkerHandle
 from quire.model.clock import Clock
 from quire.model.signal import Signal
 
@@ -35,7 +35,7 @@ class LocalCompute(Pool):
         self._environment = environment
         self._greeting = greeting
 
-    async def _hire(self) -> Hand:
-        return await Hand.hire(
+    async def _hire(self) -> WorkerHandle:
+        return await WorkerHandle.hire(
             await Child.start(self._command, self._environment), self._greeting, self._clock
         )

@@ -15,7 +15,7 @@ UNLIMITED_MB = 1 << 30
 LARGE_WAITING = 64
 
 
-class Scales(Struct, frozen=True):
+class MemoryBudget(Struct, frozen=True):
     """`budget_mb` is for all workers together; 0 is no limit."""
 
     budget_mb: int = 0

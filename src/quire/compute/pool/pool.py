@@ -17,10 +17,10 @@ from msgspec import structs
 from quire.compute import failures
 from quire.compute.failures import Failure
 from quire.compute.pool import pace
-from quire.compute.pool.memory_budget import LARGE_WAITING, Scales
+from quire.compute.pool.memory_budget import LARGE_WAITING, MemoryBudget
 from quire.compute.pool.pace import Paces, StepName
 from quire.compute.pool.worker import report_of
-from quire.compute.pool.worker_handle import Hand
+from quire.compute.pool.worker_handle import WorkerHandle
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST
 from quire.model.errors import Misconfigured
@@ -55,11 +55,11 @@ class Pool:
     ) -> None:
         """`memory_mb` is for all workers together, 0: no limit; the price is that of a worker."""
         self._workers = workers
-        self._scales = Scales(memory_mb, workers)
+        self._scales = MemoryBudget(memory_mb, workers)
         self._price = Decimal(str(price_per_second))
         self._clock = clock
         self._signal = signal
-        self._hands: list[Hand] = []
+        self._hands: list[WorkerHandle] = []
         self._minders: set[asyncio.Task[None]] = set()
         self._backlog: deque[tuple[StepCall, list[Order]]] = deque()
         self._large: deque[Large] = deque()  # weighed, and there was no room
@@ -136,7 +136,7 @@ class Pool:
     def _held_mb(self) -> int:
         return sum(sum(hand.held.values()) for hand in self._hands if hand.held)
 
-    def _taker(self, task_seconds: float | None, *, idle: bool) -> Hand | None:
+    def _taker(self, task_seconds: float | None, *, idle: bool) -> WorkerHandle | None:
         """Whoever has least, of those that want something; with `idle` of those that have nothing."""
         depth = 0 if idle else pace.depth(task_seconds)
         wanting = [
@@ -181,7 +181,7 @@ class Pool:
             self._large.popleft()
             hand.give(call, [order], granted_mb=need, held_mb=self._scales.above(need))
 
-    def _weigh(self, hand: Hand) -> None:
+    def _weigh(self, hand: WorkerHandle) -> None:
         """It asks for more than its share: now, or after those that asked before."""
         need = hand.asks_mb
         if not self._large and self._scales.fits(need, self._held_mb()):
@@ -199,11 +199,11 @@ class Pool:
             if held_up and hand.unstarted and not hand.doomed and not hand.recalling:
                 hand.recall()
 
-    async def _hire(self) -> Hand:
+    async def _hire(self) -> WorkerHandle:
         """One worker more, ready for work. Raises Misconfigured when it cannot be had."""
         raise NotImplementedError
 
-    def _mind(self, hand: Hand) -> None:
+    def _mind(self, hand: WorkerHandle) -> None:
         self._hands.append(hand)
         self._keep(asyncio.create_task(self._listen(hand), name="minder"))
 
@@ -218,7 +218,7 @@ class Pool:
             self._broken = error
             self._signal.set()
 
-    async def _listen(self, hand: Hand) -> None:
+    async def _listen(self, hand: WorkerHandle) -> None:
         """One worker's life: its reports, and at its end the settling of what it left."""
         while (heard := await hand.hear()) is not None:
             self._note_pace(hand)
@@ -235,7 +235,7 @@ class Pool:
         if not self._stopping.is_set():
             await self._hire_one()
 
-    async def _bury(self, hand: Hand) -> None:
+    async def _bury(self, hand: WorkerHandle) -> None:
         ending = await hand.ending()
         self._hands.remove(hand)
         again = list(hand.unstarted)
@@ -254,7 +254,7 @@ class Pool:
             if not hand.is_revoked(order):
                 self._backlog.appendleft((call, [order]))
 
-    def _blame(self, hand: Hand, call: StepCall, order: Order, ending: str) -> Failure:
+    def _blame(self, hand: WorkerHandle, call: StepCall, order: Order, ending: str) -> Failure:
         """The order it was on did it; others whose results were being stored are innocent."""
         if hand.verdict is not None and hand.verdict[0] is order:
             return hand.verdict[1]
@@ -287,7 +287,7 @@ class Pool:
         self._feed()
         self._signal.set()
 
-    def _note_pace(self, hand: Hand) -> None:
+    def _note_pace(self, hand: WorkerHandle) -> None:
         timed, hand.timed = hand.timed, []
         by_step: dict[StepName, list[float]] = {}
         for call, seconds in timed:

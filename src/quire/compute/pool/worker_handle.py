@@ -25,7 +25,7 @@ def name_of(order: Order) -> Name:
     return order.batch_no, order.task_no, order.attempt
 
 
-class Hand:
+class WorkerHandle:
     """Orders start in the order they were given, so a STARTED needs no name."""
 
     def __init__(self, process: Process, clock: Clock) -> None:
@@ -52,7 +52,7 @@ class Hand:
         self._given_back: list[Given] = []
 
     @classmethod
-    async def hire(cls, process: Process, greeting: bytes, clock: Clock) -> "Hand":
+    async def hire(cls, process: Process, greeting: bytes, clock: Clock) -> "WorkerHandle":
         """Greet a process and wait until it is ready for work. Raises Misconfigured when it is not."""
         hand = cls(process, clock)
         process.write(_greeting_frame(greeting))

@@ -33,7 +33,7 @@ from quire.model.clock import Clock
 from quire.model.errors import Lost, QuireError, Reject, Retry
 from quire.model.signal import Signal
 from quire.model.work import Order, Report, StepCall
-from quire.queues.port import Chosen, Message, QueueStore
+from quire.queues.port import DeadLetterFilter, Message, QueueStore
 
 _log = logging.getLogger("quire.compute")
 REPORTS_AT_ONCE = 200
@@ -287,7 +287,9 @@ class QueueCompute:
     async def _find_dead(self) -> None:
         """What a worker could not read, as of another version, is told now and not when its time is over."""
         ids = {self._message_id(sent): sent for sent in self._out.values()}
-        for one in await self._queues.dead(self._terms.queue, chosen=Chosen(ids=list(ids)), limit=len(ids)):
+        for one in await self._queues.dead(
+            self._terms.queue, chosen=DeadLetterFilter(ids=list(ids)), limit=len(ids)
+        ):
             self._fail(ids[one.id], failures.of_dead_letter(one.error_class, one.reason))
 
     async def tidy(self, estate: Estate) -> None:

@@ -19,11 +19,11 @@ from typing import Any
 from msgspec import Struct
 
 from quire.compute.pool.pool import Pool
-from quire.compute.pool.worker_handle import Hand
+from quire.compute.pool.worker_handle import WorkerHandle
 from quire.compute.ray.remote_process import (
-    Berth,
     FarChild,
     Outfit,
+    RemoteSlot,
     in_short,
 )
 from quire.model.clock import Clock
@@ -100,7 +100,7 @@ class RayCompute(Pool):
             self._keep(asyncio.create_task(self._hire_one(), name="minder"))
         self._signal.set()
 
-    async def _hire(self) -> Hand:
+    async def _hire(self) -> WorkerHandle:
         berth = self._free.pop() if self._free else await asyncio.to_thread(self._build)
         started = asyncio.ensure_future(berth.start.remote())
         stopping = asyncio.ensure_future(self._stopping.wait())
@@ -123,7 +123,7 @@ class RayCompute(Pool):
             self._back(berth, usable=True)
             raise Misconfigured(f"Ray could not start a worker: {name}")
         child = FarChild(berth, pid, name, lost=self._ray.exceptions.RayError, back=self._back)
-        return await Hand.hire(child, self._greeting, self._clock)
+        return await WorkerHandle.hire(child, self._greeting, self._clock)
 
     def _back(self, berth: Any, usable: bool) -> None:
         if usable:
@@ -141,7 +141,7 @@ class RayCompute(Pool):
         options: dict[str, Any] = {"num_cpus": terms.cpus, "scheduling_strategy": "SPREAD"}
         if terms.memory_mb:
             options["memory"] = terms.memory_mb << 20
-        berth = self._ray.remote(Berth).options(**options).remote(self._fit_out)
+        berth = self._ray.remote(RemoteSlot).options(**options).remote(self._fit_out)
         self._berths.append(berth)
         return berth
 

@@ -1,6 +1,6 @@
 """A place for a worker process on another machine, and the process as it is seen from here.
 
-`Berth` runs there, as an actor of a cluster; `FarChild` runs here and speaks to it. What the worker says and
+`RemoteSlot` runs there, as an actor of a cluster; `FarChild` runs here and speaks to it. What the worker says and
 is told goes through the two as bytes. Must not know: what they mean, nor which cluster it is.
 """
 
@@ -26,7 +26,7 @@ class Outfit(Protocol):
     def close(self) -> None: ...
 
 
-class Berth:
+class RemoteSlot:
     """One worker process after the other lives in it. Whatever is asked names the process that is meant: what
     was said to one that has ended must not reach the next.
     """

@@ -3,7 +3,7 @@
 Promises: no more than so many are out; an attempt that has had its time is ended; a machine that died without
 a word is noticed, and what it had stored by then is not lost. A callback settles its attempt in the ledger by
 itself, whoever received it: here it is only learnt that the order is back. Must not know: what a machine is
-(that is a `Launcher`), nor the ledger and the store (that are `Errands`).
+(that is a `Launcher`), nor the ledger and the store (that are `RemoteTasks`).
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Launcher(Protocol):
         ...
 
 
-class Errands(Protocol):
+class RemoteTasks(Protocol):
     """What push compute needs to know of the house."""
 
     async def pack(self, call: StepCall, order: Order) -> dict[str, str]:
@@ -98,9 +98,16 @@ class Sent:
         self.gone_since: float | None = None
 
 
-class PushCompute:
+class RemoteCompute:
     def __init__(
-        self, name: str, launcher: Launcher, errands: Errands, *, clock: Clock, signal: Signal, terms: Terms
+        self,
+        name: str,
+        launcher: Launcher,
+        errands: RemoteTasks,
+        *,
+        clock: Clock,
+        signal: Signal,
+        terms: Terms,
     ) -> None:
         self._name = name
         self._launcher = launcher

@@ -47,7 +47,7 @@ class Access(Struct, frozen=True, kw_only=True):
         return {name: text for name, text in told.items() if text}
 
 
-class Errand(Struct, frozen=True, kw_only=True):
+class RemoteTask(Struct, frozen=True, kw_only=True):
     task_id: str
     batch_id: str
     step: str
@@ -68,7 +68,7 @@ class Errand(Struct, frozen=True, kw_only=True):
     more_url: str = ""  # where to ask for more places, and whether the attempt still counts
 
 
-def read(environment: Mapping[str, str]) -> Errand:
+def read(environment: Mapping[str, str]) -> RemoteTask:
     """Raises one Misconfigured that names all that is missing or wrong."""
     said = {name: text for name, text in environment.items() if text}
     wanted = ("TASK_ID", "BATCH_ID", "INPUT_R2_KEY", "CALLBACK_URL")
@@ -90,7 +90,7 @@ def read(environment: Mapping[str, str]) -> Errand:
         listed = "; ".join(problems)
         raise Misconfigured(f"the environment is not that of a task: {listed}", code="bad_task")
     roles = (*ROLES[step], RESULT)
-    return Errand(
+    return RemoteTask(
         task_id=said["TASK_ID"],
         batch_id=said["BATCH_ID"],
         step=step,

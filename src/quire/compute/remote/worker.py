@@ -17,7 +17,7 @@ from quire.compute.failures import Failure
 from quire.compute.pool import memory
 from quire.compute.pool.memory_budget import UNLIMITED_MB
 from quire.compute.remote.callback_body import Own, OwnProduct
-from quire.compute.remote.environment import Errand
+from quire.compute.remote.environment import RemoteTask
 from quire.compute.remote.output_keys import (
     MAX_PAGES,
     REFERENCE,
@@ -82,7 +82,7 @@ class Watch:
         return {"total_time_ms": round((self._clock.monotonic() - self._began) * 1000), **self.parts}
 
 
-async def run(errand: Errand, kit: Kit) -> bool:
+async def run(errand: RemoteTask, kit: Kit) -> bool:
     """True when the task is done and was told, or is not to be done any more: then nothing is stored and
     nothing is told. Raises a QuireError when nobody could be told.
     """
@@ -100,7 +100,7 @@ async def run(errand: Errand, kit: Kit) -> bool:
     return "error" not in said
 
 
-async def _done(errand: Errand, kit: Kit, watch: Watch) -> dict[str, Any]:
+async def _done(errand: RemoteTask, kit: Kit, watch: Watch) -> dict[str, Any]:
     source = kit.folder / "input"
     await _store(kit.carrier.fetch(source))
     watch.lap("download_time_ms")
@@ -115,7 +115,7 @@ async def _done(errand: Errand, kit: Kit, watch: Watch) -> dict[str, Any]:
     return await _referred(errand, kit, output, source, watch)
 
 
-async def _converted(errand: Errand, kit: Kit, output: StepOutput, watch: Watch) -> dict[str, Any]:
+async def _converted(errand: RemoteTask, kit: Kit, output: StepOutput, watch: Watch) -> dict[str, Any]:
     watch.lap("conversion_time_ms")
     first, *others = output.made
     later = await _later_pages(errand, kit, others)
@@ -129,7 +129,7 @@ async def _converted(errand: Errand, kit: Kit, output: StepOutput, watch: Watch)
     }
 
 
-async def _later_pages(errand: Errand, kit: Kit, pages: list[Made]) -> list[OwnProduct]:
+async def _later_pages(errand: RemoteTask, kit: Kit, pages: list[Made]) -> list[OwnProduct]:
     """A callback of the contract names one output, so that only a house of ours can be told of them."""
     if not pages:
         return []
@@ -151,7 +151,7 @@ async def _later_pages(errand: Errand, kit: Kit, pages: list[Made]) -> list[OwnP
     return stored
 
 
-async def _places(errand: Errand, kit: Kit, roles: list[str]) -> dict[str, OutputPlace]:
+async def _places(errand: RemoteTask, kit: Kit, roles: list[str]) -> dict[str, OutputPlace]:
     answer = await _store(_asked(errand, kit, roles))
     found = {one.role: one for one in answer.places}
     if not all(role in found for role in roles):
@@ -159,7 +159,7 @@ async def _places(errand: Errand, kit: Kit, roles: list[str]) -> dict[str, Outpu
     return found
 
 
-async def _asked(errand: Errand, kit: Kit, roles: list[str], *, once: bool = False) -> OutputPlaces:
+async def _asked(errand: RemoteTask, kit: Kit, roles: list[str], *, once: bool = False) -> OutputPlaces:
     """Raises a QuireError."""
     body = msgspec.json.encode(MoreOutputs(roles=tuple(roles)))
     answer = await kit.line.ask(errand.more_url, body, "the question for places", once=once)
@@ -169,7 +169,7 @@ async def _asked(errand: Errand, kit: Kit, roles: list[str], *, once: bool = Fal
         raise Reject("the question for places was answered with something else", code="bad_task") from error
 
 
-async def _is_over(errand: Errand, kit: Kit) -> bool:
+async def _is_over(errand: RemoteTask, kit: Kit) -> bool:
     """Has the attempt ended before its work began? Where that cannot be told, the work is done."""
     if not errand.more_url:
         return False
@@ -180,7 +180,7 @@ async def _is_over(errand: Errand, kit: Kit) -> bool:
 
 
 async def _referred(
-    errand: Errand, kit: Kit, output: StepOutput, source: Path, watch: Watch
+    errand: RemoteTask, kit: Kit, output: StepOutput, source: Path, watch: Watch
 ) -> dict[str, Any]:
     watch.lap("resize_time_ms")
     reference = next(made for made in output.made if made.role == REFERENCE)
@@ -198,7 +198,7 @@ async def _referred(
     }
 
 
-async def _carried(errand: Errand, kit: Kit, made: Made) -> OwnProduct:
+async def _carried(errand: RemoteTask, kit: Kit, made: Made) -> OwnProduct:
     return await _put(kit, made, made.role, output_key(errand.input_key, made.role))
 
 
@@ -210,7 +210,7 @@ async def _put(kit: Kit, made: Made, role: str, key: str, url: str = "") -> OwnP
 
 
 async def _register(
-    errand: Errand, kit: Kit, facts: Mapping[str, Any], copies: list[OwnProduct], source: Path
+    errand: RemoteTask, kit: Kit, facts: Mapping[str, Any], copies: list[OwnProduct], source: Path
 ) -> None:
     """Tell the asset registry of the picture and its copies. Raises a QuireError."""
     if not errand.registry_url:
@@ -239,7 +239,7 @@ async def _register(
     await kit.line.post(url, msgspec.json.encode(asset), "the asset registry")
 
 
-async def _archived(errand: Errand, kit: Kit, facts: Mapping[str, Any], source: Path) -> dict[str, str]:
+async def _archived(errand: RemoteTask, kit: Kit, facts: Mapping[str, Any], source: Path) -> dict[str, str]:
     ending = stem_and_extension(errand.name)[1].lower() or ".bin"
     key = f"archive/{errand.batch_id}/{facts['asset_id']}/original{ending}"
     labels = {
@@ -252,7 +252,7 @@ async def _archived(errand: Errand, kit: Kit, facts: Mapping[str, Any], source: 
     return {"archive_r2_key": key} if there else {}
 
 
-async def _keep(errand: Errand, kit: Kit, body: bytes) -> None:
+async def _keep(errand: RemoteTask, kit: Kit, body: bytes) -> None:
     """What will be said, beside the outputs; where that cannot be, the call itself must do."""
     if RESULT not in errand.output_urls:
         return
@@ -275,7 +275,7 @@ async def _store(work: Awaitable[T]) -> T:
         raise _StoreError from error
 
 
-def _failed(errand: Errand, error: Exception) -> dict[str, Any]:
+def _failed(errand: RemoteTask, error: Exception) -> dict[str, Any]:
     call = _call(errand)
     failure: Failure
     if isinstance(error, _StoreError) and error.__cause__ is not None:
@@ -286,17 +286,17 @@ def _failed(errand: Errand, error: Exception) -> dict[str, Any]:
     return {"status": "error", "error": failure.error, **_own(errand, own)}
 
 
-def _call(errand: Errand) -> StepCall:
+def _call(errand: RemoteTask) -> StepCall:
     memory_mb = errand.memory_mb or UNLIMITED_MB
     return StepCall(step=errand.step, version=0, options=errand.options, memory_mb=memory_mb)
 
 
-def _own(errand: Errand, own: Own) -> dict[str, Own]:
+def _own(errand: RemoteTask, own: Own) -> dict[str, Own]:
     """An orchestrator that is not ours gets what the contract says, and nothing else."""
     return {"quire": own} if errand.ours else {}
 
 
-def _file(errand: Errand, source: Path) -> File:
+def _file(errand: RemoteTask, source: Path) -> File:
     return File(
         key=errand.input_key,
         path=f"/{errand.name}",

@@ -7,29 +7,29 @@ One door per module, as in the port; the SQL is in `ledger/postgres/sql`.
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
-from quire.ledger.postgres.access import PostgresAccess
-from quire.ledger.postgres.batches import PostgresWalk
-from quire.ledger.postgres.control import PostgresControl
-from quire.ledger.postgres.hooks import PostgresHooks
-from quire.ledger.postgres.members import PostgresCrew
-from quire.ledger.postgres.outbox import PostgresPost
-from quire.ledger.postgres.records import PostgresRecords
-from quire.ledger.postgres.submissions import PostgresReception
-from quire.ledger.postgres.tasks import PostgresFloor
-from quire.ledger.postgres.uploads import PostgresIntake
+from quire.ledger.postgres.access import PostgresApiKeyStore
+from quire.ledger.postgres.batches import PostgresBatchStore
+from quire.ledger.postgres.control import PostgresControlStore
+from quire.ledger.postgres.hooks import PostgresWebhookStore
+from quire.ledger.postgres.members import PostgresMemberStore
+from quire.ledger.postgres.outbox import PostgresOutboxStore
+from quire.ledger.postgres.records import PostgresRecordStore
+from quire.ledger.postgres.submissions import PostgresSubmissionStore
+from quire.ledger.postgres.tasks import PostgresTaskStore
+from quire.ledger.postgres.uploads import PostgresUploadStore
 
 
 class PostgresLedger(
-    PostgresIntake,
-    PostgresWalk,
-    PostgresFloor,
-    PostgresPost,
-    PostgresCrew,
-    PostgresControl,
-    PostgresRecords,
-    PostgresReception,
-    PostgresAccess,
-    PostgresHooks,
+    PostgresUploadStore,
+    PostgresBatchStore,
+    PostgresTaskStore,
+    PostgresOutboxStore,
+    PostgresMemberStore,
+    PostgresControlStore,
+    PostgresRecordStore,
+    PostgresSubmissionStore,
+    PostgresApiKeyStore,
+    PostgresWebhookStore,
 ):
     """All doors on one open database."""
 

@@ -21,7 +21,7 @@ from quire.model.batch import Batch, Position
 from quire.model.errors import Stale
 
 
-class PostgresWalk:
+class PostgresBatchStore:
     _database: PostgresDatabase
 
     async def batch(self, batch_id: str) -> Batch:

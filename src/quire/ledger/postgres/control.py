@@ -3,7 +3,7 @@
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import HOUSE, Act, Chosen, Move, Selection
+from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, Selection
 from quire.ledger.postgres.batches import first_task
 from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
@@ -24,21 +24,21 @@ from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 
 
-class PostgresControl:
+class PostgresControlStore:
     _database: PostgresDatabase
 
-    async def pause(self, batch_no: int, act: Act) -> Batch:
+    async def pause(self, batch_no: int, act: OperatorAction) -> Batch:
         return await self._act(
             "batch_paused", batch_no, act, [("pause", (readable(act.reason), act.now, batch_no))]
         )
 
-    async def resume(self, batch_no: int, act: Act, *, budget: Budget | None = None) -> Batch:
+    async def resume(self, batch_no: int, act: OperatorAction, *, budget: Budget | None = None) -> Batch:
         steps: list[tuple[str, Values]] = [("resume", (act.now, batch_no))]
         if budget is not None:
             steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
         return await self._act("batch_resumed", batch_no, act, steps)
 
-    async def cancel(self, batch_no: int, act: Act) -> Batch:
+    async def cancel(self, batch_no: int, act: OperatorAction) -> Batch:
         values = {
             "stage": "cancelled",
             "status": "CANCELLED",
@@ -48,39 +48,39 @@ class PostgresControl:
         }
         return await self._act("batch_cancelled", batch_no, act, _end(values))
 
-    async def reset(self, batch_no: int, act: Act) -> Batch:
+    async def reset(self, batch_no: int, act: OperatorAction) -> Batch:
         values = {"stage": "error", "status": "ERROR", "error": RESET, "now": act.now, "no": batch_no}
         return await self._act("batch_reset", batch_no, act, _end(values))
 
-    async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch:
+    async def prioritise(self, batch_no: int, tier: int, act: OperatorAction) -> Batch:
         steps: list[tuple[str, Values]] = [("prioritise", (tier, act.now, batch_no))]
         return await self._act("batch_prioritised", batch_no, act, steps, {"tier": tier})
 
-    async def chosen(self, batch_no: int, selection: Selection) -> Chosen:
-        async def work(connection: Connection) -> Chosen:
+    async def chosen(self, batch_no: int, selection: Selection) -> RetrySelection:
+        async def work(connection: Connection) -> RetrySelection:
             failed = await all_rows(connection, "chosen_failed", _wanted(batch_no, selection))
             row = await one_row(connection, "unsettled", (batch_no,))
-            return Chosen(
+            return RetrySelection(
                 failed=[(phase, kind, tasks) for phase, kind, tasks in failed],
                 unsettled=0 if row is None else row[0],
             )
 
         return await self._database.read(work)
 
-    async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
+    async def again(self, move: Move, selection: Selection, act: OperatorAction) -> Batch:
         return await self._database.write(lambda connection: _again(connection, move, selection, act))
 
-    async def acted(self, act: Act, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _note_act(connection, HOUSE, kind, act, data))
+    async def acted(self, act: OperatorAction, kind: str, data: dict[str, object]) -> None:
+        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, act, data))
 
-    async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
+    async def reopen(self, batch_no: int, act: OperatorAction, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))
 
     async def _act(
         self,
         kind: str,
         batch_no: int,
-        act: Act,
+        act: OperatorAction,
         steps: list[tuple[str, Values]],
         data: dict[str, object] | None = None,
     ) -> Batch:
@@ -106,14 +106,18 @@ def _wanted(batch_no: int, selection: Selection) -> Values:
 
 
 async def _note_act(
-    connection: Connection, batch_no: int, kind: str, act: Act, data: dict[str, object] | None = None
+    connection: Connection,
+    batch_no: int,
+    kind: str,
+    act: OperatorAction,
+    data: dict[str, object] | None = None,
 ) -> None:
     told = {"actor": act.actor, "reason": act.reason, **(data or {})}
     await note(connection, batch_no, act.now, kind, told)
     await wake(connection)
 
 
-async def _again(connection: Connection, move: Move, selection: Selection, act: Act) -> Batch:
+async def _again(connection: Connection, move: Move, selection: Selection, act: OperatorAction) -> Batch:
     no = move.batch_no
     await one_row(connection, "lock_batch", (no,))
     chosen = await all_rows(connection, "chosen", _wanted(no, selection))
@@ -137,7 +141,7 @@ async def _again(connection: Connection, move: Move, selection: Selection, act: 
     return await make_move(connection, move)
 
 
-async def _reopen(connection: Connection, batch_no: int, act: Act, status: str) -> Batch:
+async def _reopen(connection: Connection, batch_no: int, act: OperatorAction, status: str) -> Batch:
     if not await change(connection, "reopen", {"status": status, "now": act.now, "no": batch_no}):
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = await load_batch(connection, batch_no)

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.ledger.access_rows import delivery_of, hook_of, no_batch
-from quire.ledger.hooks import Delivery, Hook
+from quire.ledger.hooks import Webhook, WebhookDelivery
 from quire.ledger.postgres.rows import Values, all_rows, change, numbers, one_row, plain, readable, wake
 from quire.ledger.rows import Row
 from quire.model.errors import Stale
 
 
-class PostgresHooks:
+class PostgresWebhookStore:
     _database: PostgresDatabase
 
-    async def add_hook(self, hook: Hook) -> None:
+    async def add_hook(self, hook: Webhook) -> None:
         async def work(connection: Connection) -> None:
             batch_no = None
             if hook.batch_id:
@@ -28,18 +28,18 @@ class PostgresHooks:
 
         await self._database.write(work)
 
-    async def hook(self, hook_id: str) -> Hook:
+    async def hook(self, hook_id: str) -> Webhook:
         return await self._database.read(lambda connection: _hook(connection, hook_id))
 
-    async def hooks(self, *, batch_id: str | None = None) -> list[Hook]:
+    async def hooks(self, *, batch_id: str | None = None) -> list[Webhook]:
         query, values = "all_hooks", ()
         if batch_id is not None:
             query, values = ("hooks_of_batch", plain((batch_id,))) if batch_id else ("hooks_of_no_batch", ())
         rows = await self._database.read(lambda connection: all_rows(connection, query, values))
         return [_hook_of(row, "") for row in rows]
 
-    async def disable_hook(self, hook_id: str, *, reason: str, now: float) -> Hook:
-        async def work(connection: Connection) -> Hook:
+    async def disable_hook(self, hook_id: str, *, reason: str, now: float) -> Webhook:
+        async def work(connection: Connection) -> Webhook:
             name, why = plain((hook_id, reason))
             if await change(connection, "disable_hook", (now, why, name)):
                 await change(connection, "fail_deliveries", (f"the webhook was disabled: {why}", name))
@@ -47,7 +47,7 @@ class PostgresHooks:
 
         return await self._database.write(work)
 
-    async def due_deliveries(self, *, limit: int, now: float, lease_seconds: float) -> list[Delivery]:
+    async def due_deliveries(self, *, limit: int, now: float, lease_seconds: float) -> list[WebhookDelivery]:
         async def work(connection: Connection) -> list[Row]:
             values = {"now": now, "lease": lease_seconds, "limit": limit}
             due = await numbers(connection, "due_deliveries", values)
@@ -72,7 +72,7 @@ class PostgresHooks:
         batch_id: str | None = None,
         before: int | None = None,
         limit: int,
-    ) -> list[Delivery]:
+    ) -> list[WebhookDelivery]:
         query = "all_deliveries" if hook_id is None else "deliveries_of_hook"
         if batch_id is not None:
             query = "deliveries_of_batch"
@@ -95,9 +95,9 @@ class PostgresHooks:
         return await self._database.write(work)
 
 
-async def _hook(connection: Connection, hook_id: str) -> Hook:
+async def _hook(connection: Connection, hook_id: str) -> Webhook:
     return _hook_of(await one_row(connection, "hook_by_id", plain((hook_id,))), hook_id)
 
 
-def _hook_of(row: Row | None, name: str) -> Hook:
+def _hook_of(row: Row | None, name: str) -> Webhook:
     return hook_of(row, name, () if row is None else row[4])

@@ -6,7 +6,7 @@ from quire.ledger.postgres.rows import all_rows, change, numbers, one_row, wake
 from quire.ledger.record_rows import member_of
 
 
-class PostgresCrew:
+class PostgresMemberStore:
     _database: PostgresDatabase
 
     async def enlist(self, name: str, kind: str, place: str, *, now: float) -> Member:

@@ -3,16 +3,16 @@
 from collections.abc import Collection
 
 from quire.database.postgres import PostgresDatabase
-from quire.ledger.port import Letter, Only
+from quire.ledger.port import Only, OutboxMessage
 from quire.ledger.postgres.rows import all_rows, change, named, one_row
 
 
-class PostgresPost:
+class PostgresOutboxStore:
     _database: PostgresDatabase
 
-    async def outbox(self, limit: int) -> list[Letter]:
+    async def outbox(self, limit: int) -> list[OutboxMessage]:
         rows = await self._database.read(lambda connection: all_rows(connection, "outbox_oldest", (limit,)))
-        return [Letter(no=row[0], queue=row[1], message_id=row[2], body=row[3]) for row in rows]
+        return [OutboxMessage(no=row[0], queue=row[1], message_id=row[2], body=row[3]) for row in rows]
 
     async def sent(self, numbers: Collection[int]) -> None:
         values = (list(numbers),)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Stray, Wanted
+from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord, Stray
 from quire.ledger.postgres.rows import Values, all_rows, load_batch, one_row
 from quire.ledger.record_rows import (
     attempt_of,
@@ -21,10 +21,10 @@ from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
 PAGE = 1000
 
 
-class PostgresRecords:
+class PostgresRecordStore:
     _database: PostgresDatabase
 
-    async def batches(self, wanted: Wanted) -> list[Batch]:
+    async def batches(self, wanted: BatchFilter) -> list[Batch]:
         values = {"before": wanted.before, "ended": wanted.ended, "status": wanted.status}
         values |= {"tenant": wanted.tenant, "limit": wanted.limit}
         return [batch_of(row, row[0]) for row in await self._rows("list_batches", values)]

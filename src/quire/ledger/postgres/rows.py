@@ -6,7 +6,7 @@ from typing import Any
 
 from quire.database.postgres import Connection
 from quire.database.sql import queries
-from quire.ledger.port import Known, Letter, Only
+from quire.ledger.port import Known, Only, OutboxMessage
 from quire.ledger.rows import OVER_BUDGET, Row, batch_of
 from quire.model.batch import Batch
 
@@ -71,7 +71,7 @@ async def note(connection: Connection, batch_no: int, at: float, kind: str, data
     await connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
 
 
-async def send(connection: Connection, letter: Letter, now: float) -> None:
+async def send(connection: Connection, letter: OutboxMessage, now: float) -> None:
     await connection.execute(SQL["insert_letter"], (letter.queue, letter.message_id, letter.body, now))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from quire.database.postgres import Connection
-from quire.ledger.port import Settled, Settlement, StrayKind
+from quire.ledger.port import Settlement, SettleResult, StrayKind
 from quire.ledger.postgres.rows import (
     SQL,
     all_rows,
@@ -32,7 +32,7 @@ Attempt = tuple[int, int, int]
 
 async def fold_reports(
     connection: Connection, batch_no: int, settlements: Sequence[Settlement], now: float
-) -> Settled:
+) -> SettleResult:
     standing = await one_row(connection, "lock_batch", (batch_no,))
     ranked, budgeted = standing or (False, False)
     applied, left = await _fenced(connection, settlements)
@@ -59,7 +59,7 @@ async def fold_reports(
     advanced = ranked and not ended and await _advance(connection, batch_no)
     if ended or advanced or sums.due_at is not None:
         await wake(connection)
-    return Settled(applied=len(applied), strays=len(strays), phase_ended=ended)
+    return SettleResult(applied=len(applied), strays=len(strays), phase_ended=ended)
 
 
 async def _advance(connection: Connection, batch_no: int) -> bool:

@@ -39,11 +39,11 @@ from quire.ledger.submissions import (
     NewSubmission,
     Submission,
 )
-from quire.ledger.values import Letter, Upload
+from quire.ledger.values import OutboxMessage, Upload
 from quire.model.errors import Missing, Stale
 
 
-class PostgresReception:
+class PostgresSubmissionStore:
     _database: PostgresDatabase
 
     async def open_submission(self, new: NewSubmission) -> Submission:
@@ -94,7 +94,7 @@ class PostgresReception:
         return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
 
     async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, letter: Letter, now: float
+        self, batch_no: int, *, revision: int, manifest_key: str, letter: OutboxMessage, now: float
     ) -> Submission:
         async def work(connection: Connection) -> Submission:
             values = {"no": batch_no, "revision": revision, "now": now}
@@ -112,7 +112,7 @@ class PostgresReception:
         return await self._database.write(work)
 
     async def processed_elsewhere(
-        self, batch_no: int, uploads: Sequence[Upload], *, letter: Letter, now: float
+        self, batch_no: int, uploads: Sequence[Upload], *, letter: OutboxMessage, now: float
     ) -> Submission:
         taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
         values = {"no": batch_no, "files": len(taken), "now": now}

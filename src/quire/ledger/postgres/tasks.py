@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement, TaskStanding
+from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, TaskStanding, WorkableBatch
 from quire.ledger.postgres.rows import (
     SQL,
     all_rows,
@@ -26,7 +26,7 @@ from quire.model.batch import Position, Stage
 from quire.model.work import Earlier, Order, StepResult
 
 
-class PostgresFloor:
+class PostgresTaskStore:
     _database: PostgresDatabase
 
     async def workable(
@@ -37,7 +37,7 @@ class PostgresFloor:
         only: Only = None,
         known: Known = None,
         ageing_seconds: float = 0.0,
-    ) -> list[Candidate]:
+    ) -> list[WorkableBatch]:
         values = {"now": now, "only": named(only), "limit": limit, "ageing": ageing_seconds}
         values |= pipelines(known)
         rows = await self._database.read(lambda connection: all_rows(connection, "workable", values))
@@ -68,7 +68,7 @@ class PostgresFloor:
             found[task_no].append(Earlier(path, decode_result(result)))
         return {task_no: tuple(told) for task_no, told in found.items()}
 
-    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
+    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> SettleResult:
         return await self._database.write(
             lambda connection: fold_reports(connection, batch_no, settlements, now)
         )

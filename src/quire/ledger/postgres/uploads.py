@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import BatchDraft, Letter, Upload
+from quire.ledger.port import BatchDraft, OutboxMessage, Upload
 from quire.ledger.postgres.rows import (
     all_rows,
     change,
@@ -22,7 +22,7 @@ from quire.model.batch import Batch
 from quire.model.errors import Stale
 
 
-class PostgresIntake:
+class PostgresUploadStore:
     _database: PostgresDatabase
 
     async def open_batch(self, draft: BatchDraft) -> Batch:
@@ -63,7 +63,7 @@ class PostgresIntake:
         *,
         manifest_key: str,
         total_files: int,
-        letter: Letter,
+        letter: OutboxMessage,
         now: float,
         refused: int = 0,
         passed_over: int = 0,

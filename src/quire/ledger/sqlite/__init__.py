@@ -5,29 +5,29 @@ One door per module, as in the port; the SQL is in `ledger/sqlite/sql`.
 
 from quire.database.sql import migrations
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.sqlite.access import SqliteAccess
-from quire.ledger.sqlite.batches import SqliteWalk
-from quire.ledger.sqlite.control import SqliteControl
-from quire.ledger.sqlite.hooks import SqliteHooks
-from quire.ledger.sqlite.members import SqliteCrew
-from quire.ledger.sqlite.outbox import SqlitePost
-from quire.ledger.sqlite.records import SqliteRecords
-from quire.ledger.sqlite.submissions import SqliteReception
-from quire.ledger.sqlite.tasks import SqliteFloor
-from quire.ledger.sqlite.uploads import SqliteIntake
+from quire.ledger.sqlite.access import SqliteApiKeyStore
+from quire.ledger.sqlite.batches import SqliteBatchStore
+from quire.ledger.sqlite.control import SqliteControlStore
+from quire.ledger.sqlite.hooks import SqliteWebhookStore
+from quire.ledger.sqlite.members import SqliteMemberStore
+from quire.ledger.sqlite.outbox import SqliteOutboxStore
+from quire.ledger.sqlite.records import SqliteRecordStore
+from quire.ledger.sqlite.submissions import SqliteSubmissionStore
+from quire.ledger.sqlite.tasks import SqliteTaskStore
+from quire.ledger.sqlite.uploads import SqliteUploadStore
 
 
 class SqliteLedger(
-    SqliteIntake,
-    SqliteWalk,
-    SqliteFloor,
-    SqlitePost,
-    SqliteCrew,
-    SqliteControl,
-    SqliteRecords,
-    SqliteReception,
-    SqliteAccess,
-    SqliteHooks,
+    SqliteUploadStore,
+    SqliteBatchStore,
+    SqliteTaskStore,
+    SqliteOutboxStore,
+    SqliteMemberStore,
+    SqliteControlStore,
+    SqliteRecordStore,
+    SqliteSubmissionStore,
+    SqliteApiKeyStore,
+    SqliteWebhookStore,
 ):
     """All doors on one open database."""
 

@@ -25,7 +25,7 @@ from quire.model.batch import TERMINAL, Batch, Position, Stage
 from quire.model.errors import Stale
 
 
-class SqliteWalk:
+class SqliteBatchStore:
     _database: SqliteDatabase
 
     async def batch(self, batch_id: str) -> Batch:

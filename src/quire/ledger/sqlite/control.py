@@ -4,7 +4,7 @@ import sqlite3
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import HOUSE, Act, Chosen, Move, Selection
+from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, Selection
 from quire.ledger.sqlite.batches import first_task, make_move
 from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, note, numbers
 from quire.ledger.sqlite.withdrawal import judge_anew, supersede, withdraw
@@ -12,53 +12,53 @@ from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 
 
-class SqliteControl:
+class SqliteControlStore:
     _database: SqliteDatabase
 
-    async def pause(self, batch_no: int, act: Act) -> Batch:
+    async def pause(self, batch_no: int, act: OperatorAction) -> Batch:
         return await self._act("batch_paused", batch_no, act, [("pause", (act.reason, act.now, batch_no))])
 
-    async def resume(self, batch_no: int, act: Act, *, budget: Budget | None = None) -> Batch:
+    async def resume(self, batch_no: int, act: OperatorAction, *, budget: Budget | None = None) -> Batch:
         steps: list[tuple[str, tuple[Any, ...]]] = [("resume", (act.now, batch_no))]
         if budget is not None:
             steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
         return await self._act("batch_resumed", batch_no, act, steps)
 
-    async def cancel(self, batch_no: int, act: Act) -> Batch:
+    async def cancel(self, batch_no: int, act: OperatorAction) -> Batch:
         values = ("cancelled", "CANCELLED", act.reason, act.now, batch_no)
         return await self._act("batch_cancelled", batch_no, act, _end(values))
 
-    async def reset(self, batch_no: int, act: Act) -> Batch:
+    async def reset(self, batch_no: int, act: OperatorAction) -> Batch:
         values = ("error", "ERROR", RESET, act.now, batch_no)
         return await self._act("batch_reset", batch_no, act, _end(values))
 
-    async def prioritise(self, batch_no: int, tier: int, act: Act) -> Batch:
+    async def prioritise(self, batch_no: int, tier: int, act: OperatorAction) -> Batch:
         steps = [("prioritise", (tier, act.now, batch_no))]
         return await self._act("batch_prioritised", batch_no, act, steps, {"tier": tier})
 
-    async def chosen(self, batch_no: int, selection: Selection) -> Chosen:
-        def work(connection: sqlite3.Connection) -> Chosen:
+    async def chosen(self, batch_no: int, selection: Selection) -> RetrySelection:
+        def work(connection: sqlite3.Connection) -> RetrySelection:
             values = (batch_no, selection.error_class, selection.path)
             failed = connection.execute(SQL["chosen_failed"], values).fetchall()
             row = connection.execute(SQL["unsettled"], (batch_no,)).fetchone()
-            return Chosen(failed=failed, unsettled=0 if row is None else row[0])
+            return RetrySelection(failed=failed, unsettled=0 if row is None else row[0])
 
         return await self._database.read(work)
 
-    async def again(self, move: Move, selection: Selection, act: Act) -> Batch:
+    async def again(self, move: Move, selection: Selection, act: OperatorAction) -> Batch:
         return await self._database.write(lambda connection: _again(connection, move, selection, act))
 
-    async def acted(self, act: Act, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _note_act(connection, HOUSE, kind, act, data))
+    async def acted(self, act: OperatorAction, kind: str, data: dict[str, object]) -> None:
+        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, act, data))
 
-    async def reopen(self, batch_no: int, act: Act, *, status: str) -> Batch:
+    async def reopen(self, batch_no: int, act: OperatorAction, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))
 
     async def _act(
         self,
         kind: str,
         batch_no: int,
-        act: Act,
+        act: OperatorAction,
         steps: list[tuple[str, tuple[Any, ...]]],
         data: dict[str, object] | None = None,
     ) -> Batch:
@@ -80,12 +80,16 @@ def _end(values: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def _note_act(
-    connection: sqlite3.Connection, batch_no: int, kind: str, act: Act, data: dict[str, object] | None = None
+    connection: sqlite3.Connection,
+    batch_no: int,
+    kind: str,
+    act: OperatorAction,
+    data: dict[str, object] | None = None,
 ) -> None:
     note(connection, batch_no, act.now, kind, {"actor": act.actor, "reason": act.reason, **(data or {})})
 
 
-def _again(connection: sqlite3.Connection, move: Move, selection: Selection, act: Act) -> Batch:
+def _again(connection: sqlite3.Connection, move: Move, selection: Selection, act: OperatorAction) -> Batch:
     no = move.batch_no
     _drop_choice(connection)  # of one that was rolled back
     connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))
@@ -110,7 +114,7 @@ def _drop_choice(connection: sqlite3.Connection) -> None:
     connection.execute(SQL["again_drop_chosen"])
 
 
-def _reopen(connection: sqlite3.Connection, batch_no: int, act: Act, status: str) -> Batch:
+def _reopen(connection: sqlite3.Connection, batch_no: int, act: OperatorAction, status: str) -> Batch:
     if not connection.execute(SQL["reopen"], (status, act.now, batch_no)).rowcount:
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = load_batch(connection, batch_no)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.access_rows import delivery_of, hook_of, no_batch
-from quire.ledger.hooks import Delivery, Hook
+from quire.ledger.hooks import Webhook, WebhookDelivery
 from quire.ledger.rows import Row
 from quire.ledger.sqlite.rows import SQL
 from quire.model.errors import Stale
 
 
-class SqliteHooks:
+class SqliteWebhookStore:
     _database: SqliteDatabase
 
-    async def add_hook(self, hook: Hook) -> None:
+    async def add_hook(self, hook: Webhook) -> None:
         def work(connection: sqlite3.Connection) -> None:
             batch_no = None
             if hook.batch_id:
@@ -30,10 +30,10 @@ class SqliteHooks:
 
         await self._database.write(work)
 
-    async def hook(self, hook_id: str) -> Hook:
+    async def hook(self, hook_id: str) -> Webhook:
         return await self._database.read(lambda connection: _hook(connection, hook_id))
 
-    async def hooks(self, *, batch_id: str | None = None) -> list[Hook]:
+    async def hooks(self, *, batch_id: str | None = None) -> list[Webhook]:
         query: str = "all_hooks"
         values: Row = ()
         if batch_id is not None:
@@ -41,15 +41,15 @@ class SqliteHooks:
         rows = await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
         return [_hook_of(row, "") for row in rows]
 
-    async def disable_hook(self, hook_id: str, *, reason: str, now: float) -> Hook:
-        def work(connection: sqlite3.Connection) -> Hook:
+    async def disable_hook(self, hook_id: str, *, reason: str, now: float) -> Webhook:
+        def work(connection: sqlite3.Connection) -> Webhook:
             if connection.execute(SQL["disable_hook"], (now, reason, hook_id)).rowcount:
                 connection.execute(SQL["fail_deliveries"], (f"the webhook was disabled: {reason}", hook_id))
             return _hook(connection, hook_id)
 
         return await self._database.write(work)
 
-    async def due_deliveries(self, *, limit: int, now: float, lease_seconds: float) -> list[Delivery]:
+    async def due_deliveries(self, *, limit: int, now: float, lease_seconds: float) -> list[WebhookDelivery]:
         def work(connection: sqlite3.Connection) -> list[Row]:
             due = connection.execute(SQL["due_deliveries"], (now, lease_seconds, limit)).fetchall()
             return [connection.execute(SQL["delivery_by_no"], one).fetchone() for one in sorted(due)]
@@ -75,7 +75,7 @@ class SqliteHooks:
         batch_id: str | None = None,
         before: int | None = None,
         limit: int,
-    ) -> list[Delivery]:
+    ) -> list[WebhookDelivery]:
         query: str = "all_deliveries"
         values: Row = (before, limit)
         if batch_id is not None:
@@ -92,9 +92,9 @@ class SqliteHooks:
         )
 
 
-def _hook(connection: sqlite3.Connection, hook_id: str) -> Hook:
+def _hook(connection: sqlite3.Connection, hook_id: str) -> Webhook:
     return _hook_of(connection.execute(SQL["hook_by_id"], (hook_id,)).fetchone(), hook_id)
 
 
-def _hook_of(row: Row | None, name: str) -> Hook:
+def _hook_of(row: Row | None, name: str) -> Webhook:
     return hook_of(row, name, () if row is None else json.loads(row[4]))

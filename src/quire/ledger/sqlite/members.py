@@ -8,7 +8,7 @@ from quire.ledger.record_rows import member_of
 from quire.ledger.sqlite.rows import SQL
 
 
-class SqliteCrew:
+class SqliteMemberStore:
     _database: SqliteDatabase
 
     async def enlist(self, name: str, kind: str, place: str, *, now: float) -> Member:

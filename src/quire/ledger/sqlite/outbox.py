@@ -3,18 +3,18 @@
 from collections.abc import Collection
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Letter, Only
+from quire.ledger.port import Only, OutboxMessage
 from quire.ledger.sqlite.rows import SQL, named
 
 
-class SqlitePost:
+class SqliteOutboxStore:
     _database: SqliteDatabase
 
-    async def outbox(self, limit: int) -> list[Letter]:
+    async def outbox(self, limit: int) -> list[OutboxMessage]:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["outbox_oldest"], (limit,)).fetchall()
         )
-        return [Letter(no=row[0], queue=row[1], message_id=row[2], body=row[3]) for row in rows]
+        return [OutboxMessage(no=row[0], queue=row[1], message_id=row[2], body=row[3]) for row in rows]
 
     async def sent(self, numbers: Collection[int]) -> None:
         rows = [(number,) for number in numbers]

@@ -4,7 +4,7 @@ import json
 import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import AttemptRecord, FailedTask, FileStory, InputRecord, Stray, Wanted
+from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord, Stray
 from quire.ledger.record_rows import (
     attempt_of,
     counts_of,
@@ -21,10 +21,10 @@ from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
 PAGE = 1000
 
 
-class SqliteRecords:
+class SqliteRecordStore:
     _database: SqliteDatabase
 
-    async def batches(self, wanted: Wanted) -> list[Batch]:
+    async def batches(self, wanted: BatchFilter) -> list[Batch]:
         values = (wanted.before, wanted.ended, wanted.status, wanted.tenant, wanted.limit)
         return [batch_of(row, row[0]) for row in await self._rows("list_batches", values)]
 

@@ -28,11 +28,11 @@ from quire.ledger.submissions import (
     NewSubmission,
     Submission,
 )
-from quire.ledger.values import Letter, Upload
+from quire.ledger.values import OutboxMessage, Upload
 from quire.model.errors import Missing, Stale
 
 
-class SqliteReception:
+class SqliteSubmissionStore:
     _database: SqliteDatabase
 
     async def open_submission(self, new: NewSubmission) -> Submission:
@@ -98,7 +98,7 @@ class SqliteReception:
         return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
 
     async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, letter: Letter, now: float
+        self, batch_no: int, *, revision: int, manifest_key: str, letter: OutboxMessage, now: float
     ) -> Submission:
         def work(connection: sqlite3.Connection) -> Submission:
             row = connection.execute(SQL["close_submission"], (now, batch_no, revision)).fetchone()
@@ -114,7 +114,7 @@ class SqliteReception:
         return await self._database.write(work)
 
     async def processed_elsewhere(
-        self, batch_no: int, uploads: Sequence[Upload], *, letter: Letter, now: float
+        self, batch_no: int, uploads: Sequence[Upload], *, letter: OutboxMessage, now: float
     ) -> Submission:
         taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
 

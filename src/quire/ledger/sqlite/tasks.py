@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Candidate, Claim, Known, Only, Settled, Settlement, TaskStanding
+from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, TaskStanding, WorkableBatch
 from quire.ledger.rows import (
     candidate_of,
     claim_of,
@@ -32,7 +32,7 @@ from quire.model.work import Earlier, Order, Outcome, StepResult
 Row = tuple[Any, ...]
 
 
-class SqliteFloor:
+class SqliteTaskStore:
     _database: SqliteDatabase
 
     async def workable(
@@ -43,7 +43,7 @@ class SqliteFloor:
         only: Only = None,
         known: Known = None,
         ageing_seconds: float = 0.0,
-    ) -> list[Candidate]:
+    ) -> list[WorkableBatch]:
         values = (now, named(only), limit, pipelines(known), ageing_seconds)
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["workable"], values).fetchall()
@@ -79,7 +79,7 @@ class SqliteFloor:
 
         return await self._database.read(work)
 
-    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> Settled:
+    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> SettleResult:
         return await self._database.write(lambda connection: _settle(connection, batch_no, settlements, now))
 
     async def give_back(self, orders: Sequence[Order]) -> None:
@@ -168,7 +168,7 @@ def _begin_due(
 
 def _settle(
     connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
-) -> Settled:
+) -> SettleResult:
     connection.execute("SAVEPOINT fence")
     plain: list[Settlement] = []
     others: list[Settlement] = []
@@ -208,7 +208,7 @@ def _settle(
         if connection.execute(SQL["next_rank"], (batch_no,)).rowcount:
             connection.execute(SQL["count_rank"], (batch_no,))
             connection.execute(SQL["set_alarm_to_next_due"], (batch_no,))
-    return Settled(applied=len(settlements), strays=strays, phase_ended=bool(ended))
+    return SettleResult(applied=len(settlements), strays=strays, phase_ended=bool(ended))
 
 
 def _fenced(

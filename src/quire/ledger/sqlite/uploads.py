@@ -4,14 +4,14 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import BatchDraft, Letter, Upload
+from quire.ledger.port import BatchDraft, OutboxMessage, Upload
 from quire.ledger.rows import batch_of, draft_columns, upload_columns, upload_of
 from quire.ledger.sqlite.rows import SQL, load_batch, note
 from quire.model.batch import Batch
 from quire.model.errors import Stale
 
 
-class SqliteIntake:
+class SqliteUploadStore:
     _database: SqliteDatabase
 
     async def open_batch(self, draft: BatchDraft) -> Batch:
@@ -50,7 +50,7 @@ class SqliteIntake:
         *,
         manifest_key: str,
         total_files: int,
-        letter: Letter,
+        letter: OutboxMessage,
         now: float,
         refused: int = 0,
         passed_over: int = 0,
@@ -87,5 +87,5 @@ class SqliteIntake:
         return await self._database.write(work)
 
 
-def send(connection: sqlite3.Connection, letter: Letter, now: float) -> None:
+def send(connection: sqlite3.Connection, letter: OutboxMessage, now: float) -> None:
     connection.execute(SQL["insert_letter"], (letter.queue, letter.message_id, letter.body, now))

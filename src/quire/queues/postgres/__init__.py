@@ -8,19 +8,19 @@ instead of asking. One door per module, as in the port; the SQL is in `queues/po
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
 from quire.model.ids import Ids
-from quire.queues.notifier import Bell
+from quire.queues.notifier import Notifier
 from quire.queues.postgres.dead_letters import PostgresDeadLetters
-from quire.queues.postgres.leases import PostgresLoans
+from quire.queues.postgres.leases import PostgresLeases
 from quire.queues.postgres.overview import PostgresOverview
 
 
-class PostgresQueues(PostgresLoans, PostgresDeadLetters, PostgresOverview):
+class PostgresQueues(PostgresLeases, PostgresDeadLetters, PostgresOverview):
     """All doors on one open database."""
 
     def __init__(self, database: PostgresDatabase, ids: Ids) -> None:
         self._database = database
         self._ids = ids
-        self._bell = Bell(database.listen)
+        self._bell = Notifier(database.listen)
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""

@@ -4,18 +4,18 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.model.errors import Missing
-from quire.queues.notifier import Bell
-from quire.queues.port import Chosen, DeadLetter, Happening
+from quire.queues.notifier import Notifier
+from quire.queues.port import DeadLetter, DeadLetterFilter, Happening
 from quire.queues.postgres.rows import all_rows, change, letter_of
 from quire.queues.rows import PAGE, ids_of, mentions, minute, readable
 
 
 class PostgresDeadLetters:
     _database: PostgresDatabase
-    _bell: Bell
+    _bell: Notifier
 
     async def dead(
-        self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         async def work(connection: Connection) -> list[DeadLetter]:
             found = await _letters(connection, queue, chosen, after=after, limit=limit)
@@ -36,7 +36,13 @@ class PostgresDeadLetters:
         return dict(rows)
 
     async def replay(
-        self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
+        self,
+        queue: str,
+        *,
+        chosen: DeadLetterFilter = DeadLetterFilter(),
+        now: float,
+        per_second: float = 0,
+        limit: int,
     ) -> int:
         async def work(connection: Connection) -> int:
             nos = await _numbers(connection, queue, chosen, limit=limit)
@@ -52,7 +58,9 @@ class PostgresDeadLetters:
             self._bell.ring(queue)
         return replayed
 
-    async def discard(self, queue: str, *, chosen: Chosen = Chosen(), now: float, limit: int) -> int:
+    async def discard(
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
+    ) -> int:
         async def work(connection: Connection) -> int:
             nos = await _numbers(connection, queue, chosen, limit=limit)
             if nos:
@@ -68,13 +76,13 @@ async def _count(connection: Connection, queue: str, what: Happening, number: in
     await change(connection, "count", values)
 
 
-def _choice(queue: str, chosen: Chosen) -> dict[str, Any]:
+def _choice(queue: str, chosen: DeadLetterFilter) -> dict[str, Any]:
     error_class = None if chosen.error_class is None else readable(chosen.error_class)
     return {"queue": queue, "ids": ids_of(chosen), "error_class": error_class}
 
 
 async def _letters(
-    connection: Connection, queue: str, chosen: Chosen, *, after: int, limit: int
+    connection: Connection, queue: str, chosen: DeadLetterFilter, *, after: int, limit: int
 ) -> list[tuple[int, DeadLetter]]:
     """In order of burial, with the numbers of their rows; page by page where a text is looked for."""
     found: list[tuple[int, DeadLetter]] = []
@@ -90,7 +98,7 @@ async def _letters(
     return found[:limit]
 
 
-async def _numbers(connection: Connection, queue: str, chosen: Chosen, *, limit: int) -> list[int]:
+async def _numbers(connection: Connection, queue: str, chosen: DeadLetterFilter, *, limit: int) -> list[int]:
     """Locked, so that nobody else replays or discards them as well."""
     if chosen.text:
         found = await _letters(connection, queue, chosen, after=0, limit=limit)

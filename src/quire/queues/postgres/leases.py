@@ -6,16 +6,16 @@ from typing import Any
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.model.ids import Ids
 from quire.queues.checks import checked
-from quire.queues.notifier import Bell
+from quire.queues.notifier import Notifier
 from quire.queues.port import DEDUPE_SECONDS, Leased, Message
 from quire.queues.postgres.rows import all_rows, change
 from quire.queues.rows import entry, minute, proof, raise_lost, readable, token_of
 
 
-class PostgresLoans:
+class PostgresLeases:
     _database: PostgresDatabase
     _ids: Ids
-    _bell: Bell
+    _bell: Notifier
 
     async def send(
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0

@@ -6,7 +6,7 @@ Error class and ids are sorted out by the server, text here: Redis knows upper a
 import json
 
 from quire.model.errors import Missing
-from quire.queues.port import DEDUPE_SECONDS, Chosen, DeadLetter
+from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter
 from quire.queues.redis_streams.keys import Keys, moment, read, written
 from quire.queues.redis_streams.server import Argument, Server
 from quire.queues.rows import ids_of, mentions, trials_of
@@ -16,17 +16,17 @@ _FIELDS = 10
 _WHOLE, _SLIM = 100, 2000
 
 
-class RedisGraves:
+class RedisDeadLetters:
     _server: Server
     _keys: Keys
 
     async def dead(
-        self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         return await self._letters(queue, chosen, after=after, limit=limit, whole=True)
 
     async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
-        for letter in await self.dead(queue, chosen=Chosen(ids=[message_id]), limit=1):
+        for letter in await self.dead(queue, chosen=DeadLetterFilter(ids=[message_id]), limit=1):
             return letter
         raise Missing(f"queue {queue} has no dead letter {message_id}")
 
@@ -36,14 +36,22 @@ class RedisGraves:
         return dict(sorted(counted, key=lambda one: (-one[1], one[0])))
 
     async def replay(
-        self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
+        self,
+        queue: str,
+        *,
+        chosen: DeadLetterFilter = DeadLetterFilter(),
+        now: float,
+        per_second: float = 0,
+        limit: int,
     ) -> int:
         return await self._resolve(queue, chosen, limit, "replay", moment(now), moment(per_second))
 
-    async def discard(self, queue: str, *, chosen: Chosen = Chosen(), now: float, limit: int) -> int:
+    async def discard(
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
+    ) -> int:
         return await self._resolve(queue, chosen, limit, "discard", moment(now), moment(now + DEDUPE_SECONDS))
 
-    async def _resolve(self, queue: str, chosen: Chosen, limit: int, *values: Argument) -> int:
+    async def _resolve(self, queue: str, chosen: DeadLetterFilter, limit: int, *values: Argument) -> int:
         """Choose, then act on all in one call. Who is faster leaves fewer; none is taken twice."""
         letters = await self._letters(queue, chosen, after=0, limit=limit, whole=bool(chosen.text))
         if not letters:
@@ -53,7 +61,7 @@ class RedisGraves:
         return dug
 
     async def _letters(
-        self, queue: str, chosen: Chosen, *, after: int, limit: int, whole: bool
+        self, queue: str, chosen: DeadLetterFilter, *, after: int, limit: int, whole: bool
     ) -> list[DeadLetter]:
         """In order of burial, page by page; without payload and history unless they are `whole`."""
         found: list[DeadLetter] = []

@@ -2,14 +2,14 @@
 
 from quire.model.ids import Ids
 from quire.queues.redis_streams import probe
-from quire.queues.redis_streams.dead_letters import RedisGraves
+from quire.queues.redis_streams.dead_letters import RedisDeadLetters
 from quire.queues.redis_streams.keys import Keys
 from quire.queues.redis_streams.messages import RedisMessages
 from quire.queues.redis_streams.overview import RedisOverview
 from quire.queues.redis_streams.server import CONNECTIONS, TIMEOUT_SECONDS, Server
 
 
-class RedisStreamQueues(RedisMessages, RedisGraves, RedisOverview):
+class RedisStreamQueues(RedisMessages, RedisDeadLetters, RedisOverview):
     """Connects when it is first used; end with `await close()`."""
 
     def __init__(

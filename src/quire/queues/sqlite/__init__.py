@@ -7,20 +7,20 @@ process share one object: it is what wakes those that wait.
 from quire.database.sql import migrations
 from quire.database.sqlite import SqliteDatabase
 from quire.model.ids import Ids
-from quire.queues.notifier import Bell
+from quire.queues.notifier import Notifier
 from quire.queues.sqlite.dead_letters import SqliteDeadLetters
-from quire.queues.sqlite.leases import SqliteLoans
+from quire.queues.sqlite.leases import SqliteLeases
 from quire.queues.sqlite.overview import SqliteOverview
 
 
-class SqliteQueues(SqliteLoans, SqliteDeadLetters, SqliteOverview):
+class SqliteQueues(SqliteLeases, SqliteDeadLetters, SqliteOverview):
     """All doors on one open database."""
 
     def __init__(self, database: SqliteDatabase, ids: Ids) -> None:
         self._database = database
         self._ids = ids
         # Looked up when it is needed: the simulator's database has nobody to listen to.
-        self._bell = Bell(lambda heard: database.listen(heard))  # noqa: PLW0108
+        self._bell = Notifier(lambda heard: database.listen(heard))  # noqa: PLW0108
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""

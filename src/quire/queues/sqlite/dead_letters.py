@@ -5,18 +5,18 @@ import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Missing
-from quire.queues.notifier import Bell
-from quire.queues.port import Chosen, DeadLetter, Happening
+from quire.queues.notifier import Notifier
+from quire.queues.port import DeadLetter, DeadLetterFilter, Happening
 from quire.queues.rows import PAGE, ids_of, mentions, readable
 from quire.queues.sqlite.rows import SQL, count, letter_of, numbers
 
 
 class SqliteDeadLetters:
     _database: SqliteDatabase
-    _bell: Bell
+    _bell: Notifier
 
     async def dead(
-        self, queue: str, *, chosen: Chosen = Chosen(), after: int = 0, limit: int
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         def work(connection: sqlite3.Connection) -> list[DeadLetter]:
             found = _letters(connection, queue, chosen, after=after, limit=limit)
@@ -42,7 +42,13 @@ class SqliteDeadLetters:
         )
 
     async def replay(
-        self, queue: str, *, chosen: Chosen = Chosen(), now: float, per_second: float = 0, limit: int
+        self,
+        queue: str,
+        *,
+        chosen: DeadLetterFilter = DeadLetterFilter(),
+        now: float,
+        per_second: float = 0,
+        limit: int,
     ) -> int:
         def work(connection: sqlite3.Connection) -> int:
             nos = _numbers(connection, queue, chosen, limit=limit)
@@ -57,7 +63,9 @@ class SqliteDeadLetters:
             self._bell.ring(queue)
         return replayed
 
-    async def discard(self, queue: str, *, chosen: Chosen = Chosen(), now: float, limit: int) -> int:
+    async def discard(
+        self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
+    ) -> int:
         def work(connection: sqlite3.Connection) -> int:
             nos = _numbers(connection, queue, chosen, limit=limit)
             connection.execute(SQL["discard"], (now, numbers(nos)))
@@ -67,14 +75,14 @@ class SqliteDeadLetters:
         return await self._database.write(work)
 
 
-def _choice(chosen: Chosen) -> tuple[str | None, str | None]:
+def _choice(chosen: DeadLetterFilter) -> tuple[str | None, str | None]:
     ids = ids_of(chosen)
     error_class = None if chosen.error_class is None else readable(chosen.error_class)
     return None if ids is None else json.dumps(ids), error_class
 
 
 def _letters(
-    connection: sqlite3.Connection, queue: str, chosen: Chosen, *, after: int, limit: int
+    connection: sqlite3.Connection, queue: str, chosen: DeadLetterFilter, *, after: int, limit: int
 ) -> list[tuple[int, DeadLetter]]:
     """In order of burial, with the numbers of their rows; page by page where a text is looked for."""
     found: list[tuple[int, DeadLetter]] = []
@@ -89,7 +97,9 @@ def _letters(
     return found[:limit]
 
 
-def _numbers(connection: sqlite3.Connection, queue: str, chosen: Chosen, *, limit: int) -> list[int]:
+def _numbers(
+    connection: sqlite3.Connection, queue: str, chosen: DeadLetterFilter, *, limit: int
+) -> list[int]:
     if chosen.text:
         return [no for no, _ in _letters(connection, queue, chosen, after=0, limit=limit)]
     rows = connection.execute(SQL["dead_numbers"], (queue, *_choice(chosen), limit))

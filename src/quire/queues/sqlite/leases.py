@@ -8,16 +8,16 @@ from collections.abc import Collection, Sequence
 from quire.database.sqlite import SqliteDatabase
 from quire.model.ids import Ids
 from quire.queues.checks import checked
-from quire.queues.notifier import Bell
+from quire.queues.notifier import Notifier
 from quire.queues.port import DEDUPE_SECONDS, Happening, Leased, Message
 from quire.queues.rows import PRIORITIES, Row, by_lease, entry, proof, raise_lost, readable, token_of
 from quire.queues.sqlite.rows import SQL, count, numbers
 
 
-class SqliteLoans:
+class SqliteLeases:
     _database: SqliteDatabase
     _ids: Ids
-    _bell: Bell
+    _bell: Notifier
 
     async def send(
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0

@@ -1,0 +1,45 @@
+"""The bucket of a library that an earlier version worked on is worked on by this one."""
+
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def standings(quire, facts):
+    return {
+        stand: quire.read("library", "status", ident)["standing"] for stand, ident in facts["hashes"].items()
+    }
+
+
+def test_documents_are_where_they_were_and_are_found(library):
+    quire, facts = library
+    assert standings(quire, facts) == {stand: stand for stand in facts["hashes"]}
+    (found,) = quire.read("library", "search", "Überblick")["documents"]
+    assert found["hash"] == facts["hashes"]["done"]
+    assert facts["copy"] in found["paths"]
+    assert "password" in quire.read("library", "logs", facts["hashes"]["dead"])["error"]["error"]
+    assert quire.read("library", "manifest")["problems"] == []
+    counts = quire.read("library", "list")
+    assert [counts[name] for name in ("processing", "failed", "dead", "done")] == [1, 1, 1, 1]
+
+
+def test_workers_finish_what_the_killed_one_began_and_what_waits(library):
+    quire, facts = library
+    hashes = facts["hashes"]
+    swept = {one["hash"]: (one["why"], one["did"]) for one in quire.read("library", "janitor")["settled"]}
+    assert swept == {hashes["processing"]: ("silent", "requeued"), hashes["failed"]: ("failed", "requeued")}
+    with quire.started("library", "worker", "--json") as worker:
+        said = worker.heard("idle")
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(30) == 0
+    fates = {one["hash"]: one["fate"] for one in said if one["event"] == "ended"}
+    assert fates == {hashes["processing"]: "done", hashes["queued"]: "done", hashes["failed"]: "failed"}
+    assert quire.read("library", "status", hashes["failed"])["attempts"] == 2
+    retried = quire.read("library", "retry", hashes["dead"], "--reset-retries")
+    assert (retried["was"], retried["changed"]) == ("dead", True)
+    written = quire.read("library", "hydrate", "books")
+    assert (written["written"], written["missing"], written["failed"]) == (4, 2, 0)
+    text = (quire.folder / "books" / facts["copy"]).with_suffix(".md").read_text("utf-8")
+    assert "crazy ones" in text.casefold()
