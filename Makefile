@@ -47,7 +47,7 @@ test: $(STAMP) ## everything CI runs
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m "not soak" tests/faults tests/simulation tests/acceptance tests
 
 fresh: $(STAMP) ## make test as CI runs it: empty home, empty temporary folder, nothing of your environment
-	.ci/isolated $(MAKE) --no-print-directory test JOBS=$(JOBS)
+	.ci/isolated make --no-print-directory test JOBS=$(JOBS)
 
 bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|queues]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)
