@@ -15,12 +15,15 @@ import pytest
 from tests.histories.archives import unpack
 from tests.histories.books import Books, PostgresBooks, SqliteBooks, load_dump
 from tests.histories.commands import PATIENCE_SECONDS, Quire
+from tests.histories.record_home import GUARDED
 
 HERE = Path(__file__).parent
 # A history may be old, and what nobody touched for long is cleaned up: not while tests go on with it.
 SETTINGS = {"QUIRE_WORKERS": "2", "QUIRE_CLEANING_EVERY_SECONDS": "0"}
 # Where beats alone tell who is dead, that is found out sooner.
 BEATS = {"QUIRE_CREW_BEAT_SECONDS": "0.25", "QUIRE_CREW_STALE_SECONDS": "0.5"}
+# A worker that was killed a moment ago is missed too, should the history be so young.
+SOON = {"QUIRE_LIBRARY_HEARTBEAT_SECONDS": "1", "QUIRE_LIBRARY_STALE_MINUTES": "0.05"}
 
 
 class History:
@@ -33,13 +36,13 @@ class History:
         self.batches: dict[str, str] = facts["batches"]
         self._move_in()
 
-    def settled(self, batch: str) -> list[tuple[Any, ...]]:
-        """All that is known of the tasks that have an end."""
-        return self.books.rows(
-            "SELECT t.* FROM tasks t JOIN batches b ON b.no = t.batch_no "
-            "WHERE b.id = ? AND t.state IN ('done', 'failed') ORDER BY t.task_no",
+    def settled(self, batch: str, *states: str) -> list[tuple[Any, ...]]:
+        """All that is known of the tasks in these states."""
+        found = self.books.rows(
+            "SELECT t.state, t.* FROM tasks t JOIN batches b ON b.no = t.batch_no WHERE b.id = ?",
             self.batches[batch],
         )
+        return [row for row in found if row[0] in states]
 
     def states(self, batch: str) -> set[str]:
         found = self.books.rows(
@@ -92,15 +95,17 @@ class Receiver:
         return self.calls.get(timeout=PATIENCE_SECONDS)
 
 
-@pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
+@contextlib.contextmanager
+def receiving() -> Iterator[Receiver]:
     made = Receiver()
     thread = threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    thread.join()
+    try:
+        yield made
+    finally:
+        made.server.shutdown()
+        made.server.server_close()
+        thread.join()
 
 
 def recorded(kind: str) -> list[str]:
@@ -152,14 +157,21 @@ def history(request, tmp_path):
 
 
 @pytest.fixture(scope="module", params=HOMES)
-def served(request, tmp_path_factory, receiver):
+def other_history(request, tmp_path_factory):
+    """One that the tests of a module share."""
+    with opened(request.param, tmp_path_factory.mktemp("other"), request) as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=HOMES)
+def served(request, tmp_path_factory):
     """One that `quire serve` goes on with, conductor and workers included, for all tests of a module."""
-    with opened(request.param, tmp_path_factory.mktemp("served"), request) as found:
+    folder = tmp_path_factory.mktemp("served")
+    with opened(request.param, folder, request) as found, receiving() as receiver:
         # Where whoever wants to be told listens now.
         found.books.rows("UPDATE hooks SET url = ?", receiver.url)
-        asked = {"QUIRE_SERVE_ANONYMOUS": "never", "QUIRE_WEBHOOKS_ALLOW_PRIVATE": "true"}
-        with found.quire.serving(**asked) as server:
-            found.server = server
+        with found.quire.serving(**GUARDED) as server:
+            found.server, found.receiver = server, receiver
             yield found
 
 
@@ -167,4 +179,5 @@ def served(request, tmp_path_factory, receiver):
 def library(request, tmp_path):
     """`quire`, and what is known of the library that it is pointed at."""
     unpack(HERE / f"{request.param}.tar.xz", tmp_path)
-    return Quire(tmp_path, QUIRE_BUCKET=(tmp_path / "bucket").as_uri()), facts_of(request.param)
+    bucket = {"QUIRE_BUCKET": (tmp_path / "bucket").as_uri()}
+    return Quire(tmp_path, **bucket, **SOON), facts_of(request.param)

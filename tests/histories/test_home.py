@@ -10,89 +10,82 @@ pytestmark = pytest.mark.slow
 
 
 def test_everything_in_it_is_read(history):
-    quire, batches = history.quire, history.batches
-    listed = {one["batch_id"]: one["status"] for one in quire.read("batch", "list")["batches"]}
-    assert set(batches.values()) <= set(listed)
-    assert (listed[batches["ended"]], listed[batches["open"]]) == ("DONE", "OPEN")
-    shown = quire.read("batch", "show", batches["killed"])
+    batches = history.batches
+    listed, shown, keys, told, queues = history.quire.read_all(
+        "batch list",
+        f"batch show {batches['killed']}",
+        "key list",
+        "webhook deliveries",
+        "queue list",
+    )
+    statuses = {one["batch_id"]: one["status"] for one in listed["batches"]}
+    assert set(batches.values()) <= set(statuses)
+    assert (statuses[batches["ended"]], statuses[batches["open"]]) == ("DONE", "OPEN")
     phase = shown["phases"][shown["status"]]
     assert 0 < phase["completed"] + phase["failed"] < phase["total"]
     assert shown["queue_message"]["batch_id"] == batches["killed"]
-    files = quire.read_lines("batch", "files", batches["ended"])
-    assert {one["path"]: one["error_class"] for one in files} == {
-        "damaged.tif": "corrupt",
-        "good.tif": None,
-        "huge.png": "timeout",
-    }
-    kinds = [one["kind"] for one in quire.read_lines("batch", "events", batches["killed"])]
-    assert kinds[0] == "batch_opened"
-    keys = {one["label"]: one["state"] for one in quire.read("key", "list")["keys"]}
-    assert keys == {"valid": "active", "revoked": "revoked"}
-    deliveries = quire.read("webhook", "deliveries")["deliveries"]
-    assert {one["state"] for one in deliveries} == {"waiting"}
-    assert {one["tries"] for one in deliveries} == {0, 1}
-    (queue,) = quire.read("queue", "list")["queues"]
+    assert {one["label"]: one["state"] for one in keys["keys"]} == {"valid": "active", "revoked": "revoked"}
+    assert {one["state"] for one in told["deliveries"]} == {"waiting"}
+    assert {one["tries"] for one in told["deliveries"]} == {0, 1}
+    (queue,) = queues["queues"]
     assert (queue["queue"], queue["waiting"], queue["dead"]) == (QUEUE, 1, 1)
 
 
 def test_a_run_that_was_killed_is_finished_by_the_same_command(history):
     assert {"done", "failed", "running", "ready"} <= history.states("killed")
-    before = history.settled("killed")
-    ran = history.quire("run", "in", "--out", "out", "--json")
-    assert ran.returncode == 3, ran.stderr
-    report = history.quire.read("batch", "export", history.batches["killed"], "--out", "again", ends=3)
+    before = history.settled("killed", "done", "failed")
+    report = history.quire.read("run", "in", "--out", "out", ends=3)
+    assert report["batch_id"] == history.batches["killed"], "another batch was made"
     assert comparable(report) == history.facts["expected"]
-    results = [path for path in (history.quire.folder / "again").rglob("*") if path.is_file()]
-    assert results
-    for path in results:
-        if path.name not in {"report.json", "index.html"}:
-            laid_out = history.quire.folder / "out" / path.relative_to(history.quire.folder / "again")
-            assert laid_out.read_bytes() == path.read_bytes(), "another batch was made"
+    results = {output for entry in report["files"] for output in entry["outputs"]}
+    assert len(results) == report["counts"]["outputs"]
+    assert all((history.quire.folder / "out" / result).is_file() for result in results)
     # What had an end keeps it, to the attempt and the second: nothing was done twice.
     assert history.states("killed") == {"done", "failed"}
-    assert set(before) <= set(history.settled("killed"))
+    assert set(before) <= set(history.settled("killed", "done", "failed"))
     assert history.books.rows("SELECT * FROM attempts WHERE outcome = 'done'") == []
     assert history.books.rows("SELECT * FROM strays WHERE kind = 'unknown'") == []
 
 
-def test_what_failed_in_an_ended_batch_is_retried(history):
-    quire, ended = history.quire, history.batches["ended"]
-    # The others need not be gone on with here.
-    for name in ("killed", "open", "waiting"):
-        assert quire("batch", "cancel", history.batches[name]).returncode == 0
-    before = history.settled("ended")
-    asked = quire.read("batch", "retry", ended, "--yes")
-    assert (asked["kind"], asked["round"], asked["tasks"]) == ("new_round", 2, 2)
+@pytest.fixture(scope="module")
+def conducted(other_history):
+    """One whose failures were retried and whose dead letters replayed, and then a conductor was at work."""
+    quire, ended = other_history.quire, other_history.batches["ended"]
+    other_history.done_before = other_history.settled("ended", "done")
+    other_history.retried = quire.read("batch", "retry", ended, "--yes")
+    other_history.replayed = quire.read("queue", "dead", "replay", QUEUE, "--all", "--yes")
     worked = quire("conductor", "--workers", "2", "--until-idle")
     assert worked.returncode == 0, worked.stderr
-    shown = quire.read("batch", "show", ended)
+    return other_history
+
+
+def test_what_failed_in_an_ended_batch_is_retried(conducted):
+    ended = conducted.batches["ended"]
+    retried = conducted.retried
+    assert (retried["kind"], retried["round"], retried["tasks"]) == ("new_round", 2, 2)
+    shown, damaged, huge = conducted.quire.read_all(
+        f"batch show {ended}",
+        f"batch files {ended} --file damaged.tif",
+        f"batch files {ended} --file huge.png",
+    )
     assert (shown["status"], shown["round"], shown["failures"]) == ("DONE", 2, {"corrupt": 1})
-    files = quire.read_lines("batch", "files", ended)
-    # There is time enough now, and the damage is still there.
-    assert {one["path"]: one["error_class"] for one in files} == {
-        "damaged.tif": "corrupt",
-        "good.tif": None,
-        "huge.png": None,
-    }
-    story = quire.read("batch", "files", ended, "--file", "damaged.tif")
-    assert [(one["round"], one["outcome"]) for one in story["attempts"]] == [(1, "rejected"), (2, "rejected")]
-    assert set(before) <= set(history.settled("ended"))
+    # There is time enough now, and the damage is still there. The earlier attempts are known.
+    outcomes = [(one["round"], one["outcome"]) for one in damaged["attempts"]]
+    assert outcomes == [(1, "rejected"), (2, "rejected")]
+    outcomes = [(one["round"], one["error_class"]) for one in huge["attempts"]]
+    assert outcomes == [(1, "timeout")] * 3 + [(2, None)]
+    assert conducted.done_before
+    assert set(conducted.done_before) <= set(conducted.settled("ended", "done"))
 
 
-def test_dead_letters_are_replayed_and_what_waits_is_started(history):
-    quire, batches = history.quire, history.batches
-    for name in ("killed", "open"):
-        assert quire("batch", "cancel", batches[name]).returncode == 0
-    letter = quire.read("queue", "dead", "show", QUEUE, history.facts["dead"]["id"])
-    assert letter["error_class"] == history.facts["dead"]["error_class"]
-    assert quire.read("queue", "dead", "replay", QUEUE, "--all", "--yes")["dead_letters"] == 1
-    waiting = {one["id"] for one in quire.read("queue", "peek", QUEUE)["messages"]}
-    assert waiting == {f"start-{batches[name]}" for name in ("buried", "waiting")}
-    worked = quire("conductor", "--workers", "2", "--until-idle")
-    assert worked.returncode == 0, worked.stderr
-    listed = {one["batch_id"]: one["status"] for one in quire.read("batch", "list")["batches"]}
-    assert (listed[batches["buried"]], listed[batches["waiting"]]) == ("DONE", "DONE")
-    queues = {one["queue"]: one for one in quire.read("queue", "list")["queues"]}
-    assert (queues[QUEUE]["waiting"], queues[QUEUE]["dead"]) == (0, 0)
-    handed_over = quire.read("queue", "peek", "arke-batch-jobs")["messages"]
-    assert len(handed_over) == 2
+def test_dead_letters_are_replayed_and_what_waits_is_started(conducted):
+    assert conducted.replayed["dead_letters"] == 1
+    listed, queues, handed_over = conducted.quire.read_all(
+        "batch list", "queue list", "queue peek arke-batch-jobs"
+    )
+    statuses = {one["batch_id"]: one["status"] for one in listed["batches"]}
+    for name in ("buried", "waiting", "killed"):
+        assert statuses[conducted.batches[name]] == "DONE", name
+    (queue,) = (one for one in queues["queues"] if one["queue"] == QUEUE)
+    assert (queue["waiting"], queue["in_flight"], queue["dead"]) == (0, 0, 0)
+    assert len(handed_over["messages"]) == 2

@@ -7,21 +7,22 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def standings(quire, facts):
-    return {
-        stand: quire.read("library", "status", ident)["standing"] for stand, ident in facts["hashes"].items()
-    }
-
-
 def test_documents_are_where_they_were_and_are_found(library):
     quire, facts = library
-    assert standings(quire, facts) == {stand: stand for stand in facts["hashes"]}
-    (found,) = quire.read("library", "search", "Überblick")["documents"]
-    assert found["hash"] == facts["hashes"]["done"]
-    assert facts["copy"] in found["paths"]
-    assert "password" in quire.read("library", "logs", facts["hashes"]["dead"])["error"]["error"]
-    assert quire.read("library", "manifest")["problems"] == []
-    counts = quire.read("library", "list")
+    hashes = facts["hashes"]
+    found, logs, manifest, counts, *stands = quire.read_all(
+        "library search Überblick",
+        f"library logs {hashes['dead']}",
+        "library manifest",
+        "library list",
+        *(f"library status {ident}" for ident in hashes.values()),
+    )
+    assert [one["standing"] for one in stands] == list(hashes)
+    (document,) = found["documents"]
+    assert document["hash"] == hashes["done"]
+    assert facts["copy"] in document["paths"]
+    assert "password" in logs["error"]["error"]
+    assert manifest["problems"] == []
     assert [counts[name] for name in ("processing", "failed", "dead", "done")] == [1, 1, 1, 1]
 
 
