@@ -18,9 +18,10 @@ from pathlib import Path
 
 from peers.all import run_peers
 
-from quire.assembly.batches import open_house, open_office
+from quire.assembly.components import open_components
+from quire.assembly.engine import open_engine
 from quire.batches.inspection import show
-from quire.batches.plans import plan_of
+from quire.batches.plans import freeze_pipeline
 from quire.batches.submission import submit
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.pipeline import Change, Kept, Phase, Pipeline
@@ -50,20 +51,20 @@ def noop_pipeline() -> Pipeline:
 
 async def measure(files: int, settings: Settings) -> dict[str, float]:
     pipeline = noop_pipeline()
-    house_of = open_house(settings, pipelines={"noop": pipeline}, step_modules=("quire.testing.steps",))
+    house_of = open_engine(settings, pipelines={"noop": pipeline}, step_modules=("quire.testing.steps",))
     async with house_of as house:
         small = await opened(house, pipeline, 4)
         batch = await opened(house, pipeline, files)
-        async with house.conducting() as wheel:
+        async with house.start_engine() as wheel:
             # A few tasks first, so that the workers are warm: their start is not the engine's cost.
             await conducted(house, wheel, pipeline, small)
             began = time.perf_counter()
             batch = await conducted(house, wheel, pipeline, batch)
             seconds = time.perf_counter() - began
-        counts = await house.ledger.counts(batch.no)
+        counts = await house.records.count_tasks(batch.no)
         assert batch.status == "DONE", batch
         assert [phase.done for phase in counts] == [files] * PHASES, counts
-    async with open_office(settings, pipelines={"noop": pipeline}) as office:
+    async with open_components(settings, pipelines={"noop": pipeline}) as office:
         shows = []
         for _ in range(SHOWN):
             began = time.perf_counter()
@@ -86,10 +87,10 @@ async def opened(house, pipeline: Pipeline, files: int):
         run_key=None,
         pipeline="noop",
         pipeline_version=1,
-        plan=plan_of(pipeline),
+        plan=freeze_pipeline(pipeline),
         now=house.clock.now(),
     )
-    batch = await house.ledger.open_batch(draft)
+    batch = await house.uploads.open_batch(draft)
     for at in range(0, files, 5000):
         uploads = [
             Upload(
@@ -101,7 +102,7 @@ async def opened(house, pipeline: Pipeline, files: int):
             )
             for number in range(at, min(at + 5000, files))
         ]
-        await house.ledger.record_uploads(batch.no, uploads)
+        await house.uploads.record_uploads(batch.no, uploads)
     return batch
 
 

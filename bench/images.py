@@ -181,16 +181,16 @@ class _Silence:
 
 
 async def _pipeline_seconds(folder: Path) -> float:
-    from quire.assembly.batches import open_house
-    from quire.batches.folder_run import Request, run_folder
+    from quire.assembly.engine import open_engine
+    from quire.batches.folder_run import RunRequest, run_folder
     from quire.settings import Settings
 
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:
         home, out = Path(scratch, "home"), Path(scratch, "out")
         began = time.perf_counter()
-        async with open_house(Settings(home=home)) as house:
-            request = Request(roots=[folder], out=out, pipeline="preprocess")
-            ended = await run_folder(request, house, _Silence(), asyncio.Event())
+        async with open_engine(Settings(home=home)) as house:
+            request = RunRequest(roots=[folder], out=out, pipeline="preprocess")
+            ended = await run_folder(request, house.run_context(), _Silence(), asyncio.Event())
         seconds = time.perf_counter() - began
         assert ended.summary.counts["failed"] == 0, ended.summary.failures
         return seconds

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from quire.assembly.batches import open_office
-from quire.assembly.presigned import open_landing
-from quire.batches.plans import plan_of
+from quire.assembly.components import open_components
+from quire.assembly.presigned import open_presigned_uploads
+from quire.batches.plans import freeze_pipeline
 from quire.ledger.port import BatchDraft, Upload
 from quire.ledger.submissions import NewSubmission
 from quire.settings import load_here
@@ -83,11 +83,11 @@ async def upload(url: str, way: str, size: int, files: int) -> dict[str, float]:
         await Wire(url).json("POST", f"/api/batches/{batch}/finalize", {})
         return {"per_s": files / (time.perf_counter() - began)}
     settings = load_here().settings
-    async with open_office(settings) as office:
-        landing = open_landing(settings, office)
+    async with open_components(settings) as office:
+        presigned = open_presigned_uploads(settings, office)
         urls = [
             [
-                await landing.put_url(f"bare/{size}/{number}/{part}", seconds=3600, base_url=url)
+                await presigned.sign_put(f"bare/{size}/{number}/{part}", seconds=3600, base_url=url)
                 for part in range(max(1, -(-size // PART)))
             ]
             for number in range(files)
@@ -134,7 +134,7 @@ def _wire(wires: dict[str, Wire], url: str) -> Wire:
 
 async def fill(files: int) -> dict[str, float]:
     """A batch with so many files that have arrived, written by the ledger's own doors."""
-    async with open_office(load_here().settings) as office:
+    async with open_components(load_here().settings) as office:
         pipeline = office.pipelines["preprocess"]
         now = office.clock.now()
         draft = BatchDraft(
@@ -142,10 +142,10 @@ async def fill(files: int) -> dict[str, float]:
             run_key=None,
             pipeline=pipeline.name,
             pipeline_version=pipeline.version,
-            plan=plan_of(pipeline),
+            plan=freeze_pipeline(pipeline),
             now=now,
         )
-        opened = await office.ledger.open_submission(
+        opened = await office.submissions.open_submission(
             NewSubmission(
                 draft=draft,
                 session_id="s",
@@ -170,9 +170,9 @@ async def fill(files: int) -> dict[str, float]:
                     content_type="application/octet-stream",
                     config=CONFIG,
                 )
-                await office.ledger.announce(opened.batch.no, announced, now=now)
+                await office.submissions.announce_upload(opened.batch.no, announced, now=now)
                 taken = Upload(**{**_fields(announced), "state": "taken", "taken_at": now})
-                await office.ledger.received(opened.batch.no, taken, now=now)
+                await office.submissions.record_received(opened.batch.no, taken, now=now)
 
         await asyncio.gather(*(some() for _ in range(64)))
         (load_here().settings.home / "batch").write_text(opened.batch.id)

@@ -20,7 +20,7 @@ from tests.situations.libraries import s3_room
 from tests.standins.request_counter import Tap
 
 from quire.library.context import LibraryContext
-from quire.library.job_picker import Picker, idle_seconds
+from quire.library.worker.picker import JobPicker, idle_seconds
 from quire.library.protocol import layout, lifecycle
 
 SCALE = float(os.environ.get("LIBRARY_SCALE", "1"))
@@ -53,7 +53,7 @@ async def fill(room: LibraryContext, count: int) -> None:
 async def worker(room: LibraryContext, name: str, left: list[int], result: Path) -> None:
     """As the real one, without the child process, the heartbeat and the registration."""
     terms = room.terms(name)
-    picker = Picker(room.objects, room.clock, room.ids, salt=name)
+    picker = JobPicker(room.objects, room.clock, room.ids, salt=name)
     while left[0] > 0:
         candidate = await picker.pick()
         if candidate is None:
@@ -88,7 +88,7 @@ async def idle_listings(server: S3Server) -> tuple[float, float]:
     """What an empty poll costs, and how many listings a minute a fleet makes that has been idle for long."""
     async with Tap(server.endpoint) as tap:
         room = s3_room(structs.replace(server, endpoint=tap.endpoint), "empty")
-        pickers = [Picker(room.objects, room.clock, room.ids, salt=str(no)) for no in range(IDLE)]
+        pickers = [JobPicker(room.objects, room.clock, room.ids, salt=str(no)) for no in range(IDLE)]
         for picker in pickers:
             assert await picker.pick() is None
         each = tap.methods.total() / IDLE

@@ -14,18 +14,18 @@ from pathlib import Path
 from msgspec import structs
 from tests.situations.libraries import CountingObjects, memory_room, pdf
 
-from quire.library import catalogue
-from quire.library.entries import Entry
-from quire.library.ingestion import ingest
-from quire.library.manifest import Manifest
+from quire.library.manifest import search as catalogue
+from quire.library.manifest.entries import ManifestEntry
+from quire.library.ingest.run import ingest
+from quire.library.manifest.store import LibraryManifest
 
 SCALE = float(os.environ.get("LIBRARY_SCALE", "1"))
 BATCH = 50
 
 
-def _entry(number: int) -> tuple[str, Entry]:
+def _entry(number: int) -> tuple[str, ManifestEntry]:
     folder, name = f"Publisher {number % 97}/Series {number % 13}", f"Volume {number:05d} of the rules"
-    return f"{number:064x}", Entry(
+    return f"{number:064x}", ManifestEntry(
         paths=[f"{folder}/{name}.pdf"],
         size=50_000_000 + number,
         tags=[*folder.split("/"), name],
@@ -38,7 +38,7 @@ async def index(count: int) -> dict[str, object]:
     """Entries in batches of fifty, then one reading and one search."""
     room = memory_room()
     counting = CountingObjects(room.objects)
-    manifest = Manifest(structs.replace(room, objects=counting))
+    manifest = LibraryManifest(structs.replace(room, objects=counting))
     started = time.perf_counter()
     for at in range(0, count, BATCH):
         await manifest.add(dict(_entry(number) for number in range(at, min(count, at + BATCH))))
@@ -52,7 +52,7 @@ async def index(count: int) -> dict[str, object]:
     assert len(view) == count
     searched = time.perf_counter()
     assert catalogue.search(view, f"volume {count - 1:05d}")
-    whole = await room.objects.look("registry/manifest.json")
+    whole = await room.objects.head("registry/manifest.json")
     assert whole is not None
     batches = count // BATCH
     return {

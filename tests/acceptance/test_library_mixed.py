@@ -13,13 +13,13 @@ from tests.standins.blobforge import Blobforge, Shelf
 from quire.blobs.s3 import S3Blobs
 from quire.blobs.s3.objects import S3Objects
 from quire.library import job_control
-from quire.library import survey as listing
+from quire.library import listing
 from quire.library.context import LibraryContext, LibraryRules
-from quire.library.hydration import Fate, Wanted, hydrate
+from quire.library.hydration import HydrationOutcome, HydrationSource, hydrate
 from quire.library.protocol import janitor, layout, lifecycle
-from quire.library.protocol.lifecycle import Candidate
-from quire.library.protocol.operator import Standing
-from quire.library.status import status
+from quire.library.protocol.lifecycle import JobCandidate
+from quire.library.protocol.operator import JobStatus
+from quire.library.status import read_status
 from quire.system import SystemClock, SystemIds
 
 pytestmark = pytest.mark.service
@@ -82,8 +82,8 @@ async def candidate(room, job):
     """As a listing of what waits shows it."""
     async for page in room.objects.pages(layout.TODO):
         for seen in page:
-            if layout.job_of(seen.key) == job:
-                return Candidate(id=job, tier=seen.key.split("/")[2], blank=seen.size == 0)
+            if layout.parse_job(seen.key) == job:
+                return JobCandidate(id=job, tier=seen.key.split("/")[2], blank=seen.size == 0)
     return None
 
 
@@ -94,7 +94,7 @@ async def claimed(room, job, worker="ours"):
 
 async def markers(room, job):
     pages = room.objects.pages(layout.QUEUE)
-    return sorted([seen.key async for page in pages for seen in page if layout.job_of(seen.key) == job])
+    return sorted([seen.key async for page in pages for seen in page if layout.parse_job(seen.key) == job])
 
 
 def stale(room):
@@ -107,8 +107,8 @@ async def settled(room, job):
 
 async def test_they_ingest_we_convert_they_hydrate(room, theirs, books, job, tmp_path):
     assert theirs.ingest(books, "2_high") == [job]
-    seen = await status(room, job)
-    assert (seen.standing, seen.priority) == (Standing.QUEUED, "2_high")
+    seen = await read_status(room, job)
+    assert (seen.standing, seen.priority) == (JobStatus.QUEUED, "2_high")
     assert (seen.name, seen.tags, seen.size) == ("LibraryRules ü v2.pdf", ["DnD", "LibraryRules ü v2"], 14)
     held = await claimed(room, job)
     assert theirs.acquire() is None, "a published worker must keep away from what we have"
@@ -139,8 +139,8 @@ async def test_we_queue_they_convert_we_hydrate(room, theirs, books, job):
     assert theirs.shelf.get(f"queue/todo/4_low/{job}") == b""
     assert theirs.shelf.kind(f"queue/todo/4_low/{job}") == "binary/octet-stream"
     assert theirs.acquire() == job
-    seen = await status(room, job)
-    assert (seen.standing, seen.worker) == (Standing.PROCESSING, theirs.worker)
+    seen = await read_status(room, job)
+    assert (seen.standing, seen.worker) == (JobStatus.PROCESSING, theirs.worker)
     assert await claimed(room, job) is None, "what a published worker has is not ours to take"
     theirs.beat(job)
     theirs.complete(job, "# Theirs\n![x](assets/p1.png)\n")
@@ -150,15 +150,15 @@ async def test_we_queue_they_convert_we_hydrate(room, theirs, books, job):
         "LibraryRules ü v2.pdf",
         ["DnD", "LibraryRules ü v2"],
     )
-    assert (await status(room, job)).standing is Standing.DONE
-    assert (await listing.survey(room)).done == 1
-    assert await settled(room, job) is janitor.Done.CLEARED
+    assert (await read_status(room, job)).standing is JobStatus.DONE
+    assert (await listing.list_queue(room)).done == 1
+    assert await settled(room, job) is janitor.SettleOutcome.CLEARED
 
     async def wanted():
-        yield Wanted(books / "DnD/Rules ü v2.pdf", job)
+        yield HydrationSource(books / "DnD/Rules ü v2.pdf", job)
 
     tally = await hydrate(room, wanted())
-    assert tally.fates == {Fate.WRITTEN: 1}
+    assert tally.fates == {HydrationOutcome.WRITTEN: 1}
     text = (books / "DnD/Rules ü v2.md").read_text("utf-8")
     assert text == "# Theirs\n![x](Rules%20%C3%BC%20v2.assets/p1.png)\n"
     assert (books / "DnD/Rules ü v2.assets/p1.png").read_bytes() == b"png"
@@ -169,14 +169,14 @@ async def test_what_failed_with_them_is_retried_by_us_and_done_by_them(room, the
     assert theirs.acquire() == job
     theirs.fail(job, "out of memory")
     assert await markers(room, job) == [f"queue/failed/{job}", f"queue/todo/3_normal/{job}"]
-    assert (await status(room, job)).error == "out of memory"
+    assert (await read_status(room, job)).error == "out of memory"
     told = await job_control.retry(room, job, tier="1_critical")
-    assert (told.changed, told.was) == (True, Standing.FAILED)
+    assert (told.changed, told.was) == (True, JobStatus.FAILED)
     assert theirs.status(job)[0] == "QUEUED"
     assert theirs.acquire() == job
     assert theirs.status(job)[1]["retries"] == 1
     theirs.complete(job, "# Done")
-    assert await settled(room, job) is janitor.Done.CLEARED
+    assert await settled(room, job) is janitor.SettleOutcome.CLEARED
     assert await markers(room, job) == []
 
 
@@ -191,7 +191,7 @@ async def test_what_failed_with_us_is_seen_by_them_and_goes_on(room, theirs, boo
     assert theirs.status(job)[1]["priority"] == "2_high"
     # Their janitor knows no states: ours is asked, and counts the attempt once.
     assert await claimed(room, job) is None
-    assert await settled(room, job) is janitor.Done.REQUEUED
+    assert await settled(room, job) is janitor.SettleOutcome.REQUEUED
     assert theirs.status(job)[1]["retries"] == 1
     assert (await claimed(room, job)).job.charged == 2
 
@@ -199,8 +199,8 @@ async def test_what_failed_with_us_is_seen_by_them_and_goes_on(room, theirs, boo
 async def test_a_job_of_theirs_that_went_silent_is_taken_back_by_us(room, theirs, books, job, tmp_path):
     theirs.ingest(books)
     assert theirs.acquire() == job
-    assert await settled(room, job) is janitor.Done.NOTHING, "it is not stale yet"
-    assert await settled(stale(room), job) is janitor.Done.REQUEUED
+    assert await settled(room, job) is janitor.SettleOutcome.NOTHING, "it is not stale yet"
+    assert await settled(stale(room), job) is janitor.SettleOutcome.REQUEUED
     assert theirs.status(job)[1]["recovered_from"] == "stale_processing"
     held = await claimed(room, job)
     assert (held.job.attempt, held.job.charged) == (2, 2)
@@ -217,8 +217,8 @@ async def test_janitors_of_both_makes_give_a_dead_worker_its_due_and_no_more(roo
     theirs.ingest(books, "5_background")
     held = await claimed(room, job)  # and its process is gone
     assert theirs.janitor(stale_seconds=-1) == [job]
-    assert await settled(stale(room), job) is janitor.Done.REQUEUED
-    assert await settled(stale(room), job) is janitor.Done.NOTHING
+    assert await settled(stale(room), job) is janitor.SettleOutcome.REQUEUED
+    assert await settled(stale(room), job) is janitor.SettleOutcome.NOTHING
     assert theirs.janitor(stale_seconds=-1) == []
     assert theirs.status(job)[1]["retries"] == 1
     assert await markers(room, job) == [f"queue/state/{job}", f"queue/todo/5_background/{job}"]
@@ -238,7 +238,7 @@ async def test_a_poisonous_file_is_tried_four_times_by_their_worker(room, theirs
         else:
             theirs.janitor()
     assert tries == 4
-    assert (await status(room, job)).standing is Standing.DEAD
+    assert (await read_status(room, job)).standing is JobStatus.DEAD
 
 
 async def test_a_poisonous_file_is_tried_four_times_by_ours_whoever_cleans_up(room, theirs, books, job):
@@ -270,4 +270,4 @@ async def test_turns_of_both_makes_count_together(room, theirs, books, job):
             theirs.fail(job, "poison")
         await settled(stale(room), job)
     assert tries == 4
-    assert (await status(room, job)).standing is Standing.DEAD
+    assert (await read_status(room, job)).standing is JobStatus.DEAD

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.situations.runs import submitted
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.assembly.pipelines import build_pipelines
 from quire.queues.port import Message
 from quire.settings import Settings
@@ -33,7 +33,7 @@ def answer(ran):
 def within(quire, work):
     async def opened():
         settings = Settings(home=quire.home)
-        async with open_office(settings) as office:
+        async with open_components(settings) as office:
             return await work(office, build_pipelines(settings)["preprocess"])
 
     return asyncio.run(opened())
@@ -80,11 +80,11 @@ def test_a_start_message_under_the_queue_s_former_name_is_still_read(quire):
         old = replace(pipeline, queue="preprocess")
         await submitted(office, old, [], batch_id="0" * 26)
         await submitted(office, old, [], batch_id="1" * 26)
-        letter, _ = await office.ledger.outbox(9)
+        letter, _ = await office.outbox.list_unsent(9)
         assert letter.queue == "preprocess"
         message = Message(id=letter.message_id, body=letter.body)
         await office.queues.send(letter.queue, [message], now=office.clock.now())
-        await office.ledger.sent([letter.no])
+        await office.outbox.mark_sent([letter.no])
 
     quire.home.mkdir()
     within(quire, before)

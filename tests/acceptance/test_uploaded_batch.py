@@ -7,8 +7,8 @@ import json
 import pytest
 from PIL import Image
 
-from quire.assembly.batches import open_house
-from quire.batches.export import lay_out_again
+from quire.assembly.engine import open_engine
+from quire.batches.export import export_batch
 from quire.ledger.port import OutboxMessage, Upload
 from quire.model.batch import FileOutcome, Stage
 from quire.model.files import File, folder_of
@@ -64,14 +64,14 @@ async def submitted(house, **drafted):
     manifest_key = f"{PREFIX}/_manifest.json"
     await house.blobs.put(manifest_key, writer.begin() + writer.add(files) + writer.end())
     pipeline = house.pipelines["preprocess"]
-    batch = await house.ledger.open_batch(
+    batch = await house.uploads.open_batch(
         draft(ID, pipeline=pipeline.name, pipeline_version=pipeline.version, **drafted)
     )
     uploads = [
         Upload(path=file.path, state="taken", size=file.size, key=file.key, content_type=file.content_type)
         for file in files
     ]
-    await house.ledger.record_uploads(batch.no, uploads)
+    await house.uploads.record_uploads(batch.no, uploads)
     message = {
         "batch_id": ID,
         "manifest_r2_key": manifest_key,
@@ -84,7 +84,7 @@ async def submitted(house, **drafted):
         "custom_prompts": {"general": "Letters in Catalan"},
     }
     letter = OutboxMessage(queue=pipeline.queue, message_id=f"start-{ID}", body=json.dumps(message).encode())
-    return await house.ledger.finalize(
+    return await house.uploads.close_batch(
         batch.no, manifest_key=manifest_key, total_files=len(files), letter=letter, now=house.clock.now()
     )
 
@@ -117,10 +117,10 @@ async def handed_over(house, batch):
     original = json.loads(await house.blobs.get(f"{PREFIX}/_manifest.original.json"))
     assert original["total_files"] == len(BODIES)
 
-    async with house.conducting(workers=0) as wheel:
+    async with house.start_engine(workers=0) as wheel:
         await wheel._conductor.receive()  # what waits in the outbox goes out
     (message,) = await house.queues.lease("arke-batch-jobs", limit=9, seconds=60.0, now=house.clock.now())
-    first = json.loads(await house.ledger.message(batch.no))
+    first = json.loads(await house.batches.get_start_message(batch.no))
     totals = {"total_files": manifest["total_files"], "total_bytes": manifest["total_bytes"]}
     assert json.loads(message.body) == first | totals
     assert message.id == f"handover-{ID}"
@@ -128,14 +128,14 @@ async def handed_over(house, batch):
 
 async def test_paths_with_a_slash_before_them_go_through_the_whole_house(tmp_path):
     pipeline = preprocess(max_attempts=1)
-    async with open_house(
+    async with open_engine(
         Settings(home=tmp_path / "home", workers=2), pipelines={"preprocess": pipeline}
     ) as house:
         await submitted(house, hands_over_to="arke-batch-jobs")
-        async with house.conducting() as wheel:
+        async with house.start_engine() as wheel:
             batch = await wheel.conduct(ID, ignore)
         assert batch.position.stage is Stage.DONE, batch.error
-        ends = {one.path: one for one in await house.ledger.inputs(batch.no, limit=99)}
+        ends = {one.path: one for one in await house.records.list_inputs(batch.no, limit=99)}
         assert {path: one.outcome for path, one in ends.items()} == {
             "/top.tif": FileOutcome.DONE,
             "/fonds/box 7/p1.tif": FileOutcome.DONE,
@@ -151,12 +151,12 @@ async def test_paths_with_a_slash_before_them_go_through_the_whole_house(tmp_pat
         assert made["/fonds/box 7/x.tif"][0] == "/fonds/box 7/x.tif.jpg"  # x.jpg was uploaded
         assert "/fonds/box 7/x.jpg.ref.json" in made["/fonds/box 7/x.jpg"]
         assert all(file.processing_config == CONFIG for one in ends.values() for _, file in one.made)
-        files, attempts = await house.ledger.story(batch.no, "/fonds/box 7/p1.tif")
+        files, attempts = await house.records.get_file_history(batch.no, "/fonds/box 7/p1.tif")
         assert files[0].path == "/fonds/box 7/p1.tif"
         assert [one.outcome for one in attempts] == ["done"] * 3
         await handed_over(house, batch)
         out = tmp_path / "out"
-        _, summary = await lay_out_again(
+        _, summary = await export_batch(
             ID, out, house, own_folders=[], progress=lambda _: None, stop=asyncio.Event()
         )
         assert summary is not None

@@ -80,10 +80,10 @@ class Desk:
         now = self.clock.now()
         batch = await self.ledger.open_batch(draft(ID, pipeline=PLAN.name, now=now))
         await self.ledger.record_uploads(batch.no, [Upload(path=name, state="taken") for name in NAMES])
-        letter = OutboxMessage(queue="q", message_id="start", body=b"{}")
+        message = OutboxMessage(queue="q", message_id="start", body=b"{}")
         key = f"{FOLDER}/_manifest.json"
-        batch = await self.ledger.finalize(batch.no, manifest_key=key, total_files=3, letter=letter, now=now)
-        batch = await self.ledger.apply(moves.begin(batch, now=now))
+        batch = await self.ledger.close_batch(batch.no, manifest_key=key, total_files=3, message=message, now=now)
+        batch = await self.ledger.apply_move(moves.begin(batch, now=now))
         files = [
             File(
                 key=f"{FOLDER}{name}",
@@ -96,21 +96,21 @@ class Desk:
         ]
         for file in files:
             await self.blobs.put(file.key, b"uploaded")
-        batch = await self.ledger.apply(moves.fill(batch, PLAN, files, complete=True, now=now))
+        batch = await self.ledger.apply_move(moves.fill(batch, PLAN, files, complete=True, now=now))
         await entered(self.ledger, batch, PLAN)
         await self.claimed()
 
     async def claimed(self):
-        batch = await self.ledger.batch(ID)
-        found = await self.ledger.claim(batch.no, member=ME, limit=9, now=self.clock.now())
+        batch = await self.ledger.get_batch(ID)
+        found = await self.ledger.claim_tasks(batch.no, member=ME, limit=9, now=self.clock.now())
         self.claims |= {claim.order.file.path: claim for claim in found}
         return found
 
     async def folded(self):
-        batch = await self.ledger.batch(ID)
-        tasks = await self.ledger.settled_tasks(batch, after=0, limit=99)
+        batch = await self.ledger.get_batch(ID)
+        tasks = await self.ledger.list_settled_tasks(batch, after=0, limit=99)
         move = moves.transform(batch, PLAN, tasks, {}, complete=True, now=self.clock.now())
-        return await entered(self.ledger, await self.ledger.apply(move), PLAN)
+        return await entered(self.ledger, await self.ledger.apply_move(move), PLAN)
 
     def about(self, path, *, prefix="tiff", **changes):
         order = self.claims[path].order
@@ -141,15 +141,15 @@ class Desk:
 
     async def task(self, path="/box/p1.tif"):
         order = self.claims[path].order
-        return await self.ledger.task(order.batch_no, order.task_no)
+        return await self.ledger.get_task(order.batch_no, order.task_no)
 
     async def counts(self):
-        batch = await self.ledger.batch(ID)
-        return [(one.total, one.done, one.failed) for one in await self.ledger.counts(batch.no)]
+        batch = await self.ledger.get_batch(ID)
+        return [(one.total, one.done, one.failed) for one in await self.ledger.count_tasks(batch.no)]
 
     async def settled(self, path="/box/p1.tif"):
-        batch = await self.ledger.batch(ID)
-        tasks = await self.ledger.settled_tasks(batch, after=0, limit=99)
+        batch = await self.ledger.get_batch(ID)
+        tasks = await self.ledger.list_settled_tasks(batch, after=0, limit=99)
         return next(task for task in tasks if task.listed.file.path == path)
 
 
@@ -169,10 +169,10 @@ class CallbackSuite:
         assert task.state is TaskState.DONE
         (jpeg,) = task.result.products
         assert (jpeg.role, jpeg.key, jpeg.size) == ("jpeg", f"{FOLDER}/box/p1.jpg", len(JPEG))
-        batch = await desk.ledger.batch(ID)
-        _, (attempt,) = await desk.ledger.story(batch.no, "/box/p1.tif")
+        batch = await desk.ledger.get_batch(ID)
+        _, (attempt,) = await desk.ledger.get_file_history(batch.no, "/box/p1.tif")
         assert (attempt.worker, attempt.seconds, attempt.outcome) == ("callback", 2.9, "done")
-        (counts,) = await desk.ledger.counts(batch.no)
+        (counts,) = await desk.ledger.count_tasks(batch.no)
         assert (counts.spent.bytes_in, counts.spent.bytes_out) == (100, len(JPEG))
 
     async def test_a_batch_goes_through_both_phases_by_callbacks_alone(self, desk):
@@ -201,7 +201,7 @@ class CallbackSuite:
         assert batch.position.stage is Stage.DONE
         made = {
             one.path: [(file.path, file.tags, file.source_file) for _, file in one.made]
-            for one in await desk.ledger.inputs(batch.no, limit=9)
+            for one in await desk.ledger.list_inputs(batch.no, limit=9)
         }
         assert made["/box/p1.tif"] == [
             ("/box/p1.jpg", ("TiffConverter",), "p1.tif"),
@@ -367,8 +367,8 @@ class CallbackSuite:
         assert await desk.converted() == DUPLICATE
         assert await desk.call(status="error", error="no") == DUPLICATE
         assert await desk.counts() == before == [(2, 1, 0)]
-        batch = await desk.ledger.batch(ID)
-        strays = await desk.ledger.strays(batch.no, limit=9)
+        batch = await desk.ledger.get_batch(ID)
+        strays = await desk.ledger.list_stray_reports(batch.no, limit=9)
         assert [one.kind for one in strays] == [StrayKind.DUPLICATE] * 2
 
     async def test_a_failed_task_is_not_failed_again(self, desk):
@@ -390,7 +390,7 @@ class CallbackSuite:
             error="no answer",
         )
         failed = Settlement(report=told, state=TaskState.FAILED, blame=True)
-        await desk.ledger.settle(order.batch_no, [failed], now=desk.clock.now())
+        await desk.ledger.settle_reports(order.batch_no, [failed], now=desk.clock.now())
         assert await desk.counts() == [(2, 0, 1)]
         assert await desk.converted() == OK
         assert await desk.counts() == [(2, 1, 0)]
@@ -409,8 +409,8 @@ class CallbackSuite:
         await desk.converted("/box/p2.tif")
         await desk.folded()
         assert await desk.converted("/box/p1.tif") == LATE
-        batch = await desk.ledger.batch(ID)
-        assert len(await desk.ledger.strays(batch.no, limit=9)) == 1
+        batch = await desk.ledger.get_batch(ID)
+        assert len(await desk.ledger.list_stray_reports(batch.no, limit=9)) == 1
         assert await desk.counts() == [(2, 2, 0), (3, 0, 0)]
 
     async def test_a_callback_of_an_earlier_round_is_late(self, desk):
@@ -428,7 +428,7 @@ class CallbackSuite:
             await desk.call(path, prefix="img", ref_json_r2_key=key, ref_data=REFERENCE)
         batch = await desk.folded()
         assert batch.position.stage is Stage.DONE
-        batch = await desk.ledger.again(moves.again(batch, PLAN, 1, now=desk.clock.now()), Selection(), act())
+        batch = await desk.ledger.retry_tasks(moves.again(batch, PLAN, 1, now=desk.clock.now()), Selection(), act())
         await entered(desk.ledger, batch, PLAN)
         await desk.claimed()
         new = desk.about("/box/p2.tif")
@@ -453,8 +453,8 @@ class CallbackSuite:
             await desk.converted(url=url)
         assert caught.value.code in {"unknown_batch", "unknown_task"}
         assert (await desk.task()).state is TaskState.RUNNING
-        batch = await desk.ledger.batch(ID)
-        assert await desk.ledger.strays(batch.no, limit=9) == []
+        batch = await desk.ledger.get_batch(ID)
+        assert await desk.ledger.list_stray_reports(batch.no, limit=9) == []
 
     @pytest.mark.parametrize(
         "said",
@@ -509,8 +509,8 @@ class CallbackSuite:
     async def test_an_attempt_took_no_longer_than_it_was_out(self, desk, performance, seconds):
         desk.clock.advance(10.0)
         await desk.converted(performance=performance)
-        batch = await desk.ledger.batch(ID)
-        (counts,) = await desk.ledger.counts(batch.no)
+        batch = await desk.ledger.get_batch(ID)
+        (counts,) = await desk.ledger.count_tasks(batch.no)
         assert counts.spent.seconds == pytest.approx(seconds)
 
     async def test_a_batch_of_an_unknown_pipeline_says_what_is_wrong(self, desk):

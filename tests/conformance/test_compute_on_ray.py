@@ -11,7 +11,7 @@ import pytest
 from tests.servers.ray import ENVIRONMENT, ray_cluster
 from tests.situations.runs import TEST_STEPS, submitted
 
-from quire.assembly.batches import open_house
+from quire.assembly.engine import open_engine
 from quire.assembly.ray import NodeOutfit
 from quire.assembly.worker_blobs import Greeting
 from quire.blobs.local import LocalBlobs
@@ -110,12 +110,12 @@ async def test_phases_of_one_batch_run_here_and_there(cluster, tmp_path):
     far, here = (phase(name=name, step="noop", cached=False, compute=name) for name in ("ray", "local"))
     both = pipeline(far, here)
     settings = Settings(home=tmp_path, workers=1, ray=Ray(address=cluster.address, workers=1))
-    async with open_house(settings, pipelines={both.name: both}, step_modules=TEST_STEPS) as house:
+    async with open_engine(settings, pipelines={both.name: both}, step_modules=TEST_STEPS) as house:
         batch = await submitted(house, both, [f"{number}.tif" for number in range(20)])
-        async with house.conducting() as wheel:
+        async with house.start_engine() as wheel:
             batch = await wheel.conduct(batch.id, ignored)
         assert batch.status == "DONE"
-        assert [(one.total, one.done) for one in await house.ledger.counts(batch.no)] == [(20, 20)] * 2
+        assert [(one.total, one.done) for one in await house.records.count_tasks(batch.no)] == [(20, 20)] * 2
     connection = sqlite3.connect(tmp_path / "quire.db")
     found = connection.execute("SELECT DISTINCT phase, substr(worker, 1, 3) FROM tasks").fetchall()
     connection.close()

@@ -27,8 +27,8 @@ class TablesSuite:
     @pytest.mark.parametrize("end", ["cancel", "reset", "abandon", "fail"])
     async def test_a_batch_that_was_ended_has_no_alarm(self, ledger, alarms, end):
         batch = await started(ledger)
-        one, two, three = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle(batch.no, [erred(one, due_at=20.0)], now=11.0)
+        one, two, three = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
+        await ledger.settle_reports(batch.no, [erred(one, due_at=20.0)], now=11.0)
         assert await alarms() == [batch.no]
         match end:
             case "cancel":
@@ -36,25 +36,25 @@ class TablesSuite:
             case "reset":
                 await ledger.reset(batch.no, act())
             case "abandon":
-                await ledger.abandon(batch.no, reason="changed", now=50.0)
+                await ledger.abandon_batch(batch.no, reason="changed", now=50.0)
             case _:
-                await ledger.apply(moves.fail(batch, "no", now=50.0))
+                await ledger.apply_move(moves.fail(batch, "no", now=50.0))
         assert await alarms() == []
         # What comes back later sets none, and is found when the batch goes on.
-        await ledger.settle(batch.no, [erred(two, due_at=30.0)], now=51.0)
-        await ledger.give_back([three.order])
+        await ledger.settle_reports(batch.no, [erred(two, due_at=30.0)], now=51.0)
+        await ledger.release_claims([three.order])
         assert await alarms() == []
         await ledger.reopen(batch.no, act(), status="ONE")
         assert await alarms() == [batch.no]
-        assert len(await ledger.claim(batch.no, member=ME, limit=9, now=60.0)) == 3
+        assert len(await ledger.claim_tasks(batch.no, member=ME, limit=9, now=60.0)) == 3
 
     async def test_a_batch_that_is_done_has_no_alarm(self, ledger, alarms):
         batch = await started(ledger, files=1)
-        (claim,) = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle(batch.no, [erred(claim, due_at=20.0, outcome=Outcome.TIMED_OUT)], now=11.0)
-        await ledger.settle(batch.no, [done(claim)], now=12.0)
+        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
+        await ledger.settle_reports(batch.no, [erred(claim, due_at=20.0, outcome=Outcome.TIMED_OUT)], now=11.0)
+        await ledger.settle_reports(batch.no, [done(claim)], now=12.0)
         assert await alarms() == [batch.no]
-        assert (await folded(ledger, await ledger.batch(batch.id), ONE)).ended
+        assert (await folded(ledger, await ledger.get_batch(batch.id), ONE)).ended
         assert await alarms() == []
 
     async def test_who_submits_counts_what_was_refused_at_the_door(self, ledger):
@@ -106,9 +106,9 @@ class TestPostgres(LedgerSuite, TablesSuite):
 
     async def test_a_reason_may_hold_what_the_server_refuses(self, ledger):
         batch = await started(ledger, files=1)
-        (claim,) = await ledger.claim(batch.no, member=ME, limit=1, now=10.0)
+        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=1, now=10.0)
         failed = erred(claim, due_at=None)
         told = structs.replace(failed.report, error="cut\0off")
-        await ledger.settle(batch.no, [structs.replace(failed, report=told)], now=11.0)
-        (task,) = await ledger.settled_tasks(batch, after=0, limit=9)
+        await ledger.settle_reports(batch.no, [structs.replace(failed, report=told)], now=11.0)
+        (task,) = await ledger.list_settled_tasks(batch, after=0, limit=9)
         assert task.error == "cut\ufffdoff"

@@ -15,7 +15,7 @@ from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.submissions import TAKEN
 from quire.model.errors import Reject, Stale
-from quire.testing.factories import letter
+from quire.testing.factories import outbox_message
 from quire.testing.submission_situations import (
     arrived,
     awaited,
@@ -82,18 +82,18 @@ async def played(ledger, batch_id, calls):
         try:
             match name:
                 case "announce":
-                    await ledger.announce(no, awaited(path, f"s{number}", size=10 + number), now=5.0)
+                    await ledger.announce_upload(no, awaited(path, f"s{number}", size=10 + number), now=5.0)
                 case "received":
-                    await ledger.received(no, awaited(path, f"s{number}", size=100 + number), now=6.0)
+                    await ledger.record_received(no, awaited(path, f"s{number}", size=100 + number), now=6.0)
                 case _:
-                    await ledger.withdraw(no, path, now=7.0)
+                    await ledger.withdraw_upload(no, path, now=7.0)
         except (Reject, Stale) as error:
             answer = type(error)
         assert answer is expected, (name, path, number)
-        assert counters(await ledger.submission(batch_id)) == model.counters
-    noted = await ledger.arrivals(no, after=None, limit=99)
+        assert counters(await ledger.get_submission(batch_id)) == model.counters
+    noted = await ledger.list_arrivals(no, after=None, limit=99)
     assert {one.path: (one.stamp, one.size, one.state == TAKEN) for one in noted} == model.files
-    assert {one.path for one in await ledger.awaited(no, limit=99)} == {
+    assert {one.path for one in await ledger.list_awaited(no, limit=99)} == {
         path for path, (_, _, taken) in model.files.items() if not taken
     }
 
@@ -184,7 +184,7 @@ class TestTwoAtOnce:
             no = opened.batch.no
             await ledgers[0].announce(no, awaited("/a"), now=5.0)
             closing = ledgers[0].close_submission(
-                no, revision=1, manifest_key="m", letter=letter(f"01{round_no}"), now=9.0
+                no, revision=1, manifest_key="m", message=outbox_message(f"01{round_no}"), now=9.0
             )
             both = (closing, ledgers[1].received(no, awaited("/a"), now=9.0))
             answers = await asyncio.gather(*both, return_exceptions=True)

@@ -61,7 +61,7 @@ async def test_uses_of_the_same_keys_are_told_by_several_at_once(ledgers):
         await ledgers[0].add_key(key(one))
     orders = [ids, ids[::-1]]
     calls = [
-        ledgers[number % 2].used_keys(dict.fromkeys(orders[number % 2], float(number)))
+        ledgers[number % 2].record_uses(dict.fromkeys(orders[number % 2], float(number)))
         for number in range(1, 41)
     ]
     await asyncio.gather(*calls)

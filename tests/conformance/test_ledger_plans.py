@@ -18,7 +18,7 @@ from quire.ledger.sqlite.rows import SQL
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Reject
 from quire.model.work import Outcome
-from quire.testing.factories import letter, report
+from quire.testing.factories import outbox_message, report
 from quire.testing.submission_situations import awaited
 
 SMALL, LARGE = 600, 60_000
@@ -93,141 +93,141 @@ class Calls:
     """Each is made on a small ledger and on a large one: the same work, among a hundred times as much."""
 
     async def claim_fresh(self, ledger, _size):
-        assert len(await ledger.claim(PLAIN, member=OTHER, limit=50, now=1.0)) == 50
+        assert len(await ledger.claim_tasks(PLAIN, member=OTHER, limit=50, now=1.0)) == 50
 
     async def claim_of_a_rank(self, ledger, _size):
-        assert len(await ledger.claim(RANKED, member=OTHER, limit=50, now=1.0)) == 50
+        assert len(await ledger.claim_tasks(RANKED, member=OTHER, limit=50, now=1.0)) == 50
 
     async def claim_what_is_due(self, ledger, _size):
-        claims = await ledger.claim(PLAIN, member=OTHER, limit=50, now=NOW)
+        claims = await ledger.claim_tasks(PLAIN, member=OTHER, limit=50, now=NOW)
         assert {claim.order.attempt for claim in claims} == {2}
 
     async def claim_what_is_due_of_a_rank(self, ledger, _size):
-        claims = await ledger.claim(RANKED, member=OTHER, limit=50, now=NOW)
+        claims = await ledger.claim_tasks(RANKED, member=OTHER, limit=50, now=NOW)
         assert {claim.order.attempt for claim in claims} == {2}
 
     async def settle(self, ledger, size):
-        assert (await ledger.settle(PLAIN, settlements(size), now=NOW)).applied == 100
+        assert (await ledger.settle_reports(PLAIN, settlements(size), now=NOW)).applied == 100
 
     async def settle_late(self, ledger, size):
         told = [*settlements(size), *settlements(size)[:5]]
-        assert (await ledger.settle(PLAIN, told, now=NOW)).strays == 5
+        assert (await ledger.settle_reports(PLAIN, told, now=NOW)).strays == 5
 
     async def settled_tasks(self, ledger, size):
-        batch = await ledger.batch("plain")
-        assert len(await ledger.settled_tasks(batch, after=size + size // 8, limit=100)) == 100
+        batch = await ledger.get_batch("plain")
+        assert len(await ledger.list_settled_tasks(batch, after=size + size // 8, limit=100)) == 100
 
     async def taken(self, ledger, size):
         there = [path_of(size, number) for number in range(size - 50, size)]
         free = [f"x{number}/f.tif" for number in range(49)]
-        assert len(await ledger.taken(PLAIN, [*there, "d1", *free])) == 51
+        assert len(await ledger.count_paths(PLAIN, [*there, "d1", *free])) == 51
 
     async def inputs(self, ledger, _size):
-        assert len(await ledger.inputs(PLAIN, after="d5", limit=100)) == 100
+        assert len(await ledger.list_inputs(PLAIN, after="d5", limit=100)) == 100
 
     async def inputs_of_an_outcome(self, ledger, _size):
-        assert len(await ledger.inputs(PLAIN, limit=100, outcome=FileOutcome.PENDING)) == 100
+        assert len(await ledger.list_inputs(PLAIN, limit=100, outcome=FileOutcome.PENDING)) == 100
 
     async def failed_inputs(self, ledger, _size):
-        found = await ledger.inputs(PLAIN, after="d1", limit=20, outcome=FileOutcome.FAILED)
+        found = await ledger.list_inputs(PLAIN, after="d1", limit=20, outcome=FileOutcome.FAILED)
         assert len(found) == 20
 
     async def failed_inputs_of_a_class(self, ledger, _size):
-        found = await ledger.inputs(PLAIN, limit=20, outcome=FileOutcome.FAILED, error_class="damaged")
+        found = await ledger.list_inputs(PLAIN, limit=20, outcome=FileOutcome.FAILED, error_class="damaged")
         assert len(found) == 20
 
     async def workable(self, ledger, _size):
-        assert len(await ledger.workable(limit=100, now=1.0)) == 3
+        assert len(await ledger.list_workable(limit=100, now=1.0)) == 3
 
     async def next_alarm(self, ledger, _size):
         assert await ledger.next_alarm(now=1.0) == 5.0
 
     async def task(self, ledger, size):
-        assert (await ledger.task(PLAIN, size)).phase == 1
+        assert (await ledger.get_task(PLAIN, size)).phase == 1
 
     async def running(self, ledger, _size):
-        assert len(await ledger.running(ME)) == 100
+        assert len(await ledger.list_running(ME)) == 100
 
     async def running_of_one_without_work(self, ledger, _size):
-        assert await ledger.running(OTHER) == []
+        assert await ledger.list_running(OTHER) == []
 
     async def dismiss(self, ledger, _size):
-        await ledger.dismiss(OTHER)
-        assert [member.no for member in await ledger.crew()] == [ME]
+        await ledger.remove_member(OTHER)
+        assert [member.no for member in await ledger.list_members()] == [ME]
 
     async def dismiss_one_at_work(self, ledger, _size):
-        await ledger.dismiss(ME)
-        assert len(await ledger.crew()) == 2
+        await ledger.remove_member(ME)
+        assert len(await ledger.list_members()) == 2
 
     async def beat(self, ledger, _size):
-        assert await ledger.beat(ME, now=NOW)
+        assert await ledger.record_heartbeat(ME, now=NOW)
 
     async def take(self, ledger, _size):
-        assert len(await ledger.take(ME, limit=5, now=NOW)) == 1
+        assert len(await ledger.take_batches(ME, limit=5, now=NOW)) == 1
 
     async def failed_tasks(self, ledger, size):
-        assert len(await ledger.failed_tasks(PLAIN, after=size // 2, limit=20)) == 20
+        assert len(await ledger.list_failed_tasks(PLAIN, after=size // 2, limit=20)) == 20
 
     async def story(self, ledger, size):
-        files, attempts = await ledger.story(PLAIN, path_of(size, size // 4))
+        files, attempts = await ledger.get_file_history(PLAIN, path_of(size, size // 4))
         assert (len(files), len(attempts)) == (2, 4)
 
     async def units(self, ledger, _size):
-        assert len(await ledger.units(await ledger.batch("plain"), after=0, limit=5)) == 5
+        assert len(await ledger.list_units(await ledger.get_batch("plain"), after=0, limit=5)) == 5
 
     async def unit_numbers(self, ledger, _size):
         wanted = ["d1", "d3", "d7", "d8/none"]
-        assert len(await ledger.unit_numbers(await ledger.batch("plain"), wanted)) == 3
+        assert len(await ledger.find_units(await ledger.get_batch("plain"), wanted)) == 3
 
     async def unit_members(self, ledger, size):
-        assert len(await ledger.unit_members(PLAIN, unit_no(size, 3))) == 60
+        assert len(await ledger.list_unit_members(PLAIN, unit_no(size, 3))) == 60
 
     async def earlier(self, ledger, size):
-        found = await ledger.earlier(PLAIN, [unit_no(size, 3)])
+        found = await ledger.load_child_results(PLAIN, [unit_no(size, 3)])
         assert [one.path for one in found[unit_no(size, 3)]] == ["d3/sub"]
 
     async def move_with_verdicts(self, ledger, size):
         at = Position(Stage.WORKING, 2)
         verdicts = [Verdict(no, FileOutcome.DONE, 1 + no % 2) for no in range(size - 100, size)]
         verdicts.append(Verdict(1, FileOutcome.DONE, 1, unit_no=unit_no(size, 3)))
-        await ledger.apply(Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts))
+        await ledger.apply_move(Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts))
 
     async def announce(self, ledger, size):
-        assert await ledger.announce(ARRIVING, awaited("/d3/new/file.tif"), now=NOW) is None
-        assert await ledger.announce(ARRIVING, awaited(f"/{path_of(size, 7)}"), now=NOW) is not None
+        assert await ledger.announce_upload(ARRIVING, awaited("/d3/new/file.tif"), now=NOW) is None
+        assert await ledger.announce_upload(ARRIVING, awaited(f"/{path_of(size, 7)}"), now=NOW) is not None
 
     async def announce_what_collides(self, ledger, size):
         for path in ("/d3", f"/{path_of(size, 7)}/below/it"):
             with pytest.raises(Reject):
-                await ledger.announce(ARRIVING, awaited(path), now=NOW)
+                await ledger.announce_upload(ARRIVING, awaited(path), now=NOW)
 
     async def received(self, ledger, size):
-        await ledger.received(ARRIVING, awaited(f"/{path_of(size, 7)}", ""), now=NOW)
-        await ledger.withdraw(ARRIVING, f"/{path_of(size, 10)}", now=NOW)
+        await ledger.record_received(ARRIVING, awaited(f"/{path_of(size, 7)}", ""), now=NOW)
+        await ledger.withdraw_upload(ARRIVING, f"/{path_of(size, 10)}", now=NOW)
 
     async def awaited(self, ledger, _size):
-        assert len(await ledger.awaited(ARRIVING, limit=3)) == 3
+        assert len(await ledger.list_awaited(ARRIVING, limit=3)) == 3
 
     async def arrivals(self, ledger, _size):
-        assert len(await ledger.arrivals(ARRIVING, after=("/d3", "/d3/f"), limit=50)) == 50
+        assert len(await ledger.list_arrivals(ARRIVING, after=("/d3", "/d3/f"), limit=50)) == 50
 
     async def submission(self, ledger, size):
-        assert (await ledger.submission("arriving")).files_announced == size
+        assert (await ledger.get_submission("arriving")).files_announced == size
 
     async def close_submission(self, ledger, size):
         closed = await ledger.close_submission(
-            ARRIVING, revision=0, manifest_key="m", letter=letter(), now=NOW
+            ARRIVING, revision=0, manifest_key="m", message=outbox_message(), now=NOW
         )
         assert closed.batch.total_files == size
 
     async def load(self, ledger, _size):
-        assert (await ledger.load("me")).batches == 1
+        assert (await ledger.measure_load("me")).batches == 1
 
     async def idle_submissions(self, ledger, _size):
-        assert [one.batch.no for one in await ledger.idle_submissions(before=5.0, limit=9)] == [ARRIVING]
+        assert [one.batch.no for one in await ledger.list_idle_submissions(before=5.0, limit=9)] == [ARRIVING]
 
     async def sweepable(self, ledger, _size):
-        found = await ledger.sweepable(before=1e9, limit=3)
+        found = await ledger.list_sweepable(before=1e9, limit=3)
         assert [one.batch.completed_at for one in found] == [1.0, 2.0, 3.0]
 
 

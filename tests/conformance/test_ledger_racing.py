@@ -13,7 +13,7 @@ from quire.ledger.postgres.tasks import _claim
 from quire.model.batch import Stage, TaskState
 from quire.model.errors import Stale
 from quire.model.work import StepResult
-from quire.testing.factories import draft, letter, pipeline
+from quire.testing.factories import draft, outbox_message, pipeline
 from quire.testing.ledger_situations import (
     DIRECTORIES,
     ME,
@@ -51,7 +51,7 @@ async def ledgers(postgres_server):
 async def claimed(ledgers, batch_no, *, limit, now=10.0, rounds=6):
     """What both got, claiming at the same moment, several times."""
     calls = [
-        ledger.claim(batch_no, member=member, limit=limit, now=now)
+        ledger.claim_tasks(batch_no, member=member, limit=limit, now=now)
         for member, ledger in enumerate(ledgers)
         for _ in range(rounds)
     ]
@@ -110,7 +110,7 @@ async def test_parts_settled_by_both_end_the_phase_exactly_once(ledgers):
 
 async def test_of_two_racing_moves_one_wins(ledgers):
     batch = await ledgers[0].open_batch(draft())
-    batch = await ledgers[0].finalize(batch.no, manifest_key="m", total_files=1, letter=letter(), now=2.0)
+    batch = await ledgers[0].finalize(batch.no, manifest_key="m", total_files=1, message=outbox_message(), now=2.0)
     answers = await asyncio.gather(
         *(ledgers[number % 2].apply(moves.begin(batch, now=3.0)) for number in range(6)),
         return_exceptions=True,
@@ -124,7 +124,7 @@ async def test_a_batch_is_finalized_by_one_of_two(ledgers):
     batch = await ledgers[0].open_batch(draft())
     answers = await asyncio.gather(
         *(
-            ledger.finalize(batch.no, manifest_key="m", total_files=0, letter=letter(), now=2.0)
+            ledger.close_batch(batch.no, manifest_key="m", total_files=0, message=outbox_message(), now=2.0)
             for ledger in ledgers
         ),
         return_exceptions=True,
@@ -148,7 +148,7 @@ async def test_batches_that_remember_the_same_results_do_not_wait_for_each_other
     batches = [await started(ledgers[0], files=FILES, batch_id=name) for name in ("01A", "01C")]
     results = []
     for batch, ledger in zip(batches, ledgers, strict=True):
-        claims = await ledger.claim(batch.no, member=ME, limit=FILES, now=10.0)
+        claims = await ledger.claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
         results.append(
             [
                 Settlement(
@@ -233,7 +233,7 @@ async def test_ranks_follow_each_other_whoever_settles(ledgers):
     while claims := await claimed(ledgers, batch.no, limit=3, rounds=2):
         depths.append([claim.order.file.path for claim in claims])
         settlements = [done(claim) for claim in claims]
-        await asyncio.gather(*(ledger.settle(batch.no, settlements, now=11.0) for ledger in ledgers))
+        await asyncio.gather(*(ledger.settle_reports(batch.no, settlements, now=11.0) for ledger in ledgers))
     assert depths == [["a/b/c/d"], ["a/b/c"], ["a/b"], ["a"]]
     assert (await ledgers[0].batch(batch.id)).position.stage is Stage.TRANSFORMING
 

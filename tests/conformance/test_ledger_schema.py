@@ -191,27 +191,27 @@ def run_postgres(statement):
 
 class OldHome:
     async def test_attempts_that_were_out_are_tried_again_and_the_batch_ends(self, ledger):
-        batch = await ledger.batch("W")
+        batch = await ledger.get_batch("W")
         assert (batch.position.stage, batch.position.round, batch.started_at) == (Stage.WORKING, 1, 3.0)
-        assert [one.batch.id for one in await ledger.workable(limit=9, now=30.0)] == ["W", "G"]
-        claims = await ledger.claim(batch.no, member=ME, limit=9, now=30.0)
+        assert [one.batch.id for one in await ledger.list_workable(limit=9, now=30.0)] == ["W", "G"]
+        claims = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=30.0)
         assert [(one.order.task_no, one.order.attempt, one.interruptions) for one in claims] == [
             (5, 2, 1),
             (6, 1, 0),
         ]
-        assert (await ledger.settle(batch.no, [done(claim) for claim in claims], now=31.0)).phase_ended
-        batch = await ledger.batch("W")
-        tasks = await ledger.settled_tasks(batch, after=0, limit=9)
+        assert (await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=31.0)).phase_ended
+        batch = await ledger.get_batch("W")
+        tasks = await ledger.list_settled_tasks(batch, after=0, limit=9)
         assert [task.task_no for task in tasks] == [4, 5, 6]
-        batch = await ledger.apply(moves.transform(batch, PLAN, tasks, {}, complete=True, now=32.0))
-        assert [one.outcome for one in await ledger.inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 3
-        _, attempts = await ledger.story(batch.no, "f2")
+        batch = await ledger.apply_move(moves.transform(batch, PLAN, tasks, {}, complete=True, now=32.0))
+        assert [one.outcome for one in await ledger.list_inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 3
+        _, attempts = await ledger.get_file_history(batch.no, "f2")
         assert [(one.task_no, one.attempt, one.outcome) for one in attempts] == [
             (2, 1, "done"),
             (5, 1, "interrupted"),
             (5, 2, "done"),
         ]
-        _, attempts = await ledger.story(batch.no, "f1")
+        _, attempts = await ledger.get_file_history(batch.no, "f1")
         assert [(one.task_no, one.attempt, one.outcome) for one in attempts] == [
             (1, 1, "done"),
             (4, 1, "erred"),
@@ -219,43 +219,43 @@ class OldHome:
         ]
 
     async def test_what_was_given_back_is_found(self, ledger):
-        batch = await ledger.batch("G")
-        assert [one.batch.id for one in await ledger.workable(limit=9, now=30.0, only=[batch.no])] == ["G"]
-        (claim,) = await ledger.claim(batch.no, member=ME, limit=9, now=30.0)
+        batch = await ledger.get_batch("G")
+        assert [one.batch.id for one in await ledger.list_workable(limit=9, now=30.0, only=[batch.no])] == ["G"]
+        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=30.0)
         assert claim.order.attempt == 1
 
     async def test_a_phase_that_was_over_is_over(self, ledger):
-        batch = await ledger.batch("S")
+        batch = await ledger.get_batch("S")
         assert batch.position.stage is Stage.TRANSFORMING
         assert (await walked(ledger, batch, PLAN)).status == "DONE"
 
     async def test_an_ended_batch_shows_as_before_and_may_be_retried(self, ledger):
-        batch = await ledger.batch("D")
-        one, two = await ledger.counts(batch.no)
+        batch = await ledger.get_batch("D")
+        one, two = await ledger.count_tasks(batch.no)
         assert (one.total, one.done, one.failed, two.done) == (2, 1, 1, 2)
-        assert await ledger.failures(batch.no) == {"busy": 1}
-        first, second = await ledger.inputs(batch.no, limit=9)
+        assert await ledger.count_failures(batch.no) == {"busy": 1}
+        first, second = await ledger.list_inputs(batch.no, limit=9)
         assert (first.outcome, [made.path for _, made in first.made]) == (FileOutcome.DONE, ["f1.jpg"])
         assert (second.outcome, second.error_class) == (FileOutcome.FAILED, "busy")
-        batch = await ledger.again(moves.again(batch, PLAN, 1, now=50.0), Selection(), act())
+        batch = await ledger.retry_tasks(moves.again(batch, PLAN, 1, now=50.0), Selection(), act())
         seen = []
         batch = await walked(ledger, batch, PLAN, seen=seen)
         assert seen == [("ONE", "f2"), ("TWO", "f2")]
-        assert [one.outcome for one in await ledger.inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 2
+        assert [one.outcome for one in await ledger.list_inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 2
 
     async def test_what_was_refused_at_the_door_is_counted(self, ledger):
-        found = [await ledger.batch(name) for name in ("C", "W")]
+        found = [await ledger.get_batch(name) for name in ("C", "W")]
         assert [(batch.refused, batch.passed_over) for batch in found] == [(1, 2), (0, 0)]
 
     async def test_where_an_old_batch_was_cancelled_is_not_known(self, ledger):
-        batch = await ledger.batch("C")
+        batch = await ledger.get_batch("C")
         assert batch.error == "enough"
         with pytest.raises(Stale):
             await ledger.reopen(batch.no, act(), status="ONE")
 
     async def test_a_batch_in_the_middle_of_a_move_is_taken_and_walks_to_its_end(self, ledger):
-        assert [one.id for one in await ledger.take(ME, limit=9, now=30.0)] == ["S", "F"]
-        batch = await walked(ledger, await ledger.batch("F"), PLAN)
+        assert [one.id for one in await ledger.take_batches(ME, limit=9, now=30.0)] == ["S", "F"]
+        batch = await walked(ledger, await ledger.get_batch("F"), PLAN)
         assert batch.status == "DONE"
 
 

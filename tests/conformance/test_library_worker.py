@@ -19,11 +19,11 @@ from quire.blobs.s3 import S3Blobs
 from quire.blobs.s3.objects import S3Objects
 from quire.library import janitor
 from quire.library.context import LibraryContext, LibraryRules
-from quire.library.job_picker import Picker
-from quire.library.job_run import Fate
 from quire.library.protocol import layout, lifecycle
-from quire.library.protocol.lifecycle import Candidate
-from quire.library.worker import work
+from quire.library.protocol.lifecycle import JobCandidate
+from quire.library.worker.job_run import JobOutcome
+from quire.library.worker.loop import work
+from quire.library.worker.picker import JobPicker
 from quire.system import SystemClock, SystemIds
 
 JOBS = 12
@@ -40,14 +40,14 @@ class LibrarySuite:
         def heard(told):
             if told.report is not None:
                 ended[told.report.fate] += 1
-                if ended[Fate.DONE] == JOBS:
+                if ended[JobOutcome.DONE] == JOBS:
                     stop.set()
 
         told = options(tmp_path / "scratch")
         await asyncio.gather(*(work(room, told, stop, on_event=heard) for _ in range(3)))
-        assert ended[Fate.DONE] == JOBS
+        assert ended[JobOutcome.DONE] == JOBS
         assert await keys(room) == []
-        assert {layout.job_of(key) for key in await keys(room, "store/out")} == jobs
+        assert {layout.parse_job(key) for key in await keys(room, "store/out")} == jobs
         assert len(await keys(room, "registry/workers")) == 3
 
     async def test_what_a_job_costs(self, room, tmp_path):
@@ -63,22 +63,22 @@ class LibrarySuite:
         worked = await work(
             counted, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
         )
-        assert worked.fates == {Fate.DONE: JOBS}
-        of_each = Counter(layout.job_of(key) for what, key in objects.asked if what != "list")
+        assert worked.fates == {JobOutcome.DONE: JOBS}
+        of_each = Counter(layout.parse_job(key) for what, key in objects.asked if what != "list")
         assert max(of_each[job] for job in jobs) <= 7
         assert objects.counts.total() <= 8 * JOBS
 
     async def test_a_large_result_is_stored(self, room, tmp_path):
         job = await ingest(room, "large")
         worked = await work(room, options(tmp_path / "scratch", run_once=True), asyncio.Event())
-        assert worked.fates == {Fate.DONE: 1}
-        assert (await room.objects.look(layout.out(job))).size > 70 << 20
+        assert worked.fates == {JobOutcome.DONE: 1}
+        assert (await room.objects.head(layout.out(job))).size > 70 << 20
 
     async def test_what_a_worker_left_is_put_right(self, room):
         terms = room.terms("dead")
         jobs = [await ingest(room, f"x {number}") for number in range(4)]
         for job in jobs[:3]:
-            assert await room.perform(lifecycle.claim(Candidate(id=job, tier="3_normal"), terms)) is not None
+            assert await room.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), terms)) is not None
         await room.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
         await room.objects.delete([layout.todo("3_normal", jobs[1])])
         assert (await janitor.sweep(room)).settled == []
@@ -102,7 +102,7 @@ class LibrarySuite:
         await asyncio.gather(*(room.objects.put(layout.todo("2_high", job), b"") for job in made))
         low = "f" * 64
         await room.objects.put(layout.todo("5_background", low), b"")
-        picker = Picker(room.objects, room.clock, room.ids, salt="s")
+        picker = JobPicker(room.objects, room.clock, room.ids, salt="s")
         picked = [await picker.pick() for _ in range(50)]
         assert low in {one.id for one in picked}
         assert len({one.id for one in picked}) == 50
@@ -147,7 +147,7 @@ class TestOnS3(LibrarySuite):
             worked = await work(
                 room, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
             )
-            assert worked.fates == {Fate.DONE: JOBS}
+            assert worked.fates == {JobOutcome.DONE: JOBS}
         # Claim: lock, state, is there a result; the source and its labels; the result; one that clears up.
         each = {"PUT": 3 * JOBS, "HEAD": 2 * JOBS, "GET": JOBS, "POST": JOBS}
         beside = tap.methods - Counter(each)  # listings, the registration, the watch

@@ -14,7 +14,7 @@ from quire.blobs.s3 import S3Blobs
 from quire.blobs.s3.presigned import S3PresignedUploads
 from quire.model.errors import Missing, QuireError
 from quire.system import SystemClock, SystemIds
-from quire.testing.presigned_suite import LandingSuite
+from quire.testing.presigned_suite import PresignedUploadsSuite
 from quire.testing.time import FakeClock
 
 STATUS = {"bad_signature": 403, "url_expired": 403, "too_large": 413, "missing": 404}
@@ -24,8 +24,8 @@ HOUR_AGO = 3600
 class Routes:
     """The two routes that a landing of ours needs, as a bare ASGI application."""
 
-    def __init__(self, landing, blobs):
-        self.landing = landing
+    def __init__(self, presigned, blobs):
+        self.presigned = presigned
         self.blobs = blobs
 
     async def __call__(self, scope, receive, send):
@@ -35,10 +35,10 @@ class Routes:
             try:
                 if scope["method"] == "PUT":
                     length = headers.get(b"content-length")
-                    etag = await self.landing.receive(token, body(receive), length=length and int(length))
+                    etag = await self.presigned.receive(token, body(receive), length=length and int(length))
                     await answer(send, 200, {"etag": f'"{etag}"'})
                 elif scope["method"] == "GET":
-                    key, name = self.landing.opened(token)
+                    key, name = self.presigned.read_download(token)
                     kept = {
                         "content-disposition": attachment(name),
                         "content-type": "application/octet-stream",
@@ -83,7 +83,7 @@ async def served(application):
         listening.close()
 
 
-class TestLocalLanding(LandingSuite):
+class TestLocalPresignedUploads(PresignedUploadsSuite):
     @pytest.fixture
     def root(self, tmp_path):
         (tmp_path / "blobs").mkdir()
@@ -96,7 +96,7 @@ class TestLocalLanding(LandingSuite):
         await store.close()
         assert list((root / ".tmp").iterdir()) == []
 
-    def opened(self, root, clock):
+    def read_download(self, root, clock):
         return LocalPresignedUploads(
             root,
             secret=b"s" * 32,
@@ -106,21 +106,21 @@ class TestLocalLanding(LandingSuite):
         )
 
     @pytest.fixture
-    async def landing(self, root):
-        return self.opened(root, SystemClock())
+    async def presigned(self, root):
+        return self.read_download(root, SystemClock())
 
     @pytest.fixture
     async def late(self, root):
-        return self.opened(root, FakeClock(SystemClock().now() - HOUR_AGO))
+        return self.read_download(root, FakeClock(SystemClock().now() - HOUR_AGO))
 
     @pytest.fixture
-    async def base_url(self, landing, blobs):
-        async with served(Routes(landing, blobs)) as address:
+    async def base_url(self, presigned, blobs):
+        async with served(Routes(presigned, blobs)) as address:
             yield address
 
 
 @pytest.mark.service
-class TestS3Landing(LandingSuite):
+class TestS3PresignedUploads(PresignedUploadsSuite):
     @pytest.fixture
     def access(self, s3_server):
         return {
@@ -140,16 +140,16 @@ class TestS3Landing(LandingSuite):
         await store.close()
 
     @pytest.fixture
-    async def landing(self, access):
-        landing = S3PresignedUploads(clock=SystemClock(), **access)
-        yield landing
-        await landing.close()
+    async def presigned(self, access):
+        presigned = S3PresignedUploads(clock=SystemClock(), **access)
+        yield presigned
+        await presigned.close()
 
     @pytest.fixture
     async def late(self, access):
-        landing = S3PresignedUploads(clock=FakeClock(SystemClock().now() - HOUR_AGO), **access)
-        yield landing
-        await landing.close()
+        presigned = S3PresignedUploads(clock=FakeClock(SystemClock().now() - HOUR_AGO), **access)
+        yield presigned
+        await presigned.close()
 
     @pytest.fixture
     def base_url(self):

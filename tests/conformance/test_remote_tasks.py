@@ -31,10 +31,10 @@ CALLS = {"tiff": PLAN.phases[0].call(), "img": PLAN.phases[1].call()}
 class Signing:
     """A landing whose URLs say what they allow."""
 
-    async def put_url(self, key, *, seconds, base_url, awaited=True):
-        return f"PUT {key} for {seconds} at {base_url} awaited={awaited}"
+    async def sign_put(self, key, *, seconds, base_url, announced=True):
+        return f"PUT {key} for {seconds} at {base_url} announced={announced}"
 
-    async def get_url(self, key, *, seconds, base_url, name):  # noqa: ARG002
+    async def sign_get(self, key, *, seconds, base_url, name):  # noqa: ARG002
         return f"GET {key} for {seconds} at {base_url}"
 
 
@@ -82,8 +82,8 @@ class ErrandSuite:
             "INPUT_CONTENT_TYPE": "image/tiff",
             "INPUT_FILE_SIZE": "100",
             "INPUT_URL": f"GET {key} {at}",
-            "OUTPUT_URL": f"PUT {FOLDER}/box/p1.jpg {at} awaited=False",
-            "OUTPUT_URL_RESULT": f"PUT {FOLDER}/_work/{task}-1.result.json {at} awaited=False",
+            "OUTPUT_URL": f"PUT {FOLDER}/box/p1.jpg {at} announced=False",
+            "OUTPUT_URL_RESULT": f"PUT {FOLDER}/_work/{task}-1.result.json {at} announced=False",
             "QUIRE_INPUT_KEY": key,
             "QUIRE_STEP": "tiff_to_jpeg",
             "QUIRE_MEMORY_MB": str(CALLS["tiff"].memory_mb),
@@ -203,7 +203,7 @@ class ErrandSuite:
             return dict.fromkeys(paths & {f"/_work/{task}-2.tif".casefold()}, 1)
 
         desk.errands = self.keyed(desk)
-        desk.ledger.taken = taken
+        desk.ledger.count_paths = taken
         with pytest.raises(Reject, match="a file of the batch has the key"):
             await desk.errands.pack(CALLS["tiff"], order)
         assert desk.blobs_below(f"{FOLDER}/_work") == []
@@ -229,7 +229,7 @@ class ErrandSuite:
             ("jpeg-2", f"in/{keys[0]}"),
             ("jpeg-5000", f"in/{keys[1]}"),
         ]
-        assert found.places[0].url == f"PUT {keys[0]} for 360 at https://q awaited=False"
+        assert found.places[0].url == f"PUT {keys[0]} for 360 at https://q announced=False"
 
     @pytest.mark.parametrize(
         "roles",
@@ -265,7 +265,7 @@ class ErrandSuite:
         assert not (await self.asked(desk, path="/box/p2.tif")).current
         with pytest.raises(Missing):
             await self.asked(desk, attempt=3)
-        await desk.ledger.cancel((await desk.ledger.batch(ID)).no, act())
+        await desk.ledger.cancel((await desk.ledger.get_batch(ID)).no, act())
         assert not (await self.asked(desk)).current
 
     async def test_pictures_have_no_pages(self, desk):
@@ -390,7 +390,7 @@ class ErrandSuite:
         body = {"task_id": about.task_id, "batch_id": ID, "status": status, "error": "no"}
         body |= {"performance": {"total_time_ms": 3000}}
         await receive(desk.office, about, json.dumps(body).encode(), prices={"": 0.5, "fly": 9.0})
-        (counts,) = await desk.ledger.counts((await desk.ledger.batch(ID)).no)
+        (counts,) = await desk.ledger.count_tasks((await desk.ledger.get_batch(ID)).no)
         assert counts.spent.money_micros == 1_500_000
 
     async def test_there_is_no_errand_for_a_batch_that_is_not_there(self, desk):

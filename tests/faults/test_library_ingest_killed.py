@@ -11,8 +11,8 @@ import asyncio, json, os, signal, sys
 from pathlib import Path
 from quire.blobs.local import LocalBlobs
 from quire.library import ingest, sources
-from quire.library.ingestion import Options
-from quire.library.manifest import Manifest
+from quire.library.ingest.run import Options
+from quire.library.manifest.store import Manifest
 from tests.situations.libraries import local_room, pdf
 
 sources.SMALL_BYTES = 100

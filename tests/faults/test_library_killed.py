@@ -19,9 +19,9 @@ from tests.situations.library_memory import ingest, keys
 
 from quire.assembly.worker_blobs import S3Access
 from quire.library.janitor import sweep
-from quire.library.job_run import Fate
+from quire.library.worker.job_run import JobOutcome
 from quire.library.protocol import layout
-from quire.library.worker import Kind
+from quire.library.worker.loop import WorkerEventKind
 from quire.system import SystemClock, SystemIds
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
@@ -97,7 +97,7 @@ def lines_in(path):
 async def versions(room):
     """Of the results there are."""
     return {
-        layout.job_of(seen.key): seen.version
+        layout.parse_job(seen.key): seen.version
         async for page in room.objects.pages(layout.OUT)
         for seen in page
     }
@@ -139,10 +139,10 @@ async def judged(plan, room, jobs, first, killed):
     assert set(first) == jobs
     assert killed["worker"] >= 3
     lines = lines_in(Path(plan.log))
-    done = Counter(line.job for line in lines if line.fate == Fate.DONE)
+    done = Counter(line.job for line in lines if line.fate == JobOutcome.DONE)
     assert max(done.values()) == 1
-    assert not [line for line in lines if line.fate in {Fate.FAILED, Fate.DEAD}]
-    claims = Counter(line.job for line in lines if line.kind == Kind.CLAIMED)
+    assert not [line for line in lines if line.fate in {JobOutcome.FAILED, JobOutcome.DEAD}]
+    claims = Counter(line.job for line in lines if line.kind == WorkerEventKind.CLAIMED)
     assert max(claims.values()) > 1  # some were tried again
     # Nobody is there any more, so that all that is left is old.
     swept = await sweep(room_of(plan, stale_seconds=-3600.0))

@@ -1,4 +1,4 @@
-"""kill -9 before every single change to the disk while an upload lands: all of it is there, or nothing."""
+"""kill -9 before every single change to the disk while an upload is stored: all of it is there, or nothing."""
 
 import subprocess
 import sys
@@ -9,9 +9,9 @@ import pytest
 CHILD = """
 import asyncio, hashlib, itertools, os, signal, sys, time
 from pathlib import Path
-from quire.blobs.presigned import Part
+from quire.blobs.presigned import CompletedPart
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local.presigned import LocalLanding
+from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.model.errors import Missing, Reject
 from quire.system import SystemClock
 
@@ -30,36 +30,36 @@ def doom(at):
     for name in CHANGES:
         setattr(os, name, deadly(getattr(os, name)))
 
-def opened(root):
+def open_presigned(root):
     limits = {"max_blob_bytes": 1 << 30, "max_part_bytes": 1 << 30}
-    return LocalLanding(root, secret=b"s" * 32, clock=SystemClock(), **limits)
+    return LocalPresignedUploads(root, secret=b"s" * 32, clock=SystemClock(), **limits)
 
-async def put(landing, url, body):
+async def put(presigned, url, body):
     async def pieces():
         for start in range(0, len(body), 400_000):
             yield body[start : start + 400_000]
-    return await landing.receive(url.rpartition("/")[2], pieces(), length=len(body))
+    return await presigned.receive(url.rpartition("/")[2], pieces(), length=len(body))
 
-async def whole_put(landing, upload_id, parts):
-    await put(landing, await landing.put_url(KEY, seconds=60, base_url=""), WHOLE)
+async def whole_put(presigned, upload_id, parts):
+    await put(presigned, await presigned.sign_put(KEY, seconds=60, base_url=""), WHOLE)
 
-async def part_put(landing, upload_id, parts):
-    urls = await landing.part_urls(KEY, upload_id, parts=2, seconds=60, base_url="")
-    await put(landing, urls[0], BODIES[0])
+async def part_put(presigned, upload_id, parts):
+    urls = await presigned.sign_parts(KEY, upload_id, parts=2, seconds=60, base_url="")
+    await put(presigned, urls[0], BODIES[0])
 
-async def join(landing, upload_id, parts):
-    await landing.join(KEY, upload_id, parts)
+async def join(presigned, upload_id, parts):
+    await presigned.join(KEY, upload_id, parts)
 
-async def give_up(landing, upload_id, parts):
-    await landing.give_up(KEY, upload_id)
+async def abort(presigned, upload_id, parts):
+    await presigned.abort(KEY, upload_id)
 
-async def begun(landing):
-    upload_id = await landing.begin(KEY, content_type="image/tiff")
-    urls = await landing.part_urls(KEY, upload_id, parts=2, seconds=60, base_url="")
-    return upload_id, [Part(n, await put(landing, u, b)) for n, (u, b) in enumerate(zip(urls, BODIES), 1)]
+async def begin(presigned):
+    upload_id = await presigned.begin(KEY, content_type="image/tiff")
+    urls = await presigned.sign_parts(KEY, upload_id, parts=2, seconds=60, base_url="")
+    return upload_id, [CompletedPart(n, await put(presigned, u, b)) for n, (u, b) in enumerate(zip(urls, BODIES), 1)]
 
-async def seen(blobs):
-    found = [stored.key async for stored in blobs.list()]
+async def is_stored(blobs):
+    found = [info.key async for info in blobs.list()]
     if not found:
         return False
     assert found == [KEY], found
@@ -68,31 +68,31 @@ async def seen(blobs):
     return True
 
 async def look(root, scene, upload_id, parts):
-    blobs, landing = LocalBlobs(root), opened(root)
-    landed = await seen(blobs)
-    assert not landed or scene in (whole_put, join)
+    blobs, presigned = LocalBlobs(root), open_presigned(root)
+    stored = await is_stored(blobs)
+    assert not stored or scene in (whole_put, join)
     try:
-        await landing.join(KEY, upload_id, parts)
+        await presigned.join(KEY, upload_id, parts)
     except Missing:
-        assert landed or scene is give_up
+        assert stored or scene is abort
     else:
-        assert await seen(blobs)
-    landed = await seen(blobs)
+        assert await is_stored(blobs)
+    stored = await is_stored(blobs)
     await blobs.sweep(0, time.time() + 60, uploads_older_than_seconds=0)
     assert [path for own in (".tmp", ".parts") for path in (root / own).iterdir()] == []
-    assert await seen(blobs) == landed
+    assert await is_stored(blobs) == stored
 
 def main():
-    scene = {"whole": whole_put, "part": part_put, "join": join, "give_up": give_up}[sys.argv[2]]
+    scene = {"whole": whole_put, "part": part_put, "join": join, "abort": abort}[sys.argv[2]]
     for at in itertools.count():
         root = Path(sys.argv[1]) / str(at)
         LocalBlobs(root)
-        upload_id, parts = asyncio.run(begun(opened(root)))
+        upload_id, parts = asyncio.run(begin(open_presigned(root)))
         child = os.fork()
         if not child:
-            landing = opened(root)
+            presigned = open_presigned(root)
             doom(at)
-            asyncio.run(scene(landing, upload_id, parts))
+            asyncio.run(scene(presigned, upload_id, parts))
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         assert os.WIFEXITED(status) or os.WTERMSIG(status) == signal.SIGKILL
@@ -107,7 +107,7 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", ["whole", "part", "join", "give_up"])
+@pytest.mark.parametrize("scene", ["whole", "part", "join", "abort"])
 def test_whoever_is_killed_leaves_all_or_nothing(tmp_path, scene):
     ran = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path), scene], capture_output=True, text=True, check=False

@@ -14,7 +14,8 @@ from tests.processes import engine
 from tests.processes.queue_worker import Plan
 from tests.situations.runs import TEST_STEPS, submitted
 
-from quire.assembly.batches import open_house, open_office
+from quire.assembly.components import open_components
+from quire.assembly.engine import open_engine
 from quire.assembly.queues import open_queues_alone
 from quire.batches.submission import submit
 from quire.blobs import content
@@ -75,24 +76,24 @@ class Ran:
 
 
 async def ran(settings, known, observe, files=FILES):
-    async with open_house(settings, pipelines={known.name: known}, step_modules=TEST_STEPS) as house:
-        batch = await house.ledger.open_batch(draft("0" * 26))
+    async with open_engine(settings, pipelines={known.name: known}, step_modules=TEST_STEPS) as house:
+        batch = await house.uploads.open_batch(draft("0" * 26))
         uploads = []
         for number in range(files):
             kept = await content.put_bytes(house.blobs, b"page %d" % number)
             path, kind = f"f{number:03}", "text/plain"
             uploads.append(Upload(path=path, state="taken", size=kept.size, key=kept.key, content_type=kind))
-        await house.ledger.record_uploads(batch.no, uploads)
+        await house.uploads.record_uploads(batch.no, uploads)
         batch = await submit(batch, known, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
 
         async def look(batch):
-            await observe(sum(one.settled for one in await house.ledger.counts(batch.no)))
+            await observe(sum(one.settled for one in await house.records.count_tasks(batch.no)))
 
-        async with asyncio.timeout(PATIENCE_SECONDS), house.conducting() as wheel:
+        async with asyncio.timeout(PATIENCE_SECONDS), house.start_engine() as wheel:
             batch = await wheel.conduct(batch.id, look)
-        tasks = await house.ledger.settled_tasks(batch, after=0, limit=files + 1)
+        tasks = await house.files.list_settled_tasks(batch, after=0, limit=files + 1)
         assert len(tasks) == files
-        standing = [await house.ledger.task(batch.no, one.task_no) for one in tasks]
+        standing = [await house.tasks.get_task(batch.no, one.task_no) for one in tasks]
         return Ran(batch, tasks, [one.claim.order.attempt for one in standing])
 
 
@@ -174,12 +175,12 @@ async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
     known = engine.two_phases("queue")
     settings = engine.settings_of(told)
     with ExitStack() as stack:
-        async with open_office(settings, pipelines={known.name: known}) as office:
+        async with open_components(settings, pipelines={known.name: known}) as office:
             batch = await submitted(office, known, [f"slow{number:02}" for number in range(FILES)])
             stack.enter_context(working(msgspec.structs.replace(plan, workers=4)))
 
             async def settled():
-                return sum(one.settled for one in await office.ledger.counts(batch.no))
+                return sum(one.settled for one in await office.records.count_tasks(batch.no))
 
             for goal in (FILES // 2, FILES + FILES // 2):
                 house = stack.enter_context(working(told, "tests.processes.engine"))
@@ -190,8 +191,8 @@ async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
             last = stack.enter_context(working(told, "tests.processes.engine"))
             _, words = await asyncio.to_thread(last.communicate, timeout=PATIENCE_SECONDS)
             assert last.returncode == 0, words.decode()
-            counts = [(one.total, one.done, one.failed) for one in await office.ledger.counts(batch.no)]
+            counts = [(one.total, one.done, one.failed) for one in await office.records.count_tasks(batch.no)]
             assert counts == [(FILES, FILES, 0)] * 2
-            assert (await office.ledger.batch(batch.id)).status == "DONE"
-            kinds = [kind for _, _, kind, _ in await office.ledger.events(batch.no, limit=999)]
+            assert (await office.batches.get_batch(batch.id)).status == "DONE"
+            kinds = [kind for _, _, kind, _ in await office.records.list_events(batch.no, limit=999)]
             assert kinds.count("batch_done") == 1

@@ -14,7 +14,7 @@ from tests.servers.postgres import fresh_schema, restartable_server
 from tests.servers.postgres import programs as postgres_programs
 from tests.situations.runs import submitted
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.ledger.port import BatchFilter, OperatorAction
 from quire.model.batch import FileOutcome
 from quire.model.errors import Unavailable
@@ -47,18 +47,18 @@ def kill(started):
 
 
 async def submit_many(plan, names):
-    async with open_office(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
+    async with open_components(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
         await submitted(office, PIPELINE, names)
 
 
 async def wait_for(plan, house, reached, seconds=120.0):
     """Looks until the newest batch is where it is wanted, as long as `house` lives."""
-    async with open_office(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
+    async with open_components(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
         limit = office.clock.monotonic() + seconds
         while office.clock.monotonic() < limit:
             with suppress(Unavailable):
-                (batch,) = await office.ledger.batches(BatchFilter(limit=1))
-                counts = await office.ledger.counts(batch.no)
+                (batch,) = await office.records.list_batches(BatchFilter(limit=1))
+                counts = await office.records.count_tasks(batch.no)
                 if reached(batch, sum(one.settled for one in counts)):
                     return batch
             await still_alive(house)
@@ -72,17 +72,17 @@ async def still_alive(house):
 
 
 async def check_end(plan, bad=0, batch_status="DONE"):
-    async with open_office(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
-        (batch,) = await office.ledger.batches(BatchFilter(limit=1))
+    async with open_components(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
+        (batch,) = await office.records.list_batches(BatchFilter(limit=1))
         assert batch.status == batch_status
-        counts = [(one.total, one.done, one.failed) for one in await office.ledger.counts(batch.no)]
+        counts = [(one.total, one.done, one.failed) for one in await office.records.count_tasks(batch.no)]
         assert counts == [(FILES, FILES - bad, bad), (FILES, FILES - bad, bad)]
-        records = await office.ledger.inputs(batch.no, limit=2 * FILES)
+        records = await office.records.list_inputs(batch.no, limit=2 * FILES)
         assert len(records) == FILES
         assert sum(one.outcome is FileOutcome.DONE for one in records) == FILES - bad
-        kinds = [kind for _, _, kind, _ in await office.ledger.events(batch.no, limit=999)]
+        kinds = [kind for _, _, kind, _ in await office.records.list_events(batch.no, limit=999)]
         assert [kinds.count(kind) for kind in ("batch_started", "phase_started", "batch_done")] == [1, 2, 1]
-        for stray in await office.ledger.strays(batch.no, limit=9999):
+        for stray in await office.records.list_stray_reports(batch.no, limit=9999):
             assert stray.kind != "unknown"
 
 
@@ -133,23 +133,23 @@ async def test_killed_again_and_again_it_still_gets_there(plan):
 
 async def test_cancelling_from_elsewhere_frees_the_workers_at_once(plan):
     await submit_many(plan, ["hang-1", "hang-2"])
-    async with open_office(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
+    async with open_components(settings_of(plan), pipelines={PIPELINE.name: PIPELINE}) as office:
 
         async def running(batch):
-            stories = [await office.ledger.story(batch.no, name) for name in ("hang-1", "hang-2")]
+            stories = [await office.records.get_file_history(batch.no, name) for name in ("hang-1", "hang-2")]
             return all(attempts and attempts[-1].state == "running" for _, attempts in stories)
 
         with process(plan, workers=2) as house:
             batch = await wait_for(plan, house, lambda batch, _: batch.status == "ONE")
             while not await running(batch):
                 await still_alive(house)
-            await office.ledger.cancel(
+            await office.control.cancel(
                 batch.no, OperatorAction(actor="me", reason="enough", now=office.clock.now())
             )
             # Both workers hang for longer than this takes, unless they are taken away from it.
             await submitted(office, PIPELINE, ["f1", "f2"], batch_id="1" * 26)
             await wait_for(plan, house, lambda batch, _: batch.id == "1" * 26 and batch.ended, seconds=15)
-        records = await office.ledger.inputs(batch.no, limit=9)
+        records = await office.records.list_inputs(batch.no, limit=9)
         assert {one.outcome for one in records} == {FileOutcome.CANCELLED}
 
 

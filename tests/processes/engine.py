@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from quire.assembly.batches import open_house
-from quire.batches.work import Shift, work
+from quire.assembly.engine import open_engine
+from quire.batches.work import WorkOptions, work
 from quire.model.pipeline import Change, Kept, Pipeline
 from quire.settings import Computes, Crew, Postgres, Redis, Retries, Secret, Settings
 from quire.testing.factories import phase, pipeline
@@ -69,12 +69,12 @@ async def serve(plan: Plan) -> None:
     known = two_phases(plan.compute)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    shift = Shift(conducts=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
-    async with open_house(
+    shift = WorkOptions(conducts=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
+    async with open_engine(
         settings_of(plan), pipelines={known.name: known}, step_modules=TEST_STEPS, kind="test"
     ) as house:
         print("at work", flush=True)  # noqa: T201 - whoever started us waits for this
-        await work(shift, house, stop)
+        await work(shift, house.run_context(), stop)
 
 
 if __name__ == "__main__":

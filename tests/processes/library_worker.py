@@ -19,7 +19,7 @@ from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs.objects import BlobObjects
 from quire.library.context import LibraryContext, LibraryRules
 from quire.library.janitor import sweep
-from quire.library.worker import Told, work
+from quire.library.worker.loop import WorkerEvent, work
 from quire.model.objects import Objects
 from quire.system import SystemClock, SystemIds
 from tests.situations.library_memory import options
@@ -70,7 +70,7 @@ async def main(plan: Plan) -> None:
         return
     log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def heard(told: Told) -> None:
+    def heard(told: WorkerEvent) -> None:
         fate = "" if told.report is None else told.report.fate.value
         os.write(log, msgspec.json.encode(Line(told.kind.value, told.job, fate)) + b"\n")
 

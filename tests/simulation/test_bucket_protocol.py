@@ -6,7 +6,7 @@
 import pytest
 
 from quire.library.protocol import lifecycle
-from quire.library.protocol.requests import Asking
+from quire.library.protocol.requests import Operation
 from tests.simulation.library.explorer import Explorer
 from tests.simulation.library.situations import Budget
 
@@ -75,7 +75,7 @@ def test_the_marker_for_other_tools_decides_nothing_among_ours() -> None:
 
 
 def test_who_does_not_know_its_own_writing_wastes_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody(key: str, nonce: str) -> Asking[str | None]:
+    def nobody(key: str, nonce: str) -> Operation[str | None]:
         return None
         yield
 
@@ -87,9 +87,9 @@ def test_who_does_not_know_its_own_writing_wastes_an_attempt(monkeypatch: pytest
 @pytest.mark.slow
 def test_attempts_that_are_counted_at_their_end_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that kills its worker each time."""
-    started = lifecycle._started
+    started = lifecycle._running_record
 
-    def free(job: lifecycle.Job, terms: lifecycle.Terms, nonce: str) -> lifecycle.Job:
+    def free(job: lifecycle.JobRecord, terms: lifecycle.JobActor, nonce: str) -> lifecycle.JobRecord:
         begun = started(job, terms, nonce)
         return lifecycle.structs.replace(begun, charged=job.charged)
 

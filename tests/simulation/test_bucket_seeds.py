@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from quire.library.protocol import janitor, layout, operator
-from quire.library.protocol.lifecycle import Terms
+from quire.library.protocol.lifecycle import JobActor
 from quire.model.tiers import TIERS
 from tests.simulation.library.simulation import run
 from tests.simulation.library.situations import JOB, apply
@@ -71,8 +71,8 @@ def test_two_people_who_move_a_job_at_once_do_not_lose_it(seed):
     chance = Random(seed)
     store = {layout.todo(TIERS[2], JOB): b"", layout.raw(JOB): b"pdf"}
     numbers = count()
-    terms = Terms(worker="p", limit=3, nonce=lambda: f"{next(numbers)}", now=lambda: 0.0)
-    moving = [operator.moved(JOB, terms, tier=tier) for tier in (TIERS[0], TIERS[4])]
+    terms = JobActor(worker="p", limit=3, nonce=lambda: f"{next(numbers)}", now=lambda: 0.0)
+    moving = [operator.reprioritize(JOB, terms, tier=tier) for tier in (TIERS[0], TIERS[4])]
     answers = dict.fromkeys(range(len(moving)))
     while answers:
         no = chance.choice(list(answers))

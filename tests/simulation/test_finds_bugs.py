@@ -95,7 +95,7 @@ def test_a_message_for_each_round_is_missed(monkeypatch):
         return letter or OutboxMessage(
             queue=batch.hands_over_to,
             message_id=f"handover-{batch.id}-{batch.position.round}",
-            body=(await ledger.message(batch.no)).encode(),
+            body=(await ledger.get_start_message(batch.no)).encode(),
         )
 
     hand_over = handover.hand_over

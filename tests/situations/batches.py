@@ -41,7 +41,7 @@ async def opened(
 ) -> Batch:
     """A batch with its files noted and its message on the way; `refused` are paths and their error class."""
     known = {"pipeline": through.name, "now": office.clock.now()} | changes
-    batch = await office.ledger.open_batch(draft(batch_id, **known))
+    batch = await office.uploads.open_batch(draft(batch_id, **known))
     uploads = [
         Upload(path=name, state="taken", size=10, key=f"cas/{name}", content_type="image/tiff")
         for name in names
@@ -50,7 +50,7 @@ async def opened(
         Upload(path=path, state="failed", error_class=code, reason=f"refused: {code}")
         for path, code in (refused or {}).items()
     ]
-    await office.ledger.record_uploads(batch.no, uploads)
+    await office.uploads.record_uploads(batch.no, uploads)
     return await submit(batch, through, ledger=office.ledger, blobs=office.blobs, clock=office.clock)
 
 
@@ -68,7 +68,7 @@ async def walked(
     """Move by move until it stands in stage `until` (of that phase, or the first to have it). `failing` are
     paths and the error class of their tasks.
     """
-    member = await office.ledger.enlist("walker", "test", "here", now=office.clock.now())
+    member = await office.members.add_member("walker", "test", "here", now=office.clock.now())
     while not batch.ended and not (batch.position.stage is until and phase_no in {0, batch.position.phase}):
         batch = await _step(office, batch, names, failing or {}, member.no, cost, through)
     return batch
@@ -86,20 +86,20 @@ async def _step(
     ledger, now = office.ledger, office.clock.now()
     match batch.position.stage:
         case Stage.QUEUED:
-            return await ledger.apply(moves.begin(batch, now=now))
+            return await ledger.apply_move(moves.begin(batch, now=now))
         case Stage.FILLING:
             files = [file(name) for name in names]
-            return await ledger.apply(moves.fill(batch, through, files, complete=True, now=now))
+            return await ledger.apply_move(moves.fill(batch, through, files, complete=True, now=now))
         case Stage.DISCOVERING:
-            listed = await ledger.files(batch, after=0, limit=MANY)
-            return await ledger.apply(moves.discover(batch, through, listed, complete=True, now=now))
+            listed = await ledger.list_files(batch, after=0, limit=MANY)
+            return await ledger.apply_move(moves.discover(batch, through, listed, complete=True, now=now))
         case Stage.TRANSFORMING:
-            tasks = await ledger.settled_tasks(batch, after=0, limit=MANY)
-            return await ledger.apply(moves.transform(batch, through, tasks, {}, complete=True, now=now))
-    claims = await ledger.claim(batch.no, member=member, limit=MANY, now=now)
+            tasks = await ledger.list_settled_tasks(batch, after=0, limit=MANY)
+            return await ledger.apply_move(moves.transform(batch, through, tasks, {}, complete=True, now=now))
+    claims = await ledger.claim_tasks(batch.no, member=member, limit=MANY, now=now)
     assert claims, f"nothing to do in {batch.position}"
-    await ledger.settle(batch.no, [settlement(claim, failing, cost, now) for claim in claims], now=now)
-    return await ledger.batch(batch.id)
+    await ledger.settle_reports(batch.no, [settlement(claim, failing, cost, now) for claim in claims], now=now)
+    return await ledger.get_batch(batch.id)
 
 
 def settlement(

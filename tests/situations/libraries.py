@@ -13,7 +13,7 @@ from quire.blobs.s3.objects import S3Objects
 from quire.library.context import LibraryContext
 from quire.model.clock import Clock
 from quire.model.ids import Ids
-from quire.model.objects import Found, Objects, Seen
+from quire.model.objects import ObjectBody, ObjectInfo, Objects
 from quire.system import SystemClock, SystemIds
 from quire.testing.memory_blobs import MemoryBlobs
 from tests.servers.s3 import S3Server
@@ -57,13 +57,13 @@ class CountingObjects:
         self.requests: dict[str, int] = {}
         self.written = 0
 
-    async def read(self, key: str) -> Found | None:
+    async def read(self, key: str) -> ObjectBody | None:
         self._count("read")
         return await self._inner.read(key)
 
-    async def look(self, key: str) -> Seen | None:
+    async def head(self, key: str) -> ObjectInfo | None:
         self._count("look")
-        return await self._inner.look(key)
+        return await self._inner.head(key)
 
     async def create(self, key: str, body: bytes) -> str | None:
         self._count("create", body)
@@ -85,7 +85,7 @@ class CountingObjects:
         self._count("delete")
         await self._inner.delete(keys)
 
-    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
         self._count("pages")
         async for page in self._inner.pages(folder, after=after):
             yield page

@@ -15,10 +15,10 @@ from quire.blobs.objects import BlobObjects
 from quire.library.context import LibraryContext, LibraryRules
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import DEFAULT_TIER
-from quire.library.worker import Options
+from quire.library.worker.loop import WorkerOptions
 from quire.model.clock import Clock
 from quire.model.ids import Ids
-from quire.model.objects import Found, Objects, Seen
+from quire.model.objects import ObjectBody, ObjectInfo, Objects
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.time import CountingIds, FakeClock
 from tests.processes import fake_converter
@@ -36,7 +36,7 @@ def memory_room(
     )
 
 
-def options(scratch: Path, **changes: Any) -> Options:
+def options(scratch: Path, **changes: Any) -> WorkerOptions:
     """Of a worker with the fake converter, that waits for nothing."""
     given: dict[str, Any] = {
         "worker": "w1",
@@ -47,7 +47,7 @@ def options(scratch: Path, **changes: Any) -> Options:
         "patience_seconds": 0.001,
         **changes,
     }
-    return Options(**given)
+    return WorkerOptions(**given)
 
 
 async def ingest(room: LibraryContext, text: str, *, tier: str = DEFAULT_TIER, name: str = "") -> str:
@@ -80,13 +80,13 @@ class CountingObjects:
         self.asked.append((what, key))
         self.before(what, key)
 
-    async def read(self, key: str) -> Found | None:
+    async def read(self, key: str) -> ObjectBody | None:
         self.count("read", key)
         return await self._objects.read(key)
 
-    async def look(self, key: str) -> Seen | None:
+    async def head(self, key: str) -> ObjectInfo | None:
         self.count("look", key)
-        return await self._objects.look(key)
+        return await self._objects.head(key)
 
     async def create(self, key: str, body: bytes) -> str | None:
         self.count("create", key)
@@ -108,7 +108,7 @@ class CountingObjects:
         self.count("delete", keys[0])
         await self._objects.delete(keys)
 
-    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
         asked = False
         async for page in self._objects.pages(folder, after=after):
             asked = True

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from quire.assembly.batches import open_house
+from quire.assembly.engine import open_engine
 from quire.batches.context import BatchContext, RunContext
 from quire.batches.submission import submit
 from quire.ledger.port import InputRecord, Upload
@@ -31,14 +31,14 @@ async def submitted(
     house: BatchContext, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
 ) -> Batch:
     """A finalized batch of files that have no bytes: for steps that need none."""
-    batch = await house.ledger.open_batch(
+    batch = await house.uploads.open_batch(
         draft(batch_id, pipeline=pipeline.name, pipeline_version=pipeline.version)
     )
     uploads = [
         Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="text/plain")
         for name in names
     ]
-    await house.ledger.record_uploads(batch.no, uploads)
+    await house.uploads.record_uploads(batch.no, uploads)
     return await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
 
 
@@ -51,15 +51,15 @@ async def run_names(
     observe: Callable[[Batch], Awaitable[None]] = _ignore,
 ) -> Outcome:
     settings = Settings(home=home, workers=workers, retry=FAST_RETRIES)
-    async with open_house(settings, pipelines={pipeline.name: pipeline}, step_modules=TEST_STEPS) as house:
+    async with open_engine(settings, pipelines={pipeline.name: pipeline}, step_modules=TEST_STEPS) as house:
         batch = await submitted(house, pipeline, names)
-        async with house.conducting() as wheel:
+        async with house.start_engine() as wheel:
             batch = await wheel.conduct(batch.id, observe)
         return await outcome_of(house, batch)
 
 
 async def outcome_of(house: RunContext, batch: Batch) -> Outcome:
     records: list[InputRecord] = []
-    while page := await house.ledger.inputs(batch.no, after=records[-1].path if records else "", limit=1000):
+    while page := await house.records.list_inputs(batch.no, after=records[-1].path if records else "", limit=1000):
         records += page
-    return Outcome(batch, records, await house.ledger.counts(batch.no))
+    return Outcome(batch, records, await house.records.count_tasks(batch.no))

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
+from quire.access.port import ApiKey, ApiKeyStore
 from quire.access.rate_limit import Rates
-from quire.ledger.access import ApiKey, ApiKeyStore
 from quire.model.clock import Clock, timestamp
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
@@ -244,7 +244,7 @@ class KeyChecker:
         if not used:
             return
         try:
-            await self._ledger.used_keys(used)
+            await self._ledger.record_uses(used)
         except Unavailable:
             self._used = used | self._used
 
@@ -252,7 +252,7 @@ class KeyChecker:
         if not presented.startswith(PREFIX) or len(presented) > LONGEST_KEY:
             return None
         digest = _digest(presented)
-        key = await self._ledger.key_by_hash(digest)
+        key = await self._ledger.find_key(digest)
         # Found by its hash: how long the search took tells nothing about a key. Compared all the same.
         if key is None or not hmac.compare_digest(key.hash, digest):
             return None

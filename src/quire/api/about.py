@@ -8,20 +8,20 @@ from litestar import Response
 from msgspec import UNSET, Struct, UnsetType
 
 from quire.api.context import ApiContext, Caller
-from quire.api.openapi import openapi
-from quire.api.routing import Answer, Asked, Route, answer
+from quire.api.openapi import build_openapi
+from quire.api.routing import ApiRequest, ApiResponse, Route, json_response
 from quire.model.clock import timestamp
 
 SERVICE = "arke-ingest-worker"
 
 
-class Health(Struct, frozen=True, kw_only=True):
+class ServiceHealth(Struct, frozen=True, kw_only=True):
     service: str
     version: str
     status: str
 
 
-class Alive(Struct, frozen=True, kw_only=True):
+class ServerHealth(Struct, frozen=True, kw_only=True):
     """`conductor` is there when that of this server is down: what is accepted waits until it is back."""
 
     status: str
@@ -30,26 +30,26 @@ class Alive(Struct, frozen=True, kw_only=True):
     conductor: str | UnsetType = UNSET
 
 
-async def root(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def root(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     if "text/html" in request.headers.get("accept", ""):
-        return _page(desk)
-    return answer(Health(service=SERVICE, version=desk.version, status="healthy"))
+        return _build_page(context)
+    return json_response(ServiceHealth(service=SERVICE, version=context.version, status="healthy"))
 
 
-async def health(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    now = timestamp(desk.office.clock.now())
-    if desk.faltering.is_set():
+async def health(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    now = timestamp(context.office.clock.now())
+    if context.faltering.is_set():
         # Still 200: it answers, and whoever ended it for this would end what works.
-        return answer(Alive(status="degraded", service=SERVICE, timestamp=now, conductor="restarting"))
-    return answer(Alive(status="ok", service=SERVICE, timestamp=now))
+        return json_response(ServerHealth(status="degraded", service=SERVICE, timestamp=now, conductor="restarting"))
+    return json_response(ServerHealth(status="ok", service=SERVICE, timestamp=now))
 
 
-async def document(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return answer(openapi(desk.routes, version=desk.version))
+async def document(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(build_openapi(context.routes, version=context.version))
 
 
-async def docs(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return _page(desk)
+async def docs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return _build_page(context)
 
 
 _STYLE = """
@@ -64,13 +64,13 @@ p { margin: .2rem 0; } dt { font-weight: 600; }
 """
 
 
-def _page(desk: ApiContext) -> Answer:
+def _build_page(context: ApiContext) -> ApiResponse:
     """Written here, without scripts and without anything fetched from elsewhere: it works offline."""
     groups: dict[str, list[Route]] = {}
-    for route in desk.routes:
+    for route in context.routes:
         groups.setdefault(route.group, []).append(route)
     sections = "".join(
-        f"<h2>{escape(group)}</h2>" + "".join(_article(route) for route in members)
+        f"<h2>{escape(group)}</h2>" + "".join(_build_article(route) for route in members)
         for group, members in groups.items()
     )
     page = (
@@ -90,7 +90,7 @@ def _page(desk: ApiContext) -> Answer:
     )
 
 
-def _article(route: Route) -> str:
+def _build_article(route: Route) -> str:
     path = route.path.replace(":str", "").replace(":int", "").replace(":path", "")
     scope = "" if route.scope is None else f" <span class=scope>scope {route.scope.value}</span>"
     parts = [
@@ -121,7 +121,7 @@ ROUTES = (
         group=_GROUP,
         contract=True,
         pages=True,
-        answers=Health,
+        answers=ServiceHealth,
         answer_example={"service": SERVICE, "version": "0.1.0", "status": "healthy"},
     ),
     Route(
@@ -134,7 +134,7 @@ ROUTES = (
         group=_GROUP,
         contract=True,
         pages=True,
-        answers=Alive,
+        answers=ServerHealth,
     ),
     Route(
         method="GET",

@@ -15,9 +15,9 @@ from quire.access.api_keys import (
     rotate,
 )
 from quire.api.context import ApiContext, Caller
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
-from quire.batches.lines import Event
-from quire.ingest.cleanup import Due, due
+from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json
+from quire.batches.lines import BatchEvent
+from quire.ingest.cleanup import CleanupCandidate, due
 from quire.ledger.port import NO_BATCH
 from quire.model.clock import timestamp
 from quire.model.errors import Reject
@@ -25,71 +25,71 @@ from quire.model.errors import Reject
 PAGE = 200
 
 
-class Keys(Struct, frozen=True, kw_only=True):
+class KeyList(Struct, frozen=True, kw_only=True):
     keys: list[KeyLine]
 
 
-class Audit(Struct, frozen=True, kw_only=True):
-    events: list[Event]
+class AuditTrail(Struct, frozen=True, kw_only=True):
+    events: list[BatchEvent]
 
 
-class Cleaning(Struct, frozen=True, kw_only=True):
+class CleaningStatus(Struct, frozen=True, kw_only=True):
     idle_upload_days: float
     staging_days: float
     every_seconds: float
-    due: list[Due]
+    due: list[CleanupCandidate]
 
 
-async def keys(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return answer(Keys(keys=await list_keys(_keys(desk))))
+async def keys(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(KeyList(keys=await list_keys(_key_context(context))))
 
 
-async def new_key(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
+async def new_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     try:
-        draft = msgspec.convert(await json_of(request), KeyDraft)
+        draft = msgspec.convert(await read_json(request), KeyDraft)
     except msgspec.ValidationError as error:
         raise Reject(f"Not the description of a key: {error}") from error
-    made = await create(_keys(desk), draft)
-    await desk.acted(caller, "key_created", {"key": made.key.id, "scope": made.key.scope})
-    return answer(made, status=201)
+    made = await create(_key_context(context), draft)
+    await context.acted(caller, "key_created", {"key": made.key.id, "scope": made.key.scope})
+    return json_response(made, status=201)
 
 
-async def end_key(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    line = await revoke(_keys(desk), str(request.path_params["key_id"]))
-    await desk.acted(caller, "key_revoked", {"key": line.id})
-    return answer(line)
+async def end_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    line = await revoke(_key_context(context), str(request.path_params["key_id"]))
+    await context.acted(caller, "key_revoked", {"key": line.id})
+    return json_response(line)
 
 
-async def turn_key(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    made = await rotate(_keys(desk), str(request.path_params["key_id"]))
-    await desk.acted(caller, "key_rotated", {"key": made.key.id})
-    return answer(made, status=201)
+async def turn_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    made = await rotate(_key_context(context), str(request.path_params["key_id"]))
+    await context.acted(caller, "key_rotated", {"key": made.key.id})
+    return json_response(made, status=201)
 
 
-async def audit(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def audit(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     after = request.query_params.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of an event")
-    page = await desk.office.ledger.events(NO_BATCH, after=int(after), limit=PAGE)
-    return answer(
-        Audit(events=[Event(no=no, at=timestamp(at), kind=kind, data=data) for no, at, kind, data in page])
+    page = await context.office.records.list_events(NO_BATCH, after=int(after), limit=PAGE)
+    return json_response(
+        AuditTrail(events=[BatchEvent(no=no, at=timestamp(at), kind=kind, data=data) for no, at, kind, data in page])
     )
 
 
-async def cleaning(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    terms = desk.cleaning
-    return answer(
-        Cleaning(
+async def cleaning(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    terms = context.cleaning
+    return json_response(
+        CleaningStatus(
             idle_upload_days=terms.idle_upload_days,
             staging_days=terms.staging_days,
-            every_seconds=desk.cleaning_seconds,
-            due=await due(desk.office, terms),
+            every_seconds=context.cleaning_seconds,
+            due=await due(context.office, terms),
         )
     )
 
 
-def _keys(desk: ApiContext) -> ApiKeyContext:
-    return ApiKeyContext(ledger=desk.office.ledger, clock=desk.office.clock, ids=desk.office.ids)
+def _key_context(context: ApiContext) -> ApiKeyContext:
+    return ApiKeyContext(ledger=context.office.ledger, clock=context.office.clock, ids=context.office.ids)
 
 
 _GROUP = "House"
@@ -103,7 +103,7 @@ ROUTES = (
         name="listKeys",
         about="API keys: what they allow, when they end, when they were last used. Never their text.",
         group=_GROUP,
-        answers=Keys,
+        answers=KeyList,
     ),
     Route(
         method="POST",
@@ -112,7 +112,7 @@ ROUTES = (
         scope=Scope.ADMIN,
         whole=True,
         name="createKey",
-        about="Make an API key. Its text is in this answer and nowhere else.",
+        about="Make an API key. Its text is in this json_response and nowhere else.",
         group=_GROUP,
         body=KeyDraft,
         body_example={"scope": "submit", "label": "scanner in room 4", "requests_per_minute": 600},
@@ -154,7 +154,7 @@ ROUTES = (
         name="auditTrail",
         about="What was done that concerns no single batch, with actor and reason.",
         group=_GROUP,
-        answers=Audit,
+        answers=AuditTrail,
         errors=(400,),
         parameters=(Parameter(name="after", about="The number of the last event seen.", kind=int),),
     ),
@@ -167,6 +167,6 @@ ROUTES = (
         name="cleaning",
         about="When the server cleans up, and what it would take now.",
         group=_GROUP,
-        answers=Cleaning,
+        answers=CleaningStatus,
     ),
 )

@@ -8,10 +8,10 @@ from litestar import Litestar, Request, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
-from quire.api.authentication import Gate
+from quire.api.authentication import Authenticator
 from quire.api.context import ApiContext
-from quire.api.errors import told
-from quire.api.routing import Answer, Asked, Route
+from quire.api.errors import build_error_response
+from quire.api.routing import ApiRequest, ApiResponse, Route
 from quire.model.errors import Missing, Reject
 
 CORS = {
@@ -29,34 +29,34 @@ GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store", "ref
 _PLACE = re.compile(r"\{[a-z_]+:[a-z]+\}")
 
 
-def build_app(desk: ApiContext, gate: Gate, routes: Iterable[Route]) -> ASGIApp:
+def build_app(context: ApiContext, gate: Authenticator, routes: Iterable[Route]) -> ASGIApp:
     routes = tuple(routes)
     app = Litestar(
-        route_handlers=[_handler(desk, gate, route) for route in routes],
+        route_handlers=[_build_handler(context, gate, route) for route in routes],
         openapi_config=None,
-        exception_handlers={Exception: _unrouted},
+        exception_handlers={Exception: _handle_unrouted},
         request_max_body_size=None,  # each route has a limit of its own
         logging_config=None,
         debug=False,
     )
-    return _with_options(app, routes)
+    return _answer_options(app, routes)
 
 
-def _handler(desk: ApiContext, gate: Gate, route: Route) -> HTTPRouteHandler:
+def _build_handler(context: ApiContext, gate: Authenticator, route: Route) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         try:
             _check_text(route, request)
             caller = await gate.admit(route, request)
-            made = await route.serve(desk, request, caller)
+            made = await route.serve(context, request, caller)
         except Exception as error:  # noqa: BLE001 whatever it is, the asker gets JSON
-            made = told(error, contract=route.contract)
-        return _guarded(made, pages=route.pages)
+            made = build_error_response(error, contract=route.contract)
+        return _add_guards(made, pages=route.pages)
 
     made = HTTPRouteHandler(route.path, http_method=route.method, status_code=route.status, name=route.name)
     return made(handle)
 
 
-def _with_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
+def _answer_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
     """Browsers ask first. Litestar answers OPTIONS by itself, but not with what they want to know, nor with
     all methods of a path.
     """
@@ -66,11 +66,11 @@ def _with_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
     pages = {_PLACE.sub("[^/]+", route.path) for route in routes if route.pages}
     # A path without places is meant before one that has them.
     paths = sorted(methods, key=lambda path: path.count("[^/]+"))
-    known = [(re.compile(path), _options(methods[path], pages=path in pages)) for path in paths]
+    known = [(re.compile(path), _build_options(methods[path], pages=path in pages)) for path in paths]
 
     async def asked(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["method"] == "OPTIONS":
-            path = _bare(scope["path"])
+            path = _strip_slash(scope["path"])
             for pattern, headers in known:
                 if pattern.fullmatch(path):
                     await send({"type": "http.response.start", "status": 204, "headers": headers})
@@ -81,17 +81,17 @@ def _with_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
     return asked
 
 
-def _options(methods: set[str], *, pages: bool) -> list[tuple[bytes, bytes]]:
+def _build_options(methods: set[str], *, pages: bool) -> list[tuple[bytes, bytes]]:
     said = {"allow": ", ".join(sorted(methods | {"OPTIONS"})), **(CORS if pages else {})}
     return [(name.encode(), value.encode()) for name, value in said.items()]
 
 
-def _bare(path: str) -> str:
+def _strip_slash(path: str) -> str:
     """Routes are found with a slash at their end, too."""
     return path.rstrip("/") or "/"
 
 
-def _check_text(route: Route, request: Asked) -> None:
+def _check_text(route: Route, request: ApiRequest) -> None:
     """Not every database can be asked for a NUL, and nothing has one in its name."""
     if any("\x00" in str(value) for value in request.path_params.values()):
         raise Missing("Not found")
@@ -100,7 +100,7 @@ def _check_text(route: Route, request: Asked) -> None:
             raise Reject(f"{one.name} holds a NUL character", code="bad_request")
 
 
-def _guarded(made: Answer, *, pages: bool) -> Answer:
+def _add_guards(made: ApiResponse, *, pages: bool) -> ApiResponse:
     for name, value in GUARDS.items():
         made.headers.setdefault(name, value)
     if pages:
@@ -108,6 +108,6 @@ def _guarded(made: Answer, *, pages: bool) -> Answer:
     return made
 
 
-def _unrouted(request: Asked, error: Exception) -> Answer:  # noqa: ARG001
+def _handle_unrouted(request: ApiRequest, error: Exception) -> ApiResponse:  # noqa: ARG001
     """No such route, or not with this method: in the shape that published clients can read."""
-    return _guarded(told(error, contract=True), pages=True)
+    return _add_guards(build_error_response(error, contract=True), pages=True)

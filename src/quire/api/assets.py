@@ -7,8 +7,8 @@ from msgspec import Struct, structs
 
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
-from quire.api.delivery import FOREVER, sent
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of
+from quire.api.delivery import FOREVER, send_blob
+from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json
 from quire.assets.registry import deliver, register
 
 BODY_BYTES = 64 << 20
@@ -34,30 +34,30 @@ class AssetBody(Struct, frozen=True, kw_only=True):
     ipfs_cid: Any = None
 
 
-async def post(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def post(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     made = await register(
-        desk.office.blobs,
+        context.office.blobs,
         str(request.path_params["asset_id"]),
-        await json_of(request, limit=BODY_BYTES),
-        allowed=desk.hook_desk.outgoing.checked,
-        base_url=desk.base_url(request),
-        prefix=desk.bucket_prefix,
+        await read_json(request, limit=BODY_BYTES),
+        allowed=context.hook_desk.outgoing.checked,
+        base_url=context.base_url(request),
+        prefix=context.bucket_prefix,
     )
-    return answer(made.answer, status=201 if made.created else 200)
+    return json_response(made.answer, status=201 if made.created else 200)
 
 
-async def get(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     wanted = request.path_params.get("variant") or request.query_params.get("size")
     given = await deliver(
-        desk.office.blobs,
+        context.office.blobs,
         str(request.path_params["asset_id"]),
         None if wanted is None else str(wanted),
-        allowed=desk.hook_desk.outgoing.checked,
+        allowed=context.hook_desk.outgoing.checked,
     )
     if given.url:
         headers = {"location": given.url, "cache-control": FOREVER, "x-asset-id": given.asset.id}
         return Response(content=None, status_code=302, headers=headers)
-    return sent(desk.office.blobs, given, request, {})
+    return send_blob(context.office.blobs, given, request, {})
 
 
 _GROUP = "Assets"

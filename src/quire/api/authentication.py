@@ -17,8 +17,8 @@ from quire.access.api_keys import (
     sees,
 )
 from quire.api.context import Caller
-from quire.api.routing import Asked, Route
-from quire.ledger.access import ApiKey
+from quire.api.routing import ApiRequest, Route
+from quire.access.port import ApiKey
 from quire.model.errors import Missing, Reject, Retry
 
 # ApiKey text → whose key that is, and after how many seconds to come again (0: now). None: not a key of ours.
@@ -26,10 +26,10 @@ Identify = Callable[[str], Awaitable[tuple[ApiKey, float] | None]]
 # Batch id → who opened it, and for which tenant. Raises Missing.
 Origin = Callable[[str], Awaitable[tuple[str, str]]]
 
-ANYBODY = Caller(name="anonymous")
+ANONYMOUS = Caller(name="anonymous")
 
 
-class Gate:
+class Authenticator:
     def __init__(self, identify: Identify, origin: Origin, *, anonymous: bool, hosts: frozenset[str]) -> None:
         """`hosts`: names by which pages of our own are reached; loopback addresses always are."""
         self._identify = identify
@@ -37,17 +37,17 @@ class Gate:
         self._anonymous = anonymous
         self._hosts = hosts
 
-    async def admit(self, route: Route, request: Asked) -> Caller:
+    async def admit(self, route: Route, request: ApiRequest) -> Caller:
         """Raises Reject `unauthorized` or `forbidden`, Missing, or Retry `rate_limited`."""
         if route.scope is None:
-            return ANYBODY
+            return ANONYMOUS
         key = await self._key(request)
         if key is None:
             if not route.pages:
                 self._check_origin(request)
-            return ANYBODY
+            return ANONYMOUS
         batch_id = request.path_params.get("batch_id")
-        if not _permits(key, route, of_batch=batch_id is not None):
+        if not _is_permitted(key, route, of_batch=batch_id is not None):
             raise Reject(
                 f"This key may not do that; it needs the scope {route.scope.value}", code="forbidden"
             )
@@ -63,7 +63,7 @@ class Gate:
             max_bytes=key.max_bytes,
         )
 
-    async def _key(self, request: Asked) -> ApiKey | None:
+    async def _key(self, request: ApiRequest) -> ApiKey | None:
         said = request.headers.get("authorization")
         if said is None:
             if self._anonymous:
@@ -85,22 +85,22 @@ class Gate:
             )
         return key
 
-    def _check_origin(self, request: Asked) -> None:
-        host = _name(f"//{request.headers.get('host', '')}")
+    def _check_origin(self, request: ApiRequest) -> None:
+        host = _host_of(f"//{request.headers.get('host', '')}")
         origin = request.headers.get("origin")
         if not self._own(host):
             # A foreign name that leads to this machine: what a page does that was told so by its own DNS.
             raise Reject(
                 f"This server is not known as {host[:100]!r}; set serve.public_url", code="forbidden"
             )
-        if origin is not None and not self._own(_name(origin)):
+        if origin is not None and not self._own(_host_of(origin)):
             raise Reject("Pages of other origins need an API key for this", code="forbidden")
 
     def _own(self, host: str) -> bool:
         return host in self._hosts or is_loopback(host)
 
 
-def _permits(key: ApiKey, route: Route, *, of_batch: bool) -> bool:
+def _is_permitted(key: ApiKey, route: Route, *, of_batch: bool) -> bool:
     if route.whole and key.tenant:
         return False
     if route.scope is None or allows(key, route.scope):
@@ -123,7 +123,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _name(address: str) -> str:
+def _host_of(address: str) -> str:
     try:
         return (urlsplit(address).hostname or "").lower()
     except ValueError:

@@ -11,20 +11,28 @@ from msgspec import Struct
 
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, batch_of, number_of
-from quire.batches import inspection
-from quire.batches.lines import BatchLine, Event, Story
-from quire.batches.overview import (
-    Files,
-    Logs,
-    Whereabouts,
-    files_page,
-    happenings,
-    key_of,
-    logs,
-    whereabouts,
+from quire.api.routing import (
+    ApiRequest,
+    ApiResponse,
+    Parameter,
+    Route,
+    get_batch_id,
+    json_response,
+    read_number,
 )
-from quire.batches.package import package
+from quire.batches import inspection
+from quire.batches.lines import BatchEvent, BatchLine, FileHistory
+from quire.batches.overview import (
+    BatchLogs,
+    FilePage,
+    UnifiedStatus,
+    find_blob_key,
+    get_unified_status,
+    list_file_page,
+    logs,
+    watch_batch,
+)
+from quire.batches.package import stream_package
 from quire.ledger.port import BatchFilter
 from quire.model.batch import FileOutcome
 from quire.model.clock import timestamp
@@ -39,137 +47,137 @@ _log = logging.getLogger("quire.api")
 _encoder = msgspec.json.Encoder()
 
 
-class Batches(Struct, frozen=True, kw_only=True):
+class BatchPage(Struct, frozen=True, kw_only=True):
     """A page, newest first; `next` is where the following one begins, None after the last."""
 
     batches: list[BatchLine]
     next: int | None
 
 
-class Download(Struct, frozen=True, kw_only=True):
+class DownloadUrl(Struct, frozen=True, kw_only=True):
     url: str
     expires_at: str
 
 
-async def unified(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    found = await whereabouts(desk.office, batch_of(request))
+async def unified(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    found = await get_unified_status(context.office, get_batch_id(request))
     if request.query_params.get("include_raw") != "true":
-        return answer(found)
+        return json_response(found)
     raw = msgspec.json.decode(_encoder.encode(found))
-    return answer(raw | {"raw": {name: raw[name] for name in ("status", "progress", "phases")}})
+    return json_response(raw | {"raw": {name: raw[name] for name in ("status", "progress", "phases")}})
 
 
-async def log(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return answer(await logs(desk.office, batch_of(request)))
+async def log(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(await logs(context.office, get_batch_id(request)))
 
 
-async def batches(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    limit = number_of(request, "limit", most=MAX_PAGE) or 100
+async def batches(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    limit = read_number(request, "limit", most=MAX_PAGE) or 100
     ended = request.query_params.get("ended")
     wanted = BatchFilter(
-        ended=None if ended is None else _switch("ended", ended),
+        ended=None if ended is None else _read_flag("ended", ended),
         status=request.query_params.get("status"),
         tenant=caller.tenant or request.query_params.get("tenant"),
-        before=number_of(request, "before", most=2**62),
+        before=read_number(request, "before", most=2**62),
         limit=limit,
     )
-    page = await inspection.list_batches(desk.office, wanted)
-    return answer(Batches(batches=page, next=page[-1].no if len(page) == limit else None))
+    page = await inspection.list_batches(context.office, wanted)
+    return json_response(BatchPage(batches=page, next=page[-1].no if len(page) == limit else None))
 
 
-async def files(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def files(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.query_params
     outcome = said.get("state")
     if outcome is not None and outcome not in {one.value for one in FileOutcome}:
         known = ", ".join(one.value for one in FileOutcome)
         raise Reject(f"There is no state {outcome[:80]!r}; known are {known}")
-    page = await files_page(
-        desk.office,
-        batch_of(request),
-        after=_text("after", said.get("after", "")),
-        limit=number_of(request, "limit", most=MAX_PAGE) or 100,
+    page = await list_file_page(
+        context.office,
+        get_batch_id(request),
+        after=_check_text("after", said.get("after", "")),
+        limit=read_number(request, "limit", most=MAX_PAGE) or 100,
         outcome=None if outcome is None else FileOutcome(outcome),
         error_class=said.get("error_class"),
     )
-    return answer(page)
+    return json_response(page)
 
 
-async def history(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return answer(await inspection.story(desk.office, batch_of(request), _path(request)))
+async def history(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(await inspection.story(context.office, get_batch_id(request), _read_path(request)))
 
 
-async def download(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    path = _path(request)
-    key = await key_of(desk.office, batch_of(request), path)
-    url = await desk.front.landing.get_url(
-        key, seconds=URL_SECONDS, base_url=desk.base_url(request), name=path.rpartition("/")[2]
+async def download(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    path = _read_path(request)
+    key = await find_blob_key(context.office, get_batch_id(request), path)
+    url = await context.front.presigned.sign_get(
+        key, seconds=URL_SECONDS, base_url=context.base_url(request), name=path.rpartition("/")[2]
     )
     if request.query_params.get("redirect") == "true":
         return Response(content=None, status_code=307, headers={"location": url})
-    until = timestamp(desk.office.clock.now() + URL_SECONDS)
-    return answer(Download(url=url, expires_at=until))
+    until = timestamp(context.office.clock.now() + URL_SECONDS)
+    return json_response(DownloadUrl(url=url, expires_at=until))
 
 
-async def archive(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def archive(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.query_params
     form = said.get("format", "zip")
     if form not in {"zip", "bagit"}:
         raise Reject(f"There is no format {form[:80]!r}; known are zip and bagit")
-    inputs = _switch("inputs", said.get("inputs", "false"))
-    pieces = package(desk.office, batch_of(request), bag=form == "bagit", inputs=inputs)
+    inputs = _read_flag("inputs", said.get("inputs", "false"))
+    pieces = stream_package(context.office, get_batch_id(request), bag=form == "bagit", inputs=inputs)
     await anext(pieces)
     name = f"{batch_of(request)}{'-bag' if form == 'bagit' else ''}.zip"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Stream(_whole(pieces), media_type="application/zip", headers=headers)
+    return Stream(_skip_empty(pieces), media_type="application/zip", headers=headers)
 
 
-async def _whole(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _skip_empty(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for piece in pieces:
         if piece:
             yield piece
 
 
-async def events(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def events(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     after = int(said) if said.isdecimal() and len(said) < 19 else 0
-    await whereabouts(desk.office, batch_of(request))
-    streams = desk.streams
+    await get_unified_status(context.office, get_batch_id(request))
+    streams = context.streams
     if len(streams) >= MAX_STREAMS:
         raise Retry("too many follow batches just now; poll /status instead", delay_seconds=10)
-    return Stream(_events(desk, batch_of(request), after), media_type="text/event-stream")
+    return Stream(_write_events(context, get_batch_id(request), after), media_type="text/event-stream")
 
 
-async def _events(desk: ApiContext, batch_id: str, after: int) -> AsyncIterator[bytes]:
-    clock, me = desk.office.clock, object()
+async def _write_events(context: ApiContext, batch_id: str, after: int) -> AsyncIterator[bytes]:
+    clock, me = context.office.clock, object()
     beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
-    desk.streams.add(id(me))
+    context.streams.add(id(me))
     try:
         yield b"retry: 2000\n\n"
-        told = happenings(desk.office, batch_id, after=after, pause=_pause(desk))
+        told = watch_batch(context.office, batch_id, after=after, pause=_build_pause(context))
         async for one in told:
             if one is None and clock.monotonic() < beat_at:
                 continue
             beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
             if one is None:
                 yield b": still here\n\n"  # so that nothing between us takes the line for dead
-            elif isinstance(one, Event):
-                yield _event(one.kind, _encoder.encode(one), one.no)
+            elif isinstance(one, BatchEvent):
+                yield _encode_event(one.kind, _encoder.encode(one), one.no)
             else:
-                yield _event("progress", _encoder.encode(one))
-        if not desk.stopping.is_set():
-            yield _event("end", b"{}")
+                yield _encode_event("progress", _encoder.encode(one))
+        if not context.stopping.is_set():
+            yield _encode_event("end", b"{}")
     except Retry as error:
         # Without an end: who follows comes again, and goes on after the last event seen.
         _log.warning("following_broken_off: %s", error)
     finally:
-        desk.streams.discard(id(me))
+        context.streams.discard(id(me))
 
 
-def _pause(desk: ApiContext) -> Callable[[], Awaitable[bool]]:
+def _build_pause(context: ApiContext) -> Callable[[], Awaitable[bool]]:
     async def pause() -> bool:
         try:
             async with asyncio.timeout(LOOK_EVERY_SECONDS):
-                await desk.stopping.wait()
+                await context.stopping.wait()
         except TimeoutError:
             return True
         return False
@@ -177,25 +185,25 @@ def _pause(desk: ApiContext) -> Callable[[], Awaitable[bool]]:
     return pause
 
 
-def _event(kind: str, data: bytes, no: int | None = None) -> bytes:
+def _encode_event(kind: str, data: bytes, no: int | None = None) -> bytes:
     number = b"" if no is None else b"id: %d\n" % no
     return number + b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def _path(request: Asked) -> str:
+def _read_path(request: ApiRequest) -> str:
     path = request.query_params.get("path", "")
     if not path:
         raise Reject("Say which file: ?path=…, as the list of files names it")
-    return _text("path", path)
+    return _check_text("path", path)
 
 
-def _text(name: str, said: str) -> str:
+def _check_text(name: str, said: str) -> str:
     if "\x00" in said or any("\ud800" <= one <= "\udfff" for one in said):
         raise Reject(f"{name} is not text")
     return said
 
 
-def _switch(name: str, said: str) -> bool:
+def _read_flag(name: str, said: str) -> bool:
     if said not in {"true", "false"}:
         raise Reject(f"{name} is true or false, not {said[:80]!r}")
     return said == "true"
@@ -217,7 +225,7 @@ ROUTES = (
         group=_GROUP,
         contract=True,
         pages=True,
-        answers=Whereabouts,
+        answers=UnifiedStatus,
         errors=(404,),
         parameters=(
             Parameter(name="include_raw", about="`true` adds the stage's own answer.", example="true"),
@@ -233,7 +241,7 @@ ROUTES = (
         group=_GROUP,
         contract=True,
         pages=True,
-        answers=Logs,
+        answers=BatchLogs,
         errors=(404,),
     ),
     Route(
@@ -242,9 +250,9 @@ ROUTES = (
         serve=batches,
         scope=Scope.READ,
         name="listBatches",
-        about="Batches, newest first.",
+        about="BatchPage, newest first.",
         group=_GROUP,
-        answers=Batches,
+        answers=BatchPage,
         errors=(400,),
         parameters=(
             Parameter(name="status", about="Only with this status, such as DONE or IMAGE_PROCESSING."),
@@ -262,7 +270,7 @@ ROUTES = (
         name="listFiles",
         about="The files of a batch in order of path, each with its state and, if it failed, why.",
         group=_GROUP,
-        answers=Files,
+        answers=FilePage,
         errors=(400, 404),
         parameters=(
             Parameter(name="state", about="done, failed, skipped, cancelled or pending.", example="failed"),
@@ -279,7 +287,7 @@ ROUTES = (
         name="fileHistory",
         about="All that happened to one file: what was made of it, and every attempt.",
         group=_GROUP,
-        answers=Story,
+        answers=FileHistory,
         errors=(400, 404),
         parameters=(_PATH,),
     ),
@@ -291,7 +299,7 @@ ROUTES = (
         name="downloadFile",
         about="A signed URL for one file, of what was put in or of what was made.",
         group=_GROUP,
-        answers=Download,
+        answers=DownloadUrl,
         errors=(400, 404),
         parameters=(_PATH, Parameter(name="redirect", about="`true`: go there at once (307).")),
     ),

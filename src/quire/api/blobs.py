@@ -7,27 +7,27 @@ from typing import Any
 from litestar.response import Stream
 
 from quire.api.context import ApiContext, Caller
-from quire.api.routing import Answer, Asked, Route, answer
-from quire.blobs.presigned import Receives
+from quire.api.routing import ApiRequest, ApiResponse, Route, json_response
+from quire.blobs.presigned import UploadReceiver
 from quire.blobs.presigned_rules import attachment
-from quire.ingest.file_upload import expected
+from quire.ingest.file_upload import accept_bytes
 from quire.model.errors import Missing, Reject
 
 STALL_SECONDS = 60.0  # a sender that is silent for so long is gone
 
 
-async def put(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def put(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     length = request.headers.get("content-length")
-    etag = await _landing(desk).receive(
+    etag = await _landing(context).receive(
         str(request.path_params["token"]),
         _pieces(request),
         length=int(length) if length is not None and length.isdecimal() else None,
-        awaited=lambda key: expected(desk.front, key),
+        guard=lambda key: accept_bytes(context.front, key),
     )
-    return answer({}, headers={"etag": f'"{etag}"'})
+    return json_response({}, headers={"etag": f'"{etag}"'})
 
 
-async def _pieces(request: Asked) -> AsyncIterator[bytes]:
+async def _pieces(request: ApiRequest) -> AsyncIterator[bytes]:
     stream = aiter(request.stream())
     while True:
         try:
@@ -40,9 +40,9 @@ async def _pieces(request: Asked) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def get(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    key, name = _landing(desk).opened(str(request.path_params["token"]))
-    stored = await desk.office.blobs.head(key)
+async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    key, name = _landing(context).read_download(str(request.path_params["token"]))
+    stored = await context.office.blobs.head(key)
     headers = {
         "content-length": str(stored.size),
         "etag": f'"{stored.version}"',
@@ -51,14 +51,14 @@ async def get(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # no
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox; default-src 'none'",
     }
-    return Stream(desk.office.blobs.stream(key), media_type="application/octet-stream", headers=headers)
+    return Stream(context.office.blobs.stream(key), media_type="application/octet-stream", headers=headers)
 
 
-def _landing(desk: ApiContext) -> Receives:
-    landing: Any = desk.front.landing
-    if not isinstance(landing, Receives):
+def _landing(context: ApiContext) -> UploadReceiver:
+    presigned: Any = context.front.presigned
+    if not isinstance(presigned, UploadReceiver):
         raise Missing("Not found")
-    return landing
+    return presigned
 
 
 _GROUP = "Bytes"

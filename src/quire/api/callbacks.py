@@ -1,7 +1,7 @@
 """Callbacks of workers that run elsewhere: the URL itself permits them, for one attempt each."""
 
 from quire.api.context import ApiContext, Caller
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, body_of
+from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_body
 from quire.batches.remote import output_places
 from quire.batches.remote.callbacks import (
     MAX_BODY_BYTES,
@@ -22,56 +22,56 @@ _SIGNED = (
 )
 
 
-async def callback(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    about = _about(desk, request)
-    body = await body_of(request, limit=MAX_BODY_BYTES)
+async def callback(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    about = _verify_attempt(context, request)
+    body = await read_body(request, limit=MAX_BODY_BYTES)
     try:
         made = await receive(
-            desk.office,
+            context.office,
             about,
             body,
-            policy=desk.policy,
-            prices=desk.prices,
-            prefix=desk.bucket_prefix,
+            policy=context.policy,
+            prices=context.prices,
+            prefix=context.bucket_prefix,
         )
     except Missing as error:
         raise Missing("Batch or task not found", code="unknown_task") from error
-    desk.delivered(about)
-    desk.wake()
-    return answer(made)
+    context.delivered(about)
+    context.wake()
+    return json_response(made)
 
 
-async def outputs(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    about = _about(desk, request)
-    body = await body_of(request, limit=output_places.MAX_BODY_BYTES)
+async def outputs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    about = _verify_attempt(context, request)
+    body = await read_body(request, limit=output_places.MAX_BODY_BYTES)
     try:
         found = await output_places.places(
-            desk.office,
-            desk.front.landing,
+            context.office,
+            context.front.presigned,
             about,
             body,
-            base_url=desk.base_url(request),
-            prefix=desk.bucket_prefix,
+            base_url=context.base_url(request),
+            prefix=context.bucket_prefix,
         )
     except Missing as error:
         raise Missing("Batch or task not found", code="unknown_task") from error
-    return answer(found)
+    return json_response(found)
 
 
-def _about(desk: ApiContext, request: Asked) -> Attempt:
+def _verify_attempt(context: ApiContext, request: ApiRequest) -> Attempt:
     """The attempt that the URL stands for, when it was made here. Raises Reject."""
     said = request.query_params
     about = Attempt(
         batch_id=str(request.path_params["batch_id"]),
         task_id=str(request.path_params["task_id"]),
-        task_no=_number(said.get("task", "")),
-        attempt=_number(said.get("attempt", "")),
+        task_no=_read_number(said.get("task", "")),
+        attempt=_read_number(said.get("attempt", "")),
     )
-    verify(desk.secret, about, said.get("sig", ""))
+    verify(context.secret, about, said.get("sig", ""))
     return about
 
 
-def _number(said: str) -> int:
+def _read_number(said: str) -> int:
     if not said.isascii() or not said.isdecimal() or len(said) > 18:
         raise Reject("this callback URL was not made here", code="bad_signature")
     return int(said)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from quire.api.routing import Asked, Route
+from quire.api.routing import ApiRequest, Route
 from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import Attempt
 from quire.consumers import administration
 from quire.engine.retry import RetryPolicy
 from quire.events.webhooks import WebhookContext
-from quire.ingest.cleanup import Terms
+from quire.ingest.cleanup import CleanupPolicy
 from quire.ingest.context import IngestContext
 from quire.ledger.port import OperatorAction
 
@@ -41,7 +41,7 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     bucket_prefix: str = ""  # how keys begin as workers know them that have keys of the store
     version: str = ""
     routes: tuple[Route, ...] = ()
-    cleaning: Terms = Terms()
+    cleaning: CleanupPolicy = CleanupPolicy()
     cleaning_seconds: float = 0.0  # how often it is done here; 0: never
     streams: set[int] = field(default_factory=set)  # who follows a batch just now
 
@@ -52,7 +52,7 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     async def acted(self, caller: Caller, kind: str, data: dict[str, object], *, reason: str = "") -> None:
         """Something was done that concerns no single batch: it goes into the audit trail."""
         act = OperatorAction(actor=caller.name, reason=reason, now=self.office.clock.now())
-        await self.office.ledger.acted(act, kind, data)
+        await self.office.control.record_action(act, kind, data)
 
-    def base_url(self, request: Asked) -> str:
+    def base_url(self, request: ApiRequest) -> str:
         return self.public_url.rstrip("/") or str(request.base_url).rstrip("/")

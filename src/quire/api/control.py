@@ -6,9 +6,17 @@ from msgspec import Struct
 
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, batch_of, json_of
+from quire.api.routing import (
+    ApiRequest,
+    ApiResponse,
+    Parameter,
+    Route,
+    get_batch_id,
+    json_response,
+    read_json,
+)
 from quire.batches import control
-from quire.batches.overview import known
+from quire.batches.overview import require_batch
 from quire.consumers import administration
 from quire.consumers.lines import DeadLine, QueueLine
 from quire.ledger.port import OperatorAction, Selection
@@ -20,7 +28,7 @@ MAX_DEAD = 1000
 _BATCH = "01KA0000000000000000000000"
 
 
-class ActBody(Struct, frozen=True, kw_only=True):
+class ActionBody(Struct, frozen=True, kw_only=True):
     """May be empty."""
 
     reason: str = ""
@@ -35,7 +43,7 @@ class RetryBody(Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class Acted(Struct, frozen=True, kw_only=True):
+class ActionAnswer(Struct, frozen=True, kw_only=True):
     ok: bool
     message: str
     status: str
@@ -52,94 +60,94 @@ class ReplayBody(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Count(Struct, frozen=True, kw_only=True):
+class MessageCount(Struct, frozen=True, kw_only=True):
     ok: bool
     messages: int
 
 
-class Dead(Struct, frozen=True, kw_only=True):
+class DeadLetterList(Struct, frozen=True, kw_only=True):
     dead: list[DeadLine]
     classes: dict[str, int]
 
 
-class Queues(Struct, frozen=True, kw_only=True):
+class QueueList(Struct, frozen=True, kw_only=True):
     queues: list[QueueLine]
 
 
-async def reset(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    act = await _act(desk, request, caller)
-    batch = await known(control.reset(desk.office, batch_of(request), act))
-    return _acted(desk, "Batch reset", batch.status)
+async def reset(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    act = await _read_action(context, request, caller)
+    batch = await require_batch(control.reset(context.office, get_batch_id(request), act))
+    return _build_answer(context, "Batch reset", batch.status)
 
 
-async def cancel(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    act = await _act(desk, request, caller)
-    batch = await known(control.cancel(desk.office, batch_of(request), act))
-    return _acted(desk, "Batch cancelled", batch.status)
+async def cancel(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    act = await _read_action(context, request, caller)
+    batch = await require_batch(control.cancel(context.office, get_batch_id(request), act))
+    return _build_answer(context, "Batch cancelled", batch.status)
 
 
-async def pause(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    act = await _act(desk, request, caller)
-    batch = await known(control.pause(desk.office, batch_of(request), act))
-    return _acted(desk, "Batch paused", batch.status)
+async def pause(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    act = await _read_action(context, request, caller)
+    batch = await require_batch(control.pause(context.office, get_batch_id(request), act))
+    return _build_answer(context, "Batch paused", batch.status)
 
 
-async def resume(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    act = await _act(desk, request, caller)
-    batch = await known(control.resume(desk.office, batch_of(request), act))
-    return _acted(desk, "Batch resumed", batch.status)
+async def resume(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    act = await _read_action(context, request, caller)
+    batch = await require_batch(control.resume(context.office, get_batch_id(request), act))
+    return _build_answer(context, "Batch resumed", batch.status)
 
 
-async def retry(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    said = await _said(request)
-    selection = Selection(error_class=_word(said, "error_class"), path=_word(said, "path"))
+async def retry(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    said = await _read_object(request)
+    selection = Selection(error_class=_read_text(said, "error_class"), path=_read_text(said, "path"))
     if said.get("dry_run") is True:
-        return answer(await known(control.preview_retry(desk.office, batch_of(request), selection)))
-    preview = await known(
-        control.retry(desk.office, batch_of(request), _made_act(desk, caller, said), selection)
+        return json_response(await require_batch(control.preview_retry(context.office, get_batch_id(request), selection)))
+    preview = await require_batch(
+        control.retry(context.office, get_batch_id(request), _build_action(context, caller, said), selection)
     )
-    desk.wake()
-    return answer(preview)
+    context.wake()
+    return json_response(preview)
 
 
-async def queues(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    return answer(Queues(queues=await administration.list_queues(desk.queue_desk)))
+async def queues(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(QueueList(queues=await administration.list_queues(context.queue_desk)))
 
 
-async def dead(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def dead(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said, queue = request.query_params, str(request.path_params["queue"])
     chosen = DeadLetterFilter(error_class=said.get("error_class"), text=said.get("text"))
     after = said.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of a dead letter")
-    lines = await administration.dead_list(desk.queue_desk, queue, chosen, after=int(after), limit=100)
-    return answer(Dead(dead=lines, classes=await administration.dead_groups(desk.queue_desk, queue)))
+    lines = await administration.dead_list(context.queue_desk, queue, chosen, after=int(after), limit=100)
+    return json_response(DeadLetterList(dead=lines, classes=await administration.dead_groups(context.queue_desk, queue)))
 
 
-async def replay(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    said, queue = await _said(request), str(request.path_params["queue"])
-    chosen = _chosen(said)
+async def replay(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    said, queue = await _read_object(request), str(request.path_params["queue"])
+    chosen = _read_selection(said)
     rate = said.get("per_second", 0.0)
     if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 <= rate <= 10_000:
         raise Reject("per_second is a number from 0 to 10000")
-    done = await administration.replay(desk.queue_desk, queue, chosen, per_second=float(rate))
-    await desk.acted(
-        caller, "dead_letters_replayed", {"queue": queue, "messages": done}, reason=_reason(said)
+    done = await administration.replay(context.queue_desk, queue, chosen, per_second=float(rate))
+    await context.acted(
+        caller, "dead_letters_replayed", {"queue": queue, "messages": done}, reason=_read_reason(said)
     )
-    desk.wake()
-    return answer(Count(ok=True, messages=done))
+    context.wake()
+    return json_response(MessageCount(ok=True, messages=done))
 
 
-async def discard(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    said, queue = await _said(request), str(request.path_params["queue"])
-    done = await administration.discard(desk.queue_desk, queue, _chosen(said))
-    await desk.acted(
-        caller, "dead_letters_discarded", {"queue": queue, "messages": done}, reason=_reason(said)
+async def discard(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    said, queue = await _read_object(request), str(request.path_params["queue"])
+    done = await administration.discard(context.queue_desk, queue, _read_selection(said))
+    await context.acted(
+        caller, "dead_letters_discarded", {"queue": queue, "messages": done}, reason=_read_reason(said)
     )
-    return answer(Count(ok=True, messages=done))
+    return json_response(MessageCount(ok=True, messages=done))
 
 
-def _chosen(said: dict[str, Any]) -> DeadLetterFilter:
+def _read_selection(said: dict[str, Any]) -> DeadLetterFilter:
     ids = said.get("ids")
     if ids is not None and (
         not isinstance(ids, list)
@@ -149,8 +157,8 @@ def _chosen(said: dict[str, Any]) -> DeadLetterFilter:
         raise Reject(f"ids is a list of at most {MAX_DEAD} message ids")
     chosen = DeadLetterFilter(
         ids=None if ids is None else tuple(ids),
-        error_class=_word(said, "error_class"),
-        text=_word(said, "text"),
+        error_class=_read_text(said, "error_class"),
+        text=_read_text(said, "text"),
     )
     if chosen == DeadLetterFilter() and said.get("all") is not True:
         # An empty choice is a mistake more often than it is meant.
@@ -158,39 +166,39 @@ def _chosen(said: dict[str, Any]) -> DeadLetterFilter:
     return chosen
 
 
-async def _act(desk: ApiContext, request: Asked, caller: Caller) -> OperatorAction:
-    return _made_act(desk, caller, await _said(request))
+async def _read_action(context: ApiContext, request: ApiRequest, caller: Caller) -> OperatorAction:
+    return _build_action(context, caller, await _read_object(request))
 
 
-def _made_act(desk: ApiContext, caller: Caller, said: dict[str, Any]) -> OperatorAction:
-    return OperatorAction(actor=caller.name, reason=_reason(said), now=desk.office.clock.now())
+def _build_action(context: ApiContext, caller: Caller, said: dict[str, Any]) -> OperatorAction:
+    return OperatorAction(actor=caller.name, reason=_read_reason(said), now=context.office.clock.now())
 
 
-async def _said(request: Asked) -> dict[str, Any]:
-    said = await json_of(request, empty={})
+async def _read_object(request: ApiRequest) -> dict[str, Any]:
+    said = await read_json(request, empty={})
     if not isinstance(said, dict):
         raise Reject("Invalid JSON body (must be an object)", code="bad_json")
     return said
 
 
-def _reason(said: dict[str, Any]) -> str:
-    return (_word(said, "reason") or "")[:MAX_REASON]
+def _read_reason(said: dict[str, Any]) -> str:
+    return (_read_text(said, "reason") or "")[:MAX_REASON]
 
 
-def _word(said: dict[str, Any], name: str) -> str | None:
+def _read_text(said: dict[str, Any], name: str) -> str | None:
     found = said.get(name)
     if found is not None and (not isinstance(found, str) or "\x00" in found):
         raise Reject(f"{name} must be text")
     return found
 
 
-def _acted(desk: ApiContext, message: str, status: str) -> Answer:
-    desk.wake()
-    return answer(Acted(ok=True, message=message, status=status))
+def _build_answer(context: ApiContext, message: str, status: str) -> ApiResponse:
+    context.wake()
+    return json_response(ActionAnswer(ok=True, message=message, status=status))
 
 
 def _route(
-    word: str, serve: Any, about: str, *, body: Any = ActBody, answers: Any = Acted, contract: bool = False
+    word: str, serve: Any, about: str, *, body: Any = ActionBody, answers: Any = ActionAnswer, contract: bool = False
 ) -> Route:
     return Route(
         method="POST",
@@ -225,7 +233,7 @@ ROUTES = (
         retry,
         "Do again what failed, all of it or a choice; `dry_run` only says what that is.",
         body=RetryBody,
-        answers=control.Preview,
+        answers=control.RetryPreview,
     ),
     Route(
         method="GET",
@@ -233,10 +241,10 @@ ROUTES = (
         serve=queues,
         scope=Scope.READ,
         name="listQueues",
-        about="Queues with their depth, age and rates.",
+        about="QueueList with their depth, age and rates.",
         group="Queues",
         whole=True,
-        answers=Queues,
+        answers=QueueList,
     ),
     Route(
         method="GET",
@@ -244,10 +252,10 @@ ROUTES = (
         serve=dead,
         scope=Scope.READ,
         name="listDeadLetters",
-        about="Dead letters of a queue, a hundred at a time, and how many there are of each error class.",
+        about="DeadLetterList letters of a queue, a hundred at a time, and how many there are of each error class.",
         group="Queues",
         whole=True,
-        answers=Dead,
+        answers=DeadLetterList,
         errors=(400, 404),
         parameters=(
             Parameter(name="error_class", about="Only with this error class."),
@@ -261,12 +269,12 @@ ROUTES = (
         serve=replay,
         scope=Scope.OPERATE,
         name="replayDeadLetters",
-        about="Dead letters go back into their queue, with their history.",
+        about="DeadLetterList letters go back into their queue, with their history.",
         group="Queues",
         whole=True,
         body=ReplayBody,
         body_example={"error_class": "missing", "reason": "the manifest is there now"},
-        answers=Count,
+        answers=MessageCount,
         errors=(400, 404, 413),
     ),
     Route(
@@ -275,12 +283,12 @@ ROUTES = (
         serve=discard,
         scope=Scope.OPERATE,
         name="discardDeadLetters",
-        about="Dead letters are thrown away for good.",
+        about="DeadLetterList letters are thrown away for good.",
         group="Queues",
         whole=True,
         body=ReplayBody,
         body_example={"ids": ["m-1"], "reason": "a test"},
-        answers=Count,
+        answers=MessageCount,
         errors=(400, 404, 413),
     ),
 )

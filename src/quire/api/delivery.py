@@ -7,7 +7,7 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.response import Stream
 
-from quire.api.routing import Answer, Asked
+from quire.api.routing import ApiRequest, ApiResponse
 from quire.assets.registry import Delivery
 from quire.blobs.port import Blobs
 from quire.blobs.presigned_rules import attachment
@@ -18,13 +18,13 @@ SHOWN = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp", "image/
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
-def sent(blobs: Blobs, given: Delivery, request: Asked, headers: dict[str, str]) -> Answer:
+def send_blob(blobs: Blobs, given: Delivery, request: ApiRequest, headers: dict[str, str]) -> ApiResponse:
     """The whole, the part that was asked for, or only that nothing has changed. Raises HTTPException 416."""
     etag = f'"{given.version}"'
-    said = {**headers, **_described(given), "etag": etag, "accept-ranges": "bytes"}
-    if _matches(request.headers.get("if-none-match"), etag):
-        return _bare(304, said)
-    part = _part(request, given.size, etag)
+    said = {**headers, **_build_headers(given), "etag": etag, "accept-ranges": "bytes"}
+    if _is_match(request.headers.get("if-none-match"), etag):
+        return _build_empty(304, said)
+    part = _read_range(request, given.size, etag)
     if part == ():
         refusal = {"content-range": f"bytes */{given.size}", "cache-control": "no-store"}
         raise HTTPException("Range not satisfiable", status_code=416, headers=refusal)
@@ -34,7 +34,7 @@ def sent(blobs: Blobs, given: Delivery, request: Asked, headers: dict[str, str])
         said["content-range"] = f"bytes {start}-{stop - 1}/{given.size}"
     said["content-length"] = str(stop - start)
     if request.method == "HEAD":
-        return _bare(status, said, given.content_type)
+        return _build_empty(status, said, given.content_type)
     if part or given.offset is not None:
         begin = given.offset or 0
         pieces = blobs.stream(given.key, start=begin + start, stop=begin + stop)
@@ -43,7 +43,7 @@ def sent(blobs: Blobs, given: Delivery, request: Asked, headers: dict[str, str])
     return Stream(pieces, status_code=status, media_type=given.content_type, headers=said)
 
 
-def _described(given: Delivery) -> dict[str, str]:
+def _build_headers(given: Delivery) -> dict[str, str]:
     said = {
         "cache-control": FOREVER,
         "x-asset-id": given.asset.id,
@@ -61,21 +61,21 @@ def _described(given: Delivery) -> dict[str, str]:
     return said
 
 
-def _bare(status: int, headers: dict[str, str], content_type: str | None = None) -> Answer:
+def _build_empty(status: int, headers: dict[str, str], content_type: str | None = None) -> ApiResponse:
     made: Response[Any] = Response(content=b"", status_code=status, headers=headers)
     if content_type is not None:
         made.media_type = content_type
     return made
 
 
-def _matches(said: str | None, etag: str) -> bool:
+def _is_match(said: str | None, etag: str) -> bool:
     if said is None:
         return False
     known = {one.strip().removeprefix("W/") for one in said.split(",")}
     return "*" in known or etag in known
 
 
-def _part(request: Asked, size: int, etag: str) -> tuple[int, int] | tuple[()] | None:
+def _read_range(request: ApiRequest, size: int, etag: str) -> tuple[int, int] | tuple[()] | None:
     """Start and stop; () when there is no such part; None when all is meant, which several parts are, too."""
     found = _RANGE.fullmatch(request.headers.get("range", "").strip())
     meant = request.headers.get("if-range")

@@ -8,8 +8,8 @@ from typing import Any
 
 from litestar.exceptions import HTTPException
 
-from quire.api.routing import Answer, answer
-from quire.ingest.finalization import Incomplete
+from quire.api.routing import ApiResponse, json_response
+from quire.ingest.finalization import IncompleteBatch
 from quire.model.errors import (
     Bug,
     Lost,
@@ -72,28 +72,28 @@ INTERNAL = "Internal server error"
 AWAY = "The database or the store cannot be reached just now; come again after Retry-After"
 
 
-def status_for(error: QuireError) -> int:
+def get_status(error: QuireError) -> int:
     if error.code in BY_CODE:
         return BY_CODE[error.code]
     return next((status for kind, status in BY_KIND if isinstance(error, kind)), 500)
 
 
-def told(error: Exception, *, contract: bool) -> Answer:
+def build_error_response(error: Exception, *, contract: bool) -> ApiResponse:
     """What the asker is told. The house's own faults are told to the operator alone."""
     if isinstance(error, HTTPException):
         words = (
             "Not found" if error.status_code == 404 else (error.detail or TITLES.get(error.status_code, ""))
         )
-        return _answer(words, error.status_code, "", contract=contract, headers=dict(error.headers or {}))
+        return _build_response(words, error.status_code, "", contract=contract, headers=dict(error.headers or {}))
     if not isinstance(error, QuireError):
         _log.error("request_failed", exc_info=error)
-        return _answer(INTERNAL, 500, "bug", contract=contract, **_details(error, contract=contract))
-    status = status_for(error)
+        return _build_response(INTERNAL, 500, "bug", contract=contract, **_describe_fault(error, contract=contract))
+    status = get_status(error)
     if not contract and error.code in CONFLICTS:
         status = 409
     if status == 500:
         _log.error("request_failed: %s", error)
-        return _answer(INTERNAL, 500, error.code, contract=contract, **_details(error, contract=contract))
+        return _build_response(INTERNAL, 500, error.code, contract=contract, **_describe_fault(error, contract=contract))
     words = str(error)
     if isinstance(error, Unavailable) or error.code == "storage_unavailable":
         # Where they are and what they said is for the operator, not for everybody who asks.
@@ -105,16 +105,16 @@ def told(error: Exception, *, contract: bool) -> Answer:
     if status in {429, 503}:
         delay = getattr(error, "delay_seconds", None)
         headers["retry-after"] = str(max(1, ceil(delay if delay is not None else 1)))
-    more = {"incomplete": error.names} if isinstance(error, Incomplete) else {}
-    return _answer(words, status, error.code, contract=contract, headers=headers, **more)
+    more = {"incomplete": error.names} if isinstance(error, IncompleteBatch) else {}
+    return _build_response(words, status, error.code, contract=contract, headers=headers, **more)
 
 
-def _details(error: Exception, *, contract: bool) -> dict[str, Any]:
+def _describe_fault(error: Exception, *, contract: bool) -> dict[str, Any]:
     """What kind of fault it was, and no more: the rest is for the operator."""
     return {"details": type(error).__name__} if contract else {}
 
 
-def _answer(
+def _build_response(
     words: str,
     status: int,
     code: str,
@@ -122,9 +122,9 @@ def _answer(
     contract: bool,
     headers: dict[str, str] | None = None,
     **more: object,
-) -> Answer:
+) -> ApiResponse:
     if contract:
-        return answer({"error": words, **more}, status=status, headers=headers)
+        return json_response({"error": words, **more}, status=status, headers=headers)
     problem = {
         "type": f"urn:quire:error:{code}" if code else "about:blank",
         "title": TITLES.get(status, "Error"),
@@ -132,6 +132,6 @@ def _answer(
         "detail": words,
         **more,
     }
-    made = answer(problem, status=status, headers=headers)
+    made = json_response(problem, status=status, headers=headers)
     made.media_type = "application/problem+json"
     return made

@@ -6,7 +6,7 @@ Without `resume` the answer is as published, to the letter. With it there are th
 from msgspec import UNSET, Struct, UnsetType
 
 from quire.ingest.context import PART_SIZE
-from quire.ingest.file_upload import Ticket
+from quire.ingest.file_upload import UploadTicket
 
 
 class ProcessingConfig(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class PartUrl(Struct, frozen=True, kw_only=True):
     url: str
 
 
-class PartThere(Struct, frozen=True, kw_only=True):
+class StoredPartLine(Struct, frozen=True, kw_only=True):
     part_number: int
     etag: str
     size: int
@@ -51,11 +51,11 @@ class StartAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     upload_id: str | UnsetType = UNSET
     part_size: int | UnsetType = UNSET
     presigned_urls: list[PartUrl] | UnsetType = UNSET
-    parts: list[PartThere] | UnsetType = UNSET
+    parts: list[StoredPartLine] | UnsetType = UNSET
     completed: bool | UnsetType = UNSET
 
 
-def start_answer(ticket: Ticket) -> StartAnswer:
+def build_start_answer(ticket: UploadTicket) -> StartAnswer:
     in_parts = bool(ticket.upload_id)
     numbered = [PartUrl(part_number=no, url=url) for no, url in enumerate(ticket.urls, start=1)]
     return StartAnswer(
@@ -67,6 +67,6 @@ def start_answer(ticket: Ticket) -> StartAnswer:
         presigned_urls=numbered if in_parts else UNSET,
         parts=UNSET
         if ticket.there is None
-        else [PartThere(part_number=one.number, etag=one.etag, size=one.size) for one in ticket.there],
+        else [StoredPartLine(part_number=one.number, etag=one.etag, size=one.size) for one in ticket.there],
         completed=ticket.completed or UNSET,
     )

@@ -7,16 +7,16 @@ from msgspec import structs
 
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
-from quire.api.delivery import sent
-from quire.api.routing import Answer, Asked, Parameter, Route, answer
+from quire.api.delivery import send_blob
+from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response
 from quire.assets import iiif, tiles
-from quire.assets.registry import delivery, find
+from quire.assets.registry import find, locate_rendition
 from quire.model.errors import Missing, Reject
 
 _KEPT = {"cache-control": "public, max-age=3600"}
 
 
-async def manifest(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def manifest(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     limit = request.query_params.get("limit", str(iiif.MAX_CANVASES))
     if (
         not limit.isascii()
@@ -26,10 +26,10 @@ async def manifest(desk: ApiContext, request: Asked, caller: Caller) -> Answer: 
     ):
         raise Reject(f"limit is a whole number from 1 to {iiif.MAX_CANVASES}")
     try:
-        made = await iiif.manifest(
-            desk.office,
+        made = await iiif.build_manifest(
+            context.office,
             str(request.path_params["batch_id"]),
-            base_url=desk.base_url(request),
+            base_url=context.base_url(request),
             after=request.query_params.get("after", "").encode("utf-8", "replace").decode(),
             limit=int(limit),
         )
@@ -37,33 +37,33 @@ async def manifest(desk: ApiContext, request: Asked, caller: Caller) -> Answer: 
         if error.code == "no_pictures":
             raise
         raise Missing("Batch not found", code="unknown_batch") from error
-    return answer(made)
+    return json_response(made)
 
 
-async def service(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    asset = await find(desk.office.blobs, str(request.path_params["asset_id"]))
+async def service(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    asset = await find(context.office.blobs, str(request.path_params["asset_id"]))
     at = f"{desk.base_url(request)}/iiif/{asset.id}/info.json"
     return Response(content=None, status_code=303, headers={"location": at})
 
 
-async def information(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    asset = await find(desk.office.blobs, str(request.path_params["asset_id"]))
-    cut = await tiles.find(desk.office.blobs, asset)
-    return answer(iiif.information(asset, cut, base_url=desk.base_url(request)), headers=dict(_KEPT))
+async def information(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    asset = await find(context.office.blobs, str(request.path_params["asset_id"]))
+    cut = await tiles.find(context.office.blobs, asset)
+    return json_response(iiif.build_image_info(asset, cut, base_url=context.base_url(request)), headers=dict(_KEPT))
 
 
-async def picture(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said, blobs = request.path_params, desk.office.blobs
+async def picture(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    said, blobs = request.path_params, context.office.blobs
     asset = await find(blobs, str(said["asset_id"]))
     region, size, file_name = (str(said[name]) for name in ("region", "size", "file_name"))
     cut = await tiles.find(blobs, asset)
-    tile = tiles.asked(cut, region, size, file_name)
+    tile = tiles.match_tile(cut, region, size, file_name)
     if cut is not None and tile is not None:
-        return sent(blobs, await tiles.delivery(blobs, asset, cut, tile), request, {})
+        return send_blob(blobs, await tiles.locate_tile(blobs, asset, cut, tile), request, {})
     if region != "full":
         raise Missing("No such tile; info.json says which there are", code="unknown_variant")
-    role = iiif.size_of(asset, size, file_name)
-    return sent(blobs, await delivery(blobs, asset, role), request, {})
+    role = iiif.find_rendition(asset, size, file_name)
+    return send_blob(blobs, await locate_rendition(blobs, asset, role), request, {})
 
 
 _GROUP = "IIIF"

@@ -8,13 +8,22 @@ from msgspec import UNSET, Struct, UnsetType
 
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
-from quire.api.file_start import StartAnswer, StartBody, start_answer
-from quire.api.routing import JSON, Answer, Asked, Parameter, Route, answer, batch_of, json_of
-from quire.ingest.context import PART_SIZE, prefix_of, status_of
+from quire.api.file_start import StartAnswer, StartBody, build_start_answer
+from quire.api.routing import (
+    JSON,
+    ApiRequest,
+    ApiResponse,
+    Parameter,
+    Route,
+    get_batch_id,
+    json_response,
+    read_json,
+)
+from quire.ingest.context import PART_SIZE, get_protocol_status, staging_prefix
 from quire.ingest.file_upload import complete_file, start_file, withdraw_file
-from quire.ingest.finalization import Closed, finalize, processed_elsewhere
-from quire.ingest.new_batch import Asker, open_batch
-from quire.ingest.status import SubmissionLine, UploadLine, status_pieces
+from quire.ingest.finalization import ClosedBatch, accept_processed, finalize
+from quire.ingest.new_batch import Submitter, open_batch
+from quire.ingest.status import SubmissionLine, UploadLine, stream_status
 from quire.model.errors import Reject
 
 PROCESSED_BYTES = 256 << 20
@@ -97,8 +106,8 @@ class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
     files: list[UploadLine] | UnsetType = UNSET  # left out when that was asked for
 
 
-async def init(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    asker = Asker(
+async def init(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    asker = Submitter(
         owner=caller.owner,
         tenant=caller.tenant,
         max_batches=caller.max_batches,
@@ -107,63 +116,63 @@ async def init(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
     key = request.headers.get("idempotency-key") or None
     if key is not None and (len(key) > MAX_KEY or not key.isprintable()):
         raise Reject(f"Idempotency-Key must be printable and at most {MAX_KEY} characters long")
-    opened = await open_batch(desk.front, await json_of(request), asker, idempotency_key=key)
-    return answer(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
+    opened = await open_batch(context.front, await read_json(request), asker, idempotency_key=key)
+    return json_response(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
 
 
-async def start(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request)
-    ticket = await start_file(desk.front, batch_of(request), said, base_url=desk.base_url(request))
-    return answer(start_answer(ticket))
+async def start(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    said = await read_json(request)
+    ticket = await start_file(context.front, get_batch_id(request), said, base_url=context.base_url(request))
+    return json_response(build_start_answer(ticket))
 
 
-async def complete(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    await complete_file(desk.front, batch_of(request), await json_of(request))
-    return answer(Success(success=True))
+async def complete(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    await complete_file(context.front, get_batch_id(request), await read_json(request))
+    return json_response(Success(success=True))
 
 
-async def withdraw(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request, empty={})
+async def withdraw(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    said = await read_json(request, empty={})
     key = request.query_params.get("r2_key") or (said.get("r2_key") if isinstance(said, dict) else None)
-    await withdraw_file(desk.front, batch_of(request), key)
-    return answer(Success(success=True))
+    await withdraw_file(context.front, get_batch_id(request), key)
+    return json_response(Success(success=True))
 
 
-async def close(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request, empty={})
+async def close(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    said = await read_json(request, empty={})
     if not isinstance(said, dict):
         raise Reject("Invalid JSON body (must be an object)")
     closed = await finalize(
-        desk.front, batch_of(request), skip_incomplete=said.get("skip_incomplete") is True
+        context.front, get_batch_id(request), skip_incomplete=said.get("skip_incomplete") is True
     )
-    desk.wake()
-    return answer(_closed(closed))
+    context.wake()
+    return json_response(_closed(closed))
 
 
-def _closed(closed: Closed) -> FinalizeAnswer:
+def _closed(closed: ClosedBatch) -> FinalizeAnswer:
     submission = closed.submission
     return FinalizeAnswer(
         batch_id=submission.batch.id,
-        status=status_of(submission),
+        status=get_protocol_status(submission),
         files_uploaded=closed.files,
         total_bytes=closed.size,
-        r2_prefix=prefix_of(submission.batch.id),
+        r2_prefix=staging_prefix(submission.batch.id),
         warnings=closed.warnings or UNSET,
     )
 
 
-async def processed(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
-    said = await json_of(request, limit=PROCESSED_BYTES)
-    total = await processed_elsewhere(desk.front, batch_of(request), said)
-    desk.wake()
-    return answer(
-        ProcessedAnswer(success=True, batch_id=batch_of(request), status="enqueued", total_files=total)
+async def processed(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    said = await read_json(request, limit=PROCESSED_BYTES)
+    total = await accept_processed(context.front, get_batch_id(request), said)
+    context.wake()
+    return json_response(
+        ProcessedAnswer(success=True, batch_id=get_batch_id(request), status="enqueued", total_files=total)
     )
 
 
-async def status(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def status(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     files = request.query_params.get("files") != "false"
-    pieces = status_pieces(desk.front, batch_of(request), files=files)
+    pieces = stream_status(context.front, get_batch_id(request), files=files)
     # The first piece before the status line: an unknown batch must become a 404.
     first = await anext(pieces)
     return Stream(_after(first, pieces), media_type=JSON)

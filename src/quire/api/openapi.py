@@ -31,14 +31,14 @@ it, follow it. The routes of the group Upload are the published batch upload pro
 `{"error": …}`. All others answer errors as problem+json (RFC 9457)."""
 
 
-def openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
+def build_openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     routes = tuple(routes)
-    types = _types(routes)
+    types = _collect_types(routes)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(_PLACE.sub(r"{\1}", route.path), {})[route.method.lower()] = _operation(route, of)
+        paths.setdefault(_PLACE.sub(r"{\1}", route.path), {})[route.method.lower()] = _describe_operation(route, of)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Quire", "version": version, "description": _ABOUT},
@@ -52,7 +52,7 @@ def openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     }
 
 
-def _types(routes: Iterable[Route]) -> list[Any]:
+def _collect_types(routes: Iterable[Route]) -> list[Any]:
     found: dict[str, Any] = {}
     for route in routes:
         for kind in (route.body, route.answers, *(one.kind for one in route.parameters)):
@@ -61,29 +61,29 @@ def _types(routes: Iterable[Route]) -> list[Any]:
     return list(found.values())
 
 
-def _operation(route: Route, of: dict[str, Any]) -> dict[str, Any]:
+def _describe_operation(route: Route, of: dict[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.about,
         "tags": [route.group],
         "responses": {
-            str(route.status): _success(route, of),
-            **{str(status): _other(route, status, of) for status in route.also},
-            **_failures(route),
+            str(route.status): _describe_success(route, of),
+            **{str(status): _describe_other(route, status, of) for status in route.also},
+            **_describe_failures(route),
         },
     }
-    parameters = [_in_path(name) for name in _PLACE.findall(route.path)]
-    parameters += [_parameter(one, of) for one in route.parameters]
+    parameters = [_describe_path_parameter(name) for name in _PLACE.findall(route.path)]
+    parameters += [_describe_parameter(one, of) for one in route.parameters]
     if parameters:
         described["parameters"] = parameters
     if route.body is not None:
-        described["requestBody"] = {"required": route.body_required, "content": _body(route, of)}
+        described["requestBody"] = {"required": route.body_required, "content": _describe_body(route, of)}
     if route.scope is None:
         described["security"] = []
     return described
 
 
-def _body(route: Route, of: dict[str, Any]) -> dict[str, Any]:
+def _describe_body(route: Route, of: dict[str, Any]) -> dict[str, Any]:
     if route.body is bytes:
         return {route.body_type: {}}
     content: dict[str, Any] = {"schema": of[repr(route.body)]}
@@ -92,7 +92,7 @@ def _body(route: Route, of: dict[str, Any]) -> dict[str, Any]:
     return {route.body_type: content}
 
 
-def _success(route: Route, of: dict[str, Any]) -> dict[str, Any]:
+def _describe_success(route: Route, of: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"description": route.about}
     if route.answers is bytes:
         made["content"] = {route.answer_type: {}}
@@ -104,12 +104,12 @@ def _success(route: Route, of: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _other(route: Route, status: int, of: dict[str, Any]) -> dict[str, Any]:
-    made = _success(route, of) if status in _WITH_CONTENT else {}
+def _describe_other(route: Route, status: int, of: dict[str, Any]) -> dict[str, Any]:
+    made = _describe_success(route, of) if status in _WITH_CONTENT else {}
     return made | {"description": TITLES.get(status, "Answer")}
 
 
-def _failures(route: Route) -> dict[str, Any]:
+def _describe_failures(route: Route) -> dict[str, Any]:
     statuses = set(route.errors)
     if route.scope is not None:
         statuses |= {401, 403, 429}
@@ -122,10 +122,10 @@ def _failures(route: Route) -> dict[str, Any]:
     return {str(status): {"description": TITLES.get(status, "Error"), **said} for status in sorted(statuses)}
 
 
-def _in_path(name: str) -> dict[str, Any]:
+def _describe_path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def _parameter(one: Parameter, of: dict[str, Any]) -> dict[str, Any]:
+def _describe_parameter(one: Parameter, of: dict[str, Any]) -> dict[str, Any]:
     made = {"name": one.name, "in": one.place, "description": one.about, "schema": of[repr(one.kind)]}
     return made if one.example is None else made | {"example": one.example}

@@ -15,11 +15,11 @@ from quire.model.errors import Reject
 
 JSON = "application/json"
 BODY_BYTES = 1 << 20
-AT_ONCE_BYTES = 256 << 10  # what is decoded without a turn for others in between: some ten milliseconds
+AT_ONCE_BYTES = 256 << 10  # what is decode_large without a turn for others in between: some ten milliseconds
 BODY_SECONDS = 30.0
 
-Asked = Request[Any, Any, Any]
-Answer = Response[Any]
+ApiRequest = Request[Any, Any, Any]
+ApiResponse = Response[Any]
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
     path: str
-    serve: Callable[..., Awaitable[Answer]]
+    serve: Callable[..., Awaitable[ApiResponse]]
     scope: Scope | None  # what a key must allow; None: the URL itself permits it, or nothing is asked for
     name: str
     about: str
@@ -66,13 +66,13 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def answer(content: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+def json_response(content: object, *, status: int = 200, headers: dict[str, str] | None = None) -> ApiResponse:
     return Response(
         content=_encoder.encode(content), status_code=status, media_type=JSON, headers=headers or {}
     )
 
 
-async def body_of(request: Asked, *, limit: int = BODY_BYTES) -> bytes:
+async def read_body(request: ApiRequest, *, limit: int = BODY_BYTES) -> bytes:
     """The whole body. Raises Reject `too_large`, and `slow_client` when it does not come within the time."""
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > limit:
@@ -91,27 +91,27 @@ async def body_of(request: Asked, *, limit: int = BODY_BYTES) -> bytes:
     return bytes(read)
 
 
-async def json_of(request: Asked, *, limit: int = BODY_BYTES, empty: Any = None) -> Any:
+async def read_json(request: ApiRequest, *, limit: int = BODY_BYTES, empty: Any = None) -> Any:
     """The body as decoded JSON; `empty` when there is none and that is allowed (not None)."""
-    body = await body_of(request, limit=limit)
+    body = await read_body(request, limit=limit)
     if not body.strip() and empty is not None:
         return empty
     try:
-        return await decoded(body) if len(body) > AT_ONCE_BYTES else msgspec.json.decode(body)
+        return await decode_large(body) if len(body) > AT_ONCE_BYTES else msgspec.json.decode(body)
     except (ValueError, RecursionError) as error:
         raise Reject("Invalid JSON body", code="bad_json") from error
 
 
-async def decoded(body: bytes) -> Any:
+async def decode_large(body: bytes) -> Any:
     """A large document, with turns for others while its long lists are decoded. A thread would not do: the
     decoder keeps the interpreter to itself until it is done. Raises ValueError or RecursionError.
     """
     if not body.lstrip().startswith(b"{"):
         return msgspec.json.decode(body)
-    return {name: await _value(raw) for name, raw in _object.decode(body).items()}
+    return {name: await _decode_value(raw) for name, raw in _object.decode(body).items()}
 
 
-async def _value(raw: msgspec.Raw) -> Any:
+async def _decode_value(raw: msgspec.Raw) -> Any:
     view = memoryview(raw)
     if len(view) <= AT_ONCE_BYTES or view[0] != _OPENING:
         return msgspec.json.decode(raw)
@@ -130,11 +130,11 @@ def _too_large(limit: int) -> Reject:
     return Reject(f"The body is larger than {limit} bytes, which is the limit here", code="too_large")
 
 
-def batch_of(request: Asked) -> str:
+def get_batch_id(request: ApiRequest) -> str:
     return str(request.path_params["batch_id"])
 
 
-def number_of(request: Asked, name: str, *, most: int) -> int | None:
+def read_number(request: ApiRequest, name: str, *, most: int) -> int | None:
     """A whole number of the query, from 1 on; None when it is not there."""
     said = request.query_params.get(name)
     if said is None:

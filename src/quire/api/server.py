@@ -28,7 +28,7 @@ MAX_CONNECTIONS = 2000
 _encoder = msgspec.json.Encoder()
 
 
-class _Impatient(HttpToolsProtocol):
+class _TimedProtocol(HttpToolsProtocol):
     """Hangs up when a request's headers do not come; between requests keep-alive counts the time."""
 
     _patience: asyncio.TimerHandle | None = None
@@ -59,7 +59,7 @@ class _Impatient(HttpToolsProtocol):
         self._lose_patience()
         self._heading, self._unfinished = False, 0
         if len(self.connections) > MAX_CONNECTIONS:
-            self.app = _full
+            self.app = _answer_full
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -93,7 +93,7 @@ class _Impatient(HttpToolsProtocol):
         self.transport.abort()
 
 
-async def _full(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001
+async def _answer_full(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001
     """Published clients read every answer as JSON and come again after a 503."""
     body = _encoder.encode({"error": "Too many connections; come again soon"})
     headers = {
@@ -106,7 +106,7 @@ async def _full(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001
     await send({"type": "http.response.body", "body": body})
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """A bound socket; port 0 takes a free one. Raises Misconfigured."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With its protocol named: asyncio sends small answers at once only on sockets that it knows to be TCP.
@@ -129,7 +129,7 @@ async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asy
     """Until `stop`; `started` is set when requests are answered."""
     config = uvicorn.Config(
         app,
-        http=_Impatient,
+        http=_TimedProtocol,
         ws="none",
         loop="none",
         lifespan="off",
@@ -141,7 +141,7 @@ async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asy
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    logging.getLogger("uvicorn.error").addFilter(_not_cut_off)  # once, however often it is added
+    logging.getLogger("uvicorn.error").addFilter(_is_not_cut_off)  # once, however often it is added
     server = _Server(config, started)
     serving = asyncio.ensure_future(server.serve(sockets=[sock]))
     stopping = asyncio.ensure_future(stop.wait())
@@ -151,7 +151,7 @@ async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asy
     await serving
 
 
-def _not_cut_off(record: logging.LogRecord) -> bool:
+def _is_not_cut_off(record: logging.LogRecord) -> bool:
     """Requests that are not over when the grace is are cut off: uvicorn says how many, and that is enough."""
     return not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
-from quire.api.routing import Answer, Asked, Parameter, Route, answer, json_of, number_of
+from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json, read_number
 from quire.events.webhooks import (
     DeliveryLine,
     HookLine,
@@ -26,85 +26,85 @@ MAX_PAGE = 500
 _HOOK = "hook_01KA0000000000000000000000"
 
 
-class HookBody(Struct, frozen=True, kw_only=True):
+class WebhookBody(Struct, frozen=True, kw_only=True):
     """`kinds` empty: every kind of event."""
 
     url: str
     kinds: list[str] = []
 
 
-class HookLines(Struct, frozen=True, kw_only=True):
+class WebhookList(Struct, frozen=True, kw_only=True):
     webhooks: list[HookLine]
 
 
-class Deliveries(Struct, frozen=True, kw_only=True):
+class DeliveryList(Struct, frozen=True, kw_only=True):
     """Newest first; `next` is where the following page begins, None after the last."""
 
     deliveries: list[DeliveryLine]
     next: int | None
 
 
-class AgainBody(Struct, frozen=True, kw_only=True):
+class RedeliverBody(Struct, frozen=True, kw_only=True):
     deliveries: list[int]
 
 
-class Again(Struct, frozen=True, kw_only=True):
+class RedeliverAnswer(Struct, frozen=True, kw_only=True):
     ok: bool
     deliveries: int
 
 
-async def add(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    said = await _said(request, HookBody)
+async def add(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    said = await _read_body(request, WebhookBody)
     batch_id = str(request.path_params.get("batch_id", ""))
-    made = await add_hook(desk.hook_desk, url=said.url, batch_id=batch_id, kinds=said.kinds)
+    made = await add_hook(context.hook_desk, url=said.url, batch_id=batch_id, kinds=said.kinds)
     # Not the URL: people put secrets into it.
-    await desk.acted(caller, "webhook_added", {"webhook": made.hook.id, "batch_id": batch_id})
-    return answer(made, status=201)
+    await context.acted(caller, "webhook_added", {"webhook": made.hook.id, "batch_id": batch_id})
+    return json_response(made, status=201)
 
 
-async def listed(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def listed(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     batch_id = request.path_params.get("batch_id")
     if batch_id is not None:
-        await desk.office.ledger.batch(str(batch_id))  # is there one?
-    lines = await list_hooks(desk.hook_desk, batch_id=None if batch_id is None else str(batch_id))
-    return answer(HookLines(webhooks=lines))
+        await context.office.batches.get_batch(str(batch_id))  # is there one?
+    lines = await list_hooks(context.hook_desk, batch_id=None if batch_id is None else str(batch_id))
+    return json_response(WebhookList(webhooks=lines))
 
 
-async def end(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    line = await disable_hook(desk.hook_desk, str(request.path_params["hook_id"]))
-    await desk.acted(caller, "webhook_disabled", {"webhook": line.id})
-    return answer(line)
+async def end(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    line = await disable_hook(context.hook_desk, str(request.path_params["hook_id"]))
+    await context.acted(caller, "webhook_disabled", {"webhook": line.id})
+    return json_response(line)
 
 
-async def deliveries(desk: ApiContext, request: Asked, caller: Caller) -> Answer:  # noqa: ARG001
+async def deliveries(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.query_params
     before, limit = (
-        number_of(request, "before", most=2**62),
-        number_of(request, "limit", most=MAX_PAGE),
+        read_number(request, "before", most=2**62),
+        read_number(request, "limit", most=MAX_PAGE),
     )
     lines = await list_deliveries(
-        desk.hook_desk,
+        context.hook_desk,
         hook_id=said.get("webhook"),
         batch_id=said.get("batch_id"),
         before=before,
         limit=limit or 100,
     )
-    return answer(Deliveries(deliveries=lines, next=lines[-1].no if len(lines) == (limit or 100) else None))
+    return json_response(DeliveryList(deliveries=lines, next=lines[-1].no if len(lines) == (limit or 100) else None))
 
 
-async def again(desk: ApiContext, request: Asked, caller: Caller) -> Answer:
-    said = await _said(request, AgainBody)
+async def again(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    said = await _read_body(request, RedeliverBody)
     if not all(0 < no < 2**62 for no in said.deliveries):
         raise Reject("deliveries is a list of their numbers")
-    sent = await redeliver(desk.hook_desk, said.deliveries)
-    await desk.acted(caller, "webhooks_redelivered", {"deliveries": sent})
-    desk.wake()
-    return answer(Again(ok=True, deliveries=sent))
+    sent = await redeliver(context.hook_desk, said.deliveries)
+    await context.acted(caller, "webhooks_redelivered", {"deliveries": sent})
+    context.wake()
+    return json_response(RedeliverAnswer(ok=True, deliveries=sent))
 
 
-async def _said(request: Asked, kind: type[T]) -> T:
+async def _read_body(request: ApiRequest, kind: type[T]) -> T:
     try:
-        return msgspec.convert(await json_of(request), kind)
+        return msgspec.convert(await read_json(request), kind)
     except msgspec.ValidationError as error:
         raise Reject(f"Not what is wanted here: {error}") from error
 
@@ -119,9 +119,9 @@ ROUTES = (
         scope=Scope.ADMIN,
         whole=True,
         name="addWebhook",
-        about="Be told of all batches. The secret that signs the calls is in this answer and nowhere else.",
+        about="Be told of all batches. The secret that signs the calls is in this json_response and nowhere else.",
         group=_GROUP,
-        body=HookBody,
+        body=WebhookBody,
         body_example=_EXAMPLE,
         answers=NewHook,
         status=201,
@@ -136,7 +136,7 @@ ROUTES = (
         name="listWebhooks",
         about="Webhooks, oldest first, without their secrets.",
         group=_GROUP,
-        answers=HookLines,
+        answers=WebhookList,
     ),
     Route(
         method="DELETE",
@@ -158,7 +158,7 @@ ROUTES = (
         name="addBatchWebhook",
         about="Be told of one batch.",
         group=_GROUP,
-        body=HookBody,
+        body=WebhookBody,
         body_example=_EXAMPLE,
         answers=NewHook,
         status=201,
@@ -172,7 +172,7 @@ ROUTES = (
         name="listBatchWebhooks",
         about="Webhooks of one batch.",
         group=_GROUP,
-        answers=HookLines,
+        answers=WebhookList,
         errors=(404,),
     ),
     Route(
@@ -184,7 +184,7 @@ ROUTES = (
         name="listDeliveries",
         about="What was sent, what waits, what was answered: the log, newest first.",
         group=_GROUP,
-        answers=Deliveries,
+        answers=DeliveryList,
         errors=(400,),
         parameters=(
             Parameter(name="webhook", about="Only to this one.", example=_HOOK),
@@ -202,9 +202,9 @@ ROUTES = (
         name="redeliver",
         about="Send these again, under their old ids.",
         group=_GROUP,
-        body=AgainBody,
+        body=RedeliverBody,
         body_example={"deliveries": [17]},
-        answers=Again,
+        answers=RedeliverAnswer,
         errors=(400, 413),
     ),
 )

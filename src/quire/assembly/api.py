@@ -9,13 +9,13 @@ from quire.access.api_keys import is_valid
 from quire.api.authentication import is_loopback
 from quire.api.context import ApiContext
 from quire.api.tables import ROUTES
+from quire.assembly.components import Components
 from quire.assembly.outgoing import open_outgoing
 from quire.assembly.pipelines import retry_policy
 from quire.assembly.presigned import cleaning_terms
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import Attempt
 from quire.blobs.presigned import PresignedUploads
 from quire.consumers import administration
@@ -30,25 +30,25 @@ PIPELINE = "preprocess"
 SOURCE = "urn:quire"
 
 
-def build_desk(
+def build_api_context(
     settings: Settings,
-    office: BatchContext,
-    landing: PresignedUploads,
+    components: Components,
+    presigned: PresignedUploads,
     *,
     stopping: asyncio.Event,
     wake: Callable[[], None],
     delivered: Callable[[Attempt], None] = lambda _: None,
 ) -> ApiContext:
     front = IngestContext(
-        office, landing, limits(settings), pipeline=PIPELINE, hands_over_to=settings.ingest.hand_over_to
+        components, presigned, ingest_limits(settings), pipeline=PIPELINE, hands_over_to=settings.ingest.hand_over_to
     )
     return ApiContext(
         front=front,
         queue_desk=administration.QueueContext(
-            queues=office.queues, policies=queue_policies(settings), clock=office.clock
+            queues=components.queues, policies=queue_policies(settings), clock=components.clock
         ),
         hook_desk=WebhookContext(
-            ledger=office.ledger, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
+            ledger=components.webhooks, outgoing=open_outgoing(settings), clock=components.clock, ids=components.ids
         ),
         secret=signing_secret(settings),
         stopping=stopping,
@@ -65,14 +65,14 @@ def build_desk(
     )
 
 
-def build_messenger(settings: Settings, office: BatchContext) -> WebhookSender:
+def build_webhook_sender(settings: Settings, components: Components) -> WebhookSender:
     chosen = settings.webhooks
     return WebhookSender(
-        ledger=office.ledger,
+        ledger=components.webhooks,
         outgoing=open_outgoing(settings),
-        clock=office.clock,
+        clock=components.clock,
         signal=LoopSignal(),
-        fraction=office.ids.fraction,
+        fraction=components.ids.fraction,
         source=settings.serve.public_url or SOURCE,
         policy=DeliveryPolicy(
             max_tries=chosen.max_tries, timeout_seconds=chosen.timeout_seconds, at_once=chosen.at_once
@@ -80,7 +80,7 @@ def build_messenger(settings: Settings, office: BatchContext) -> WebhookSender:
     )
 
 
-def limits(settings: Settings) -> IngestLimits:
+def ingest_limits(settings: Settings) -> IngestLimits:
     chosen = settings.ingest
     return IngestLimits(
         max_batch_bytes=chosen.max_batch_bytes,
@@ -94,13 +94,13 @@ def limits(settings: Settings) -> IngestLimits:
     )
 
 
-async def anonymous_allowed(settings: Settings, office: BatchContext) -> bool:
+async def anonymous_allowed(settings: Settings, components: Components) -> bool:
     """Off loopback nothing is open by default."""
     wanted = settings.serve.anonymous
     loopback = is_loopback(settings.serve.host)
     anonymous = wanted == "always" or (wanted == "loopback" and loopback)
-    now = office.clock.now()
-    if not anonymous and not any(is_valid(key, now) for key in await office.ledger.keys()):
+    now = components.clock.now()
+    if not anonymous and not any(is_valid(key, now) for key in await components.api_keys.keys()):
         otherwise = "do not set serve.anonymous to never" if loopback else "listen on 127.0.0.1"
         raise Misconfigured(
             f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none "

@@ -3,13 +3,17 @@
 Apart from `stores`, which those processes import: they know no settings.
 """
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from quire.assembly.worker_blobs import Greeting, S3Access, open_store
 from quire.blobs.port import Blobs
+from quire.blobs.probe import probe
 from quire.settings import S3, Settings
+from quire.system import SystemIds
 
 
 def open_blobs(settings: Settings) -> Blobs:
@@ -36,3 +40,24 @@ def _access(chosen: S3) -> S3Access:
         prefix=chosen.prefix,
         allow_http=chosen.allow_http,
     )
+
+
+async def probe_store(settings: Settings) -> list[str]:
+    """The promises the configured store keeps; raises Misconfigured naming the one it breaks."""
+    folders = (*reversed(settings.home.parents), settings.home)
+    first_made = next((folder for folder in folders if not folder.exists()), None)
+    blobs = open_blobs(settings)
+    try:
+        return await probe(blobs, SystemIds())
+    finally:
+        await blobs.close()
+        if first_made is not None:
+            # Looking must leave no trace: the home is made, for its owner alone, by the first run.
+            _remove_empty(first_made)
+
+
+def _remove_empty(folder: Path) -> None:
+    """It and what is in it, as far as it is empty: somebody may have begun to work there meanwhile."""
+    for inner, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            Path(inner).rmdir()

@@ -22,7 +22,7 @@ _log = logging.getLogger("quire.serve")
 Pause = Callable[[asyncio.Event, float], Awaitable[None]]  # until the event, at most so many seconds
 
 
-async def conduct(
+async def run_engine_loop(
     wheel: EngineLoop, stop: asyncio.Event, faltering: asyncio.Event, *, clock: Clock, pause: Pause
 ) -> None:
     """Until `stop`. `faltering` is set while the conductor is down. Raises Misconfigured, and whatever goes
@@ -44,7 +44,7 @@ async def conduct(
             else:
                 return
             faltering.set()
-            await _fall(wheel)
+            await _release_claims(wheel)
             if clock.monotonic() - began >= CALM_SECONDS:
                 seconds = FIRST_PAUSE_SECONDS
             await pause(stop, seconds)
@@ -56,7 +56,7 @@ async def conduct(
         await wheel.wind_down(GRACE_SECONDS)
 
 
-async def _fall(wheel: EngineLoop) -> None:
+async def _release_claims(wheel: EngineLoop) -> None:
     try:
         await wheel.fall()
     except Exception:  # noqa: BLE001 - the wheel tries it again before it turns

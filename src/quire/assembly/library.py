@@ -55,7 +55,7 @@ async def open_library(
 async def with_shared_rules(room: LibraryContext, loaded: Loaded) -> LibraryContext:
     explicit = frozenset(rule for key, rule in _RULES.items() if loaded.sources[key] != DEFAULT)
     return structs.replace(
-        room, rules=shared_config.ruled(room.rules, await shared_config.read(room), explicit)
+        room, rules=shared_config.merge_rules(room.rules, await shared_config.read_config(room), explicit)
     )
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from quire.library import archives, conversion, source_fetch
-from quire.library import ingestion as ingesting
-from quire.library import manifest as indexing
-from quire.library import worker as working
+from quire.library import archives
 from quire.library.context import LibraryContext
-from quire.library.run_windows import parse
+from quire.library.ingest import run as ingesting
+from quire.library.manifest import store as indexing
+from quire.library.worker import conversion
+from quire.library.worker import loop as working
+from quire.library.worker import source as source_fetch
+from quire.library.worker.run_windows import parse_window
 from quire.model.clock import timestamp
 from quire.model.errors import Misconfigured, Reject
 from quire.settings import Library, Settings, worker_environment
@@ -42,7 +44,7 @@ def worker_options(
     """Raises Reject for what is no run window."""
     chosen = settings.library
     spoken = windows or chosen.run_windows.replace(",", " ").split()
-    return working.Options(
+    return working.WorkerOptions(
         worker=worker_id(chosen),
         command=_command(),
         scratch=scratch(settings),
@@ -52,7 +54,7 @@ def worker_options(
         silent_seconds=chosen.silent_seconds,
         run_once=run_once,
         dry_run=dry_run,
-        windows=tuple(parse(one) for one in spoken),
+        windows=tuple(parse_window(one) for one in spoken),
         abort_outside=abort_outside or chosen.abort_outside_window,
         sweep=chosen.sweep,
     )
@@ -62,7 +64,7 @@ def ingest_options(settings: Settings, *, tier: str, dry_run: bool) -> Any:
     own = settings.home / "library"
     if not dry_run:
         own.mkdir(parents=True, exist_ok=True)
-    return ingesting.Options(
+    return ingesting.IngestOptions(
         tier=tier,
         dry_run=dry_run,
         recovery=own / "recovery",
@@ -86,12 +88,12 @@ class Recall:
     async def __call__(self, job: str) -> Any:
         now = self._room.clock.monotonic()
         if self._view is None or now - self._read_at > RECALL_SECONDS:
-            self._view = await indexing.Manifest(self._room).read()
+            self._view = await indexing.LibraryManifest(self._room).read()
             self._read_at = now
         entry = self._view.get(job)
         if entry is None or not entry.paths:
             return None
-        return source_fetch.Known(entry.paths[0], tuple(entry.tags))
+        return source_fetch.KnownSource(entry.paths[0], tuple(entry.tags))
 
 
 async def convert_here(
@@ -101,21 +103,21 @@ async def convert_here(
     Reject with the reason when it cannot be converted, Misconfigured when a tool is missing.
     """
     chosen = settings.library
-    limits = conversion.Limits(
+    limits = conversion.ConversionLimits(
         seconds=chosen.conversion_seconds,
         seconds_per_page=chosen.seconds_per_page,
         silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
         memory_mb=chosen.memory_mb,
     )
     clock, (real, digest, size) = SystemClock(), _measured(source)
-    command = conversion.Command(words=_command(), environment=_environment())
+    command = conversion.ConverterCommand(words=_command(), environment=_environment())
     with TemporaryDirectory(prefix="quire-convert-") as name:
         folder = Path(name)
         archive = folder / "result.zip"
-        order = conversion.Order(
+        order = conversion.ConversionOrder(
             source=real,
             target=str(archive),
-            about=conversion.About(
+            about=conversion.SourceInfo(
                 hash=digest,
                 original_filename=source.name,
                 worker_id=worker_id(chosen),
@@ -127,7 +129,7 @@ async def convert_here(
         ended = await conversion.Conversion(command, limits, clock, on_sign).run(order, folder)
         if ended.error:
             raise (Misconfigured if ended.trouble else Reject)(f"{source.name}: {ended.error}")
-        return archives.laid_out(archive, target)
+        return archives.unpack(archive, target)
 
 
 def _measured(source: Path) -> tuple[str, str, int]:
@@ -136,7 +138,7 @@ def _measured(source: Path) -> tuple[str, str, int]:
 
 
 def _command() -> tuple[str, ...]:
-    return (sys.executable, "-m", "quire.library.conversion_process")
+    return (sys.executable, "-m", "quire.library.worker.conversion_process")
 
 
 def _environment() -> dict[str, str]:

@@ -1,31 +1,31 @@
 """Where uploads land, and when what is left of them is cleaned up: from settings."""
 
+from quire.assembly.components import Components
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import BatchContext
 from quire.blobs.local import LocalBlobs
 from quire.blobs.presigned import PresignedUploads
-from quire.ingest.cleanup import Terms
+from quire.ingest.cleanup import CleanupPolicy
 from quire.ingest.context import PART_SIZE
 from quire.settings import Settings
 
 
-def cleaning_terms(settings: Settings) -> Terms:
+def cleaning_terms(settings: Settings) -> CleanupPolicy:
     chosen = settings.cleaning
-    return Terms(
+    return CleanupPolicy(
         idle_upload_days=chosen.idle_upload_days,
         staging_days=chosen.staging_days,
         archives=settings.archive.enabled,
     )
 
 
-def open_landing(settings: Settings, office: BatchContext) -> PresignedUploads:
-    if isinstance(office.blobs, LocalBlobs):
+def open_presigned_uploads(settings: Settings, components: Components) -> PresignedUploads:
+    if isinstance(components.blobs, LocalBlobs):
         from quire.blobs.local.presigned import LocalPresignedUploads
 
         return LocalPresignedUploads(
             settings.home / "blobs",
             secret=signing_secret(settings),
-            clock=office.clock,
+            clock=components.clock,
             max_blob_bytes=settings.ingest.max_file_bytes,
             # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.
             max_part_bytes=2 * PART_SIZE,
@@ -34,7 +34,7 @@ def open_landing(settings: Settings, office: BatchContext) -> PresignedUploads:
 
     s3 = settings.s3
     return S3PresignedUploads(
-        clock=office.clock,
+        clock=components.clock,
         bucket=s3.bucket,
         endpoint=s3.endpoint or None,
         public_endpoint=s3.public_endpoint or None,

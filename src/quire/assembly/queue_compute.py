@@ -2,9 +2,9 @@
 
 import asyncio
 
+from quire.assembly.components import Components
 from quire.assembly.pipelines import retry_policy
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import BatchContext
 from quire.batches.remote.queue_members import Estate
 from quire.compute.queue.compute import QueueCompute, Terms
 from quire.compute.queue.envelopes import estate_name
@@ -12,13 +12,13 @@ from quire.model.signal import Signal
 from quire.settings import Settings
 
 
-def hire_on_queue(settings: Settings, office: BatchContext, name: str, signal: Signal) -> QueueCompute:
+def hire_on_queue(settings: Settings, components: Components, name: str, signal: Signal) -> QueueCompute:
     """Started; whoever takes it stops it. `name` is that of this member of the crew."""
     chosen = settings.compute
     ledger = settings.postgres.dsn.reveal() if settings.ledger == "postgres" else str(settings.home.resolve())
     compute = QueueCompute(
-        office.queues,
-        office.blobs,
+        components.queues,
+        components.blobs,
         house=f"{estate_name(signing_secret(settings), ledger)}-{name}",
         terms=Terms(
             queue=chosen.queue,
@@ -26,10 +26,10 @@ def hire_on_queue(settings: Settings, office: BatchContext, name: str, signal: S
             wait_seconds=chosen.wait_seconds,
             look_seconds=chosen.look_seconds,
         ),
-        clock=office.clock,
+        clock=components.clock,
         signal=signal,
         sleep=asyncio.sleep,
-        estate=Estate(office, retry_policy(settings)),
+        estate=Estate(components, retry_policy(settings)),
     )
     compute.start()
     return compute

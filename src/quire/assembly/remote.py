@@ -10,10 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from quire.assembly.components import Components
 from quire.assembly.pipelines import retry_policy
-from quire.assembly.presigned import open_landing
+from quire.assembly.presigned import open_presigned_uploads
 from quire.assembly.secrets import signing_secret
-from quire.batches.context import BatchContext
 from quire.batches.remote import tasks
 from quire.batches.remote.callbacks import Attempt
 from quire.batches.remote.tasks import LedgerRemoteTasks
@@ -74,16 +74,16 @@ class Pushing:
         self._computes: dict[str, RemoteCompute] = {}
         self._landing: PresignedUploads | None = None
 
-    def hire(self, office: BatchContext, signal: Signal, scratch: Path) -> Mapping[str, RemoteCompute]:
+    def hire(self, components: Components, signal: Signal, scratch: Path) -> Mapping[str, RemoteCompute]:
         """Started; whoever takes them stops them."""
         wanted = pushed(self._settings)
         if not wanted:
             return {}
-        self._landing = open_landing(self._settings, office)
-        known = LedgerRemoteTasks(office, self._landing, self._errand_terms())
+        self._landing = open_presigned_uploads(self._settings, components)
+        known = LedgerRemoteTasks(components.remote_context(), self._landing, self._errand_terms())
         for name in sorted(wanted):
-            launcher, terms = self._launcher(name, office, scratch)
-            compute = RemoteCompute(name, launcher, known, clock=office.clock, signal=signal, terms=terms)
+            launcher, terms = self._launcher(name, components, scratch)
+            compute = RemoteCompute(name, launcher, known, clock=components.clock, signal=signal, terms=terms)
             compute.start()
             self._computes[name] = compute
         return self._computes
@@ -111,7 +111,7 @@ class Pushing:
             prefix=bucket_prefix(settings),
         )
 
-    def _launcher(self, name: str, office: BatchContext, scratch: Path) -> tuple[Launcher, Terms]:
+    def _launcher(self, name: str, components: Components, scratch: Path) -> tuple[Launcher, Terms]:
         chosen = self._settings.compute
         shared = {
             "start_seconds": chosen.start_seconds,
@@ -127,9 +127,9 @@ class Pushing:
             return ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch), Terms(
                 at_once=at_once, **shared
             )
-        return self._fly(office), Terms(at_once=self._settings.fly.at_once, **shared)
+        return self._fly(components), Terms(at_once=self._settings.fly.at_once, **shared)
 
-    def _fly(self, office: BatchContext) -> Launcher:
+    def _fly(self, components: Components) -> Launcher:
         from quire.compute.remote.fly import App, FlyLauncher, Guest
 
         fly = self._settings.fly
@@ -144,7 +144,7 @@ class Pushing:
             guest=Guest(region=fly.region, cpus=fly.cpus, cpu_kind=fly.cpu_kind),
             house=hashlib.sha256(b"machines\0" + signing_secret(self._settings)).hexdigest()[:16],
             per_second=fly.per_second,
-            clock=office.clock,
+            clock=components.clock,
             sleep=asyncio.sleep,
-            fraction=office.ids.fraction,
+            fraction=components.ids.fraction,
         )

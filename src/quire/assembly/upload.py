@@ -8,9 +8,9 @@ from pathlib import Path
 
 from quire import __version__
 from quire.assembly.presence import LOCK_ENDING, held, make_home
-from quire.client.folder_upload import Desk
+from quire.client.folder_upload import UploadContext
 from quire.client.http import IngestClient
-from quire.client.memory import MemoryFile
+from quire.client.memory import UploadStateFile
 from quire.settings import Settings
 from quire.system import SystemClock, SystemIds
 
@@ -18,11 +18,11 @@ _BUSY = "another quire (process {holder}) uploads this folder to the same server
 
 
 @asynccontextmanager
-async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[Desk]:
+async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[UploadContext]:
     """Raises Misconfigured when the home folder cannot be used."""
     make_home(settings.home)
     chosen, clock, ids = settings.upload, SystemClock(), SystemIds()
-    memory = MemoryFile(settings.home, folder, chosen.url)
+    memory = UploadStateFile(settings.home, folder, chosen.url)
     client = IngestClient(
         chosen.url,
         key=chosen.key.reveal(),
@@ -34,7 +34,7 @@ async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[Desk]:
         connections=chosen.parallel * (chosen.parallel_parts + 1),
     )
     async with client:
-        yield Desk(
+        yield UploadContext(
             client=client,
             memory=memory,
             clock=clock,

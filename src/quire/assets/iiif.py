@@ -29,29 +29,29 @@ _REFERENCE_ENDING = ".ref.json"
 _FORMATS = {"image/jpeg": "jpg", "image/jpg": "jpg", "image/png": "png", "image/webp": "webp"}
 
 
-class Shown(Struct, frozen=True):
+class BatchPicture(Struct, frozen=True):
     """A picture of a batch: where it stood, and which asset it is."""
 
     path: str
     asset: Asset
 
 
-async def manifest(
-    office: BatchContext, batch_id: str, *, base_url: str, after: str = "", limit: int = MAX_CANVASES
+async def build_manifest(
+    context: BatchContext, batch_id: str, *, base_url: str, after: str = "", limit: int = MAX_CANVASES
 ) -> dict[str, Any]:
     """The pictures of a batch in order of path, about `limit` of them: all pages of one file stay together.
     What follows is at the address in `seeAlso`. Raises Missing, also when there is no picture.
     """
-    batch = await office.ledger.batch(batch_id)
-    shown: list[Shown] = []
+    batch = await context.batches.get_batch(batch_id)
+    shown: list[BatchPicture] = []
     more = True
     last = after
     while more and len(shown) < limit:
-        page = await office.ledger.inputs(batch.no, after=last, limit=min(PAGE, limit - len(shown)))
+        page = await context.records.list_inputs(batch.no, after=last, limit=min(PAGE, limit - len(shown)))
         more = bool(page)
         if page:
             last = page[-1].path
-            shown += await _shown(office.blobs, page)
+            shown += await _load_pictures(context.blobs, page)
     if not shown:
         raise Missing("There are no registered pictures in this batch", code="no_pictures")
     at = f"{base_url}/api/batches/{batch.id}/iiif"
@@ -60,9 +60,9 @@ async def manifest(
         "id": f"{at}/manifest.json" + (f"?after={quote(after)}" if after else ""),
         "type": "Manifest",
         "label": {"none": [batch.id]},
-        "items": [_canvas(one, at, base_url) for one in shown],
+        "items": [_build_canvas(one, at, base_url) for one in shown],
     }
-    if more and await office.ledger.inputs(batch.no, after=last, limit=1):
+    if more and await context.records.list_inputs(batch.no, after=last, limit=1):
         following = {
             "id": f"{at}/manifest.json?after={quote(last)}&limit={limit}",
             "type": "Dataset",
@@ -74,20 +74,20 @@ async def manifest(
     return made
 
 
-async def _shown(blobs: Blobs, page: list[InputRecord]) -> list[Shown]:
+async def _load_pictures(blobs: Blobs, page: list[InputRecord]) -> list[BatchPicture]:
     wanted = [file for record in page for role, file in record.made if role == "ref"]
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def look(path: str, key: str) -> Shown | None:
+    async def look(path: str, key: str) -> BatchPicture | None:
         async with places:
-            asset = await _referred(blobs, key)
-        return Shown(path.removesuffix(_REFERENCE_ENDING), asset) if asset is not None else None
+            asset = await _load_asset(blobs, key)
+        return BatchPicture(path.removesuffix(_REFERENCE_ENDING), asset) if asset is not None else None
 
     found = await asyncio.gather(*(look(file.path, file.key) for file in wanted))
     return [one for one in found if one is not None]
 
 
-async def _referred(blobs: Blobs, key: str) -> Asset | None:
+async def _load_asset(blobs: Blobs, key: str) -> Asset | None:
     """None for what was made before pictures were registered, and for references that lead elsewhere."""
     try:
         reference = msgspec.json.decode(await blobs.get(key), type=dict[str, Any])
@@ -97,12 +97,12 @@ async def _referred(blobs: Blobs, key: str) -> Asset | None:
     return asset if asset.is_image and asset.width and asset.chosen(None) else None
 
 
-def _canvas(shown: Shown, at: str, base_url: str) -> dict[str, Any]:
+def _build_canvas(shown: BatchPicture, at: str, base_url: str) -> dict[str, Any]:
     asset = shown.asset
     name = hashlib.sha256(shown.path.encode()).hexdigest()[:16]
     canvas = f"{at}/canvas/{name}"
     large, small = asset.chosen("large"), asset.chosen("thumb")
-    body = _image(asset, large or asset.chosen(None) or "", base_url)
+    body = _build_image(asset, large or asset.chosen(None) or "", base_url)
     body["service"] = [{"id": f"{base_url}/iiif/{asset.id}", "type": "ImageService3", "profile": "level0"}]
     painting = {
         "id": f"{canvas}/painting",
@@ -117,12 +117,12 @@ def _canvas(shown: Shown, at: str, base_url: str) -> dict[str, Any]:
         "label": {"none": [shown.path]},
         "width": asset.width,
         "height": asset.height,
-        "thumbnail": [_image(asset, small or large or asset.chosen(None) or "", base_url)],
+        "thumbnail": [_build_image(asset, small or large or asset.chosen(None) or "", base_url)],
         "items": [{"id": f"{canvas}/page", "type": "AnnotationPage", "items": [painting]}],
     }
 
 
-def _image(asset: Asset, role: str, base_url: str) -> dict[str, Any]:
+def _build_image(asset: Asset, role: str, base_url: str) -> dict[str, Any]:
     rendition = asset.renditions[role]
     said: dict[str, Any] = {
         "id": f"{base_url}/asset/{asset.id}/{role}",
@@ -134,13 +134,13 @@ def _image(asset: Asset, role: str, base_url: str) -> dict[str, Any]:
     return said
 
 
-def information(asset: Asset, tiles: Tiles | None = None, *, base_url: str) -> dict[str, Any]:
+def build_image_info(asset: Asset, tiles: Tiles | None = None, *, base_url: str) -> dict[str, Any]:
     """The description of an image service. Raises Missing when the asset has no sizes that are known."""
-    offered, form = _offered(asset)
+    offered, form = _list_renditions(asset)
     largest = offered[-1][1]
     sizes = [(one.width, one.height) for _, one in offered]
     if tiles is not None:
-        sizes = _beside_tiles(sizes, tiles)
+        sizes = _list_sizes_beside_tiles(sizes, tiles)
     made: dict[str, Any] = {
         "@context": "http://iiif.io/api/image/3/context.json",
         "id": f"{base_url}/iiif/{asset.id}",
@@ -161,7 +161,7 @@ def information(asset: Asset, tiles: Tiles | None = None, *, base_url: str) -> d
     return made
 
 
-def _beside_tiles(sizes: list[tuple[int, int]], tiles: Tiles) -> list[tuple[int, int]]:
+def _list_sizes_beside_tiles(sizes: list[tuple[int, int]], tiles: Tiles) -> list[tuple[int, int]]:
     """With that of the overview, which is a tile. A viewer that finds as many sizes as there are scales, or
     one less, takes them for the sizes of the scales, which ours are not: then only the smallest are listed.
     """
@@ -171,9 +171,9 @@ def _beside_tiles(sizes: list[tuple[int, int]], tiles: Tiles) -> list[tuple[int,
     return told[: max(0, scales - 2)] if len(told) in {scales, scales - 1} else told
 
 
-def size_of(asset: Asset, wanted: str, file_name: str) -> str:
+def find_rendition(asset: Asset, wanted: str, file_name: str) -> str:
     """The rendition that a size of the service means: `max`, `w,h` or `w,`. Raises Missing."""
-    offered, form = _offered(asset)
+    offered, form = _list_renditions(asset)
     if file_name == f"default.{form}":
         if wanted == "max":
             return offered[-1][0]
@@ -183,20 +183,20 @@ def size_of(asset: Asset, wanted: str, file_name: str) -> str:
     raise Missing("No such size; info.json lists those that there are", code="unknown_variant")
 
 
-def _offered(asset: Asset) -> tuple[list[tuple[str, Rendition]], str]:
+def _list_renditions(asset: Asset) -> tuple[list[tuple[str, Rendition]], str]:
     """Smallest first, all of one format: JPEG when there is any, which viewers take for granted."""
     known = [
         (role, one) for role, one in asset.renditions.items() if one.width and one.content_type in _FORMATS
     ]
     known.sort(key=lambda one: (one[1].width, one[1].height))
     for form in ("jpg", "png", "webp"):
-        offered = list(_once(one for one in known if _FORMATS[one[1].content_type] == form))
+        offered = list(_drop_repeated_sizes(one for one in known if _FORMATS[one[1].content_type] == form))
         if offered and asset.width:
             return offered, form
     raise Missing("This asset is no picture of known size", code="no_pictures")
 
 
-def _once(sizes: Iterator[tuple[str, Rendition]]) -> Iterator[tuple[str, Rendition]]:
+def _drop_repeated_sizes(sizes: Iterator[tuple[str, Rendition]]) -> Iterator[tuple[str, Rendition]]:
     seen: set[tuple[int, int]] = set()
     for role, one in sizes:
         if (one.width, one.height) not in seen:

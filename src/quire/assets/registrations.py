@@ -24,7 +24,7 @@ _CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+_-]+/[A-Za-z0-9.+_-]+(; ?[A-Za-z0-9._-]
 _MAX_TEXT = 255
 
 
-class Copy(Struct, frozen=True, kw_only=True):
+class RenditionSource(Struct, frozen=True, kw_only=True):
     """With `data` it is still to be stored, otherwise it lies under `key`."""
 
     content_type: str
@@ -35,7 +35,7 @@ class Copy(Struct, frozen=True, kw_only=True):
     height: int = 0
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class Registration(Struct, frozen=True, kw_only=True):
     """`carried`: in the shape of the specification, which is answered in its own way."""
 
     content_type: str
@@ -48,19 +48,19 @@ class Form(Struct, frozen=True, kw_only=True):
     name: str = ""
     cid: str | None = None
     carried: bool = False
-    copies: dict[str, Copy] = field(default_factory=dict)
+    copies: dict[str, RenditionSource] = field(default_factory=dict)
 
 
-def read(said: Any) -> Form:
+def read(said: Any) -> Registration:
     """Raises Reject `bad_asset`."""
     if not isinstance(said, dict):
-        raise bad("The body must be a JSON object")
+        raise bad_asset("The body must be a JSON object")
     if isinstance(said.get("variants"), list):
-        return _carried(said)
-    return _image(said) if said.get("is_image") is True else _single(said)
+        return _read_inline(said)
+    return _read_image(said) if said.get("is_image") is True else _read_single(said)
 
 
-def in_house(form: Form, prefix: str) -> Form:
+def strip_bucket_prefix(form: Registration, prefix: str) -> Registration:
     """With staged files by the keys that the house knows, where they are named by those of the bucket."""
     copies = {
         role: structs.replace(copy, key=copy.key.removeprefix(prefix))
@@ -71,7 +71,7 @@ def in_house(form: Form, prefix: str) -> Form:
     return structs.replace(form, copies=copies)
 
 
-def answer(asset: Asset, form: Form, base_url: str) -> dict[str, Any]:
+def build_answer(asset: Asset, form: Registration, base_url: str) -> dict[str, Any]:
     """In the form of the shape that was sent."""
     address = f"{base_url}/asset/{asset.id}"
     made: dict[str, Any] = {"success": True, "assetId": asset.id, "cdnUrl": address}
@@ -88,38 +88,38 @@ def answer(asset: Asset, form: Form, base_url: str) -> dict[str, Any]:
     return made | {"r2_key": asset.renditions[ORIGINAL].key}
 
 
-def bad(words: str) -> Reject:
+def bad_asset(words: str) -> Reject:
     return Reject(words, code="bad_asset")
 
 
-def _single(said: dict[str, Any]) -> Form:
+def _read_single(said: dict[str, Any]) -> Registration:
     url, key = said.get("url"), said.get("r2_key")
     if not url and not key:
-        raise bad("Either url or r2_key is required")
+        raise bad_asset("Either url or r2_key is required")
     if url and key:
-        raise bad("Only one of url and r2_key is allowed")
-    kind, size = _kind(said, "content_type"), _count(said, "size_bytes", MAX_SIZE_BYTES)
+        raise bad_asset("Only one of url and r2_key is allowed")
+    kind, size = _read_content_type(said, "content_type"), _read_count(said, "size_bytes", MAX_SIZE_BYTES)
     if url:
-        return Form(content_type=kind, is_image=False, size=size, url=_text(said, "url", longest=2000))
-    copy = Copy(key=_text(said, "r2_key", longest=1024), content_type=kind, size=size)
-    return Form(content_type=kind, is_image=False, size=size, copies={ORIGINAL: copy})
+        return Registration(content_type=kind, is_image=False, size=size, url=_read_text(said, "url", longest=2000))
+    copy = RenditionSource(key=_read_text(said, "r2_key", longest=1024), content_type=kind, size=size)
+    return Registration(content_type=kind, is_image=False, size=size, copies={ORIGINAL: copy})
 
 
-def _image(said: dict[str, Any]) -> Form:
-    kind = _kind(said, "content_type")
-    width, height = _sides(said, "original_width", "original_height")
+def _read_image(said: dict[str, Any]) -> Registration:
+    kind = _read_content_type(said, "content_type")
+    width, height = _read_sides(said, "original_width", "original_height")
     variants = said.get("variants")
     if not isinstance(variants, dict) or not variants:
-        raise bad("variants is required for images")
+        raise bad_asset("variants is required for images")
     copies = {}
     for role, one in variants.items():
-        _known(role)
+        _check_role(role)
         if not isinstance(one, dict):
-            raise bad(f"variants.{role} must be an object")
-        copies[role] = _copy(role, one, kind)
-    default = _known(said.get("default_variant", "medium"))
+            raise bad_asset(f"variants.{role} must be an object")
+        copies[role] = _read_rendition(role, one, kind)
+    default = _check_role(said.get("default_variant", "medium"))
     size = copies[ORIGINAL].size if ORIGINAL in copies else 0
-    return Form(
+    return Registration(
         content_type=kind,
         is_image=True,
         width=width,
@@ -130,100 +130,100 @@ def _image(said: dict[str, Any]) -> Form:
     )
 
 
-def _copy(role: str, said: dict[str, Any], original_kind: str) -> Copy:
+def _read_rendition(role: str, said: dict[str, Any], original_kind: str) -> RenditionSource:
     # Those that the original's type does not hold for are JPEGs, unless they say otherwise.
     usual = original_kind if role == ORIGINAL else "image/jpeg"
-    kind = _kind(said, "content_type") if "content_type" in said else usual
-    width, height = _sides(said, "width", "height")
-    return Copy(
-        key=_text(said, "r2_key", longest=1024),
+    kind = _read_content_type(said, "content_type") if "content_type" in said else usual
+    width, height = _read_sides(said, "width", "height")
+    return RenditionSource(
+        key=_read_text(said, "r2_key", longest=1024),
         content_type=kind,
-        size=_count(said, "size_bytes", MAX_SIZE_BYTES),
+        size=_read_count(said, "size_bytes", MAX_SIZE_BYTES),
         width=width,
         height=height,
     )
 
 
-def _carried(said: dict[str, Any]) -> Form:
-    kind = _kind(said, "original_content_type")
-    copies: dict[str, Copy] = {}
+def _read_inline(said: dict[str, Any]) -> Registration:
+    kind = _read_content_type(said, "original_content_type")
+    copies: dict[str, RenditionSource] = {}
     for one in said["variants"]:
         if not isinstance(one, dict):
-            raise bad("Each variant must be an object")
-        role = _known(one.get("name"))
+            raise bad_asset("Each variant must be an object")
+        role = _check_role(one.get("name"))
         if role in copies:
-            raise bad(f"The variant {role} is there twice")
-        copies[role] = _decoded(one, role)
+            raise bad_asset(f"The variant {role} is there twice")
+        copies[role] = _decode_rendition(one, role)
     if not copies:
-        raise bad("At least one variant is required")
+        raise bad_asset("At least one variant is required")
     largest = max(copies.values(), key=lambda copy: copy.width)
     whole = copies.get(ORIGINAL, largest)
     cid = said.get("ipfs_cid")
     if cid is not None and (not isinstance(cid, str) or len(cid) > _MAX_TEXT):
-        raise bad("ipfs_cid must be text")
-    return Form(
+        raise bad_asset("ipfs_cid must be text")
+    return Registration(
         content_type=kind,
         is_image=True,
         width=whole.width,
         height=whole.height,
         size=copies[ORIGINAL].size if ORIGINAL in copies else 0,
-        name=_text(said, "original_filename") if "original_filename" in said else "",
+        name=_read_text(said, "original_filename") if "original_filename" in said else "",
         cid=cid,
         carried=True,
         copies=copies,
     )
 
 
-def _decoded(said: dict[str, Any], role: str) -> Copy:
-    kind = _kind(said, "content_type")
+def _decode_rendition(said: dict[str, Any], role: str) -> RenditionSource:
+    kind = _read_content_type(said, "content_type")
     if kind not in _CARRIED:
-        raise bad(f"The variant {role} must be image/jpeg, image/png or image/webp")
+        raise bad_asset(f"The variant {role} must be image/jpeg, image/png or image/webp")
     try:
         data = b64decode(said.get("data", ""), validate=True)
     except (Error, TypeError, ValueError) as error:
-        raise bad(f"The data of variant {role} is not base64") from error
+        raise bad_asset(f"The data of variant {role} is not base64") from error
     if not data or ("size" in said and said["size"] != len(data)):
-        raise bad(f"The data of variant {role} does not have its size")
+        raise bad_asset(f"The data of variant {role} does not have its size")
     try:
         width, height = pillow.dimensions(data, kind, _LIMITS)
     except Reject as error:
-        raise bad(f"The variant {role} cannot be read as {kind}: {error}") from error
-    return Copy(data=data, content_type=kind, size=len(data), width=width, height=height)
+        raise bad_asset(f"The variant {role} cannot be read as {kind}: {error}") from error
+    return RenditionSource(data=data, content_type=kind, size=len(data), width=width, height=height)
 
 
-def _known(role: Any) -> str:
+def _check_role(role: Any) -> str:
     if not isinstance(role, str) or role not in FALLBACKS:
-        raise bad(f"Variants are named {', '.join(FALLBACKS)}, not {str(role)[:80]!r}")
+        raise bad_asset(f"Variants are named {', '.join(FALLBACKS)}, not {str(role)[:80]!r}")
     return role
 
 
-def _text(said: dict[str, Any], name: str, *, longest: int = _MAX_TEXT) -> str:
+def _read_text(said: dict[str, Any], name: str, *, longest: int = _MAX_TEXT) -> str:
     found = said.get(name)
     if not isinstance(found, str) or not found:
-        raise bad(f"{name} is required")
+        raise bad_asset(f"{name} is required")
     if len(found) > longest or not found.isprintable():
-        raise bad(f"{name} must be printable and at most {longest} characters long")
+        raise bad_asset(f"{name} must be printable and at most {longest} characters long")
     return found
 
 
-def _kind(said: dict[str, Any], name: str) -> str:
-    found = _text(said, name)
+def _read_content_type(said: dict[str, Any], name: str) -> str:
+    found = _read_text(said, name)
     if not _CONTENT_TYPE.fullmatch(found):
-        raise bad(f"{name} must be a content type such as image/jpeg")
+        raise bad_asset(f"{name} must be a content type such as image/jpeg")
     return found.lower()
 
 
-def _count(said: dict[str, Any], name: str, most: int) -> int:
+def _read_count(said: dict[str, Any], name: str, most: int) -> int:
     found = said.get(name)
     if isinstance(found, bool) or not isinstance(found, int):
-        raise bad(f"{name} is required")
+        raise bad_asset(f"{name} is required")
     if not 0 < found <= most:
-        raise bad(f"{name} must be from 1 to {most}")
+        raise bad_asset(f"{name} must be from 1 to {most}")
     return found
 
 
-def _sides(said: dict[str, Any], *names: str) -> tuple[int, int]:
-    width, height = (_count(said, name, MAX_SIDE) for name in names)
+def _read_sides(said: dict[str, Any], *names: str) -> tuple[int, int]:
+    width, height = (_read_count(said, name, MAX_SIDE) for name in names)
     if width * height > _LIMITS.max_pixels:
-        raise bad(f"{names[0]} and {names[1]} make more than {_LIMITS.max_pixels} pixels")
+        raise bad_asset(f"{names[0]} and {names[1]} make more than {_LIMITS.max_pixels} pixels")
     return width, height

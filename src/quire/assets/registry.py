@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from quire.assets import registrations
-from quire.assets.registrations import Copy, Form, bad
+from quire.assets.registrations import Registration, RenditionSource, bad_asset
 from quire.blobs import asset_records, content, keys
 from quire.blobs.port import Blobs
 from quire.model.asset import FALLBACKS, ID, ORIGINAL, Asset, Rendition
@@ -20,7 +20,7 @@ from quire.model.errors import Missing, Reject, Retry, Stale
 GONE_SECONDS = 60.0
 
 
-class Registered(Struct, frozen=True, kw_only=True):
+class RegistrationResult(Struct, frozen=True, kw_only=True):
     """`created` is False when exactly this was registered before."""
 
     created: bool
@@ -52,23 +52,23 @@ async def register(
     allowed: Callable[[str], str],
     base_url: str,
     prefix: str = "",
-) -> Registered:
+) -> RegistrationResult:
     """`allowed` judges an address: it raises Reject. `prefix` is how keys of the bucket begin, for workers
     that know those. Raises Reject `bad_asset`, Stale when the id stands for something else.
     """
     if not ID.fullmatch(asset_id):
-        raise bad("Invalid asset id")
-    form = registrations.in_house(registrations.read(said), prefix)
+        raise bad_asset("Invalid asset id")
+    form = registrations.strip_bucket_prefix(registrations.read(said), prefix)
     if form.url:
         allowed(form.url)
-    asset = _recorded(asset_id, form)
-    there, created = await _first(blobs, asset, form)
+    asset = _build_asset(asset_id, form)
+    there, created = await _register_once(blobs, asset, form)
     if there != asset:
         raise Stale("Asset already registered with different content", code="asset_exists")
-    return Registered(created=created, answer=registrations.answer(asset, form, base_url))
+    return RegistrationResult(created=created, answer=registrations.build_answer(asset, form, base_url))
 
 
-async def _first(blobs: Blobs, asset: Asset, form: Form) -> tuple[Asset, bool]:
+async def _register_once(blobs: Blobs, asset: Asset, form: Registration) -> tuple[Asset, bool]:
     try:
         # Looked for first: what was registered once stays so, also when its staged files have moved on.
         return await asset_records.find(blobs, asset.id), False
@@ -84,11 +84,11 @@ async def _first(blobs: Blobs, asset: Asset, form: Form) -> tuple[Asset, bool]:
 async def find(blobs: Blobs, asset_id: str) -> Asset:
     """Raises Missing."""
     if not ID.fullmatch(asset_id):
-        raise _unknown()
+        raise _unknown_asset()
     try:
         return await asset_records.find(blobs, asset_id)
     except Missing as error:
-        raise _unknown() from error
+        raise _unknown_asset() from error
 
 
 async def deliver(
@@ -107,14 +107,14 @@ async def deliver(
     role = asset.chosen(wanted)
     if role is None:
         raise Missing("Variant not found", code="unknown_variant")
-    return await delivery(blobs, asset, role)
+    return await locate_rendition(blobs, asset, role)
 
 
-async def delivery(blobs: Blobs, asset: Asset, role: str) -> Delivery:
+async def locate_rendition(blobs: Blobs, asset: Asset, role: str) -> Delivery:
     """Of exactly this rendition. Raises Retry `asset_gone`."""
     rendition = asset.renditions[role]
     try:
-        stored = await asset_records.located(blobs, asset.id, role, rendition.key)
+        stored = await asset_records.locate(blobs, asset.id, role, rendition.key)
     except Missing as error:
         raise Retry(
             "The asset's bytes are not in the store", code="asset_gone", delay_seconds=GONE_SECONDS
@@ -131,8 +131,8 @@ async def delivery(blobs: Blobs, asset: Asset, role: str) -> Delivery:
     )
 
 
-def _recorded(asset_id: str, form: Form) -> Asset:
-    renditions = {role: _rendition(copy) for role, copy in form.copies.items()}
+def _build_asset(asset_id: str, form: Registration) -> Asset:
+    renditions = {role: _build_rendition(copy) for role, copy in form.copies.items()}
     return Asset(
         id=asset_id,
         content_type=form.content_type,
@@ -148,23 +148,23 @@ def _recorded(asset_id: str, form: Form) -> Asset:
     )
 
 
-def _rendition(copy: Copy) -> Rendition:
+def _build_rendition(copy: RenditionSource) -> Rendition:
     key = keys.content(hashlib.sha256(copy.data).hexdigest()) if copy.data else copy.key
     return Rendition(
         key=key, content_type=copy.content_type, size=copy.size, width=copy.width, height=copy.height
     )
 
 
-async def _check_stored(blobs: Blobs, role: str, copy: Copy) -> None:
+async def _check_stored(blobs: Blobs, role: str, copy: RenditionSource) -> None:
     try:
         found = await blobs.head(keys.check(copy.key))
     except Missing as error:
-        raise bad(f"r2_key of {role} is not in the store: {copy.key[:200]}") from error
+        raise bad_asset(f"r2_key of {role} is not in the store: {copy.key[:200]}") from error
     except Reject as error:
-        raise bad(f"r2_key of {role} is not a key: {copy.key[:200]}") from error
+        raise bad_asset(f"r2_key of {role} is not a key: {copy.key[:200]}") from error
     if found.size != copy.size:
-        raise bad(f"size_bytes of {role} is {copy.size}, but the store has {found.size} bytes")
+        raise bad_asset(f"size_bytes of {role} is {copy.size}, but the store has {found.size} bytes")
 
 
-def _unknown() -> Missing:
+def _unknown_asset() -> Missing:
     return Missing("Asset not found", code="unknown_asset")

@@ -24,13 +24,13 @@ async def find(blobs: Blobs, asset: Asset) -> Tiles | None:
     return found if same else None
 
 
-def asked(tiles: Tiles | None, region: str, size: str, file_name: str) -> Tile | None:
+def match_tile(tiles: Tiles | None, region: str, size: str, file_name: str) -> Tile | None:
     if tiles is None or file_name != "default.jpg":
         return None
     return tiling.grid_of(tiles).asked(region, size)
 
 
-async def delivery(blobs: Blobs, asset: Asset, tiles: Tiles, tile: Tile) -> Delivery:
+async def locate_tile(blobs: Blobs, asset: Asset, tiles: Tiles, tile: Tile) -> Delivery:
     """Raises Retry `asset_gone`, Reject `corrupt`."""
     first, last = tiling.bounds_at(tile.number)
     try:

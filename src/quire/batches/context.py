@@ -1,4 +1,4 @@
-"""The components a use case works with, built in `assembly` and handed in."""
+"""The components that use cases on batches work with; built in `assembly` and handed in."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -8,16 +8,15 @@ from msgspec import Struct
 
 from quire.blobs.port import Blobs
 from quire.engine.loop import EngineLoop
-from quire.ledger.port import Ledger
+from quire.ledger.port import BatchStore, ControlStore, OutboxStore, RecordStore, UploadStore
 from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.pipeline import Pipeline
-from quire.queues.port import QueueStore
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
-    """What new batches get when nobody says otherwise."""
+    """What a new batch gets unless the request says otherwise."""
 
     tier: int = 3
     tenant: str = ""
@@ -25,30 +24,34 @@ class Defaults(Struct, frozen=True, kw_only=True):
 
 
 class StartEngine(Protocol):
-    """Hires workers when work begins and lets them go when it ends. None workers: as many as set; 0: none."""
+    """Starts workers when work begins and stops them when it ends. `workers` None: as many as the settings
+    say; 0: none.
+    """
 
     def __call__(
-        self, *, conducts: bool = True, workers: int | None = None
+        self, *, schedules: bool = True, workers: int | None = None
     ) -> AbstractAsyncContextManager[EngineLoop]: ...
 
 
 class BatchContext(Struct, frozen=True, kw_only=True):
-    """Enough to look at batches and to intervene: nothing runs here."""
+    """Enough to open, inspect and control batches: nothing runs here."""
 
-    ledger: Ledger
-    queues: QueueStore
+    batches: BatchStore
+    uploads: UploadStore
+    records: RecordStore
+    control: ControlStore
     blobs: Blobs
     clock: Clock
     ids: Ids
     pipelines: Mapping[str, Pipeline]
     defaults: Defaults = Defaults()
-    warnings: tuple[str, ...] = ()  # what the backends may lose, for people to know
 
 
 class RunContext(BatchContext, frozen=True, kw_only=True):
-    """An office with workers. `claiming` keeps a request to one process at a time: it raises Misconfigured
-    while another is at it.
+    """A batch context with an engine. `claim_request` keeps a request to one process at a time: it raises
+    Misconfigured while another process works on it.
     """
 
-    conducting: StartEngine
-    claiming: Callable[[str], AbstractContextManager[None]]
+    outbox: OutboxStore
+    start_engine: StartEngine
+    claim_request: Callable[[str], AbstractContextManager[None]]

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from quire.batches.context import BatchContext
-from quire.batches.wording import state_of
+from quire.batches.wording import describe_state
 from quire.engine import moves
 from quire.engine.scheduler import pipeline_of
 from quire.ledger.port import OperatorAction, RetrySelection, Selection
@@ -31,7 +31,7 @@ class FailedGroup(Struct, frozen=True, kw_only=True):
     tasks: int
 
 
-class Preview(Struct, frozen=True, kw_only=True):
+class RetryPreview(Struct, frozen=True, kw_only=True):
     """Exactly what a retry would run. `continues`: the batch goes on where it stood, with `unsettled` tasks
     that had no end yet; otherwise it is given a new round, for the failed tasks alone.
     """
@@ -49,7 +49,7 @@ class Preview(Struct, frozen=True, kw_only=True):
         return sum(group.tasks for group in self.failed) + self.unsettled
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class BudgetChange(Struct, frozen=True, kw_only=True):
     """Changes of a budget: what is not set stays as it is, None is no limit."""
 
     seconds: float | UnsetType | None = UNSET
@@ -57,77 +57,77 @@ class Limits(Struct, frozen=True, kw_only=True):
     money_micros: int | UnsetType | None = UNSET
 
 
-async def preview_retry(office: BatchContext, batch_id: str, selection: Selection = EVERYTHING) -> Preview:
+async def preview_retry(context: BatchContext, batch_id: str, selection: Selection = EVERYTHING) -> RetryPreview:
     """Changes nothing. Raises Missing for an unknown batch and Reject when there is nothing to be done:
     `still_running`, `not_finished` (a choice among the tasks of a batch that has not come to its end) or
     `nothing_to_retry`.
     """
-    return (await _plan(office, batch_id, selection))[1]
+    return (await _plan_retry(context, batch_id, selection))[1]
 
 
 async def retry(
-    office: BatchContext, batch_id: str, act: OperatorAction, selection: Selection = EVERYTHING
-) -> Preview:
+    context: BatchContext, batch_id: str, act: OperatorAction, selection: Selection = EVERYTHING
+) -> RetryPreview:
     """Do what the preview says; the answer is the preview of the moment at which it was done."""
-    batch, preview, phase = await _plan(office, batch_id, selection)
-    pipeline = pipeline_of(batch, office.pipelines)
+    batch, preview, phase = await _plan_retry(context, batch_id, selection)
+    pipeline = pipeline_of(batch, context.pipelines)
     if preview.kind == "new_round":
         move = moves.again(batch, pipeline, phase, now=act.now)
-        await _fenced(office, batch, "retried", lambda: office.ledger.again(move, selection, act))
+        await _act(context, batch, "retried", lambda: context.control.retry_tasks(move, selection, act))
     else:
         status = moves.status_of(batch, pipeline)
-        await _fenced(office, batch, "continued", lambda: office.ledger.reopen(batch.no, act, status=status))
+        await _act(context, batch, "continued", lambda: context.control.reopen(batch.no, act, status=status))
     return preview
 
 
-async def pause(office: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
+async def pause(context: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
     """No further task starts; what is running finishes."""
-    batch = await office.ledger.batch(batch_id)
-    act = _with_reason(act, "paused")
-    return await _fenced(office, batch, "paused", lambda: office.ledger.pause(batch.no, act))
+    batch = await context.batches.get_batch(batch_id)
+    act = _add_reason(act, "paused")
+    return await _act(context, batch, "paused", lambda: context.control.pause(batch.no, act))
 
 
 async def resume(
-    office: BatchContext, batch_id: str, act: OperatorAction, limits: Limits | None = None
+    context: BatchContext, batch_id: str, act: OperatorAction, limits: BudgetChange | None = None
 ) -> Batch:
     """Tasks start again. Raises Reject `budget_spent` when it would be held again at once."""
-    batch = await office.ledger.batch(batch_id)
-    budget = _changed(batch.budget, limits)
-    if batch.hold is not None and (short := _spent(budget, await office.ledger.counts(batch.no))):
+    batch = await context.batches.get_batch(batch_id)
+    budget = _change_budget(batch.budget, limits)
+    if batch.hold is not None and (short := _name_exhausted(budget, await context.records.count_tasks(batch.no))):
         raise Reject(
             f"batch {batch.id} has spent its budget of {short} and would be held again at once; "
             f"resume it with a larger budget of {short}, or with none",
             code="budget_spent",
         )
     new = None if budget == batch.budget else budget
-    return await _fenced(office, batch, "resumed", lambda: office.ledger.resume(batch.no, act, budget=new))
+    return await _act(context, batch, "resumed", lambda: context.control.resume(batch.no, act, budget=new))
 
 
-async def cancel(office: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
+async def cancel(context: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
     """The batch ends here; what it has settled stays, and it can be continued later."""
-    batch = await office.ledger.batch(batch_id)
-    act = _with_reason(act, "cancelled")
-    return await _fenced(office, batch, "cancelled", lambda: office.ledger.cancel(batch.no, act))
+    batch = await context.batches.get_batch(batch_id)
+    act = _add_reason(act, "cancelled")
+    return await _act(context, batch, "cancelled", lambda: context.control.cancel(batch.no, act))
 
 
-async def reset(office: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
+async def reset(context: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
     """The batch ends in error, as an operator's decision."""
-    batch = await office.ledger.batch(batch_id)
-    return await _fenced(office, batch, "reset", lambda: office.ledger.reset(batch.no, act))
+    batch = await context.batches.get_batch(batch_id)
+    return await _act(context, batch, "reset", lambda: context.control.reset(batch.no, act))
 
 
-async def prioritise(office: BatchContext, batch_id: str, tier: str, act: OperatorAction) -> Batch:
+async def prioritise(context: BatchContext, batch_id: str, tier: str, act: OperatorAction) -> Batch:
     """`tier` is a tier's name, word or number. Raises Reject `unknown_tier`."""
     number = tier_number(tier)
-    batch = await office.ledger.batch(batch_id)
-    return await _fenced(
-        office, batch, "given another priority", lambda: office.ledger.prioritise(batch.no, number, act)
+    batch = await context.batches.get_batch(batch_id)
+    return await _act(
+        context, batch, "given another priority", lambda: context.control.set_priority(batch.no, number, act)
     )
 
 
-async def _plan(office: BatchContext, batch_id: str, selection: Selection) -> tuple[Batch, Preview, int]:
+async def _plan_retry(context: BatchContext, batch_id: str, selection: Selection) -> tuple[Batch, RetryPreview, int]:
     """The batch, what would be done, and the number of the phase that it begins with."""
-    batch = await office.ledger.batch(batch_id)
+    batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(
             f"batch {batch.id} has not ended: {await _state(office, batch)}; wait for its end, "
@@ -141,27 +141,27 @@ async def _plan(office: BatchContext, batch_id: str, selection: Selection) -> tu
             "continue it as a whole, then retry what has failed by then",
             code="not_finished",
         )
-    chosen = await office.ledger.chosen(batch.no, selection)
-    names = {one.phase: one.name for one in await office.ledger.counts(batch.no)}
+    chosen = await context.control.preview_retry(batch.no, selection)
+    names = {one.phase: one.name for one in await context.records.count_tasks(batch.no)}
     if finished:
-        return _new_round(batch, chosen, names, selection, await _files(office, batch, selection))
+        return _plan_new_round(batch, chosen, names, selection, await _count_files(context, batch, selection))
     # Failed tasks run again only where the batch stood among its tasks; those of earlier phases stay failed.
     mine = chosen.failed
-    preview = Preview(
+    preview = RetryPreview(
         batch_id=batch.id,
         kind="continues",
         round=batch.position.round,
         from_phase=names.get(batch.position.phase, ""),
-        failed=_groups(mine, names),
+        failed=_group_failures(mine, names),
         unsettled=chosen.unsettled,
         files=sum(count for _, _, count in mine) + chosen.unsettled,
     )
     return batch, preview, batch.position.phase
 
 
-def _new_round(
+def _plan_new_round(
     batch: Batch, chosen: RetrySelection, names: dict[int, str], selection: Selection, files: int
-) -> tuple[Batch, Preview, int]:
+) -> tuple[Batch, RetryPreview, int]:
     if not chosen.failed:
         which = "" if selection == EVERYTHING else " that is meant"
         raise Reject(
@@ -170,50 +170,50 @@ def _new_round(
             code="nothing_to_retry",
         )
     first = min(phase for phase, _, _ in chosen.failed)
-    preview = Preview(
+    preview = RetryPreview(
         batch_id=batch.id,
         kind="new_round",
         round=batch.position.round + 1,
         from_phase=names.get(first, str(first)),
-        failed=_groups(chosen.failed, names),
+        failed=_group_failures(chosen.failed, names),
         unsettled=0,
         files=files,
     )
     return batch, preview, first
 
 
-def _groups(failed: Sequence[tuple[int, str, int]], names: dict[int, str]) -> tuple[FailedGroup, ...]:
+def _group_failures(failed: Sequence[tuple[int, str, int]], names: dict[int, str]) -> tuple[FailedGroup, ...]:
     return tuple(
         FailedGroup(phase=names.get(phase, str(phase)), error_class=error_class, tasks=tasks)
         for phase, error_class, tasks in failed
     )
 
 
-async def _files(office: BatchContext, batch: Batch, selection: Selection) -> int:
+async def _count_files(context: BatchContext, batch: Batch, selection: Selection) -> int:
     """How many different files the selected failed tasks are about: one may have failed in several phases."""
     if selection.path is not None:
         return 1
     paths: set[str] = set()
     after = 0
-    while page := await office.ledger.failed_tasks(batch.no, after=after, limit=PAGE):
+    while page := await context.records.list_failed_tasks(batch.no, after=after, limit=PAGE):
         after = page[-1].task_no
         paths.update(task.path for task in page if selection.error_class in {None, task.error_class})
     return len(paths)
 
 
-def _with_reason(act: OperatorAction, done: str) -> OperatorAction:
+def _add_reason(act: OperatorAction, done: str) -> OperatorAction:
     """The reason is what people read later beside each file: it must say something."""
     return act if act.reason else structs.replace(act, reason=f"{done} by {act.actor}")
 
 
-def _changed(budget: Budget, limits: Limits | None) -> Budget:
+def _change_budget(budget: Budget, limits: BudgetChange | None) -> Budget:
     if limits is None:
         return budget
     changes = {name: value for name, value in structs.asdict(limits).items() if value is not UNSET}
     return structs.replace(budget, **changes)
 
 
-def _spent(budget: Budget, counts: Sequence[PhaseCounts]) -> str:
+def _name_exhausted(budget: Budget, counts: Sequence[PhaseCounts]) -> str:
     """What of the budget is used up; empty when nothing is."""
     spent = [one.spent for one in counts]
     used = {
@@ -226,24 +226,24 @@ def _spent(budget: Budget, counts: Sequence[PhaseCounts]) -> str:
     )
 
 
-async def _fenced(
-    office: BatchContext, batch: Batch, done: str, act: Callable[[], Awaitable[Batch]]
+async def _act(
+    context: BatchContext, batch: Batch, done: str, act: Callable[[], Awaitable[Batch]]
 ) -> Batch:
     try:
         return await act()
     except Stale as error:
-        now = await office.ledger.batch(batch.id)
+        now = await context.batches.get_batch(batch.id)
         raise Reject(
             f"batch {now.id} cannot be {done}: {await _state(office, now)}; {_advice(now)}",
             code="wrong_state",
         ) from error
 
 
-async def _state(office: BatchContext, batch: Batch) -> str:
-    return state_of(batch, await office.ledger.counts(batch.no), office.clock.now())
+async def _describe_state(context: BatchContext, batch: Batch) -> str:
+    return describe_state(batch, await context.records.count_tasks(batch.no), context.clock.now())
 
 
-def _advice(batch: Batch) -> str:
+def _advise(batch: Batch) -> str:
     if batch.position.stage is Stage.DONE:
         return "it has ended; retry what failed, when something did"
     if batch.ended:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from quire.batches.context import BatchContext, RunContext
 from quire.batches.report import ReportWriter
-from quire.batches.results_page import Page
+from quire.batches.results_page import ResultsPage
 from quire.blobs.port import Blobs
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome
@@ -42,11 +42,11 @@ class Summary(Struct, frozen=True, kw_only=True):
     page: Path
 
 
-async def lay_out(
+async def export_run(
     batch: Batch,
     pipeline: Pipeline,
     out: Path,
-    house: RunContext,
+    context: RunContext,
     progress: Callable[[int], None],
     seconds: float,
     stop: asyncio.Event,
@@ -54,16 +54,16 @@ async def lay_out(
     """Copy all results, then write the report. May be repeated; the report is the last thing to appear.
     None when it was stopped before that.
     """
-    summary = await _lay_out(batch, pipeline.name, out, house, progress, seconds, stop)
+    summary = await _export(batch, pipeline.name, out, context, progress, seconds, stop)
     if summary is not None:
-        await house.ledger.delivered(batch.no, now=house.clock.now())
+        await context.uploads.mark_delivered(batch.no, now=context.clock.now())
     return summary
 
 
-async def lay_out_again(
+async def export_batch(
     batch_id: str,
     out: Path,
-    office: BatchContext,
+    context: BatchContext,
     *,
     own_folders: Sequence[Path],
     progress: Callable[[int], None],
@@ -72,39 +72,39 @@ async def lay_out_again(
     """The results of a batch that has ended, in any folder and as often as wanted. Not the delivery that the
     batch was asked for: a run that was stopped while laying out its results still goes on with that.
     """
-    batch = await office.ledger.batch(batch_id)
+    batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(
             f"batch {batch.id} has not ended and its results are not all there; wait, or cancel it first",
             code="still_running",
         )
-    await asyncio.to_thread(_prepare_outside, out, own_folders)
+    await asyncio.to_thread(_prepare_export_folder, out, own_folders)
     began = batch.created_at if batch.started_at is None else batch.started_at
     seconds = max(0.0, (batch.completed_at or began) - began)
-    return batch, await _lay_out(batch, batch.pipeline, out, office, progress, seconds, stop)
+    return batch, await _export(batch, batch.pipeline, out, context, progress, seconds, stop)
 
 
-async def _lay_out(
+async def _export(
     batch: Batch,
     pipeline: str,
     out: Path,
-    house: BatchContext,
+    context: BatchContext,
     progress: Callable[[int], None],
     seconds: float,
     stop: asyncio.Event,
 ) -> Summary | None:
-    phases = await house.ledger.counts(batch.no)
+    phases = await context.records.count_tasks(batch.no)
     counts = dict.fromkeys(("files", *FileOutcome, "outputs", "bytes_in", "bytes_out"), 0)
     counts["tasks"] = sum(phase.total for phase in phases)
     counts["from_cache"] = sum(phase.cached for phase in phases)
     failures: list[tuple[str, str, str]] = []
-    with ReportWriter(out, batch.id, pipeline) as report, Page(out, batch.id, pipeline) as page:
+    with ReportWriter(out, batch.id, pipeline) as report, ResultsPage(out, batch.id, pipeline) as page:
         after = ""
-        while records := await house.ledger.inputs(batch.no, after=after, limit=PAGE):
+        while records := await context.records.list_inputs(batch.no, after=after, limit=PAGE):
             if stop.is_set():
                 return None
             after = records[-1].path
-            for record, outputs in zip(records, await _place_all(records, out, house.blobs), strict=True):
+            for record, outputs in zip(records, await _place_all(records, out, context.blobs), strict=True):
                 _count(counts, record)
                 if record.outcome is FileOutcome.FAILED and len(failures) < KEPT_FAILURES:
                     failures.append((record.path, record.error_class, record.reason))
@@ -116,7 +116,7 @@ async def _lay_out(
     return Summary(counts=counts, failures=failures, report=report.path, page=page.path)
 
 
-def _prepare_outside(out: Path, own_folders: Sequence[Path]) -> None:
+def _prepare_export_folder(out: Path, own_folders: Sequence[Path]) -> None:
     place = out.resolve()
     for ours in own_folders:
         if ours.resolve() in {place, *place.parents}:
@@ -175,33 +175,33 @@ async def _place_all(records: Sequence[InputRecord], out: Path, blobs: Blobs) ->
     ]
     for file in remote:
         await _place_remote(file, out, blobs)
-    return [[fitting(file.path) for _, file in record.made] for record in records]
+    return [[fit_path(file.path) for _, file in record.made] for record in records]
 
 
 def _place_local(files: Sequence[File], out: Path, blobs: Blobs) -> list[File]:
     """Place what lies on this machine; the rest comes back."""
     remote = []
     for file in files:
-        target = out / fitting(file.path)
-        if _already_there(target, file):
+        target = out / fit_path(file.path)
+        if _has_content(target, file):
             continue
         source = blobs.local_path(file.key)
         if source is None:
             remote.append(file)
             continue
-        with _becoming(target) as part:
+        with _replace_file(target) as part:
             shutil.copyfile(source, part)
     return remote
 
 
 async def _place_remote(file: File, out: Path, blobs: Blobs) -> None:
-    with _becoming(out / fitting(file.path)) as part, part.open("wb") as target:
+    with _replace_file(out / fit_path(file.path)) as part, part.open("wb") as target:
         async for piece in blobs.stream(file.key):
             target.write(piece)
 
 
 @contextmanager
-def _becoming(target: Path) -> Iterator[Path]:
+def _replace_file(target: Path) -> Iterator[Path]:
     """A name beside the target to write to; renamed into it at the end."""
     part = target.with_name(f".{hashlib.sha256(target.name.encode()).hexdigest()[:32]}.part")
     try:
@@ -216,7 +216,7 @@ def _becoming(target: Path) -> Iterator[Path]:
         ) from error
 
 
-def _already_there(target: Path, file: File) -> bool:
+def _has_content(target: Path, file: File) -> bool:
     try:
         if target.is_symlink() or target.stat().st_size != file.size:
             return False
@@ -229,7 +229,7 @@ def _already_there(target: Path, file: File) -> bool:
     return digest.hexdigest() == file.digest
 
 
-def fitting(path: str) -> str:
+def fit_path(path: str) -> str:
     """A logical path as it lies in the folder: names too long for file systems are cut, with a hash of the
     whole name so that they stay different. The endings people look at are kept. Uploaded paths begin with a
     slash: the folder is their top.
@@ -237,10 +237,10 @@ def fitting(path: str) -> str:
     segments = path.removeprefix("/").split("/")
     if any(segment in {"", ".", ".."} for segment in segments):
         raise Bug(f"not a logical path: {path!r}")
-    return "/".join(_fitting_name(segment) for segment in segments)
+    return "/".join(_fit_name(segment) for segment in segments)
 
 
-def _fitting_name(name: str) -> str:
+def _fit_name(name: str) -> str:
     raw = name.encode()
     if len(raw) <= MAX_NAME_BYTES:
         return name

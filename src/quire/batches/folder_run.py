@@ -17,7 +17,7 @@ from quire.batches import export
 from quire.batches.context import RunContext
 from quire.batches.export import Summary
 from quire.batches.intake import same_as_noted, take_in
-from quire.batches.plans import plan_of
+from quire.batches.plans import freeze_pipeline
 from quire.batches.submission import submit
 from quire.engine.loop import EngineLoop
 from quire.ledger.port import BatchDraft
@@ -30,14 +30,14 @@ OBSERVE_EVERY_SECONDS = 0.1
 GRACE_SECONDS = 10.0
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class RunRequest(Struct, frozen=True, kw_only=True):
     roots: Sequence[Path]
     out: Path
     pipeline: str
     own_folders: Sequence[Path] = ()  # never taken in, even when they lie inside a root
 
 
-class Watcher(Protocol):
+class RunObserver(Protocol):
     """Told what happens, for showing it; must return quickly."""
 
     def scanned(self, files: int, total_bytes: int, passed_over: int) -> None: ...
@@ -53,7 +53,7 @@ class Watcher(Protocol):
     def held(self, batch: Batch) -> None: ...
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class RunResult(Struct, frozen=True, kw_only=True):
     """`summary` is None when the run was stopped before its batch ended."""
 
     batch: Batch | None
@@ -61,51 +61,51 @@ class Ended(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-async def run_folder(request: Request, house: RunContext, watcher: Watcher, stop: asyncio.Event) -> Ended:
+async def run_folder(request: RunRequest, context: RunContext, watcher: RunObserver, stop: asyncio.Event) -> RunResult:
     """Raises Reject for a bad request, Misconfigured when the house cannot work."""
-    began = house.clock.monotonic()
-    pipeline = house.pipelines.get(request.pipeline)
+    began = context.clock.monotonic()
+    pipeline = context.pipelines.get(request.pipeline)
     if pipeline is None:
-        known = ", ".join(sorted(house.pipelines))
+        known = ", ".join(sorted(context.pipelines))
         raise Reject(f"there is no pipeline {request.pipeline!r}; known: {known}", code="unknown_pipeline")
     await asyncio.to_thread(export.prepare, request.out, request.roots, request.own_folders)
     found = await asyncio.to_thread(_scan, request)
     passed_over = sum(one.state != "found" for one in found)
     watcher.scanned(len(found), sum(one.size for one in found), passed_over)
 
-    with house.claiming(_run_key(request)):
+    with context.claim_request(_compute_run_key(request)):
         # Workers start while files are being taken in.
-        async with house.conducting() as wheel:
-            batch = await _prepare(request, pipeline, found, house, watcher, stop)
+        async with context.start_engine() as wheel:
+            batch = await _submit_files(request, pipeline, found, context, watcher, stop)
             if not stop.is_set():
-                batch = await _conduct(batch, wheel, house, watcher, stop)
+                batch = await _run_engine(batch, wheel, context, watcher, stop)
         summary = None
         if batch.ended:
-            seconds = house.clock.monotonic() - began
-            summary = await export.lay_out(
-                batch, pipeline, request.out, house, watcher.laid_out, seconds, stop
+            seconds = context.clock.monotonic() - began
+            summary = await export.export_run(
+                batch, pipeline, request.out, context, watcher.laid_out, seconds, stop
             )
-    return Ended(batch=batch, summary=summary, seconds=house.clock.monotonic() - began)
+    return RunResult(batch=batch, summary=summary, seconds=context.clock.monotonic() - began)
 
 
-def _scan(request: Request) -> list[Found]:
+def _scan(request: RunRequest) -> list[Found]:
     return list(scan(request.roots, leave_out=[request.out, *request.own_folders]))
 
 
-async def _prepare(
-    request: Request,
+async def _submit_files(
+    request: RunRequest,
     pipeline: Pipeline,
     found: Sequence[Found],
-    house: RunContext,
-    watcher: Watcher,
+    context: RunContext,
+    watcher: RunObserver,
     stop: asyncio.Event,
 ) -> Batch:
     """The batch of this request with everything taken in and its start message on the way."""
-    earlier = await house.ledger.find_run(_run_key(request))
-    batch = await _resumable(earlier, pipeline, found, house)
+    earlier = await context.uploads.find_run(_compute_run_key(request))
+    batch = await _find_resumable(earlier, pipeline, found, context)
     resumed = batch is not None
     if batch is None:
-        batch = await _open(request, pipeline, house)
+        batch = await _open(request, pipeline, context)
     watcher.opened(batch, resumed=resumed)
     if batch.position.stage is not Stage.OPEN:
         return batch  # taken in by an earlier run
@@ -113,54 +113,54 @@ async def _prepare(
     whole = await take_in(
         batch.no,
         found,
-        ledger=house.ledger,
-        blobs=house.blobs,
+        ledger=context.ledger,
+        blobs=context.blobs,
         progress=watcher.took_in,
         stop=stop,
         earlier=earlier,
     )
     if not whole:
         return batch
-    return await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
+    return await submit(batch, pipeline, ledger=context.ledger, blobs=context.blobs, clock=context.clock)
 
 
-async def _resumable(
-    earlier: Batch | None, pipeline: Pipeline, found: Sequence[Found], house: RunContext
+async def _find_resumable(
+    earlier: Batch | None, pipeline: Pipeline, found: Sequence[Found], context: RunContext
 ) -> Batch | None:
     """The earlier batch when it can go on; otherwise it is given up."""
-    if earlier is None or not _unfinished(earlier):
+    if earlier is None or not _is_unfinished(earlier):
         return None
-    if earlier.plan != plan_of(pipeline):
+    if earlier.plan != freeze_pipeline(pipeline):
         reason = "the pipeline or its settings have changed since; a newer batch took its place"
-    elif earlier.position.stage is Stage.OPEN or await same_as_noted(earlier.no, found, ledger=house.ledger):
+    elif earlier.position.stage is Stage.OPEN or await same_as_noted(earlier.no, found, ledger=context.ledger):
         return earlier
     else:
         reason = "the folder has changed since; a newer batch took its place"
-    await house.ledger.abandon(earlier.no, reason=reason, now=house.clock.now())
+    await context.uploads.abandon_batch(earlier.no, reason=reason, now=context.clock.now())
     return None
 
 
-async def _open(request: Request, pipeline: Pipeline, house: RunContext) -> Batch:
+async def _open(request: RunRequest, pipeline: Pipeline, context: RunContext) -> Batch:
     draft = BatchDraft(
-        id=house.ids.ulid(),
-        run_key=_run_key(request),
+        id=context.ids.ulid(),
+        run_key=_compute_run_key(request),
         pipeline=pipeline.name,
         pipeline_version=pipeline.version,
-        plan=plan_of(pipeline),
-        now=house.clock.now(),
-        tier=house.defaults.tier,
-        tenant=house.defaults.tenant,
-        budget=house.defaults.budget,
+        plan=freeze_pipeline(pipeline),
+        now=context.clock.now(),
+        tier=context.defaults.tier,
+        tenant=context.defaults.tenant,
+        budget=context.defaults.budget,
     )
-    return await house.ledger.open_batch(draft)
+    return await context.uploads.open_batch(draft)
 
 
-def _unfinished(batch: Batch) -> bool:
+def _is_unfinished(batch: Batch) -> bool:
     """Also one whose work is done but whose results were not all laid out."""
     return not batch.ended or (batch.position.stage is Stage.DONE and batch.delivered_at is None)
 
 
-def _run_key(request: Request) -> str:
+def _compute_run_key(request: RunRequest) -> str:
     asked = [
         request.pipeline,
         *(str(root.resolve()) for root in request.roots),
@@ -170,8 +170,8 @@ def _run_key(request: Request) -> str:
     return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _conduct(
-    batch: Batch, wheel: EngineLoop, house: RunContext, watcher: Watcher, stop: asyncio.Event
+async def _run_engine(
+    batch: Batch, wheel: EngineLoop, context: RunContext, watcher: RunObserver, stop: asyncio.Event
 ) -> Batch:
     last_shown = -OBSERVE_EVERY_SECONDS
     hold = None
@@ -181,11 +181,11 @@ async def _conduct(
         if now_at.hold is not hold:
             hold = now_at.hold
             watcher.held(now_at)
-        moment = house.clock.monotonic()
+        moment = context.clock.monotonic()
         if now_at.ended or moment - last_shown >= OBSERVE_EVERY_SECONDS:
             last_shown = moment
             with suppress(Unavailable):  # the ledger is away: there will be news when it is back
-                watcher.moved(await house.ledger.counts(now_at.no))
+                watcher.moved(await context.records.count_tasks(now_at.no))
 
     stopper = asyncio.create_task(_stop_when(stop, wheel))
     try:

@@ -13,21 +13,21 @@ from msgspec import UNSET
 from quire.batches.context import BatchContext
 from quire.batches.lines import (
     AttemptLine,
+    BatchDetails,
+    BatchEvent,
     BatchLine,
+    BatchPlan,
     BudgetLine,
-    Event,
-    FailedLine,
+    FailedTaskLine,
+    FileHistory,
     FileLine,
     HoldLine,
-    MadeLine,
     PhaseLine,
-    Plan,
-    Progress,
-    Standing,
-    Story,
-    spent_line,
+    PhaseProgress,
+    ProducedFileLine,
+    sum_costs,
 )
-from quire.batches.wording import current_counts, state_of
+from quire.batches.wording import describe_state, find_current_counts
 from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord
 from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
@@ -41,27 +41,27 @@ PAGE = 500
 _UNKNOWN_PREFIX = "task"  # of a pipeline that this house does not have
 
 
-async def show(office: BatchContext, batch_id: str) -> Standing:
+async def show(context: BatchContext, batch_id: str) -> BatchDetails:
     """Raises Missing."""
-    batch = await office.ledger.batch(batch_id)
-    ledger = office.ledger
-    counts = await ledger.counts(batch.no)
-    current = current_counts(batch, counts)
-    failed = await ledger.failed_tasks(batch.no, limit=SHOWN_FAILED_TASKS)
-    return Standing(
+    batch = await context.batches.get_batch(batch_id)
+    ledger = context.ledger
+    counts = await ledger.count_tasks(batch.no)
+    current = find_current_counts(batch, counts)
+    failed = await ledger.list_failed_tasks(batch.no, limit=SHOWN_FAILED_TASKS)
+    return BatchDetails(
         batch_id=batch.id,
         status=batch.status,
-        state=state_of(batch, counts, office.clock.now()),
-        progress=Progress(
+        state=describe_state(batch, counts, context.clock.now()),
+        progress=PhaseProgress(
             tasks_total=current.total, tasks_completed=current.done, tasks_failed=current.failed
         ),
         started_at=timestamp(batch.created_at if batch.started_at is None else batch.started_at),
         updated_at=timestamp(batch.updated_at),
         completed_at=UNSET if batch.completed_at is None else timestamp(batch.completed_at),
         error=UNSET if batch.error is None else batch.error,
-        phases={one.name: _phase_line(one) for one in counts},
-        failed_tasks=_failed_lines(office, batch, failed),
-        failures=await ledger.failures(batch.no),
+        phases={one.name: _build_phase_line(one) for one in counts},
+        failed_tasks=_build_failed_lines(context, batch, failed),
+        failures=await ledger.count_failures(batch.no),
         pipeline=batch.pipeline,
         pipeline_version=batch.pipeline_version,
         round=batch.position.round,
@@ -69,71 +69,71 @@ async def show(office: BatchContext, batch_id: str) -> Standing:
         tenant=batch.tenant,
         hold=None if batch.hold is None else HoldLine(kind=batch.hold.value, reason=batch.hold_reason),
         phase_retry_count=batch.phase_retries,
-        budget=_budget_line(batch.budget),
-        spent=spent_line([one.spent for one in counts]),
+        budget=_build_budget_line(batch.budget),
+        spent=sum_costs([one.spent for one in counts]),
         total_files=batch.total_files,
         refused_files=batch.refused,
         skipped_files=batch.passed_over,
         created_at=timestamp(batch.created_at),
-        plan=_plan(batch.plan),
-        queue_message=_decoded(await ledger.message(batch.no)),
+        plan=_decode_plan(batch.plan),
+        queue_message=_decode_message(await ledger.get_start_message(batch.no)),
     )
 
 
-async def list_batches(office: BatchContext, wanted: BatchFilter) -> list[BatchLine]:
+async def list_batches(context: BatchContext, wanted: BatchFilter) -> list[BatchLine]:
     """A page, newest first; the next one is `wanted` with `before` set to the last line's `no`."""
-    return [await _batch_line(office, batch) for batch in await office.ledger.batches(wanted)]
+    return [await _build_batch_line(context, batch) for batch in await context.records.list_batches(wanted)]
 
 
 async def files(
-    office: BatchContext, batch_id: str, *, outcome: FileOutcome | None = None, error_class: str | None = None
+    context: BatchContext, batch_id: str, *, outcome: FileOutcome | None = None, error_class: str | None = None
 ) -> AsyncIterator[FileLine]:
     """Every input with its end, in order of path, read page by page. Raises Missing."""
-    batch = await office.ledger.batch(batch_id)
+    batch = await context.batches.get_batch(batch_id)
     after = ""
-    while page := await office.ledger.inputs(
+    while page := await context.records.list_inputs(
         batch.no, after=after, limit=PAGE, outcome=outcome, error_class=error_class
     ):
         after = page[-1].path
         for record in page:
-            yield file_line(record)
+            yield build_file_line(record)
 
 
-async def story(office: BatchContext, batch_id: str, path: str) -> Story:
+async def story(context: BatchContext, batch_id: str, path: str) -> FileHistory:
     """Of an input, or of the input that a made file descends from. Raises Missing, also for the path."""
-    batch = await office.ledger.batch(batch_id)
-    made, attempts = await office.ledger.story(batch.no, path)
+    batch = await context.batches.get_batch(batch_id)
+    made, attempts = await context.records.get_file_history(batch.no, path)
     # A file that was refused at the door has no story, but it has an end.
     root = made[0].path if made else path
-    found = await office.ledger.inputs(batch.no, after=just_before(root), limit=1) if root else []
+    found = await context.records.list_inputs(batch.no, after=find_path_before(root), limit=1) if root else []
     if not found or found[0].path != root:
         raise Missing(f"batch {batch.id} has no file {path}; list its files to see their paths")
-    names = {one.phase: one.name for one in await office.ledger.counts(batch.no)}
-    return Story(
-        file=file_line(found[0]),
-        files=[_made_line(one, names) for one in made],
-        attempts=[_attempt_line(one) for one in attempts],
+    names = {one.phase: one.name for one in await context.records.count_tasks(batch.no)}
+    return FileHistory(
+        file=build_file_line(found[0]),
+        files=[_build_produced_line(one, names) for one in made],
+        attempts=[_build_attempt_line(one) for one in attempts],
     )
 
 
-async def events(office: BatchContext, batch_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+async def events(context: BatchContext, batch_id: str, *, after: int = 0) -> AsyncIterator[BatchEvent]:
     """What happened, oldest first, as far as it has happened. Raises Missing."""
-    batch = await office.ledger.batch(batch_id)
-    while page := await office.ledger.events(batch.no, after=after, limit=PAGE):
+    batch = await context.batches.get_batch(batch_id)
+    while page := await context.records.list_events(batch.no, after=after, limit=PAGE):
         for no, at, kind, data in page:
             after = no
-            yield Event(no=no, at=timestamp(at), kind=kind, data=data)
+            yield BatchEvent(no=no, at=timestamp(at), kind=kind, data=data)
 
 
 async def follow(
-    office: BatchContext, batch_id: str, pause: Callable[[], Awaitable[None]]
-) -> AsyncIterator[Event]:
+    context: BatchContext, batch_id: str, pause: Callable[[], Awaitable[None]]
+) -> AsyncIterator[BatchEvent]:
     """The same and what happens from now on, until the batch has ended; `pause` comes between two looks."""
     after = 0
     while True:
         # Asked first: what happened up to the end is still told after it.
-        ended = (await office.ledger.batch(batch_id)).ended
-        async for event in events(office, batch_id, after=after):
+        ended = (await context.batches.get_batch(batch_id)).ended
+        async for event in events(context, batch_id, after=after):
             after = event.no
             yield event
         if ended:
@@ -141,13 +141,13 @@ async def follow(
         await pause()
 
 
-async def _batch_line(office: BatchContext, batch: Batch) -> BatchLine:
-    counts = await office.ledger.counts(batch.no)
+async def _build_batch_line(context: BatchContext, batch: Batch) -> BatchLine:
+    counts = await context.records.count_tasks(batch.no)
     return BatchLine(
         no=batch.no,
         batch_id=batch.id,
         status=batch.status,
-        state=state_of(batch, counts, office.clock.now()),
+        state=describe_state(batch, counts, context.clock.now()),
         pipeline=batch.pipeline,
         round=batch.position.round,
         tier=tier_name(batch.tier),
@@ -162,15 +162,15 @@ async def _batch_line(office: BatchContext, batch: Batch) -> BatchLine:
     )
 
 
-def _phase_line(counts: PhaseCounts) -> PhaseLine:
+def _build_phase_line(counts: PhaseCounts) -> PhaseLine:
     return PhaseLine(total=counts.total, completed=counts.done, failed=counts.failed, cached=counts.cached)
 
 
-def _failed_lines(office: BatchContext, batch: Batch, failed: Sequence[FailedTask]) -> list[FailedLine]:
-    pipeline = office.pipelines.get(batch.pipeline)
+def _build_failed_lines(context: BatchContext, batch: Batch, failed: Sequence[FailedTask]) -> list[FailedTaskLine]:
+    pipeline = context.pipelines.get(batch.pipeline)
     prefixes = {} if pipeline is None else {phase.name: phase.task_prefix for phase in pipeline.phases}
     return [
-        FailedLine(
+        FailedTaskLine(
             task_id=task_id(prefixes.get(task.phase, _UNKNOWN_PREFIX), batch.id, task.key),
             input_r2_key=task.key,
             error=task.error,
@@ -182,20 +182,20 @@ def _failed_lines(office: BatchContext, batch: Batch, failed: Sequence[FailedTas
     ]
 
 
-def _budget_line(budget: Budget) -> BudgetLine:
+def _build_budget_line(budget: Budget) -> BudgetLine:
     money = None if budget.money_micros is None else budget.money_micros / MICROS
     return BudgetLine(seconds=budget.seconds, tokens=budget.tokens, money=money)
 
 
-def _plan(text: str) -> Plan:
+def _decode_plan(text: str) -> BatchPlan:
     """As far as it can be read: batches of other versions are shown too."""
     try:
-        return msgspec.json.decode(text, type=Plan)
+        return msgspec.json.decode(text, type=BatchPlan)
     except msgspec.MsgspecError:
-        return Plan()
+        return BatchPlan()
 
 
-def _decoded(message: str | None) -> Any:
+def _decode_message(message: str | None) -> Any:
     if message is None:
         return None
     try:
@@ -204,7 +204,7 @@ def _decoded(message: str | None) -> Any:
         return message
 
 
-def file_line(record: InputRecord) -> FileLine:
+def build_file_line(record: InputRecord) -> FileLine:
     return FileLine(
         path=record.path,
         status=record.outcome,
@@ -216,8 +216,8 @@ def file_line(record: InputRecord) -> FileLine:
     )
 
 
-def _made_line(file: FileStory, names: dict[int, str]) -> MadeLine:
-    return MadeLine(
+def _build_produced_line(file: FileStory, names: dict[int, str]) -> ProducedFileLine:
+    return ProducedFileLine(
         path=file.path,
         role=file.role,
         made_in=names.get(file.born),
@@ -230,7 +230,7 @@ def _made_line(file: FileStory, names: dict[int, str]) -> MadeLine:
     )
 
 
-def _attempt_line(attempt: AttemptRecord) -> AttemptLine:
+def _build_attempt_line(attempt: AttemptRecord) -> AttemptLine:
     return AttemptLine(
         phase=attempt.phase,
         round=attempt.round,
@@ -247,7 +247,7 @@ def _attempt_line(attempt: AttemptRecord) -> AttemptLine:
     )
 
 
-def just_before(path: str) -> str:
+def find_path_before(path: str) -> str:
     """The greatest text that can matter before `path`, so that a page after it begins with `path` itself."""
     last = ord(path[-1]) - 1
     # No character has the numbers between: they cannot be written as UTF-8.

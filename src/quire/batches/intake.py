@@ -65,7 +65,7 @@ async def same_as_noted(batch_no: int, found: Sequence[Found], *, ledger: Upload
 async def _noted(ledger: UploadStore, batch_no: int) -> dict[str, Upload]:
     noted: dict[str, Upload] = {}
     after = ""
-    while page := await ledger.uploads(batch_no, after=after, limit=5000):
+    while page := await ledger.list_uploads(batch_no, after=after, limit=5000):
         noted.update((upload.path, upload) for upload in page)
         after = page[-1].path
     return noted

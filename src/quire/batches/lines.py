@@ -13,7 +13,7 @@ from quire.model.cost import MICROS
 from quire.model.ids import BatchId
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class PhaseProgress(Struct, frozen=True, kw_only=True):
     """Of the current phase alone."""
 
     tasks_total: int
@@ -28,7 +28,7 @@ class PhaseLine(Struct, frozen=True, kw_only=True):
     cached: int
 
 
-class FailedLine(Struct, frozen=True, kw_only=True):
+class FailedTaskLine(Struct, frozen=True, kw_only=True):
     task_id: str
     input_r2_key: str
     error: str
@@ -50,7 +50,7 @@ class BudgetLine(Struct, frozen=True, kw_only=True):
     money: float | None
 
 
-class SpentLine(Struct, frozen=True, kw_only=True):
+class CostLine(Struct, frozen=True, kw_only=True):
     seconds: float
     bytes_in: int
     bytes_out: int
@@ -70,23 +70,23 @@ class PlannedPhase(Struct, frozen=True, kw_only=True):
     max_attempts: int | None = None
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class BatchPlan(Struct, frozen=True, kw_only=True):
     phases: tuple[PlannedPhase, ...] = ()
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class BatchDetails(Struct, frozen=True, kw_only=True):
     """Where a batch stands. `completed_at` and `error` are there only when they are set."""
 
     batch_id: BatchId
     status: str
     state: str  # one line, for people
-    progress: Progress
+    progress: PhaseProgress
     started_at: str
     updated_at: str
     completed_at: str | UnsetType = UNSET
     error: str | UnsetType = UNSET
     phases: dict[str, PhaseLine]
-    failed_tasks: list[FailedLine]  # the first hundred
+    failed_tasks: list[FailedTaskLine]  # the first hundred
     failures: dict[str, int]  # failed tasks by error class
     pipeline: str
     pipeline_version: int
@@ -96,12 +96,12 @@ class Standing(Struct, frozen=True, kw_only=True):
     hold: HoldLine | None
     phase_retry_count: int
     budget: BudgetLine
-    spent: SpentLine
+    spent: CostLine
     total_files: int
     refused_files: int  # offered, but failed before the first phase
     skipped_files: int  # offered, but passed over before the first phase
     created_at: str
-    plan: Plan
+    plan: BatchPlan
     queue_message: Any  # what was sent, untouched; None before the batch was closed
 
 
@@ -137,7 +137,7 @@ class FileLine(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class MadeLine(Struct, frozen=True, kw_only=True):
+class ProducedFileLine(Struct, frozen=True, kw_only=True):
     """A file of a story: the input itself, or one that was made of it."""
 
     path: str
@@ -168,24 +168,24 @@ class AttemptLine(Struct, frozen=True, kw_only=True):
     task_state: TaskState
 
 
-class Story(Struct, frozen=True, kw_only=True):
+class FileHistory(Struct, frozen=True, kw_only=True):
     """All that is known of one input: its end, the files made of it, every attempt on any of them."""
 
     file: FileLine
-    files: list[MadeLine]
+    files: list[ProducedFileLine]
     attempts: list[AttemptLine]
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class BatchEvent(Struct, frozen=True, kw_only=True):
     no: int
     at: str
     kind: str
     data: dict[str, Any]
 
 
-def spent_line(spent: Sequence[Spent]) -> SpentLine:
+def sum_costs(spent: Sequence[Spent]) -> CostLine:
     """All of them together."""
-    return SpentLine(
+    return CostLine(
         seconds=round(sum(one.seconds for one in spent), 3),
         bytes_in=sum(one.bytes_in for one in spent),
         bytes_out=sum(one.bytes_out for one in spent),

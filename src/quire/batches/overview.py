@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from quire.batches import inspection
 from quire.batches.context import BatchContext
-from quire.batches.lines import Event, FileLine, Standing
+from quire.batches.lines import BatchDetails, BatchEvent, FileLine
 from quire.model.batch import Batch, Stage
 from quire.model.clock import timestamp
 from quire.model.errors import Missing
@@ -18,7 +18,7 @@ PAGE = 1000
 MAX_LOGS = 1000
 
 
-class Whereabouts(Standing, frozen=True, kw_only=True):
+class UnifiedStatus(BatchDetails, frozen=True, kw_only=True):
     """A standing, with the words of the unified status service."""
 
     stage: str
@@ -26,7 +26,7 @@ class Whereabouts(Standing, frozen=True, kw_only=True):
     results: dict[str, Any]
 
 
-class Log(Struct, frozen=True, kw_only=True):
+class LogEntry(Struct, frozen=True, kw_only=True):
     timestamp: str
     stage: str
     phase: str
@@ -34,28 +34,28 @@ class Log(Struct, frozen=True, kw_only=True):
     status_changed: bool
 
 
-class Logs(Struct, frozen=True, kw_only=True):
+class BatchLogs(Struct, frozen=True, kw_only=True):
     batch_id: str
     log_count: int
-    logs: list[Log]
+    logs: list[LogEntry]
     source: str
 
 
-class Files(Struct, frozen=True, kw_only=True):
+class FilePage(Struct, frozen=True, kw_only=True):
     """A page; `next` is where the following one begins, None after the last."""
 
     files: list[FileLine]
     next: str | None
 
 
-async def whereabouts(office: BatchContext, batch_id: str) -> Whereabouts:
+async def get_unified_status(context: BatchContext, batch_id: str) -> UnifiedStatus:
     """Raises Missing."""
-    standing = await known(inspection.show(office, batch_id))
-    batch = await office.ledger.batch(batch_id)
-    return Whereabouts(**structs.asdict(standing), stage=stage_of(batch), phase=batch.status, results={})
+    standing = await require_batch(inspection.show(context, batch_id))
+    batch = await context.batches.get_batch(batch_id)
+    return UnifiedStatus(**structs.asdict(standing), stage=name_stage(batch), phase=batch.status, results={})
 
 
-def stage_of(batch: Batch) -> str:
+def name_stage(batch: Batch) -> str:
     match batch.position.stage:
         case Stage.OPEN:
             return "ingest"
@@ -69,14 +69,14 @@ def stage_of(batch: Batch) -> str:
             return "preprocessing"
 
 
-async def logs(office: BatchContext, batch_id: str) -> Logs:
+async def logs(context: BatchContext, batch_id: str) -> BatchLogs:
     """The first thousand. Raises Missing."""
-    batch = await known(office.ledger.batch(batch_id))
+    batch = await require_batch(context.batches.get_batch(batch_id))
     stage, phase, found = "ingest", "", []
-    for _, at, kind, data in await office.ledger.events(batch.no, limit=MAX_LOGS):
+    for _, at, kind, data in await context.records.list_events(batch.no, limit=MAX_LOGS):
         before = (stage, phase)
-        stage, phase = _after(kind, data, stage, phase, batch)
-        line = Log(
+        stage, phase = _advance(kind, data, stage, phase, batch)
+        line = LogEntry(
             timestamp=timestamp(at),
             stage=stage,
             phase=phase,
@@ -84,7 +84,7 @@ async def logs(office: BatchContext, batch_id: str) -> Logs:
             status_changed=(stage, phase) != before,
         )
         found.append(line)
-    return Logs(batch_id=batch.id, log_count=len(found), logs=found, source="ledger")
+    return BatchLogs(batch_id=batch.id, log_count=len(found), logs=found, source="ledger")
 
 
 _STAGES = {
@@ -98,43 +98,43 @@ _STAGES = {
 }
 
 
-def _after(kind: str, data: dict[str, Any], stage: str, phase: str, batch: Batch) -> tuple[str, str]:
+def _advance(kind: str, data: dict[str, Any], stage: str, phase: str, batch: Batch) -> tuple[str, str]:
     if kind in {"batch_done", "batch_processed_elsewhere"}:
         return ("queue_orchestrator" if batch.hands_over_to else "completed"), "DONE"
     return _STAGES.get(kind, stage), str(data.get("phase", phase))
 
 
-async def files_page(
-    office: BatchContext, batch_id: str, *, after: str, limit: int, outcome: Any, error_class: str | None
-) -> Files:
+async def list_file_page(
+    context: BatchContext, batch_id: str, *, after: str, limit: int, outcome: Any, error_class: str | None
+) -> FilePage:
     """Inputs with their ends, in order of path. Raises Missing."""
-    batch = await known(office.ledger.batch(batch_id))
-    page = await office.ledger.inputs(
+    batch = await require_batch(context.batches.get_batch(batch_id))
+    page = await context.records.list_inputs(
         batch.no, after=after, limit=limit, outcome=outcome, error_class=error_class
     )
-    return Files(
-        files=[inspection.file_line(record) for record in page],
+    return FilePage(
+        files=[inspection.build_file_line(record) for record in page],
         next=page[-1].path if len(page) == limit else None,
     )
 
 
-async def key_of(office: BatchContext, batch_id: str, path: str) -> str:
+async def find_blob_key(context: BatchContext, batch_id: str, path: str) -> str:
     """Where the bytes of a file lie: of an input, or of one that was made. Raises Missing."""
-    batch = await known(office.ledger.batch(batch_id))
-    made, _ = await office.ledger.story(batch.no, path)
+    batch = await require_batch(context.batches.get_batch(batch_id))
+    made, _ = await context.records.get_file_history(batch.no, path)
     # The newest of that name: what a retry has replaced is not what people mean.
     for file in reversed(made):
         if file.path == path and file.key and file.gone != 0:
             return file.key
-    found = await office.ledger.inputs(batch.no, after=inspection.just_before(path), limit=1) if path else []
+    found = await context.records.list_inputs(batch.no, after=inspection.find_path_before(path), limit=1) if path else []
     if found and found[0].path == path and found[0].key:
         return found[0].key
     raise Missing(f"batch {batch.id} has no file {path[:200]!r}; list its files to see their paths")
 
 
-async def happenings(
-    office: BatchContext, batch_id: str, *, after: int, pause: Callable[[], Awaitable[bool]]
-) -> AsyncIterator[Event | Standing | None]:
+async def watch_batch(
+    context: BatchContext, batch_id: str, *, after: int, pause: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[BatchEvent | BatchDetails | None]:
     """What has happened since number `after` and what happens from now on, with the batch's standing whenever
     that has changed, until the batch has ended or `pause`, which comes between two looks, says False. None
     after each pause.
@@ -142,21 +142,21 @@ async def happenings(
     shown: tuple[Any, ...] = ()
     while True:
         # Asked first: what happened up to the end is still told after it.
-        batch = await known(office.ledger.batch(batch_id))
-        async for event in inspection.events(office, batch_id, after=after):
+        batch = await require_batch(context.batches.get_batch(batch_id))
+        async for event in inspection.events(context, batch_id, after=after):
             after = event.no
             yield event
-        counts = await office.ledger.counts(batch.no)
+        counts = await context.records.count_tasks(batch.no)
         now = (batch.status, batch.hold, [(one.done, one.failed, one.total) for one in counts])
         if now != shown:
             shown = now
-            yield await inspection.show(office, batch_id)
+            yield await inspection.show(context, batch_id)
         if batch.ended or not await pause():
             return
         yield None
 
 
-async def known(asked: Awaitable[T]) -> T:
+async def require_batch(asked: Awaitable[T]) -> T:
     """Of a batch that is not there the same words, whoever asks."""
     try:
         return await asked

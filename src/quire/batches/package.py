@@ -16,7 +16,7 @@ import msgspec
 
 from quire import __version__
 from quire.batches.context import BatchContext
-from quire.batches.export import fitting
+from quire.batches.export import fit_path
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch
 from quire.model.errors import Bug, Reject
@@ -29,21 +29,21 @@ _EARLIEST = 1980
 _encoder = msgspec.json.Encoder()
 
 
-async def package(office: BatchContext, batch_id: str, *, bag: bool, inputs: bool) -> AsyncIterator[bytes]:
+async def stream_package(context: BatchContext, batch_id: str, *, bag: bool, inputs: bool) -> AsyncIterator[bytes]:
     """With `inputs` what was put in comes along. Raises Missing, and Reject `still_running`, before the first
     piece.
     """
-    batch = await office.ledger.batch(batch_id)
+    batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(
             f"batch {batch.id} has not ended and its results are not all there; wait, or cancel it first",
             code="still_running",
         )
-    with _Package(office, batch, bag=bag) as making:
+    with _Package(context, batch, bag=bag) as making:
         yield b""  # what can be refused has been
-        async for record in _inputs(office, batch):
+        async for record in _read_inputs(context, batch):
             making.report(record)
-            for file in _files(record, inputs=inputs):
+            for file in _list_files(record, inputs=inputs):
                 # Closed in order, also when the one who fetches it is gone: the entry before the ZIP.
                 async with aclosing(making.add(file)) as pieces:
                     async for piece in pieces:
@@ -53,15 +53,15 @@ async def package(office: BatchContext, batch_id: str, *, bag: bool, inputs: boo
                 yield piece
 
 
-async def _inputs(office: BatchContext, batch: Batch) -> AsyncIterator[InputRecord]:
+async def _read_inputs(context: BatchContext, batch: Batch) -> AsyncIterator[InputRecord]:
     after = ""
-    while page := await office.ledger.inputs(batch.no, after=after, limit=PAGE):
+    while page := await context.records.list_inputs(batch.no, after=after, limit=PAGE):
         after = page[-1].path
         for record in page:
             yield record
 
 
-def _files(record: InputRecord, *, inputs: bool) -> Iterator[File]:
+def _list_files(record: InputRecord, *, inputs: bool) -> Iterator[File]:
     for _, file in record.made:
         yield file
     if inputs and record.key:
@@ -76,8 +76,8 @@ def _files(record: InputRecord, *, inputs: bool) -> Iterator[File]:
 
 
 class _Package:
-    def __init__(self, office: BatchContext, batch: Batch, *, bag: bool) -> None:
-        self._blobs = office.blobs
+    def __init__(self, context: BatchContext, batch: Batch, *, bag: bool) -> None:
+        self._blobs = context.blobs
         self._batch = batch
         self._bag = bag
         self._folder = f"{batch.id}/data/" if bag else ""
@@ -86,7 +86,7 @@ class _Package:
         moment = datetime.fromtimestamp(batch.completed_at or batch.updated_at, tz=UTC)
         self._moment = (max(_EARLIEST, moment.year), *moment.timetuple()[1:6])
         self._date = moment.date().isoformat()
-        # Both are closed when the package is.
+        # Both are closed when the stream_package is.
         self._manifest: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115
         self._lines: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115
         self._seen: set[bytes] = set()
@@ -106,13 +106,13 @@ class _Package:
             "status": record.outcome,
             "reason": record.reason or None,
             "error_class": record.error_class or None,
-            "outputs": [fitting(file.path) for _, file in record.made],
+            "outputs": [fit_path(file.path) for _, file in record.made],
             "size": record.size,
         }
         self._lines.write(_encoder.encode(line) + b"\n")
 
     async def add(self, file: File) -> AsyncGenerator[bytes, None]:
-        name = fitting(file.path)
+        name = fit_path(file.path)
         mark = hashlib.blake2b(name.encode(), digest_size=16).digest()
         if mark in self._seen:
             return

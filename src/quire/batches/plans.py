@@ -5,7 +5,7 @@ import msgspec
 from quire.model.pipeline import Pipeline
 
 
-def plan_of(pipeline: Pipeline) -> str:
+def freeze_pipeline(pipeline: Pipeline) -> str:
     """The pipeline as data: what was asked for, frozen into the batch."""
     phases = [
         {

@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from quire.batches.lines import spent_line
+from quire.batches.lines import sum_costs
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.clock import timestamp
@@ -62,7 +62,7 @@ class ReportWriter:
             "started_at": timestamp(batch.created_at),
             "completed_at": timestamp(batch.completed_at) if batch.completed_at else None,
             "seconds": round(seconds, 3),
-            "spent": spent_line([phase.spent for phase in phases]),
+            "spent": sum_costs([phase.spent for phase in phases]),
             # Last, as it ends with a bracket: the files are written where the closing brace would stand.
             "phases": [
                 {"name": phase.name, "total": phase.total, "done": phase.done, "failed": phase.failed}

@@ -38,7 +38,7 @@ summary{cursor:pointer;font-size:.85rem;color:var(--quiet)}a{color:inherit}.reas
 """
 
 
-class Page:
+class ResultsPage:
     def __init__(self, out: Path, batch_id: str, pipeline: str) -> None:
         self.path = out / NAME
         self._part = out / ".index.html.part"
@@ -61,7 +61,7 @@ class Page:
         if len(cards) >= MAX_CARDS // 2:
             self._left_out += 1
             return
-        cards.append(_card(record, outputs))
+        cards.append(_build_card(record, outputs))
 
     def finish(self, counts: dict[str, int]) -> None:
         numbers = (
@@ -84,7 +84,7 @@ class Page:
         self._part.replace(self.path)
 
 
-def _card(record: InputRecord, outputs: Sequence[str]) -> str:
+def _build_card(record: InputRecord, outputs: Sequence[str]) -> str:
     roles = [role for role, _ in record.made]
     # A picture without a thumb is no larger than one.
     shown = next((outputs[roles.index(role)] for role in ("thumb", "jpeg") if role in roles), None)
@@ -104,9 +104,9 @@ def _card(record: InputRecord, outputs: Sequence[str]) -> str:
     )
 
 
-def many(number: int, word: str) -> str:
+def pluralize(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _link(path: str) -> str:
+def _quote_link(path: str) -> str:
     return "./" + quote(path)

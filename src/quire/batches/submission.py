@@ -25,7 +25,7 @@ async def submit(
     key = keys.manifest(batch.id)
     states: Counter[str] = Counter()
     await blobs.put(key, _pieces(batch, ledger, writer, states), content_type="application/json")
-    message = {
+    body = {
         "batch_id": batch.id,
         "manifest_r2_key": key,
         "r2_prefix": "",
@@ -38,14 +38,14 @@ async def submit(
         "finalized_at": timestamp(clock.now()),
         "metadata": {},
     }
-    letter = OutboxMessage(
-        queue=pipeline.queue, message_id=f"start-{batch.id}", body=msgspec.json.encode(message)
+    message = OutboxMessage(
+        queue=pipeline.queue, message_id=f"start-{batch.id}", body=msgspec.json.encode(body)
     )
-    return await ledger.finalize(
+    return await ledger.close_batch(
         batch.no,
         manifest_key=key,
         total_files=writer.total_files,
-        letter=letter,
+        message=message,
         now=clock.now(),
         refused=states["failed"],
         passed_over=states["skipped"],
@@ -58,7 +58,7 @@ async def _pieces(
     """The manifest; `states` is told how many uploads there are of each state."""
     yield writer.begin()
     after = ""
-    while page := await ledger.uploads(batch.no, after=after, limit=PAGE):
+    while page := await ledger.list_uploads(batch.no, after=after, limit=PAGE):
         after = page[-1].path
         states.update(upload.state for upload in page)
         if piece := writer.add(_file(upload) for upload in page if upload.state == "taken"):

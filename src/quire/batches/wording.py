@@ -16,12 +16,12 @@ _DOING = {
 }
 
 
-def state_of(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
+def describe_state(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
     """`working in TIFF_CONVERSION: 3 of 12`, `paused: …`, `done, 2 failed` …"""
-    return _end(batch, counts) or _hold(batch) or _work(batch, counts, now)
+    return _describe_end(batch, counts) or _describe_hold(batch) or _describe_work(batch, counts, now)
 
 
-def _end(batch: Batch, counts: Sequence[PhaseCounts]) -> str:
+def _describe_end(batch: Batch, counts: Sequence[PhaseCounts]) -> str:
     stage = batch.position.stage
     if stage is Stage.DONE:
         # Tasks that failed, and files that did not get as far as a task: neither may hide behind "done".
@@ -33,7 +33,7 @@ def _end(batch: Batch, counts: Sequence[PhaseCounts]) -> str:
     return ""
 
 
-def _hold(batch: Batch) -> str:
+def _describe_hold(batch: Batch) -> str:
     if batch.hold is Hold.BUDGET:
         return "held: budget spent"
     if batch.hold is Hold.PAUSED:
@@ -41,17 +41,17 @@ def _hold(batch: Batch) -> str:
     return ""
 
 
-def _work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
+def _describe_work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
     stage = batch.position.stage
     if batch.phase_retries and batch.rests_until > now:
         return f"waiting to try {batch.status} again after {batch.phase_retries} failed tries"
     if stage is Stage.WORKING:
-        current = current_counts(batch, counts)
+        current = find_current_counts(batch, counts)
         return f"working in {batch.status}: {current.settled} of {current.total}"
     return _BEFORE.get(stage) or f"{_DOING[stage]} {batch.status}"
 
 
-def current_counts(batch: Batch, counts: Sequence[PhaseCounts]) -> PhaseCounts:
+def find_current_counts(batch: Batch, counts: Sequence[PhaseCounts]) -> PhaseCounts:
     """Those of the phase that it is in, or was in at its end; zeros before the first."""
     at = batch.position.phase
     nothing = PhaseCounts(phase=at, name="", total=0, done=0, failed=0, cached=0)

@@ -13,21 +13,21 @@ GRACE_SECONDS = 10.0
 PAGE = 100
 
 
-class Shift(Struct, frozen=True, kw_only=True):
+class WorkOptions(Struct, frozen=True, kw_only=True):
     """What this process does. `workers` None: as many as the settings say; 0: none."""
 
-    conducts: bool
+    schedules: bool
     workers: int | None = None
     until_idle: bool = False
 
 
-async def work(shift: Shift, house: RunContext, stop: asyncio.Event) -> None:
+async def work(shift: WorkOptions, context: RunContext, stop: asyncio.Event) -> None:
     """Until `stop` is set, or, if so asked, until no batch has anything left to do."""
 
     async def idle() -> bool:
-        return await _idle(house)
+        return await _is_idle(context)
 
-    async with house.conducting(conducts=shift.conducts, workers=shift.workers) as wheel:
+    async with context.start_engine(schedules=shift.schedules, workers=shift.workers) as wheel:
         stopper = asyncio.create_task(_stop_when(stop, wheel))
         try:
             await wheel.serve(idle if shift.until_idle else None)
@@ -36,12 +36,12 @@ async def work(shift: Shift, house: RunContext, stop: asyncio.Event) -> None:
             await wheel.wind_down(GRACE_SECONDS)
 
 
-async def _idle(house: RunContext) -> bool:
+async def _is_idle(context: RunContext) -> bool:
     """Nothing waits to be sent, and every batch has ended, is held, or still takes uploads."""
-    if await house.ledger.outbox(1):
+    if await context.outbox.list_unsent(1):
         return False
     before = None
-    while page := await house.ledger.batches(BatchFilter(ended=False, before=before, limit=PAGE)):
+    while page := await context.records.list_batches(BatchFilter(ended=False, before=before, limit=PAGE)):
         before = page[-1].no
         if any(batch.hold is None and batch.position.stage is not Stage.OPEN for batch in page):
             return False

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from quire.blobs import keys
-from quire.blobs.port import Blobs, IfAbsent, Stored
+from quire.blobs.port import BlobInfo, Blobs, IfAbsent
 from quire.model import asset as assets
 from quire.model.asset import ORIGINAL, Asset
 from quire.model.errors import Missing, Reject, Stale
@@ -38,7 +38,7 @@ async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
         return await find(blobs, asset.id), False
     except Missing:
         for role, rendition in asset.renditions.items():
-            await _hold(blobs, rendition.key, asset.id if role == ORIGINAL else _ALWAYS)
+            await _mark_held(blobs, rendition.key, asset.id if role == ORIGINAL else _ALWAYS)
     try:
         await blobs.put(
             keys.asset(asset.id),
@@ -74,7 +74,7 @@ async def find_tiles(blobs: Blobs, asset_id: str) -> Tiles | None:
         raise Reject(f"The record of the tiles of {asset_id} is damaged: {error}", code="corrupt") from error
 
 
-async def holder(blobs: Blobs, key: str) -> str | None:
+async def find_holder(blobs: Blobs, key: str) -> str | None:
     """The asset whose original this staged file is; empty when more depends on it; None: no asset does."""
     batch_id = batch_of(key)
     if batch_id is None:
@@ -86,7 +86,7 @@ async def holder(blobs: Blobs, key: str) -> str | None:
     return "" if said == _ALWAYS else said
 
 
-async def located(blobs: Blobs, asset_id: str, role: str, key: str) -> Stored:
+async def locate(blobs: Blobs, asset_id: str, role: str, key: str) -> BlobInfo:
     """Where a rendition lies: at its key or, of an original that was staged, in the archive. Raises
     Missing.
     """
@@ -111,7 +111,7 @@ def extension(key: str) -> str:
     return ending if _EXTENSION.fullmatch(ending) else "bin"
 
 
-async def _hold(blobs: Blobs, key: str, asset_id: str) -> None:
+async def _mark_held(blobs: Blobs, key: str, asset_id: str) -> None:
     batch_id = batch_of(key)
     if batch_id is None:
         return
@@ -119,5 +119,5 @@ async def _hold(blobs: Blobs, key: str, asset_id: str) -> None:
     try:
         await blobs.put(mark, asset_id.encode(), condition=IfAbsent())
     except Stale:
-        if await holder(blobs, key) != asset_id:
+        if await find_holder(blobs, key) != asset_id:
             await blobs.put(mark, _ALWAYS.encode())

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from quire.blobs import keys
-from quire.blobs.port import Blobs, TakesFiles
+from quire.blobs.port import Blobs, SupportsFiles
 from quire.model.errors import Missing, Reject, Retry
 
 _PIECE_BYTES = 1 << 20
@@ -30,7 +30,7 @@ class Content(Struct, frozen=True):
 
 async def put_bytes(blobs: Blobs, data: bytes) -> Content:
     """May be repeated, as all of these. Raises what `Blobs.put` raises, but never Stale."""
-    content = _content(hashlib.sha256(data).hexdigest(), len(data))
+    content = _content_of(hashlib.sha256(data).hexdigest(), len(data))
     if not await _is_stored(blobs, content):
         await blobs.put(content.key, data)
     return content
@@ -40,7 +40,7 @@ async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
     """Store a file. Raises Missing when it is not there, perhaps Retry when it is written to meanwhile.
     A file that is `owned` is of no more use to the caller: the store may move it instead of copying.
     """
-    if isinstance(blobs, TakesFiles):
+    if isinstance(blobs, SupportsFiles):
         return (await put_files(blobs, [path], owned=owned))[0]
     try:
         found = await asyncio.to_thread(_read_or_digest, path)
@@ -50,14 +50,14 @@ async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
         return await put_bytes(blobs, found)
     if not await _is_stored(blobs, found):
         # Read again, and hashed again: a file that changed in between must not get the old one's name.
-        await blobs.put(found.key, _same(_pieces(path), found))
+        await blobs.put(found.key, _verify_pieces(_read_pieces(path), found))
     return found
 
 
 async def put_files(blobs: Blobs, paths: Sequence[Path], *, owned: bool = False) -> list[Content]:
     """Several at once: cheaper where the store takes files."""
-    if isinstance(blobs, TakesFiles):
-        return [_content(*taken) for taken in await blobs.take(paths, owned=owned)]
+    if isinstance(blobs, SupportsFiles):
+        return [_content_of(*taken) for taken in await blobs.store_files(paths, owned=owned)]
     places = asyncio.Semaphore(_FILES_AT_ONCE)
 
     async def put(path: Path) -> Content:
@@ -110,7 +110,7 @@ async def verify(blobs: Blobs, digest: str) -> None:
         pass
 
 
-def _content(digest: str, size: int) -> Content:
+def _content_of(digest: str, size: int) -> Content:
     return Content(digest, size, keys.content(digest))
 
 
@@ -131,17 +131,17 @@ def _read_or_digest(path: Path) -> bytes | Content:
         while piece := file.read(_PIECE_BYTES):
             hashed.update(piece)
             size += len(piece)
-    return _content(hashed.hexdigest(), size)
+    return _content_of(hashed.hexdigest(), size)
 
 
-async def _pieces(path: Path) -> AsyncIterator[bytes]:
+async def _read_pieces(path: Path) -> AsyncIterator[bytes]:
     # A file object locks itself, so a cancelled reader cannot close it under the thread that reads.
     with await asyncio.to_thread(path.open, "rb") as file:
         while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
             yield piece
 
 
-async def _same(pieces: AsyncIterator[bytes], content: Content) -> AsyncIterator[bytes]:
+async def _verify_pieces(pieces: AsyncIterator[bytes], content: Content) -> AsyncIterator[bytes]:
     """The pieces; when they are not that content an error at the end, so that the store drops them."""
     hashed = hashlib.sha256()
     async for piece in pieces:

@@ -43,51 +43,51 @@ def folder(prefix: str) -> str:
 
 def content(digest: str) -> str:
     """Where bytes live that are named by their SHA-256, in 256 folders."""
-    _demand(_DIGEST, digest, "a SHA-256 in lower-case hexadecimal")
+    _require(_DIGEST, digest, "a SHA-256 in lower-case hexadecimal")
     return f"cas/{digest[:2]}/{digest}"
 
 
 def manifest(batch_id: str) -> str:
-    _demand(_ULID, batch_id, "a batch id (ULID)")
+    _require(_ULID, batch_id, "a batch id (ULID)")
     return f"batches/{batch_id}/manifest.json"
 
 
 def asset(asset_id: str) -> str:
     """The record of an asset."""
-    _demand(_ASSET, asset_id, "an asset id")
+    _require(_ASSET, asset_id, "an asset id")
     return f"assets/{asset_id}.json"
 
 
 def asset_tiles(asset_id: str) -> str:
     """The record of an asset's tiles."""
-    _demand(_ASSET, asset_id, "an asset id")
+    _require(_ASSET, asset_id, "an asset id")
     return f"asset-tiles/{asset_id}.json"
 
 
 def hold(batch_id: str, key: str) -> str:
     """A mark that an asset depends on the staged file of this key."""
-    _demand(_ULID, batch_id, "a batch id (ULID)")
+    _require(_ULID, batch_id, "a batch id (ULID)")
     return f"asset-holds/{batch_id}/{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def archived(batch_id: str, asset_id: str, extension: str) -> str:
     """The archive copy of an original."""
-    _demand(_ULID, batch_id, "a batch id (ULID)")
-    _demand(_ASSET, asset_id, "an asset id")
-    _demand(_EXTENSION, extension, "an extension")
+    _require(_ULID, batch_id, "a batch id (ULID)")
+    _require(_ASSET, asset_id, "an asset id")
+    _require(_EXTENSION, extension, "an extension")
     return f"archive/{batch_id}/{asset_id}/original.{extension}"
 
 
 def archive_index(batch_id: str, first_key: str) -> str:
     """What a page of the archive holds that begins with this file."""
-    _demand(_ULID, batch_id, "a batch id (ULID)")
+    _require(_ULID, batch_id, "a batch id (ULID)")
     return f"archive/{batch_id}/index/{hashlib.sha256(first_key.encode()).hexdigest()[:32]}.jsonl"
 
 
 def probe(nonce: str, name: str = "blob") -> str:
     """Where a start-up check may write; `name` is a word of ours."""
-    _demand(_ULID, nonce, "a nonce (ULID)")
-    _demand(_WORD, name, "a word")
+    _require(_ULID, nonce, "a nonce (ULID)")
+    _require(_WORD, name, "a word")
     return f"probe/{nonce}/{name}"
 
 
@@ -107,6 +107,6 @@ def _fault(key: str) -> str | None:
     return None
 
 
-def _demand(pattern: re.Pattern[str], text: str, what: str) -> None:
+def _require(pattern: re.Pattern[str], text: str, what: str) -> None:
     if not pattern.fullmatch(text):
         raise Reject(f"{text[:80]!r} is not {what}, so no blob key is built from it.", code="bad_key")

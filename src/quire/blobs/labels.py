@@ -30,7 +30,7 @@ class Labels(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.content_type is not None or bool(self.metadata)
 
 
-def labels(content_type: str | None, metadata: Metadata | None) -> Labels:
+def check_labels(content_type: str | None, metadata: Metadata | None) -> Labels:
     """Checked labels. Raises Reject with code `bad_metadata`."""
     if content_type is not None and not _CONTENT_TYPE.fullmatch(content_type):
         raise Reject(

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from quire.blobs.keys import CLOCKS
-from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion, Stored
+from quire.blobs.port import BlobInfo, Blobs, Condition, IfAbsent, IfVersion
 from quire.model.errors import Missing, Stale
 from quire.model.ids import Ids
-from quire.model.objects import Found, Seen
+from quire.model.objects import ObjectBody, ObjectInfo
 
 PAGE = 1000
 _JSON = "application/json"
@@ -23,7 +23,7 @@ class BlobObjects:
         self._blobs = blobs
         self._ids = ids
 
-    async def read(self, key: str) -> Found | None:
+    async def read(self, key: str) -> ObjectBody | None:
         """Two requests: who swaps needs the version of the very bytes that were read."""
         for _ in range(10):
             try:
@@ -33,17 +33,17 @@ class BlobObjects:
             except Missing:
                 return None
             if before.version == after.version:
-                return Found(body, after.version)
+                return ObjectBody(body, after.version)
         raise Stale(f"{key!r} is written without a pause; read it again later.")
 
-    async def look(self, key: str) -> Seen | None:
+    async def head(self, key: str) -> ObjectInfo | None:
         try:
-            return _seen(await self._blobs.head(key))
+            return _info_of(await self._blobs.head(key))
         except Missing:
             return None
 
     async def create(self, key: str, body: bytes) -> str | None:
-        return await self._conditional(key, body, IfAbsent())
+        return await self._put_if(key, body, IfAbsent())
 
     async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
         try:
@@ -53,7 +53,7 @@ class BlobObjects:
         return True
 
     async def swap(self, key: str, body: bytes, version: str) -> str | None:
-        return await self._conditional(key, body, IfVersion(version))
+        return await self._put_if(key, body, IfVersion(version))
 
     async def put(self, key: str, body: bytes) -> str:
         return (await self._blobs.put(key, body, content_type=_JSON if body else _PLAIN)).version
@@ -62,10 +62,10 @@ class BlobObjects:
         for key in keys:
             await self._blobs.delete(key)
 
-    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
-        page: list[Seen] = []
+    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
+        page: list[ObjectInfo] = []
         async for stored in self._blobs.list(folder, after=after):
-            page.append(_seen(stored))
+            page.append(_info_of(stored))
             if len(page) == PAGE:
                 yield page
                 page = []
@@ -80,12 +80,12 @@ class BlobObjects:
         finally:
             await self._blobs.delete(key)
 
-    async def _conditional(self, key: str, body: bytes, condition: Condition) -> str | None:
+    async def _put_if(self, key: str, body: bytes, condition: Condition) -> str | None:
         try:
             return (await self._blobs.put(key, body, content_type=_JSON, condition=condition)).version
         except Stale:
             return None
 
 
-def _seen(stored: Stored) -> Seen:
-    return Seen(stored.key, stored.size, stored.version, stored.modified_at)
+def _info_of(stored: BlobInfo) -> ObjectInfo:
+    return ObjectInfo(stored.key, stored.size, stored.version, stored.modified_at)

@@ -1,7 +1,7 @@
 """Where bytes live. One Protocol; `local` and `s3` keep the same promises, shown by one suite.
 
 Keys are validated by `quire.blobs.keys`: relative, `/`-separated, no empty, `.` or `..` segment, no
-control characters or backslash, at most 1024 bytes and 255 to a segment, the first one not `.tmp`, `.meta`,
+control characters or backslash, at most 1024 bytes and 255 per segment, the first segment not `.tmp`, `.meta`,
 `.locks` or `.parts`. A key never is also the folder of another key
 (`X` beside `X/Y`): file systems cannot hold that and some servers list it wrongly.
 """
@@ -15,10 +15,10 @@ from msgspec import Struct, field
 Metadata = Mapping[str, str]
 
 
-class Stored(Struct, frozen=True, kw_only=True):
-    """What the store knows of a blob. `version` is opaque and changes with every write of other bytes.
+class BlobInfo(Struct, frozen=True, kw_only=True):
+    """What the store knows about a blob. `version` is opaque and changes with every write of other bytes.
 
-    `modified_at` is 0.0 in the answer to a put where the store does not tell (S3); `head` and `list` know.
+    `modified_at` is 0.0 in the result of a put where the store does not return it (S3); `head` and `list` do.
     """
 
     key: str
@@ -51,9 +51,9 @@ class Blobs(Protocol):
         content_type: str | None = None,
         metadata: Metadata | None = None,
         condition: Condition | None = None,
-    ) -> Stored:
-        """Store bytes, a local file or a stream. When it returns, the blob is durable and visible whole;
-        until then nobody sees any of it. A `Path` is read, never moved or linked.
+    ) -> BlobInfo:
+        """Store bytes, a local file or a stream. On return the blob is durable and visible whole; before that
+        no part of it is visible. A `Path` is read, never moved or linked.
 
         Raises Stale when the condition does not hold (nothing is written), Reject for a bad key, Retry for a
         passing fault. Unconditional writes may be repeated; a conditional one whose answer was lost
@@ -72,11 +72,11 @@ class Blobs(Protocol):
         """
         ...
 
-    async def head(self, key: str) -> Stored:
-        """What is known of it, without its bytes. Raises Missing."""
+    async def head(self, key: str) -> BlobInfo:
+        """Information about the blob, without its bytes. Raises Missing."""
         ...
 
-    def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[Stored]:
+    def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[BlobInfo]:
         """All blobs whose key begins with the folder `prefix` ("" or whole segments), in order of their
         UTF-8 bytes, those greater than `after` only. Metadata and content type may be missing here.
         Blobs written meanwhile may or may not appear.
@@ -84,17 +84,17 @@ class Blobs(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Gone when it returns; deleting what is not there is no error."""
+        """Delete the blob. A blob that does not exist is no error."""
         ...
 
     def local_path(self, key: str) -> Path | None:
-        """The file on this machine that holds the blob, to be read in place; None where there is no such
-        file. Must not be written to.
+        """The file on this machine that holds the blob, to be read in place and never written to; None where
+        there is none.
         """
         ...
 
     async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
-        """A URL that allows one method (GET or PUT) on one key for a while; None where the store cannot."""
+        """A URL that allows one method (GET or PUT) on one key for a time; None where the store cannot sign."""
         ...
 
     async def close(self) -> None:
@@ -103,12 +103,12 @@ class Blobs(Protocol):
 
 
 @runtime_checkable
-class TakesFiles(Protocol):
-    """A store that can do better with whole files than being told their keys first."""
+class SupportsFiles(Protocol):
+    """A store that stores whole files under the keys of their content faster than `put` does."""
 
-    async def take(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
-        """Store files under the keys of their content, where those are not there yet; SHA-256 and size of
-        each. What is `owned` may be moved into the store instead of copied. Raises as `Blobs.put` does, and
-        Missing when there is no such file; others of them may be stored then.
+    async def store_files(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+        """Store files under the keys of their content unless they are stored already; return SHA-256 and size of
+        each. `owned` files may be moved into the store instead of copied. Raises as `Blobs.put` does, and
+        Missing when a file does not exist; the others may be stored then.
         """
         ...

@@ -6,7 +6,7 @@ Promise: what passes here is taken by S3 and by the local landing in the same wa
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from quire.blobs.presigned import Part
+from quire.blobs.presigned import CompletedPart
 from quire.model.errors import Reject
 
 MAX_PARTS = 10_000
@@ -32,9 +32,11 @@ def check_count(parts: int) -> int:
     return parts
 
 
-def in_order(parts: Sequence[Part]) -> list[Part]:
+def sort_parts(parts: Sequence[CompletedPart]) -> list[CompletedPart]:
     """By their numbers, ETags without quotes. Raises Reject with code `bad_parts`."""
-    ordered = sorted((Part(part.number, _bare(part.etag)) for part in parts), key=lambda part: part.number)
+    ordered = sorted(
+        (CompletedPart(part.number, _unquote(part.etag)) for part in parts), key=lambda part: part.number
+    )
     numbers = [part.number for part in ordered]
     if not ordered or len(set(numbers)) < len(numbers) or not 0 < numbers[0] <= numbers[-1] <= MAX_PARTS:
         raise bad_parts(f"part numbers are all different and from 1 to {MAX_PARTS}")
@@ -54,5 +56,5 @@ def attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def _bare(etag: str) -> str:
+def _unquote(etag: str) -> str:
     return etag.strip().removeprefix('"').removesuffix('"')

@@ -21,7 +21,7 @@ _AGAIN = {408, 425, 429}
 _STORE_WORDS = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 
 
-class Opened(Struct, frozen=True, kw_only=True):
+class OpenedBatch(Struct, frozen=True, kw_only=True):
     batch_id: str
     session_id: str = ""
 
@@ -31,7 +31,7 @@ class PartAddress(Struct, frozen=True, kw_only=True):
     url: str
 
 
-class PartThere(Struct, frozen=True, kw_only=True):
+class ReceivedPart(Struct, frozen=True, kw_only=True):
     """A part that was sent before."""
 
     part_number: int
@@ -39,7 +39,7 @@ class PartThere(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class Started(Struct, frozen=True, kw_only=True):
+class StartedUpload(Struct, frozen=True, kw_only=True):
     """Where the bytes of a file go: to one address, or part by part to several. Servers that let us go on
     where we stopped say what they have.
     """
@@ -50,11 +50,11 @@ class Started(Struct, frozen=True, kw_only=True):
     upload_id: str | None = None
     part_size: int | None = None
     presigned_urls: tuple[PartAddress, ...] = ()
-    parts: tuple[PartThere, ...] = ()
+    parts: tuple[ReceivedPart, ...] = ()
     completed: bool = False
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class CompletedPart(Struct, frozen=True, kw_only=True):
     """A part that the store has."""
 
     part_number: int
@@ -92,18 +92,18 @@ class Finalized(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-class Incomplete(Reject):
+class IncompleteUpload(Reject):
     """The batch cannot be closed: files were announced whose bytes did not come."""
 
     code = "not_all_uploaded"
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
+def translate_refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
     """The error for an answer that is none of success."""
-    said = _document(body)
+    said = _decode_object(body)
     words = f"{status}: {_words(said, body)}"
     if status in _AGAIN or status >= 500:
-        delay = _delay(headers.get("retry-after", ""), now)
+        delay = _read_delay(headers.get("retry-after", ""), now)
         message = f"the server cannot answer now ({words})"
         return Retry(message, code="server_unavailable", delay_seconds=delay)
     if status in {401, 403}:
@@ -115,14 +115,14 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float)
     if status == 404:
         return Missing(f"the server does not know it ({words})")
     if isinstance(said.get("incomplete"), list):
-        names = ", ".join(clean(str(name)) for name in said["incomplete"][:5])
-        return Incomplete(f"the server misses files ({words}): {names}")
+        names = ", ".join(clean_text(str(name)) for name in said["incomplete"][:5])
+        return IncompleteUpload(f"the server misses files ({words}): {names}")
     return Reject(f"the server refused ({words})", code="server_refused")
 
 
-def store_refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
+def translate_store_refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
     """The same for the address that bytes go to. Whatever is final concerns this one file: links expire."""
-    error = refusal(status, headers, body, now=now)
+    error = translate_refusal(status, headers, body, now=now)
     if isinstance(error, Retry):
         return error
     return Reject(
@@ -137,7 +137,7 @@ def wrong_answer(what: str) -> Misconfigured:
     )
 
 
-def clean(text: str, longest: int = LONGEST_WORDS) -> str:
+def clean_text(text: str, longest: int = LONGEST_WORDS) -> str:
     """One line without control, format and stray characters, cut when long."""
     kept = "".join(
         " " if unicodedata.category(one) in {"Cc", "Cf", "Cs", "Zl", "Zp"} else one for one in text
@@ -146,7 +146,7 @@ def clean(text: str, longest: int = LONGEST_WORDS) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def _document(body: bytes) -> dict[str, Any] | None:
+def _decode_object(body: bytes) -> dict[str, Any] | None:
     try:
         said = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -154,20 +154,20 @@ def _document(body: bytes) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def _words(said: dict[str, Any] | None, body: bytes) -> str:
+def _find_reason(said: dict[str, Any] | None, body: bytes) -> str:
     if said is None:
         found = _STORE_WORDS.search(body[:65_536].decode("utf-8", "replace"))
-        return clean(found[1]) if found else "without a reason"
+        return clean_text(found[1]) if found else "without a reason"
     problem = [said.get(name) for name in ("title", "detail")]
     error = said.get("error")
     if isinstance(error, dict):
         error = error.get("message")
     parts = [error, *problem, said.get("details")]
-    spoken = dict.fromkeys(clean(part) for part in parts if isinstance(part, str))
-    return clean("; ".join(filter(None, spoken))) or "without a reason"
+    spoken = dict.fromkeys(clean_text(part) for part in parts if isinstance(part, str))
+    return clean_text("; ".join(filter(None, spoken))) or "without a reason"
 
 
-def _delay(after: str, now: float) -> float | None:
+def _read_delay(after: str, now: float) -> float | None:
     """What `Retry-After` asks for: seconds, or a moment."""
     if re.fullmatch(r"[0-9]{1,9}", after):
         return min(float(after), LONGEST_WAIT_SECONDS)

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager
 from typing import TypeVar
 
-from quire.client.answers import Part, PartAddress, Started
-from quire.client.http import Announcement, IngestClient
-from quire.client.plan import Planned
+from quire.client.answers import CompletedPart, PartAddress, StartedUpload
+from quire.client.http import FileAnnouncement, IngestClient
+from quire.client.plan import PlannedFile
 from quire.model.cid import cid_of
 from quire.model.errors import Lost, Misconfigured, Missing, Reject
 from quire.tools.folder_scan import stamp
@@ -26,7 +26,7 @@ Progress = Callable[[int], None]  # bytes sent since the last call; below zero w
 T = TypeVar("T")
 
 
-class Sender:
+class FileSender:
     """For one batch; several files may be sent at once."""
 
     def __init__(self, client: IngestClient, batch_id: str, *, parts_at_once: int, sent: Progress) -> None:
@@ -35,20 +35,20 @@ class Sender:
         self._parts_at_once = parts_at_once
         self._sent = sent
 
-    async def send(self, file: Planned, *, resume: bool = False) -> int:
+    async def send(self, file: PlannedFile, *, resume: bool = False) -> int:
         """The number of bytes that had to be sent: with `resume` the server may have some of them. Raises
         Reject for this file alone, Retry when the server is away, Lost when its batch is.
         """
-        with _reading(file) as descriptor:
+        with _open_file(file) as descriptor:
             head = await asyncio.to_thread(os.pread, descriptor, HEAD_BYTES, 0)
             kind = content_type(file.source.name, head)
-            announced = Announcement(
+            announced = FileAnnouncement(
                 file_name=file.source.name,
                 file_size=file.size,
                 logical_path=file.logical_path,
                 content_type=kind,
                 processing_config=dict(file.config),
-                cid=await asyncio.to_thread(_cid, descriptor, file.size),
+                cid=await asyncio.to_thread(_hash_file, descriptor, file.size),
                 resume=resume,
             )
             try:
@@ -63,25 +63,25 @@ class Sender:
                 return await self._send_whole(started, descriptor, file, kind)
             return await self._send_parts(started, descriptor, file)
 
-    async def _send_whole(self, started: Started, descriptor: int, file: Planned, kind: str) -> int:
+    async def _send_whole(self, started: StartedUpload, descriptor: int, file: PlannedFile, kind: str) -> int:
         if not started.presigned_url:
-            raise _wrong("no address")
-        window = _Window(descriptor, 0, file.size, self._sent)
+            raise _protocol_error("no address")
+        window = _FileRange(descriptor, 0, file.size, self._sent)
         await self._client.put(started.presigned_url, window, file.size, kind)
         _check_unchanged(file)
         await self._client.complete(self._batch_id, started.r2_key)
         return file.size
 
-    async def _send_parts(self, started: Started, descriptor: int, file: Planned) -> int:
+    async def _send_parts(self, started: StartedUpload, descriptor: int, file: PlannedFile) -> int:
         size = started.part_size or 0
         numbers = sorted(address.part_number for address in started.presigned_urls)
         if not started.upload_id or size < 1 or numbers != list(range(1, -(-file.size // size) + 1)):
-            raise _wrong("addresses that do not fit the size of the file")
+            raise _protocol_error("addresses that do not fit the size of the file")
         limit = asyncio.Semaphore(self._parts_at_once)
         have = {part.part_number: part for part in started.parts if part.etag}
         there = 0
 
-        async def one(address: PartAddress) -> Part:
+        async def one(address: PartAddress) -> CompletedPart:
             nonlocal there
             begin = (address.part_number - 1) * size
             length = min(size, file.size - begin)
@@ -89,23 +89,23 @@ class Sender:
             if found is not None and found.size == length:
                 there += length
                 self._sent(length)
-                return Part(part_number=found.part_number, etag=found.etag)
+                return CompletedPart(part_number=found.part_number, etag=found.etag)
             async with limit:
-                window = _Window(descriptor, begin, length, self._sent)
+                window = _FileRange(descriptor, begin, length, self._sent)
                 etag = await self._client.put(address.url, window, length)
             if not etag:
                 raise Reject(
                     "the store gave no ETag for a part, so it cannot be confirmed", code="server_refused"
                 )
-            return Part(part_number=address.part_number, etag=etag)
+            return CompletedPart(part_number=address.part_number, etag=etag)
 
-        parts = await all_of([one(address) for address in started.presigned_urls])
+        parts = await gather_all([one(address) for address in started.presigned_urls])
         _check_unchanged(file)
         await self._client.complete(self._batch_id, started.r2_key, started.upload_id, parts)
         return file.size - there
 
 
-async def all_of(coroutines: Sequence[Awaitable[T]]) -> list[T]:
+async def gather_all(coroutines: Sequence[Awaitable[T]]) -> list[T]:
     """All results; with the first error the others are given up, and it is raised alone."""
     tasks: list[asyncio.Future[T]] = [asyncio.ensure_future(one) for one in coroutines]
     try:
@@ -116,13 +116,13 @@ async def all_of(coroutines: Sequence[Awaitable[T]]) -> list[T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def cid_of_file(file: Planned) -> str:
+async def compute_cid(file: PlannedFile) -> str:
     """Raises Reject when it is no longer the file that was planned."""
-    with _reading(file) as descriptor:
-        return await asyncio.to_thread(_cid, descriptor, file.size)
+    with _open_file(file) as descriptor:
+        return await asyncio.to_thread(_hash_file, descriptor, file.size)
 
 
-class _Window:
+class _FileRange:
     """A stretch of a file, read from its beginning as often as it must be sent."""
 
     def __init__(self, descriptor: int, begin: int, length: int, sent: Progress) -> None:
@@ -142,7 +142,7 @@ class _Window:
             wanted = min(PIECE_BYTES, self._end - at)
             piece = await asyncio.to_thread(os.pread, self._descriptor, wanted, at)
             if not piece:
-                raise _changed()
+                raise _changed_error()
             at += len(piece)
             yield piece
             self._tell(len(piece))
@@ -154,38 +154,38 @@ class _Window:
 
 
 @contextmanager
-def _reading(file: Planned) -> Iterator[int]:
+def _open_file(file: PlannedFile) -> Iterator[int]:
     descriptor = os.open(file.source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if stamp(os.fstat(descriptor)) != file.stamp:
-            raise _changed()
+            raise _changed_error()
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _check_unchanged(file: Planned) -> None:
+def _check_unchanged(file: PlannedFile) -> None:
     if stamp(os.lstat(file.source)) != file.stamp:
-        raise _changed()
+        raise _changed_error()
 
 
-def _cid(descriptor: int, size: int) -> str:
+def _hash_file(descriptor: int, size: int) -> str:
     digest, at = hashlib.sha256(), 0
     while piece := os.pread(descriptor, PIECE_BYTES * 4, at):
         digest.update(piece)
         at += len(piece)
     if at != size:
-        raise _changed()
+        raise _changed_error()
     return cid_of(digest.digest())
 
 
-def _changed() -> Reject:
+def _changed_error() -> Reject:
     return Reject(
         "it was written to while quire was sending it; run again when it is at rest", code="changed"
     )
 
 
-def _wrong(what: str) -> Misconfigured:
+def _protocol_error(what: str) -> Misconfigured:
     return Misconfigured(
         f"the server answered files/start with {what}; it does not keep to the protocol", code="wrong_server"
     )

@@ -18,26 +18,26 @@ from msgspec.structs import replace
 from quire.client.answers import (
     BatchStatus,
     Finalized,
-    Incomplete,
+    IncompleteUpload,
     StoredFile,
-    clean,
+    clean_text,
 )
-from quire.client.file_upload import Sender, all_of
+from quire.client.file_upload import FileSender, gather_all
 from quire.client.http import IngestClient
-from quire.client.memory import Memory, MemoryFile, digest_of
-from quire.client.plan import LeftOut, Plan, plan_upload
-from quire.client.senders import Crew, Settling, same_size
+from quire.client.memory import UploadState, UploadStateFile, compute_digest
+from quire.client.plan import ExcludedFile, UploadPlan, plan_upload
+from quire.client.senders import FileObserver, SenderPool, is_same_size
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Reject
 from quire.model.ids import Ids
 
 OPEN, FAILED = "uploading", "failed"
-TOLD_FAILURES = 100
+SHOWN_FAILURES = 100
 ENDED = {"enqueued", "completed", FAILED}  # handed over to what comes after, or finished
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 30.0
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class UploadRequest(Struct, frozen=True, kw_only=True):
     folder: Path
     url: str
     uploader: str
@@ -54,21 +54,21 @@ class Request(Struct, frozen=True, kw_only=True):
     own_folders: tuple[Path, ...] = ()  # never uploaded, even when they lie inside the folder
 
 
-class Desk(Struct, frozen=True, kw_only=True):
+class UploadContext(Struct, frozen=True, kw_only=True):
     """What an upload works with. `claiming`: the same upload is for one process at a time."""
 
     client: IngestClient
-    memory: MemoryFile
+    memory: UploadStateFile
     clock: Clock
     ids: Ids
     sleep: Callable[[float], Awaitable[None]]
     claiming: Callable[[], AbstractContextManager[None]]
 
 
-class Watcher(Settling, Protocol):
+class UploadObserver(FileObserver, Protocol):
     """Told what happens, for showing it; must return quickly."""
 
-    def planned(self, plan: Plan) -> None: ...
+    def planned(self, plan: UploadPlan) -> None: ...
 
     def noted(self, words: str) -> None: ...
 
@@ -81,26 +81,26 @@ class Watcher(Settling, Protocol):
     def looked(self, status: str) -> None: ...
 
 
-class Uploaded(Struct, frozen=True, kw_only=True):
+class UploadResult(Struct, frozen=True, kw_only=True):
     """How it ended. `status` is the last that is known of the batch."""
 
-    plan: Plan
+    plan: UploadPlan
     batch_id: str | None = None
     sent: int = 0
     sent_bytes: int = 0
     there: int = 0
-    failures: tuple[LeftOut, ...] = ()
+    failures: tuple[ExcludedFile, ...] = ()
     finalized: bool = False
     status: str = ""
     stopped: bool = False
-    failed_there: tuple[LeftOut, ...] = ()  # uploaded, but the server could not work on them
+    failed_there: tuple[ExcludedFile, ...] = ()  # uploaded, but the server could not work on them
 
 
 class _UnclosableError(Exception):
     """The batch cannot be closed although everything is in it."""
 
 
-def plan_of(request: Request) -> Plan:
+def plan_request(request: UploadRequest) -> UploadPlan:
     return plan_upload(
         request.folder,
         root_path=request.root_path,
@@ -109,14 +109,14 @@ def plan_of(request: Request) -> Plan:
     )
 
 
-async def upload_folder(request: Request, desk: Desk, watcher: Watcher, stop: asyncio.Event) -> Uploaded:
+async def upload_folder(request: UploadRequest, context: UploadContext, watcher: UploadObserver, stop: asyncio.Event) -> UploadResult:
     """Raises Reject for a bad request, Misconfigured and Retry when the server cannot be used."""
-    plan = await asyncio.to_thread(plan_of, request)
+    plan = await asyncio.to_thread(plan_request, request)
     watcher.planned(plan)
     if not plan.files:
-        return Uploaded(plan=plan, failures=plan.refused)
-    with desk.claiming():
-        upload = _Upload(request, plan, desk, watcher, stop)
+        return UploadResult(plan=plan, failures=plan.refused)
+    with context.claiming():
+        upload = _Upload(request, plan, context, watcher, stop)
         try:
             return await upload.run(begin_anew=request.begin_anew)
         except _UnclosableError:
@@ -130,21 +130,21 @@ async def upload_folder(request: Request, desk: Desk, watcher: Watcher, stop: as
 
 class _Upload:
     def __init__(
-        self, request: Request, plan: Plan, desk: Desk, watcher: Watcher, stop: asyncio.Event
+        self, request: UploadRequest, plan: UploadPlan, context: UploadContext, watcher: UploadObserver, stop: asyncio.Event
     ) -> None:
         self._request = request
         self._plan = plan
-        self._desk = desk
+        self._desk = context
         self._watcher = watcher
         self._stop = stop
 
-    async def run(self, *, begin_anew: bool) -> Uploaded:
+    async def run(self, *, begin_anew: bool) -> UploadResult:
         memory, known = await self._batch(begin_anew=begin_anew)
         batch_id = memory.batch_id or ""
         if known is not None and known.status != OPEN:
             # Closed by a run that did not live to tell.
-            done = Uploaded(plan=self._plan, batch_id=batch_id, there=len(self._plan.files))
-            return await self._ending(memory, done, _as_finalized(known))
+            done = UploadResult(plan=self._plan, batch_id=batch_id, there=len(self._plan.files))
+            return await self._ending(memory, done, _build_finalized(known))
         self._watcher.opened(batch_id, resumed=known is not None)
         stored = {file.logical_path: file for file in known.files} if known is not None else {}
         done = await self._send_all(memory, batch_id, stored)
@@ -152,13 +152,13 @@ class _Upload:
             return done
         try:
             answer = await self._finalize(batch_id)
-        except Incomplete as error:
+        except IncompleteUpload as error:
             if done.failures:
                 raise
             raise _UnclosableError from error
         return await self._ending(memory, done, answer)
 
-    async def _ending(self, memory: Memory, done: Uploaded, answer: Finalized) -> Uploaded:
+    async def _ending(self, memory: UploadState, done: UploadResult, answer: Finalized) -> UploadResult:
         batch_id = done.batch_id or ""
         self._watcher.finalized(batch_id, answer)
         # After it was told: killed in between, the next run tells it again and uploads nothing twice.
@@ -171,7 +171,7 @@ class _Upload:
         failures = done.failures or self._plan.refused
         return replace(done, finalized=True, status=status, failures=failures, stopped=stopped)
 
-    async def _batch(self, *, begin_anew: bool) -> tuple[Memory, BatchStatus | None]:
+    async def _batch(self, *, begin_anew: bool) -> tuple[UploadState, BatchStatus | None]:
         """The batch of this request, and what the server knows of it when it was there before."""
         memory = self._desk.memory
         fresh = self._fresh()
@@ -191,19 +191,19 @@ class _Upload:
         memory.write(fresh)
         return fresh, None
 
-    def _fresh(self) -> Memory:
-        request, desk = self._request, self._desk
-        return Memory(
+    def _fresh(self) -> UploadState:
+        request, context = self._request, self._desk
+        return UploadState(
             url=request.url,
             folder=os.fsencode(request.folder.resolve()).decode("utf-8", "backslashreplace"),
-            asked=digest_of(self._asked()),
-            body=digest_of(self._body()),
-            idempotency_key=desk.ids.ulid(),
-            opened_at=desk.clock.now(),
+            asked=compute_digest(self._asked()),
+            body=compute_digest(self._body()),
+            idempotency_key=context.ids.ulid(),
+            opened_at=context.clock.now(),
         )
 
     @staticmethod
-    def _is_other(earlier: Memory, fresh: Memory) -> str | None:
+    def _is_other(earlier: UploadState, fresh: UploadState) -> str | None:
         if earlier.told:
             return f"Batch {earlier.batch_id} of an earlier run is finished; beginning anew."
         if earlier.asked != fresh.asked:
@@ -220,13 +220,13 @@ class _Upload:
         if known.status == OPEN:
             return known
         has = {file.logical_path: file for file in known.files if file.status == "completed"}
-        if all(same_size(file, has.get(file.logical_path)) for file in self._plan.files):
+        if all(is_same_size(file, has.get(file.logical_path)) for file in self._plan.files):
             return known
         words = f"Batch {batch_id} is closed ({known.status}) without files that are there now"
         self._watcher.noted(f"{words}; beginning anew.")
         return None
 
-    async def _open(self, memory: Memory) -> str:
+    async def _open(self, memory: UploadState) -> str:
         keys = (memory.idempotency_key, self._desk.ids.ulid(), None)
         for key in keys:
             try:
@@ -250,19 +250,19 @@ class _Upload:
     def _body(self) -> dict[str, Any]:
         return self._asked() | {"file_count": len(self._plan.files), "total_size": self._plan.total_bytes}
 
-    async def _send_all(self, memory: Memory, batch_id: str, stored: Mapping[str, StoredFile]) -> Uploaded:
-        sender = Sender(
+    async def _send_all(self, memory: UploadState, batch_id: str, stored: Mapping[str, StoredFile]) -> UploadResult:
+        sender = FileSender(
             self._desk.client,
             batch_id,
             parts_at_once=self._request.parts_at_once,
             sent=self._watcher.sent,
         )
-        crew = Crew(sender, self._watcher, self._stop, memory.opened_at, stored)
+        crew = SenderPool(sender, self._watcher, self._stop, memory.opened_at, stored)
         waiting = iter(self._plan.files)
-        await all_of([crew.work(waiting) for _ in range(self._request.files_at_once)])
+        await gather_all([crew.work(waiting) for _ in range(self._request.files_at_once)])
         failures = (*self._plan.refused, *crew.failures)
         settled = crew.sent + crew.there + len(crew.failures)
-        return Uploaded(
+        return UploadResult(
             plan=self._plan,
             batch_id=batch_id,
             sent=crew.sent,
@@ -276,24 +276,24 @@ class _Upload:
     async def _finalize(self, batch_id: str) -> Finalized:
         try:
             return await self._desk.client.finalize(batch_id, skip_incomplete=self._request.allow_failed)
-        except Incomplete:
+        except IncompleteUpload:
             raise
         except Reject:
             # Original servers refuse what a lost answer had already done.
             known = await self._desk.client.status(batch_id)
             if known.status == OPEN:
                 raise
-            return _as_finalized(known)
+            return _build_finalized(known)
 
-    async def _failed_there(self, batch_id: str) -> tuple[LeftOut, ...]:
+    async def _failed_there(self, batch_id: str) -> tuple[ExcludedFile, ...]:
         return tuple(
-            LeftOut(
-                path=clean(one.path),
+            ExcludedFile(
+                path=clean_text(one.path),
                 state="failed",
-                error_class=clean(one.error_class or "unknown"),
-                reason=clean(one.reason or "the server gave no reason"),
+                error_class=clean_text(one.error_class or "unknown"),
+                reason=clean_text(one.reason or "the server gave no reason"),
             )
-            for one in await self._desk.client.failed(batch_id, limit=TOLD_FAILURES)
+            for one in await self._desk.client.failed(batch_id, limit=SHOWN_FAILURES)
         )
 
     async def _follow(self, batch_id: str, status: str) -> str:
@@ -313,7 +313,7 @@ class _Upload:
         return status
 
 
-def _as_finalized(known: BatchStatus) -> Finalized:
+def _build_finalized(known: BatchStatus) -> Finalized:
     has = [file for file in known.files if file.status == "completed"]
     total = sum(file.file_size for file in has)
     return Finalized(batch_id=known.batch_id, status=known.status, files_uploaded=len(has), total_bytes=total)

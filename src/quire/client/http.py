@@ -19,15 +19,15 @@ from msgspec import Struct
 
 from quire.client.answers import (
     BatchStatus,
+    CompletedPart,
     FailedFile,
     FailedFiles,
     Finalized,
-    Opened,
-    Part,
-    Started,
-    clean,
-    refusal,
-    store_refusal,
+    OpenedBatch,
+    StartedUpload,
+    clean_text,
+    translate_refusal,
+    translate_store_refusal,
     wrong_answer,
 )
 from quire.model.clock import Clock
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=Struct)
 A = TypeVar("A")
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class ClientRetries(Struct, frozen=True, kw_only=True):
     """The wait doubles from the first to the longest; chance makes it a quarter longer or shorter."""
 
     attempts: int = 5
@@ -49,7 +49,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     longest_delay_seconds: float = 30.0
 
 
-class Announcement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FileAnnouncement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     file_name: str
     file_size: int
     logical_path: str
@@ -70,7 +70,7 @@ class IngestClient:
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
         fraction: Callable[[], float],
-        patience: Patience | None = None,
+        patience: ClientRetries | None = None,
         agent: str = "quire",
         connections: int = 20,
     ) -> None:
@@ -79,9 +79,9 @@ class IngestClient:
         self._clock = clock
         self._sleep = sleep
         self._fraction = fraction
-        self._patience = patience or Patience()
+        self._patience = patience or ClientRetries()
         self._http = httpx.AsyncClient(
-            verify=_trusted(),
+            verify=_load_certificates(),
             headers={"User-Agent": agent},
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             timeout=httpx.Timeout(60.0, connect=15.0, pool=None),
@@ -95,10 +95,10 @@ class IngestClient:
     ) -> None:
         await self._http.aclose()
 
-    async def init(self, body: Mapping[str, Any], idempotency_key: str | None) -> Opened:
+    async def init(self, body: Mapping[str, Any], idempotency_key: str | None) -> OpenedBatch:
         """Open a batch. Where the server knows such keys, the same key gives the same batch again."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        return await self._asked("POST", "init", Opened, body, headers)
+        return await self._asked("POST", "init", OpenedBatch, body, headers)
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Raises Missing when the server does not know the batch."""
@@ -112,14 +112,14 @@ class IngestClient:
         except Reject:
             return ()
 
-    async def start(self, batch_id: str, file: Announcement) -> Started:
+    async def start(self, batch_id: str, file: FileAnnouncement) -> StartedUpload:
         """Announce a file; asked to `resume`, a server that can goes on with what was begun. Not to be
         repeated where an original server forgets that it was announced.
         """
-        return await self._asked("POST", f"{_plain(batch_id)}/files/start", Started, file)
+        return await self._asked("POST", f"{_plain(batch_id)}/files/start", StartedUpload, file)
 
     async def complete(
-        self, batch_id: str, r2_key: str, upload_id: str | None = None, parts: Sequence[Part] = ()
+        self, batch_id: str, r2_key: str, upload_id: str | None = None, parts: Sequence[CompletedPart] = ()
     ) -> None:
         """Say that the bytes are there. May be repeated."""
         body: dict[str, Any] = {"r2_key": r2_key}
@@ -141,9 +141,9 @@ class IngestClient:
         async def once() -> str:
             async with self._sent("PUT", url, headers, body()) as response:
                 if not response.is_success:
-                    said = await _read(response, LARGEST_REFUSAL_BYTES)
-                    raise store_refusal(response.status_code, response.headers, said, now=self._clock.now())
-                await _read(response, LARGEST_REFUSAL_BYTES)
+                    said = await _read_limited(response, LARGEST_REFUSAL_BYTES)
+                    raise translate_store_refusal(response.status_code, response.headers, said, now=self._clock.now())
+                await _read_limited(response, LARGEST_REFUSAL_BYTES)
                 return str(response.headers.get("etag", "")).strip('"')
 
         return await self._tried(once)
@@ -165,9 +165,9 @@ class IngestClient:
         async def once() -> T:
             async with self._sent(method, f"{self._url}/api/batches/{path}", headers, content) as response:
                 if not response.is_success:
-                    said = await _read(response, LARGEST_REFUSAL_BYTES)
-                    raise refusal(response.status_code, response.headers, said, now=self._clock.now())
-                said = await _read(response, LARGEST_ANSWER_BYTES)
+                    said = await _read_limited(response, LARGEST_REFUSAL_BYTES)
+                    raise translate_refusal(response.status_code, response.headers, said, now=self._clock.now())
+                said = await _read_limited(response, LARGEST_ANSWER_BYTES)
             try:
                 return msgspec.json.decode(said, type=answer)
             except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
@@ -223,7 +223,7 @@ class _Exchange:
             request = self._http.build_request(method, url, headers=headers, content=content)
             self._response = await self._http.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise _translated(error) from error
+            raise _translate_error(error) from error
         return self._response
 
     async def __aexit__(
@@ -232,17 +232,17 @@ class _Exchange:
         if self._response is not None:
             await self._response.aclose()
         if isinstance(error, httpx.HTTPError):
-            raise _translated(error) from error
+            raise _translate_error(error) from error
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _load_certificates() -> ssl.SSLContext:
     """The certificates of the system; reading them takes a tenth of a second."""
     return httpx.create_ssl_context()
 
 
-def _translated(error: Exception) -> QuireError:
-    words = clean(str(error)) or type(error).__name__
+def _translate_error(error: Exception) -> QuireError:
+    words = clean_text(str(error)) or type(error).__name__
     if "CERTIFICATE_VERIFY" in words:
         return Misconfigured(f"the server's certificate cannot be trusted ({words})", code="wrong_server")
     if isinstance(error, httpx.TransportError) and not isinstance(
@@ -252,7 +252,7 @@ def _translated(error: Exception) -> QuireError:
     return Misconfigured("an address cannot be used; give --to as https://host", code="wrong_server")
 
 
-async def _read(response: httpx.Response, most: int) -> bytes:
+async def _read_limited(response: httpx.Response, most: int) -> bytes:
     """Not more than that: a server may go on for ever."""
     read = bytearray()
     async for piece in response.aiter_bytes():
@@ -264,5 +264,5 @@ async def _read(response: httpx.Response, most: int) -> bytes:
     return bytes(read)
 
 
-def _plain(batch_id: str) -> str:
+def _quote_id(batch_id: str) -> str:
     return quote(batch_id, safe="")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 
-class Memory(Struct, frozen=True, kw_only=True):
+class UploadState(Struct, frozen=True, kw_only=True):
     """`asked` is a digest of what the batch is to be, `body` of the request that opens it. Without `batch_id`
     that request may or may not have arrived. `told`: the end of the batch has been told, nothing is left.
     """
@@ -30,20 +30,20 @@ class Memory(Struct, frozen=True, kw_only=True):
     told: bool = False
 
 
-class MemoryFile:
+class UploadStateFile:
     """One for each folder and server."""
 
     def __init__(self, home: Path, folder: Path, url: str) -> None:
-        self.key = upload_key(folder, url)
+        self.key = compute_upload_key(folder, url)
         self.path = home / "uploads" / f"{self.key}.json"
 
-    def read(self) -> Memory | None:
+    def read(self) -> UploadState | None:
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=Memory)
+            return msgspec.json.decode(self.path.read_bytes(), type=UploadState)
         except (FileNotFoundError, msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
             return None
 
-    def write(self, memory: Memory) -> None:
+    def write(self, memory: UploadState) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
         with suppress(FileNotFoundError):
@@ -61,10 +61,10 @@ class MemoryFile:
             os.close(folder)
 
 
-def upload_key(folder: Path, url: str) -> str:
+def compute_upload_key(folder: Path, url: str) -> str:
     asked = f"{folder.resolve()}\0{url.rstrip('/')}"
     return hashlib.sha256(asked.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def digest_of(value: object) -> str:
+def compute_digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

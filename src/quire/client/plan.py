@@ -28,7 +28,7 @@ _RESERVED = "/_manifest.json"  # beside it the server would lay its own list of 
 _PARENT = re.compile(r"[0-9A-Z]{26}")
 
 
-class Planned(Struct, frozen=True, kw_only=True):
+class PlannedFile(Struct, frozen=True, kw_only=True):
     """A file that is to be sent. `path` is within the folder, `logical_path` on the server."""
 
     path: str
@@ -39,19 +39,19 @@ class Planned(Struct, frozen=True, kw_only=True):
     config: Mapping[str, Any]
 
 
-class LeftOut(Struct, frozen=True, kw_only=True):
+class ExcludedFile(Struct, frozen=True, kw_only=True):
     path: str
     state: str  # skipped, failed
     error_class: str
     reason: str
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class UploadPlan(Struct, frozen=True, kw_only=True):
     """`files` begin with the smallest."""
 
-    files: tuple[Planned, ...]
-    skipped: tuple[LeftOut, ...]
-    refused: tuple[LeftOut, ...]
+    files: tuple[PlannedFile, ...]
+    skipped: tuple[ExcludedFile, ...]
+    refused: tuple[ExcludedFile, ...]
 
     @property
     def total_bytes(self) -> int:
@@ -60,29 +60,29 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 def plan_upload(
     folder: Path, *, root_path: str, config: Mapping[str, Any], leave_out: Iterable[Path] = ()
-) -> Plan:
+) -> UploadPlan:
     """Raises Reject for a folder, a root path or a configuration that cannot be used."""
-    root = checked_root(root_path)
+    root = check_root_path(root_path)
     if not folder.is_dir():
         raise Reject(f"{folder} is not a folder", code="bad_path")
     found = list(scan([folder], leave_out=tuple(leave_out)))
-    configs = dict(_configs(found, config))
-    files: list[Planned] = []
-    skipped: list[LeftOut] = []
-    refused: list[LeftOut] = []
+    configs = dict(_read_configs(found, config))
+    files: list[PlannedFile] = []
+    skipped: list[ExcludedFile] = []
+    refused: list[ExcludedFile] = []
     for one in found:
         if _is_config(one):
             continue
         if one.error_class == "empty_file":  # no failure here: the protocol has no files without bytes
-            skipped.append(_left_out(one, "skipped", one.error_class, "the file is empty (0 bytes)"))
+            skipped.append(_exclude(one, "skipped", one.error_class, "the file is empty (0 bytes)"))
         elif one.state != "found":
             chosen = skipped if one.state == "skipped" else refused
-            chosen.append(_left_out(one, one.state, one.error_class, one.reason))
-        elif (flaw := flaw_of_path(logical := joined(root, one.path))) is not None:
-            refused.append(_left_out(one, "failed", "bad_name", flaw))
+            chosen.append(_exclude(one, one.state, one.error_class, one.reason))
+        elif (flaw := find_path_flaw(logical := join_path(root, one.path))) is not None:
+            refused.append(_exclude(one, "failed", "bad_name", flaw))
         else:
             files.append(
-                Planned(
+                PlannedFile(
                     path=one.path,
                     logical_path=logical,
                     source=one.source,
@@ -92,15 +92,15 @@ def plan_upload(
                 )
             )
     files.sort(key=lambda file: (file.size, file.path))
-    return Plan(files=tuple(files), skipped=tuple(skipped), refused=tuple(refused))
+    return UploadPlan(files=tuple(files), skipped=tuple(skipped), refused=tuple(refused))
 
 
-def joined(root: str, path: str) -> str:
+def join_path(root: str, path: str) -> str:
     """A path below the root path, as the server is told it."""
     return f"{root.rstrip('/')}/{path}"
 
 
-def flaw_of_path(logical_path: str) -> str | None:
+def find_path_flaw(logical_path: str) -> str | None:
     """Why the server would refuse a path; None when it would not."""
     if (found := _FORBIDDEN.search(logical_path)) is not None:
         return f"its path contains {found[0]!a}, which the server refuses; rename it"
@@ -112,29 +112,29 @@ def flaw_of_path(logical_path: str) -> str | None:
     return None
 
 
-def checked_root(root_path: str) -> str:
+def check_root_path(root_path: str) -> str:
     """The root path without slashes at its end; `/` itself stays."""
     root = root_path.rstrip("/") or "/"
-    flaw = None if root == "/" else flaw_of_path(root)
+    flaw = None if root == "/" else find_path_flaw(root)
     if not root_path.startswith("/") or (flaw is not None and root != _RESERVED):
         advice = 'begin with /, no empty parts, no . or .., none of < > : " | ? * \\'
         raise Reject(f"the root path {root_path!a} cannot be used: {advice}", code="bad_path")
     return root
 
 
-def checked_parent(parent: str) -> str:
+def check_parent(parent: str) -> str:
     if parent and not _PARENT.fullmatch(parent):
         message = f"the parent {parent!a} is not an identifier: 26 digits and capital letters"
         raise Reject(message, code="bad_path")
     return parent
 
 
-def processing_config(said: object, place: str, default: Mapping[str, Any] = EVERYTHING) -> dict[str, Any]:
+def read_processing_config(said: object, place: str, default: Mapping[str, Any] = EVERYTHING) -> dict[str, Any]:
     """A processing configuration: what it does not say of ocr, describe and pinax is as in the default.
 
     Unknown keys are kept. Raises Reject that names the place.
     """
-    table = checked_object(said, place)
+    table = check_object(said, place)
     for name in (*EVERYTHING, *_OPTIONAL):
         if name in table and not isinstance(table[name], bool):
             raise Reject(f"{place}: {name} must be true or false", code="bad_processing")
@@ -143,8 +143,8 @@ def processing_config(said: object, place: str, default: Mapping[str, Any] = EVE
     return {name: default[name] for name in EVERYTHING} | table
 
 
-def custom_prompts(said: object, place: str) -> dict[str, str]:
-    table = checked_object(said, place)
+def read_custom_prompts(said: object, place: str) -> dict[str, str]:
+    table = check_object(said, place)
     for name, text in table.items():
         if name not in PROMPTS or not isinstance(text, str):
             known = ", ".join(PROMPTS)
@@ -152,13 +152,13 @@ def custom_prompts(said: object, place: str) -> dict[str, str]:
     return table
 
 
-def checked_object(said: object, place: str) -> dict[str, Any]:
+def check_object(said: object, place: str) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise Reject(f"{place} must be a JSON object", code="bad_processing")
     return said
 
 
-def decoded(text: bytes | str, place: str) -> object:
+def decode_json(text: bytes | str, place: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -169,15 +169,15 @@ def _is_config(found: Found) -> bool:
     return found.source.name == CONFIG_NAME and not found.path.endswith("/")
 
 
-def _configs(found: Iterable[Found], default: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _read_configs(found: Iterable[Found], default: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
     """For folders that have one: not for those below them."""
     for one in found:
         if _is_config(one):
-            said = decoded(_read(one.source), str(one.source))
-            yield one.source.parent, processing_config(said, str(one.source), default)
+            said = decode_json(_read_config_file(one.source), str(one.source))
+            yield one.source.parent, read_processing_config(said, str(one.source), default)
 
 
-def _read(path: Path) -> bytes:
+def _read_config_file(path: Path) -> bytes:
     """Raises Reject for what is no small regular file: to go on would be to ignore what was asked for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -191,5 +191,5 @@ def _read(path: Path) -> bytes:
         return file.read(_LARGEST_CONFIG_BYTES)
 
 
-def _left_out(found: Found, state: str, error_class: str, reason: str) -> LeftOut:
-    return LeftOut(path=found.path, state=state, error_class=error_class, reason=reason)
+def _exclude(found: Found, state: str, error_class: str, reason: str) -> ExcludedFile:
+    return ExcludedFile(path=found.path, state=state, error_class=error_class, reason=reason)

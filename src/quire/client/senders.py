@@ -9,27 +9,27 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from quire.client.answers import StoredFile
-from quire.client.file_upload import Sender, cid_of_file
-from quire.client.plan import LeftOut, Planned
+from quire.client.file_upload import FileSender, compute_cid
+from quire.client.plan import ExcludedFile, PlannedFile
 from quire.model.errors import QuireError, Reject, Retry
 from quire.tools.folder_scan import changed_at_ns
 
 AWAY_AFTER_FILES = 3
 
 
-class Settling(Protocol):
+class FileObserver(Protocol):
     """Told of the end of each file."""
 
-    def settled(self, file: Planned, *, there: bool, failure: LeftOut | None) -> None: ...
+    def settled(self, file: PlannedFile, *, there: bool, failure: ExcludedFile | None) -> None: ...
 
 
-class Crew:
+class SenderPool:
     """Takes files one after the other, several hands at once."""
 
     def __init__(
         self,
-        sender: Sender,
-        watcher: Settling,
+        sender: FileSender,
+        watcher: FileObserver,
         stop: asyncio.Event,
         opened_at: float,
         stored: Mapping[str, StoredFile],
@@ -43,15 +43,15 @@ class Crew:
         self.sent = 0
         self.sent_bytes = 0
         self.there = 0
-        self.failures: list[LeftOut] = []
+        self.failures: list[ExcludedFile] = []
 
-    async def work(self, waiting: Iterator[Planned]) -> None:
+    async def work(self, waiting: Iterator[PlannedFile]) -> None:
         for file in waiting:
             if self._stop.is_set():
                 return
             await self._settle(file)
 
-    async def _settle(self, file: Planned) -> None:
+    async def _settle(self, file: PlannedFile) -> None:
         there, failure, sent_bytes = False, None, 0
         try:
             there = await self._is_there(file)
@@ -67,21 +67,21 @@ class Crew:
             self.sent_bytes += sent_bytes
         self._watcher.settled(file, there=there, failure=failure)
 
-    async def _is_there(self, file: Planned) -> bool:
+    async def _is_there(self, file: PlannedFile) -> bool:
         """The server has it. What was written to since the batch was opened is compared by content."""
         stored = self._stored.get(file.logical_path)
-        if stored is None or stored.status != "completed" or not same_size(file, stored):
+        if stored is None or stored.status != "completed" or not is_same_size(file, stored):
             return False
         if changed_at_ns(file.stamp) < self._opened_at_ns:
             return True
-        return stored.cid is not None and stored.cid == await cid_of_file(file)
+        return stored.cid is not None and stored.cid == await compute_cid(file)
 
-    def _is_begun(self, file: Planned) -> bool:
+    def _is_begun(self, file: PlannedFile) -> bool:
         """An earlier run announced it; parts of it may be there."""
         stored = self._stored.get(file.logical_path)
-        return stored is not None and stored.status != "completed" and same_size(file, stored)
+        return stored is not None and stored.status != "completed" and is_same_size(file, stored)
 
-    def _failure(self, file: Planned, error: QuireError | OSError) -> LeftOut:
+    def _failure(self, file: PlannedFile, error: QuireError | OSError) -> ExcludedFile:
         """Why this file failed. Raises what concerns all files."""
         match error:
             case Retry():
@@ -97,8 +97,8 @@ class Crew:
                 code, reason = "vanished", "it was removed while quire was at work"
             case OSError():
                 code, reason = "unreadable", f"it cannot be read: {error.strerror or error}"
-        return LeftOut(path=file.path, state="failed", error_class=code, reason=reason)
+        return ExcludedFile(path=file.path, state="failed", error_class=code, reason=reason)
 
 
-def same_size(file: Planned, stored: StoredFile | None) -> bool:
+def is_same_size(file: PlannedFile, stored: StoredFile | None) -> bool:
     return stored is not None and stored.file_size == file.size

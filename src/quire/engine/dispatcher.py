@@ -13,7 +13,7 @@ from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import known_pipelines, pipeline_of
 from quire.engine.settlement import judged, policy_of
 from quire.engine.sharing import Candidate, Shares
-from quire.ledger.port import Claim, Ledger, Only, Settlement
+from quire.ledger.port import BatchStore, Claim, Only, Settlement, TaskStore
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
@@ -31,7 +31,8 @@ class Dispatcher:
     def __init__(
         self,
         *,
-        ledger: Ledger,
+        batches: BatchStore,
+        tasks: TaskStore,
         blobs: Blobs,
         compute: Compute,
         pipelines: Mapping[str, Pipeline],
@@ -40,7 +41,8 @@ class Dispatcher:
         policy: RetryPolicy,
         shares: Shares,
     ) -> None:
-        self._ledger = ledger
+        self._batches = batches
+        self._tasks = tasks
         self._blobs = blobs
         self._compute = compute
         self._computes = sorted({phase.compute for one in pipelines.values() for phase in one.phases}) or [""]
@@ -95,7 +97,7 @@ class Dispatcher:
             self._judge(report)
         await self._fold()
         if unstarted:
-            await self._ledger.give_back(unstarted)
+            await self._tasks.release_claims(unstarted)
         self._out.clear()
 
     async def abandon(self) -> None:
@@ -131,7 +133,7 @@ class Dispatcher:
         folded = 0
         for batch_no in list(self._unfolded):
             settlements = self._unfolded[batch_no]
-            settled = await self._ledger.settle(batch_no, settlements, now=self._clock.now())
+            settled = await self._tasks.settle_reports(batch_no, settlements, now=self._clock.now())
             del self._unfolded[batch_no]
             folded += len(settlements)
             self.phase_ended = self.phase_ended or settled.phase_ended
@@ -149,7 +151,7 @@ class Dispatcher:
         batches = self._out.batches()
         if not batches:
             return
-        standing = await self._ledger.standing(batches)
+        standing = await self._batches.get_positions(batches)
         ended = [no for no in batches if no not in standing or standing[no].stage is not Stage.WORKING]
         for batch_no in ended:
             self._compute.revoke(batch_no)
@@ -186,7 +188,7 @@ class Dispatcher:
         now = self._clock.now()
         known: dict[int, tuple[Batch, Phase]] = {}
         candidates: dict[str, list[Candidate]] = {name: [] for name in rooms}
-        for one in await self._ledger.workable(
+        for one in await self._tasks.list_workable(
             limit=CANDIDATES_AT_ONCE,
             now=now,
             only=only,
@@ -210,7 +212,7 @@ class Dispatcher:
 
     async def _claim(self, batch: Batch, phase: Phase, member: int, wanted: int) -> int:
         now = self._clock.now()
-        claims = await self._ledger.claim(
+        claims = await self._tasks.claim_tasks(
             batch.no,
             member=member,
             limit=wanted,
@@ -229,7 +231,7 @@ class Dispatcher:
 
     async def _told(self, batch_no: int, claims: list[Claim]) -> list[Claim]:
         """Claims whose orders know the results of the directories below."""
-        earlier = await self._ledger.earlier(batch_no, [claim.order.task_no for claim in claims])
+        earlier = await self._tasks.load_child_results(batch_no, [claim.order.task_no for claim in claims])
         told = []
         for claim in claims:
             order = claim.order
@@ -261,10 +263,10 @@ class Dispatcher:
         """Cached results whose blobs are still there; the others are forgotten."""
         if not keys:
             return {}
-        known = await self._ledger.cached(keys)
+        known = await self._tasks.load_cached(keys)
         broken = [key for key, result in known.items() if not await self._whole(result)]
         if broken:
-            await self._ledger.evict(broken)
+            await self._tasks.evict_cached(broken)
         return {key: result for key, result in known.items() if key not in broken}
 
     async def _whole(self, result: StepResult) -> bool:
@@ -285,9 +287,11 @@ class Dispatcher:
             for one in settlements
         }
         ours |= {_name(out.claim.order) for out in self._again}
-        lost = [claim.order for claim in await self._ledger.running(member) if _name(claim.order) not in ours]
+        lost = [
+            claim.order for claim in await self._tasks.list_running(member) if _name(claim.order) not in ours
+        ]
         if lost:
-            await self._ledger.give_back(lost)
+            await self._tasks.release_claims(lost)
         self._unsure = False
         self._more = True
 

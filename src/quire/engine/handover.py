@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
-from quire.ledger.port import Ledger, ListedFile, OutboxMessage
+from quire.ledger.port import BatchStore, FileStore, ListedFile, OutboxMessage
 from quire.model.batch import Batch, Position
 from quire.model.errors import Missing, Reject, Stale
 from quire.model.files import File, folder_of, sibling
@@ -40,7 +40,7 @@ def original_key(manifest_key: str) -> str:
 
 
 async def hand_over(
-    ledger: Ledger, blobs: Blobs, batch: Batch, pipeline: Pipeline, alive: Alive
+    batches: BatchStore, files: FileStore, blobs: Blobs, batch: Batch, pipeline: Pipeline, alive: Alive
 ) -> OutboxMessage | None:
     """Write the manifest anew and give back the letter that goes out with the last move: only in the first
     round, later ones bring the manifest up to date. To be called when the list is final; `alive` is called
@@ -53,15 +53,15 @@ async def hand_over(
     writer = ManifestWriter(batch.id)
     stored = await _version(blobs, batch.manifest_key)
     condition = IfAbsent() if stored is None else IfVersion(stored)
-    listing = _Listing(ledger, batch, len(pipeline.phases), alive)
-    pieces = _written(ledger, batch, listing, writer)
+    listing = _Listing(files, batch, len(pipeline.phases), alive)
+    pieces = _written(batches, batch, listing, writer)
     await _put(blobs, batch.manifest_key, pieces, condition)
     if batch.position.round > 1:
         return None
     return OutboxMessage(
         queue=batch.hands_over_to,
         message_id=f"handover-{batch.id}",
-        body=_message(batch, await ledger.message(batch.no), writer),
+        body=_message(batch, await batches.get_start_message(batch.no), writer),
     )
 
 
@@ -96,14 +96,14 @@ async def _copied(blobs: Blobs, key: str, kept: str) -> AsyncIterator[bytes]:
 
 
 async def _written(
-    ledger: Ledger, batch: Batch, listing: "_Listing", writer: ManifestWriter
+    batches: BatchStore, batch: Batch, listing: "_Listing", writer: ManifestWriter
 ) -> AsyncIterator[bytes]:
     yield writer.begin()
     async for files in _by_folder(listing):
         yield writer.add(files)
     # Asked behind everything that was read, and behind the version that the condition names: whoever writes
     # a later list does so after this moment, and then the condition does not hold any more.
-    if (await ledger.standing([batch.no])).get(batch.no) != batch.position:
+    if (await batches.get_positions([batch.no])).get(batch.no) != batch.position:
         raise Stale(f"batch {batch.id} has moved on while its manifest was written")
     yield writer.end()
 
@@ -134,15 +134,15 @@ async def _version(blobs: Blobs, key: str) -> str | None:
 class _Listing:
     """The final list of a batch by number: as a phase behind the last one would see it."""
 
-    def __init__(self, ledger: Ledger, batch: Batch, phases: int, alive: Alive) -> None:
+    def __init__(self, files: FileStore, batch: Batch, phases: int, alive: Alive) -> None:
         at = batch.position
         self._batch = msgspec.structs.replace(batch, position=Position(at.stage, phases + 1, 0, at.round))
-        self._ledger = ledger
+        self._files = files
         self._alive = alive
 
     async def page(self, after: int, limit: int) -> list[ListedFile]:
         await self._alive()
-        return await self._ledger.to_gather(self._batch, whole=True, after=after, limit=limit)
+        return await self._files.list_unit_candidates(self._batch, whole=True, after=after, limit=limit)
 
 
 class _Run:

@@ -19,7 +19,7 @@ Gone = Callable[[Member], bool | None]  # True: certainly dead; False: certainly
 class Membership:
     def __init__(
         self,
-        crew: MemberStore,
+        members: MemberStore,
         clock: Clock,
         *,
         name: str,
@@ -29,7 +29,7 @@ class Membership:
         beat_seconds: float = BEAT_SECONDS,
         stale_seconds: float = STALE_SECONDS,
     ) -> None:
-        self._crew = crew
+        self._members = members
         self._clock = clock
         self._name = name
         self._kind = kind
@@ -42,7 +42,7 @@ class Membership:
         self.me = 0
 
     async def join(self) -> int:
-        member = await self._crew.enlist(self._name, self._kind, self._place, now=self._clock.now())
+        member = await self._members.add_member(self._name, self._kind, self._place, now=self._clock.now())
         self.me = member.no
         self._next_beat = self._clock.monotonic() + self._beat_seconds
         return member.no
@@ -51,7 +51,7 @@ class Membership:
         """When it is time. False: we were taken for dead and are not on the list any more."""
         if self._clock.monotonic() < self._next_beat:
             return True
-        alive = await self._crew.beat(self.me, now=self._clock.now())
+        alive = await self._members.record_heartbeat(self.me, now=self._clock.now())
         self._next_beat = self._clock.monotonic() + self._beat_seconds
         return alive
 
@@ -66,17 +66,17 @@ class Membership:
     async def dead(self) -> list[Member]:
         """Those that have gone without saying so."""
         moment = self._clock.monotonic()
-        members = [member for member in await self._crew.crew() if member.no != self.me]
+        members = [member for member in await self._members.list_members() if member.no != self.me]
         self._seen = {no: seen for no, seen in self._seen.items() if no in {member.no for member in members}}
         return [member for member in members if self._is_dead(member, moment)]
 
     async def bury(self, member: Member) -> None:
         """Its attempts are settled: strike it off."""
-        await self._crew.dismiss(member.no)
+        await self._members.remove_member(member.no)
         self._seen.pop(member.no, None)
 
     async def quit(self) -> None:
-        await self._crew.dismiss(self.me)
+        await self._members.remove_member(self.me)
 
     def _is_dead(self, member: Member, moment: float) -> bool:
         certain = self._gone(member)

@@ -52,7 +52,7 @@ def fill(
     *,
     complete: bool,
     now: float,
-    letter: OutboxMessage | None = None,
+    message: OutboxMessage | None = None,
 ) -> Move:
     """Manifest entries become file rows, numbered from 1 in the manifest's order. `letter` goes out when this
     is the end of the batch.
@@ -71,7 +71,7 @@ def fill(
             new_files=new_files,
             last_file=last,
         )
-    return _enter(batch, pipeline, 1, now=now, new_files=new_files, last_file=last, letter=letter)
+    return _enter(batch, pipeline, 1, now=now, new_files=new_files, last_file=last, message=message)
 
 
 def gather(
@@ -180,7 +180,7 @@ def transform(
     *,
     complete: bool,
     now: float,
-    letter: OutboxMessage | None = None,
+    message: OutboxMessage | None = None,
 ) -> Move:
     """Fold results into the file list. A failed task's file passes unchanged and is listed as failed.
     `letter` goes out when this is the end of the batch.
@@ -222,7 +222,7 @@ def transform(
     if not complete:
         to = Position(Stage.TRANSFORMING, at.phase, tasks[-1].task_no, at.round)
         return _move(batch, to, status=batch.status, now=now, **changes)
-    return _enter(batch, pipeline, at.phase + 1, now=now, letter=letter, **changes)
+    return _enter(batch, pipeline, at.phase + 1, now=now, message=message, **changes)
 
 
 def fail(batch: Batch, reason: str, *, now: float) -> Move:
@@ -275,7 +275,7 @@ def _enter(
     *,
     now: float,
     round_no: int | None = None,
-    letter: OutboxMessage | None = None,
+    message: OutboxMessage | None = None,
     **changes: object,
 ) -> Move:
     """Into phase `number`, or to the end when there is none."""
@@ -300,8 +300,8 @@ def _enter(
         now=now,
         skips=("not_handled", UNTOUCHED.format(pipeline=pipeline.name)),
         left_alone=pipeline.left_alone,
-        letter=letter,
-        event=("batch_done", {"round": round_no, **({"handed_over_to": letter.queue} if letter else {})}),
+        message=message,
+        event=("batch_done", {"round": round_no, **({"handed_over_to": message.queue} if message else {})}),
         **changes,
     )
 

@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from quire.blobs.port import Blobs
 from quire.engine.moves import begin, fail, first_status
-from quire.ledger.port import Ledger, OperatorAction
+from quire.ledger.port import BatchStore, ControlStore, OperatorAction, OutboxStore, RecordStore
 from quire.model.batch import RESET, Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
 from quire.model.queues import FORMER_NAMES, KNOWN_QUEUES, QueuePolicy, policy_for
 from quire.queues.port import Leased, Message, QueueStore
 
-LETTERS_AT_ONCE = 100
+MESSAGES_AT_ONCE = 100
 # Starting a batch takes milliseconds; a conductor that dies in them delays its successor by this much.
 LEASE_SECONDS = 5.0
 # Of a queue that nobody has said anything about; others as their policy says.
@@ -38,7 +38,10 @@ class StartMessage(Struct, frozen=True, kw_only=True):
 class Outbox:
     def __init__(
         self,
-        ledger: Ledger,
+        outbox: OutboxStore,
+        batches: BatchStore,
+        records: RecordStore,
+        control: ControlStore,
         queues: QueueStore,
         blobs: Blobs,
         clock: Clock,
@@ -47,7 +50,10 @@ class Outbox:
         fraction: Callable[[], float] = lambda: 1.0,
     ) -> None:
         """`fraction` is the chance in the jitter of delays."""
-        self._ledger = ledger
+        self._outbox = outbox
+        self._batches = batches
+        self._records = records
+        self._control = control
         self._queues = queues
         self._blobs = blobs
         self._clock = clock
@@ -62,7 +68,7 @@ class Outbox:
     async def _receive(self, queue: str) -> int:
         started = 0
         letters = await self._queues.lease(
-            queue, limit=LETTERS_AT_ONCE, seconds=LEASE_SECONDS, now=self._clock.now()
+            queue, limit=MESSAGES_AT_ONCE, seconds=LEASE_SECONDS, now=self._clock.now()
         )
         for place, leased in enumerate(letters):
             try:
@@ -86,11 +92,11 @@ class Outbox:
         await self._queues.sweep(now=self._clock.now())
 
     async def relay(self) -> None:
-        while letters := await self._ledger.outbox(LETTERS_AT_ONCE):
-            for letter in letters:
-                message = Message(id=letter.message_id, body=letter.body)
-                await self._queues.send(letter.queue, [message], now=self._clock.now())
-            await self._ledger.sent([letter.no for letter in letters])
+        while unsent := await self._outbox.list_unsent(MESSAGES_AT_ONCE):
+            for one in unsent:
+                message = Message(id=one.message_id, body=one.body)
+                await self._queues.send(one.queue, [message], now=self._clock.now())
+            await self._outbox.mark_sent([one.no for one in unsent])
 
     async def _start(self, leased: Leased) -> bool:
         try:
@@ -109,7 +115,7 @@ class Outbox:
         return True
 
     async def _begin(self, message: StartMessage, *, original: bool) -> None:
-        batch = await self._ledger.batch(message.batch_id)
+        batch = await self._batches.get_batch(message.batch_id)
         # The message that was on its way when an operator reset the batch must not undo that.
         undone = original and batch.error == RESET
         if batch.position.stage is Stage.ERROR and not undone:
@@ -119,19 +125,19 @@ class Outbox:
         # Looked at before the batch is touched: a manifest that is not there yet may still come.
         await self._blobs.head(message.manifest_r2_key)
         try:
-            await self._ledger.apply(begin(batch, now=self._clock.now()))
+            await self._batches.apply_move(begin(batch, now=self._clock.now()))
         except Stale:
             return  # somebody else has just started it
 
     async def _reopen(self, batch: Batch) -> Batch:
         """Told to start a batch that ended in error: it goes on where it stood. What is done stays done."""
-        counts = await self._ledger.counts(batch.no)
+        counts = await self._records.count_tasks(batch.no)
         names = {phase.phase: phase.name for phase in counts}
         act = OperatorAction(
             actor="queue", reason="its start message was delivered again", now=self._clock.now()
         )
         status = names.get(batch.position.phase, first_status(batch))
-        return await self._ledger.reopen(batch.no, act, status=status)
+        return await self._control.reopen(batch.no, act, status=status)
 
     async def _put_off(self, leased: Leased, message: StartMessage, error: QuireError) -> bool:
         """As many deliveries as the queue's policy grants, then a dead letter and a batch that says why."""
@@ -145,11 +151,11 @@ class Outbox:
                 error=str(error),
             )
             return False
-        # First the batch, then the letter: after a crash in between it comes again and finds the batch ended.
+        # First the batch, then the message: after a crash in between it comes again and finds the batch ended.
         try:
-            batch = await self._ledger.batch(message.batch_id)
+            batch = await self._batches.get_batch(message.batch_id)
             if not batch.ended:
-                await self._ledger.apply(
+                await self._batches.apply_move(
                     fail(batch, f"the batch could not start: {error}", now=self._clock.now())
                 )
         except (Missing, Stale):

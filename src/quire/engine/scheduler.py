@@ -14,7 +14,7 @@ from quire.blobs.port import Blobs
 from quire.engine import handover, manifest, moves, units
 from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, phase_delay
-from quire.ledger.port import Known, Ledger, Move, Only, OutboxMessage
+from quire.ledger.port import BatchStore, FileStore, Known, Move, Only, OutboxMessage
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
@@ -33,16 +33,18 @@ class Scheduler:
     def __init__(
         self,
         *,
-        ledger: Ledger,
+        batches: BatchStore,
+        files: FileStore,
         blobs: Blobs,
-        mail: Outbox,
+        outbox: Outbox,
         pipelines: Mapping[str, Pipeline],
         clock: Clock,
         policy: PhasePolicy,
     ) -> None:
-        self._ledger = ledger
+        self._batches = batches
+        self._files = files
         self._blobs = blobs
-        self._mail = mail
+        self._outbox = outbox
         self._pipelines = pipelines
         self._clock = clock
         self._policy = policy
@@ -66,7 +68,7 @@ class Scheduler:
         if not self._mine or moment >= self._take_at:
             # Now and then also in the midst of a large batch: a more urgent one must not wait for its end.
             self._take_at = moment + TAKE_SECONDS
-            for batch in await self._ledger.take(
+            for batch in await self._batches.take_batches(
                 member,
                 limit=BATCHES_AT_ONCE,
                 now=self._clock.now(),
@@ -84,10 +86,10 @@ class Scheduler:
         moment = self._clock.monotonic()
         if moment >= self._sweep_at:
             self._sweep_at = moment + SWEEP_SECONDS
-            await self._mail.sweep()
+            await self._outbox.sweep()
         started = 0
         for queue in sorted({pipeline.queue for pipeline in self._pipelines.values()}):
-            started += await self._mail.deliver(queue)
+            started += await self._outbox.deliver(queue)
         return started
 
     def look_again(self) -> None:
@@ -106,11 +108,11 @@ class Scheduler:
         except (Unavailable, Misconfigured):
             # The ledger is away, or the pipeline is not known here: others may be better placed.
             self._fills.pop(batch.no, None)
-            await self._ledger.leave(batch.no, member)
+            await self._batches.release_batch(batch.no, member)
             raise
         except Stale:
             self._fills.pop(batch.no, None)
-            await self._ledger.leave(batch.no, member)
+            await self._batches.release_batch(batch.no, member)
             return False
         except Reject as error:
             await self._give_up(batch, str(error))
@@ -127,7 +129,7 @@ class Scheduler:
     async def _give_up(self, batch: Batch, reason: str) -> None:
         self._fills.pop(batch.no, None)
         with suppress(Stale):
-            await self._ledger.apply(moves.fail(batch, reason, now=self._clock.now()))
+            await self._batches.apply_move(moves.fail(batch, reason, now=self._clock.now()))
 
     async def _put_off(self, batch: Batch, member: int, error: Exception) -> None:
         """The phase is tried again, later each time; after the last time the batch ends with the cause."""
@@ -141,10 +143,10 @@ class Scheduler:
         now = self._clock.now()
         retries = batch.phase_retries + 1
         with suppress(Stale):
-            await self._ledger.put_off(
+            await self._batches.postpone_move(
                 batch.no, batch.position, retries=retries, until=now + delay, reason=words, now=now
             )
-        await self._ledger.leave(batch.no, member)
+        await self._batches.release_batch(batch.no, member)
 
     async def _move(self, batch: Batch) -> Batch:
         pipeline = pipeline_of(batch, self._pipelines)
@@ -159,7 +161,7 @@ class Scheduler:
                 move = await self._transformation(batch, pipeline)
             case _:
                 raise Stale(f"batch {batch.id} is {batch.position.stage}: nothing to move")
-        return await self._ledger.apply(move)
+        return await self._batches.apply_move(move)
 
     async def _filling(self, batch: Batch, pipeline: Pipeline) -> Move:
         """A chunk per move; the manifest is decoded once and its iterator kept for the next chunk."""
@@ -170,18 +172,18 @@ class Scheduler:
             for _ in islice(entries, cursor):
                 pass  # written before a restart
         chunk = list(islice(entries, ROWS_AT_ONCE))
-        complete, letter = await self._end(batch, pipeline, chunk, complete=len(chunk) < ROWS_AT_ONCE)
+        complete, message = await self._end(batch, pipeline, chunk, complete=len(chunk) < ROWS_AT_ONCE)
         if not complete:
             self._fills[batch.no] = (cursor + len(chunk), entries)
-        return moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now(), letter=letter)
+        return moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now(), message=message)
 
     async def _gathering(self, batch: Batch, pipeline: Pipeline) -> Move:
         phase = moves.current_phase(batch, pipeline)
-        files = await self._ledger.to_gather(
+        files = await self._files.list_unit_candidates(
             batch, whole=phase.unit is Unit.BATCH, after=batch.position.cursor, limit=ROWS_AT_ONCE
         )
         paths = {moves.unit_path(phase, listed.file) for listed in files}
-        known = await self._ledger.unit_numbers(batch, paths)
+        known = await self._files.find_units(batch, paths)
         complete = len(files) < ROWS_AT_ONCE
         with _rules_of(phase):
             return moves.gather(batch, pipeline, files, known, complete=complete, now=self._clock.now())
@@ -189,10 +191,10 @@ class Scheduler:
     async def _discovery(self, batch: Batch, pipeline: Pipeline) -> Move:
         phase = moves.current_phase(batch, pipeline)
         if phase.unit is not Unit.FILE:
-            found, contents = await units.filled(self._ledger, self._blobs, batch)
+            found, contents = await units.filled(self._files, self._blobs, batch)
             complete = len(found) < units.UNITS_AT_ONCE
         else:
-            found = await self._ledger.files(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
+            found = await self._files.list_files(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
             contents, complete = [], len(found) < ROWS_AT_ONCE
         with _rules_of(phase):
             return moves.discover(
@@ -200,17 +202,17 @@ class Scheduler:
             )
 
     async def _transformation(self, batch: Batch, pipeline: Pipeline) -> Move:
-        tasks = await self._ledger.settled_tasks(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
+        tasks = await self._files.list_settled_tasks(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
         phase = moves.current_phase(batch, pipeline)
         chunk = moves.within(tasks, PRODUCTS_AT_ONCE)
         complete = len(tasks) < ROWS_AT_ONCE and len(chunk) == len(tasks)
-        complete, letter = await self._end(batch, pipeline, chunk, complete=complete)
+        complete, message = await self._end(batch, pipeline, chunk, complete=complete)
         with _rules_of(phase):
             rivals = moves.rivals(phase, chunk)
-        taken = await self._ledger.taken(batch.no, rivals)
+        taken = await self._files.count_paths(batch.no, rivals)
         now = self._clock.now()
         with _rules_of(phase):
-            return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=now, letter=letter)
+            return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=now, message=message)
 
     async def _end(
         self, batch: Batch, pipeline: Pipeline, rows: Sequence[object], *, complete: bool
@@ -223,7 +225,9 @@ class Scheduler:
             return complete, None
         if rows:
             return False, None
-        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline, self._alive)
+        return True, await handover.hand_over(
+            self._batches, self._files, self._blobs, batch, pipeline, self._alive
+        )
 
 
 async def _as_ever() -> None:

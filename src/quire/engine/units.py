@@ -10,18 +10,18 @@ import msgspec
 
 from quire.blobs import keys
 from quire.blobs.port import Blobs
-from quire.ledger.port import Ledger, ListedFile, UnitContent
+from quire.ledger.port import FileStore, ListedFile, UnitContent
 from quire.model.batch import Batch
 
 UNITS_AT_ONCE = 100
 
 
-async def filled(ledger: Ledger, blobs: Blobs, batch: Batch) -> tuple[list[ListedFile], list[UnitContent]]:
+async def filled(files: FileStore, blobs: Blobs, batch: Batch) -> tuple[list[ListedFile], list[UnitContent]]:
     """The next units of the batch's phase, their members stored."""
-    found = await ledger.units(batch, after=batch.position.cursor, limit=UNITS_AT_ONCE)
+    found = await files.list_units(batch, after=batch.position.cursor, limit=UNITS_AT_ONCE)
     contents = []
     for unit in found:
-        members = await ledger.unit_members(batch.no, unit.no)
+        members = await files.list_unit_members(batch.no, unit.no)
         listed = msgspec.json.encode([member.file for member in members])
         digest = hashlib.sha256(listed).hexdigest()
         key = keys.content(digest)

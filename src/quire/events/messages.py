@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 
 from quire import __version__
-from quire.ledger.hooks import WebhookDelivery
+from quire.events.port import WebhookDelivery
 from quire.model.clock import timestamp
 from quire.model.errors import Bug
 

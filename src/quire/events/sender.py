@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from quire.events.messages import body_of, headers_of
-from quire.ledger.hooks import WebhookDelivery, WebhookStore
+from quire.events.port import WebhookDelivery, WebhookStore
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.signal import Signal

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from quire.events.messages import new_secret
-from quire.ledger.hooks import Webhook, WebhookDelivery, WebhookStore
+from quire.events.port import Webhook, WebhookDelivery, WebhookStore
 from quire.model.clock import Clock, timestamp
 from quire.model.errors import Reject
 from quire.model.ids import Ids

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from quire.batches.context import BatchContext
-from quire.batches.inspection import just_before
+from quire.batches.inspection import find_path_before
 from quire.blobs import asset_records, keys, labels
 from quire.blobs.port import Blobs
 from quire.compute.remote.output_keys import is_passing
-from quire.ingest.context import manifest_key, original_key, prefix_of
+from quire.ingest.context import UploadContext, manifest_key, original_manifest_key, staging_prefix
 from quire.ledger.port import Upload
 from quire.model.batch import Batch
 from quire.model.errors import Missing, Reject, Retry
@@ -30,7 +29,7 @@ _MORE_NAMES = 5  # when even the name of its digest is taken
 _encoder = msgspec.json.Encoder()
 
 
-class Archived(Struct, frozen=True, kw_only=True):
+class ArchivedFile(Struct, frozen=True, kw_only=True):
     """One line of the index."""
 
     original_r2_key: str
@@ -42,7 +41,7 @@ class Archived(Struct, frozen=True, kw_only=True):
     task_id: str | None = None
 
 
-class Sum(Struct, frozen=True, kw_only=True):
+class ArchiveResult(Struct, frozen=True, kw_only=True):
     files: int = 0
     bytes: int = 0
 
@@ -58,53 +57,53 @@ class _Source(Struct, frozen=True, kw_only=True):
     task: str | None
 
 
-async def archive_batch(office: BatchContext, batch_id: str) -> Sum:
+async def archive_batch(context: UploadContext, batch_id: str) -> ArchiveResult:
     """All that is staged of an ended batch. Raises Missing, and Reject `still_running`; Retry
     `archive_mismatch` when a copy was not what it should be.
     """
-    batch = await office.ledger.batch(batch_id)
+    batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(f"batch {batch.id} has not ended; archive it afterwards", code="still_running")
     files = size = 0
     after = ""
-    while page := await staged(office, batch_id, after):
+    while page := await list_staged(context, batch_id, after):
         after = page[-1]
-        made = await archive_page(office, batch, page)
+        made = await archive_page(context, batch, page)
         files += len(made)
         size += sum(one.size for one in made)
-    return Sum(files=files, bytes=size)
+    return ArchiveResult(files=files, bytes=size)
 
 
-async def staged(office: BatchContext, batch_id: str, after: str) -> list[str]:
+async def list_staged(context: UploadContext, batch_id: str, after: str) -> list[str]:
     """A page of the keys in a batch's staging."""
     found: list[str] = []
-    async for stored in office.blobs.list(prefix_of(batch_id), after=after):
+    async for stored in context.blobs.list(staging_prefix(batch_id), after=after):
         found.append(stored.key)
         if len(found) >= PAGE:
             break
     return found
 
 
-async def archive_page(office: BatchContext, batch: Batch, page: Sequence[str]) -> list[Archived]:
+async def archive_page(context: UploadContext, batch: Batch, page: Sequence[str]) -> list[ArchivedFile]:
     """These staged files, and the lines of the index about them; the manifests are left out."""
-    ours = {manifest_key(batch.id), original_key(batch.id)}
-    found = [await _archived(office, batch, key) for key in page if key not in ours]
+    ours = {manifest_key(batch.id), original_manifest_key(batch.id)}
+    found = [await _archive_file(context, batch, key) for key in page if key not in ours]
     made = [one for one in found if one is not None]
     if made:
         lines = b"".join(_encoder.encode(one) + b"\n" for one in made)
         index = keys.archive_index(batch.id, made[0].original_r2_key)
-        await office.blobs.put(index, lines, content_type="application/x-ndjson")
+        await context.blobs.put(index, lines, content_type="application/x-ndjson")
     return made
 
 
-async def _archived(office: BatchContext, batch: Batch, key: str) -> Archived | None:
+async def _archive_file(context: UploadContext, batch: Batch, key: str) -> ArchivedFile | None:
     """None for what is nobody's original: a copy of one that was made for a worker."""
-    if is_passing(key) and await _upload(office, batch, key) is None:
+    if is_passing(key) and await _find_upload(context, batch, key) is None:
         return None
-    source = await _described(office, batch, key)
-    for asset_id in _names(await _asset_id(office, batch, source), source):
+    source = await _describe_source(context, batch, key)
+    for asset_id in _candidate_ids(await _choose_asset_id(context, batch, source), source):
         target = keys.archived(batch.id, asset_id, asset_records.extension(key))
-        there = await _holds(office.blobs, target, source)
+        there = await _has_same_bytes(context.blobs, target, source)
         if there is not False:
             break
     else:
@@ -114,8 +113,8 @@ async def _archived(office: BatchContext, batch: Batch, key: str) -> Archived | 
             code="archive_mismatch",
         )
     if there is None:
-        await _copy(office.blobs, batch, source, target)
-    return Archived(
+        await _copy(context.blobs, batch, source, target)
+    return ArchivedFile(
         original_r2_key=key,
         archive_r2_key=target,
         asset_id=asset_id,
@@ -126,7 +125,7 @@ async def _archived(office: BatchContext, batch: Batch, key: str) -> Archived | 
     )
 
 
-def _names(wanted: str, source: _Source) -> Iterator[str]:
+def _candidate_ids(wanted: str, source: _Source) -> Iterator[str]:
     """Two contents under one claimed identifier: each is kept, the later one under its own digest. Also there
     something else may lie, as identifiers may claim anything: it is never written over.
     """
@@ -136,33 +135,33 @@ def _names(wanted: str, source: _Source) -> Iterator[str]:
         yield named_ulid(f"{source.digest}-{number}")
 
 
-async def _described(office: BatchContext, batch: Batch, key: str) -> _Source:
-    digest, size = await _read(office.blobs, key)
-    upload = await _upload(office, batch, key)
+async def _describe_source(context: UploadContext, batch: Batch, key: str) -> _Source:
+    digest, size = await _hash_blob(context.blobs, key)
+    upload = await _find_upload(context, batch, key)
     return _Source(
         key=key,
         digest=digest,
         size=size,
         content_type=upload.content_type or None if upload else None,
         cid=upload.cid if upload else None,
-        task=_task(office, batch, upload) if upload else None,
+        task=_find_task_id(context, batch, upload) if upload else None,
     )
 
 
-async def _upload(office: BatchContext, batch: Batch, key: str) -> Upload | None:
+async def _find_upload(context: UploadContext, batch: Batch, key: str) -> Upload | None:
     """None: somebody else's product, which lies there all the same."""
     try:
-        return await office.ledger.upload(batch.no, _path(batch, key))
+        return await context.submissions.get_upload(batch.no, _path_of(batch, key))
     except Missing:
         return None
 
 
-def _path(batch: Batch, key: str) -> str:
-    return "/" + key.removeprefix(prefix_of(batch.id))
+def _path_of(batch: Batch, key: str) -> str:
+    return "/" + key.removeprefix(staging_prefix(batch.id))
 
 
-def _task(office: BatchContext, batch: Batch, upload: Upload) -> str | None:
-    pipeline = office.pipelines.get(batch.pipeline)
+def _find_task_id(context: UploadContext, batch: Batch, upload: Upload) -> str | None:
+    pipeline = context.pipelines.get(batch.pipeline)
     file = File(
         key=upload.key,
         path=upload.path,
@@ -176,33 +175,33 @@ def _task(office: BatchContext, batch: Batch, upload: Upload) -> str | None:
     return task_id(first.task_prefix, batch.id, upload.key) if first else None
 
 
-async def _asset_id(office: BatchContext, batch: Batch, source: _Source) -> str:
+async def _choose_asset_id(context: UploadContext, batch: Batch, source: _Source) -> str:
     """That of the asset whose original it is; otherwise one that follows from what is known of it."""
-    held = await asset_records.holder(office.blobs, source.key)
+    held = await asset_records.find_holder(context.blobs, source.key)
     if held:
         return held
-    named = await _of_reference(office, batch, source.key)
+    named = await _find_referenced_asset(context, batch, source.key)
     if named is None and source.cid:
         named = named_ulid(source.cid)
-    if named is None or await _another_has(office.blobs, named, batch, source.key):
+    if named is None or await _is_other_original(context.blobs, named, batch, source.key):
         return named_ulid(source.digest)
     return named
 
 
-async def _of_reference(office: BatchContext, batch: Batch, key: str) -> str | None:
+async def _find_referenced_asset(context: UploadContext, batch: Batch, key: str) -> str | None:
     """The asset that the picture's reference leads to: one that was registered by an earlier batch."""
-    path = _path(batch, key)
-    found = await office.ledger.inputs(batch.no, after=just_before(path), limit=1)
+    path = _path_of(batch, key)
+    found = await context.records.list_inputs(batch.no, after=find_path_before(path), limit=1)
     if not found or found[0].path != path:
         return None
     made = dict(found[0].made)
     if "ref" not in made or "jpeg" in made:
         return None
-    reference = msgspec.json.decode(await office.blobs.get(made["ref"].key), type=dict[str, object])
+    reference = msgspec.json.decode(await context.blobs.get(made["ref"].key), type=dict[str, object])
     return str(reference.get("url", "")).rpartition("/")[2] or None
 
 
-async def _another_has(blobs: Blobs, asset_id: str, batch: Batch, key: str) -> bool:
+async def _is_other_original(blobs: Blobs, asset_id: str, batch: Batch, key: str) -> bool:
     """Whether the asset's original is another file of the same batch: its place in the archive is kept."""
     try:
         original = (await asset_records.find(blobs, asset_id)).renditions.get("original")
@@ -211,12 +210,12 @@ async def _another_has(blobs: Blobs, asset_id: str, batch: Batch, key: str) -> b
     return original is not None and original.key != key and asset_records.batch_of(original.key) == batch.id
 
 
-async def _holds(blobs: Blobs, target: str, source: _Source) -> bool | None:
+async def _has_same_bytes(blobs: Blobs, target: str, source: _Source) -> bool | None:
     """Whether the very same bytes lie there, as read back; None when nothing does."""
     try:
         if (await blobs.head(target)).size != source.size:
             return False
-        return await _read(blobs, target) == (source.digest, source.size)
+        return await _hash_blob(blobs, target) == (source.digest, source.size)
     except Missing:
         return None
 
@@ -230,7 +229,7 @@ async def _copy(blobs: Blobs, batch: Batch, source: _Source, target: str) -> Non
     if source.cid:
         said["ipfs-cid"] = source.cid
     await blobs.put(target, blobs.stream(source.key), content_type=source.content_type, metadata=said)
-    if not await _holds(blobs, target, source):
+    if not await _has_same_bytes(blobs, target, source):
         await blobs.delete(target)
         raise Retry(
             f"The archive copy of {source.key!r} is not what was copied; it is made anew the next time.",
@@ -238,7 +237,7 @@ async def _copy(blobs: Blobs, batch: Batch, source: _Source, target: str) -> Non
         )
 
 
-async def _read(blobs: Blobs, key: str) -> tuple[str, int]:
+async def _hash_blob(blobs: Blobs, key: str) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
     async for piece in blobs.stream(key):
         digest.update(piece)

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from quire.batches.context import BatchContext
 from quire.blobs import asset_records
 from quire.blobs.presigned import PresignedUploads
-from quire.ingest.archive import archive_page, staged
+from quire.ingest.archive import archive_page, list_staged
+from quire.ingest.context import UploadContext
 from quire.ledger.submissions import Submission
 from quire.model.batch import Stage
 from quire.model.clock import timestamp
@@ -27,7 +27,7 @@ DAY_SECONDS = 86_400.0
 IDLE = "nothing was uploaded for {days:g} days; open a new batch to send the files again"
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class CleanupPolicy(Struct, frozen=True, kw_only=True):
     """After how many days; 0 is never. `archives`: originals are copied to the archive before they go."""
 
     idle_upload_days: float = 7.0
@@ -35,7 +35,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     archives: bool = False
 
 
-class Due(Struct, frozen=True, kw_only=True):
+class CleanupCandidate(Struct, frozen=True, kw_only=True):
     """A batch to be cleaned up. `kind`: idle_upload, staging."""
 
     batch_id: str
@@ -45,7 +45,7 @@ class Due(Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class Cleaned(Struct, frozen=True, kw_only=True):
+class CleanupResult(Struct, frozen=True, kw_only=True):
     """`objects` were deleted, `kept` stay because assets lead to them; of the `postponed` batches the archive
     could not be written, and nothing more was deleted.
     """
@@ -62,56 +62,56 @@ class _Tally:
     def __init__(self) -> None:
         self.idle_uploads = self.stagings = self.objects = self.kept = self.archived = self.postponed = 0
 
-    def cleaned(self) -> Cleaned:
-        return Cleaned(**vars(self))
+    def cleaned(self) -> CleanupResult:
+        return CleanupResult(**vars(self))
 
 
-async def due(office: BatchContext, terms: Terms) -> list[Due]:
+async def due(context: UploadContext, terms: CleanupPolicy) -> list[CleanupCandidate]:
     """What a clean-up would take now: at most two hundred of each kind, oldest first."""
-    now = office.clock.now()
+    now = context.clock.now()
     found = []
     if terms.idle_upload_days:
         before = now - terms.idle_upload_days * DAY_SECONDS
-        idle = await office.ledger.idle_submissions(before=before, limit=PAGE)
-        found += [_due("idle_upload", one, one.active_at) for one in idle]
+        idle = await context.submissions.list_idle_submissions(before=before, limit=PAGE)
+        found += [_describe_candidate("idle_upload", one, one.active_at) for one in idle]
     if terms.staging_days:
         before = now - terms.staging_days * DAY_SECONDS
-        ended = await office.ledger.sweepable(before=before, limit=PAGE)
+        ended = await context.submissions.list_sweepable(before=before, limit=PAGE)
         found += [
-            _due("staging", one, one.batch.completed_at or 0.0)
+            _describe_candidate("staging", one, one.batch.completed_at or 0.0)
             for one in ended
-            if not await _waits_for_takeover(office, one)
+            if not await _awaits_consumer(context, one)
         ]
     return found
 
 
-async def clean(office: BatchContext, landing: PresignedUploads, terms: Terms) -> Cleaned:
+async def clean_up(context: UploadContext, presigned: PresignedUploads, terms: CleanupPolicy) -> CleanupResult:
     """May be repeated, and stopped at any moment."""
     tally = _Tally()
-    for one in await due(office, terms):
+    for one in await due(context, terms):
         # Read again: what is due may have been found minutes ago, and gone on since.
-        submission = await office.ledger.submission(one.batch_id)
-        if one.kind == "idle_upload" and await _abandoned(office, submission, terms):
+        submission = await context.submissions.get_submission(one.batch_id)
+        if one.kind == "idle_upload" and await _abandon(context, submission, terms):
             # Not noted as swept: URLs may still be valid, and what arrives by them is found the next time.
-            await _emptied(office, landing, submission, tally, archives=False)
+            await _empty_staging(context, presigned, submission, tally, archives=False)
             tally.idle_uploads += 1
         elif one.kind == "staging" and submission.batch.ended:
             try:
-                await _emptied(office, landing, submission, tally, archives=terms.archives)
+                await _empty_staging(context, presigned, submission, tally, archives=terms.archives)
             except (Retry, Reject) as error:
                 # One batch that cannot be archived must not keep the others.
                 _log.warning("archive_postponed batch_id=%s: %s", one.batch_id, error)
                 tally.postponed += 1
                 continue
-            await office.ledger.swept(submission.batch.no, now=office.clock.now())
+            await context.submissions.mark_swept(submission.batch.no, now=context.clock.now())
             tally.stagings += 1
     return tally.cleaned()
 
 
-async def _abandoned(office: BatchContext, submission: Submission, terms: Terms) -> bool:
+async def _abandon(context: UploadContext, submission: Submission, terms: CleanupPolicy) -> bool:
     """False when its sender has come back: it is ended before anything of it is deleted."""
-    now = office.clock.now()
-    return await office.ledger.abandon(
+    now = context.clock.now()
+    return await context.uploads.abandon_batch(
         submission.batch.no,
         reason=IDLE.format(days=terms.idle_upload_days),
         now=now,
@@ -119,23 +119,23 @@ async def _abandoned(office: BatchContext, submission: Submission, terms: Terms)
     )
 
 
-async def _emptied(
-    office: BatchContext, landing: PresignedUploads, submission: Submission, tally: _Tally, *, archives: bool
+async def _empty_staging(
+    context: UploadContext, presigned: PresignedUploads, submission: Submission, tally: _Tally, *, archives: bool
 ) -> None:
     """All that lies in the store of it and that nobody needs is gone."""
     if submission.finalized_at is None:  # otherwise nothing is in parts
-        async for upload in _in_parts(office, submission.batch.no):
-            await landing.give_up(*upload)
-    await _delete(office, submission, tally, archives=archives)
+        async for upload in _list_multipart(context, submission.batch.no):
+            await presigned.abort(*upload)
+    await _delete(context, submission, tally, archives=archives)
 
 
-async def _waits_for_takeover(office: BatchContext, submission: Submission) -> bool:
+async def _awaits_consumer(context: UploadContext, submission: Submission) -> bool:
     """Whether the message that hands the batch over may still be in its queue, or dead."""
     batch = submission.batch
     if batch.position.stage is not Stage.DONE or not batch.hands_over_to:
         return False
-    queues, queue, ended = office.queues, batch.hands_over_to, batch.completed_at or 0.0
-    depth = await queues.depth(queue, now=office.clock.now())
+    queues, queue, ended = context.queues, batch.hands_over_to, batch.completed_at or 0.0
+    depth = await queues.depth(queue, now=context.clock.now())
     if depth.leased or depth.delayed or (depth.oldest_at is not None and depth.oldest_at <= ended):
         return True
     try:
@@ -145,45 +145,45 @@ async def _waits_for_takeover(office: BatchContext, submission: Submission) -> b
     return True
 
 
-async def _in_parts(office: BatchContext, number: int) -> AsyncIterator[tuple[str, str]]:
+async def _list_multipart(context: UploadContext, number: int) -> AsyncIterator[tuple[str, str]]:
     after = None
-    while page := await office.ledger.arrivals(number, after=after, limit=PAGE):
+    while page := await context.submissions.list_arrivals(number, after=after, limit=PAGE):
         after = (folder_of(page[-1].path), page[-1].path)
         for upload in page:
             if upload.upload_id and upload.taken_at is None:
                 yield upload.key, upload.upload_id
 
 
-async def _delete(office: BatchContext, submission: Submission, tally: _Tally, *, archives: bool) -> None:
+async def _delete(context: UploadContext, submission: Submission, tally: _Tally, *, archives: bool) -> None:
     batch, after = submission.batch, ""
     # A page at a time: a store need not list well while what it lists is deleted.
-    while page := await staged(office, batch.id, after):
+    while page := await list_staged(context, batch.id, after):
         after = page[-1]
         places: dict[str, str] = {}
         # Uploads that were never closed are nobody's originals.
         if archives and submission.finalized_at is not None:
-            made = await archive_page(office, batch, page)
+            made = await archive_page(context, batch, page)
             places = {one.original_r2_key: one.asset_id for one in made}
             tally.archived += len(made)
-        doomed = await _free(office, page, places)
+        doomed = await _list_deletable(context, page, places)
         for key in doomed:
-            await office.blobs.delete(key)
+            await context.blobs.delete(key)
         tally.objects += len(doomed)
         tally.kept += len(page) - len(doomed)
 
 
-async def _free(office: BatchContext, page: Sequence[str], places: dict[str, str]) -> list[str]:
+async def _list_deletable(context: UploadContext, page: Sequence[str], places: dict[str, str]) -> list[str]:
     """Those that no asset needs: none leads to them, or it finds its original in the archive."""
     free = []
     for key in page:
-        held = await asset_records.holder(office.blobs, key)
+        held = await asset_records.find_holder(context.blobs, key)
         if held is None or (held and places.get(key) == held):
             free.append(key)
     return free
 
 
-def _due(kind: str, submission: Submission, since: float) -> Due:
-    return Due(
+def _describe_candidate(kind: str, submission: Submission, since: float) -> CleanupCandidate:
+    return CleanupCandidate(
         batch_id=submission.batch.id,
         kind=kind,
         since=timestamp(since),

@@ -13,7 +13,7 @@ _PROVEN = ("image/", "application/pdf")
 _SAME = {"image/jpg": "image/jpeg", "image/x-png": "image/png"}
 
 
-async def kind_of(blobs: Blobs, upload: Upload) -> str:
+async def detect_content_type(blobs: Blobs, upload: Upload) -> str:
     """The content type of a file that lies in the store; one small read at most. Raises Retry."""
     said = upload.content_type
     declared = said.partition(";")[0].strip().lower()
@@ -29,6 +29,6 @@ async def kind_of(blobs: Blobs, upload: Upload) -> str:
     return found
 
 
-def may_be_proven(kind: str) -> bool:
+def is_provable(kind: str) -> bool:
     """Could this type have been put in the place of what the sender said?"""
     return kind.startswith(_PROVEN)

@@ -8,9 +8,11 @@ from msgspec import Struct
 from quire.batches.context import BatchContext
 from quire.blobs.presigned import PresignedUploads
 from quire.engine import handover
-from quire.ledger.submissions import Submission
+from quire.ledger.port import FileStore
+from quire.ledger.submissions import Submission, SubmissionStore
 from quire.model.batch import Stage
 from quire.model.errors import Missing, Reject
+from quire.queues.port import QueueStore
 
 MIB = 1 << 20
 # From this size on a file comes in parts of this size: numbers that published clients compute with.
@@ -31,22 +33,30 @@ class IngestLimits(Struct, frozen=True, kw_only=True):
     verify_cid_bytes: int = 64 * MIB  # larger ones are not read again for it; 0: CIDs are not looked at
 
 
+class UploadContext(BatchContext, frozen=True, kw_only=True):
+    """Enough to receive uploads, to archive and to clean up after them."""
+
+    submissions: SubmissionStore
+    files: FileStore
+    queues: QueueStore
+
+
 class IngestContext:
     """One per process. Remembers what never changes of a batch: its number and whose it is."""
 
     def __init__(
         self,
-        office: BatchContext,
-        landing: PresignedUploads,
+        context: UploadContext,
+        presigned: PresignedUploads,
         limits: IngestLimits,
         *,
         pipeline: str,
         hands_over_to: str,
     ) -> None:
-        self.office = office
-        self.landing = landing
+        self.office = context
+        self.presigned = presigned
         self.limits = limits
-        self.pipeline = office.pipelines[pipeline]
+        self.pipeline = context.pipelines[pipeline]
         self.hands_over_to = hands_over_to
         self._known: dict[str, tuple[int, str, str]] = {}
         self._busy: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -64,7 +74,7 @@ class IngestContext:
         try:
             _, owner, tenant = await self._looked_up(batch_id)
         except Missing:
-            owner, tenant = "", (await self.office.ledger.batch(batch_id)).tenant
+            owner, tenant = "", (await self.office.batches.get_batch(batch_id)).tenant
         return owner, tenant
 
     async def _looked_up(self, batch_id: str) -> tuple[int, str, str]:
@@ -75,7 +85,7 @@ class IngestContext:
     async def submission(self, batch_id: str) -> Submission:
         """Raises Missing."""
         try:
-            found = await self.office.ledger.submission(batch_id)
+            found = await self.office.submissions.get_submission(batch_id)
         except Missing as error:
             raise Missing("Batch not found", code="unknown_batch") from error
         if len(self._known) >= _KNOWN_BATCHES:
@@ -84,11 +94,11 @@ class IngestContext:
         return found
 
 
-def refused(words: str, code: str = "bad_request") -> Reject:
+def bad_request(words: str, code: str = "bad_request") -> Reject:
     return Reject(words, code=code)
 
 
-def status_of(submission: Submission) -> str:
+def get_protocol_status(submission: Submission) -> str:
     """In the words of the protocol: uploading, preprocessing, enqueued, completed, failed."""
     batch = submission.batch
     match batch.position.stage:
@@ -102,7 +112,7 @@ def status_of(submission: Submission) -> str:
             return "preprocessing"
 
 
-def prefix_of(batch_id: str) -> str:
+def staging_prefix(batch_id: str) -> str:
     return f"staging/{batch_id}/"
 
 
@@ -110,5 +120,5 @@ def manifest_key(batch_id: str) -> str:
     return f"{prefix_of(batch_id)}_manifest.json"
 
 
-def original_key(batch_id: str) -> str:
+def original_manifest_key(batch_id: str) -> str:
     return handover.original_key(manifest_key(batch_id))

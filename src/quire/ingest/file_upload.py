@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from quire.blobs.port import Stored
-from quire.blobs.presigned import Part, StoredPart
-from quire.ingest.content_types import kind_of, may_be_proven
+from quire.blobs.port import BlobInfo
+from quire.blobs.presigned import CompletedPart, StoredPart
+from quire.ingest.content_types import detect_content_type, is_provable
 from quire.ingest.context import (
     MULTIPART_FROM,
     PART_SIZE,
     IngestContext,
-    prefix_of,
-    refused,
-    status_of,
+    bad_request,
+    get_protocol_status,
+    staging_prefix,
 )
-from quire.ingest.rules import Announcement, announcement
+from quire.ingest.rules import FileRequest, read_file_request
 from quire.ledger.port import Upload
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.model.cid import sha256_of
@@ -32,7 +32,7 @@ from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
 _MAX_PARTS = 10_000
 
 
-class Ticket(Struct, frozen=True, kw_only=True):
+class UploadTicket(Struct, frozen=True, kw_only=True):
     """Where the bytes of a file may be sent. In parts when there is an `upload_id`. `there` is for those who
     go on after a break: the parts that need not be sent again. What is `completed` has no URLs.
     """
@@ -44,23 +44,23 @@ class Ticket(Struct, frozen=True, kw_only=True):
     completed: bool = False
 
 
-async def start_file(front: IngestContext, batch_id: str, said: Any, *, base_url: str) -> Ticket:
+async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_url: str) -> UploadTicket:
     """Announced again, a file takes the place of what was announced under its path; unless the sender asks to
     `resume`, and it is the same file: then what was begun goes on.
     """
-    number = await front.number(batch_id)
-    wanted = announcement(said, batch_id, front.limits)
+    number = await context.number(batch_id)
+    wanted = read_file_request(said, batch_id, context.limits)
     resume = said.get("resume") is True
-    if resume and (going_on := await _resumed(front, batch_id, number, wanted, base_url)) is not None:
+    if resume and (going_on := await _resume_upload(context, batch_id, number, wanted, base_url)) is not None:
         return going_on
     key = f"{prefix_of(batch_id)}{wanted.path[1:]}"
     in_parts = wanted.size >= MULTIPART_FROM
-    upload_id = await front.landing.begin(key, content_type=wanted.content_type) if in_parts else ""
+    upload_id = await context.presigned.begin(key, content_type=wanted.content_type) if in_parts else ""
     upload = Upload(
         path=wanted.path,
         state=AWAITED,
         size=wanted.size,
-        stamp=front.office.ids.ulid(),
+        stamp=context.office.ids.ulid(),
         key=key,
         content_type=wanted.content_type,
         cid=wanted.cid,
@@ -68,176 +68,176 @@ async def start_file(front: IngestContext, batch_id: str, said: Any, *, base_url
         upload_id=upload_id,
     )
     try:
-        earlier = await front.office.ledger.announce(number, upload, now=front.office.clock.now())
+        earlier = await context.office.submissions.announce_upload(number, upload, now=context.office.clock.now())
     except QuireError as error:
-        await _drop(front, key, upload_id)
+        await _abort_multipart(context, key, upload_id)
         if isinstance(error, Stale):
-            raise await _closed(front, batch_id, "cannot add files") from error
+            raise await _explain_closed(context, batch_id, "cannot add files") from error
         raise
     if earlier is not None:
-        await _drop(front, key, earlier.upload_id)
-    urls = await _urls(front, upload, base_url)
-    return Ticket(key=key, urls=urls, upload_id=upload_id, there=[] if resume else None)
+        await _abort_multipart(context, key, earlier.upload_id)
+    urls = await _sign_urls(context, upload, base_url)
+    return UploadTicket(key=key, urls=urls, upload_id=upload_id, there=[] if resume else None)
 
 
-async def _resumed(
-    front: IngestContext, batch_id: str, number: int, wanted: Announcement, base_url: str
-) -> Ticket | None:
+async def _resume_upload(
+    context: IngestContext, batch_id: str, number: int, wanted: FileRequest, base_url: str
+) -> UploadTicket | None:
     """What was begun of the same file and is still known to the store; None when it must begin anew."""
-    upload = await _begun(front, number, wanted)
-    if upload is None or status_of(await front.submission(batch_id)) != "uploading":
+    upload = await _find_same_upload(context, number, wanted)
+    if upload is None or get_protocol_status(await context.submission(batch_id)) != "uploading":
         return None  # announcing says why it cannot be
     if upload.state == TAKEN:
-        return Ticket(key=upload.key, urls=[], upload_id=upload.upload_id, there=[], completed=True)
+        return UploadTicket(key=upload.key, urls=[], upload_id=upload.upload_id, there=[], completed=True)
     if not upload.upload_id:
         return None
     try:
-        there = await front.landing.parts(upload.key, upload.upload_id)
+        there = await context.presigned.parts(upload.key, upload.upload_id)
     except (Missing, Misconfigured):  # gone, or the store may not be asked
         return None
-    urls = await _urls(front, upload, base_url)
+    urls = await _sign_urls(context, upload, base_url)
     there = [part for part in there if part.number <= len(urls)]
-    return Ticket(key=upload.key, urls=urls, upload_id=upload.upload_id, there=there)
+    return UploadTicket(key=upload.key, urls=urls, upload_id=upload.upload_id, there=there)
 
 
-async def _begun(front: IngestContext, number: int, wanted: Announcement) -> Upload | None:
+async def _find_same_upload(context: IngestContext, number: int, wanted: FileRequest) -> Upload | None:
     """What stands under its path, when it is said to be the same: parts of another content must not be mixed
     with these, nor another description be kept.
     """
     try:
-        upload = await front.office.ledger.upload(number, wanted.path)
+        upload = await context.office.submissions.get_upload(number, wanted.path)
     except Missing:
         return None
-    corrected = upload.state == TAKEN and may_be_proven(upload.content_type)
+    corrected = upload.state == TAKEN and is_provable(upload.content_type)
     kind = wanted.content_type if corrected else upload.content_type
     noted = (upload.size, upload.cid, kind, upload.config)
     return upload if noted == (wanted.size, wanted.cid, wanted.content_type, wanted.config) else None
 
 
-async def _urls(front: IngestContext, upload: Upload, base_url: str) -> list[str]:
-    landing, seconds = front.landing, front.limits.url_seconds
+async def _sign_urls(context: IngestContext, upload: Upload, base_url: str) -> list[str]:
+    presigned, seconds = context.presigned, context.limits.url_seconds
     if not upload.upload_id:
-        return [await landing.put_url(upload.key, seconds=seconds, base_url=base_url)]
+        return [await presigned.sign_put(upload.key, seconds=seconds, base_url=base_url)]
     parts = -(-upload.size // PART_SIZE)
-    return await landing.part_urls(
+    return await presigned.sign_parts(
         upload.key, upload.upload_id, parts=parts, seconds=seconds, base_url=base_url
     )
 
 
-async def complete_file(front: IngestContext, batch_id: str, said: Any) -> None:
+async def complete_file(context: IngestContext, batch_id: str, said: Any) -> None:
     """Confirmed again, nothing changes."""
-    number = await front.number(batch_id)
+    number = await context.number(batch_id)
     if not isinstance(said, dict) or not isinstance(said.get("r2_key"), str):
-        raise refused("Missing or invalid r2_key")
-    # Bytes that are still on their way wait at the door meanwhile, and are refused afterwards.
-    async with front.alone_with(said["r2_key"]):
-        await _complete(front, batch_id, number, said)
+        raise bad_request("Missing or invalid r2_key")
+    # Bytes that are still on their way wait at the door meanwhile, and are bad_request afterwards.
+    async with context.alone_with(said["r2_key"]):
+        await _complete(context, batch_id, number, said)
 
 
-async def _complete(front: IngestContext, batch_id: str, number: int, said: dict[str, Any]) -> None:
-    upload = await _announced(front, batch_id, number, said["r2_key"])
+async def _complete(context: IngestContext, batch_id: str, number: int, said: dict[str, Any]) -> None:
+    upload = await _get_announced(context, batch_id, number, said["r2_key"])
     if upload.state == TAKEN:
         return
-    stored = await (_joined(front, upload, said) if upload.upload_id else _found(front, upload))
+    stored = await (_join_parts(context, upload, said) if upload.upload_id else _get_stored(context, upload))
     if stored.size != upload.size:
-        raise refused(
+        raise bad_request(
             f"Size mismatch: {upload.size} bytes were announced, {stored.size} are stored; "
             "start the file again and upload it anew",
             code="size_mismatch",
         )
-    digest = await _digest(front, upload, stored)
-    now = front.office.clock.now()
-    kind = await kind_of(front.office.blobs, upload)
+    digest = await _verify_digest(context, upload, stored)
+    now = context.office.clock.now()
+    kind = await detect_content_type(context.office.blobs, upload)
     taken = msgspec.structs.replace(upload, state=TAKEN, digest=digest, taken_at=now, content_type=kind)
     try:
-        await front.office.ledger.received(number, taken, now=now)
+        await context.office.submissions.record_received(number, taken, now=now)
     except Stale as error:
-        raise await _closed(front, batch_id, "cannot complete files", started_again=True) from error
+        raise await _explain_closed(context, batch_id, "cannot complete files", started_again=True) from error
 
 
 @asynccontextmanager
-async def expected(front: IngestContext, key: str) -> AsyncIterator[None]:
+async def accept_bytes(context: IngestContext, key: str) -> AsyncIterator[None]:
     """Bytes are about to be stored under this key, by a URL that was given for it. Raises Reject
     `not_awaited` when the file has been confirmed or given up since: what was confirmed does not change.
     """
-    async with front.alone_with(key):
-        await _check_expected(front, key)
+    async with context.alone_with(key):
+        await _check_awaited(context, key)
         yield
 
 
-async def _check_expected(front: IngestContext, key: str) -> None:
+async def _check_awaited(context: IngestContext, key: str) -> None:
     place, _, rest = key.partition("/")
     batch_id, slash, _ = rest.partition("/")
     if place != "staging" or not slash:
         return
     try:
-        upload = await front.office.ledger.upload(await front.number(batch_id), _path_of(batch_id, key))
+        upload = await context.office.submissions.get_upload(await context.number(batch_id), _path_of(batch_id, key))
     except Missing:
         upload = None
     if upload is None or upload.state != AWAITED:
-        raise refused(
+        raise bad_request(
             "This file is not awaited any more: it was confirmed or given up; start it again to send other "
             "bytes",
             code="not_awaited",
         )
 
 
-async def withdraw_file(front: IngestContext, batch_id: str, key: Any) -> None:
+async def withdraw_file(context: IngestContext, batch_id: str, key: Any) -> None:
     """A sender gives a file up, so that the batch can be closed without it."""
-    number = await front.number(batch_id)
+    number = await context.number(batch_id)
     if not isinstance(key, str):
-        raise refused("Missing or invalid r2_key")
+        raise bad_request("Missing or invalid r2_key")
     path = _path_of(batch_id, key)
-    async with front.alone_with(key):
+    async with context.alone_with(key):
         try:
-            earlier = await front.office.ledger.withdraw(number, path, now=front.office.clock.now())
+            earlier = await context.office.submissions.withdraw_upload(number, path, now=context.office.clock.now())
         except Stale as error:
-            raise await _closed(front, batch_id, "cannot withdraw files") from error
+            raise await _explain_closed(context, batch_id, "cannot withdraw files") from error
         if earlier is None:
             raise Missing("File not found in batch", code="unknown_file")
-        await _drop(front, earlier.key, earlier.upload_id)
-        await front.office.blobs.delete(earlier.key)
+        await _abort_multipart(context, earlier.key, earlier.upload_id)
+        await context.office.blobs.delete(earlier.key)
 
 
-async def _announced(front: IngestContext, batch_id: str, number: int, key: str) -> Upload:
+async def _get_announced(context: IngestContext, batch_id: str, number: int, key: str) -> Upload:
     try:
-        return await front.office.ledger.upload(number, _path_of(batch_id, key))
+        return await context.office.submissions.get_upload(number, _path_of(batch_id, key))
     except Missing as error:
         raise Missing("File not found in batch", code="unknown_file") from error
 
 
 def _path_of(batch_id: str, key: str) -> str:
-    prefix = prefix_of(batch_id)
+    prefix = staging_prefix(batch_id)
     if not key.startswith(prefix) or "\x00" in key:
         raise Missing("File not found in batch", code="unknown_file")
     return key[len(prefix) - 1 :]
 
 
-async def _joined(front: IngestContext, upload: Upload, said: dict[str, Any]) -> Stored:
+async def _join_parts(context: IngestContext, upload: Upload, said: dict[str, Any]) -> BlobInfo:
     if not said.get("upload_id") or not said.get("parts"):
-        raise refused("Missing upload_id or parts for multipart upload")
+        raise bad_request("Missing upload_id or parts for multipart upload")
     if said["upload_id"] != upload.upload_id:
-        raise refused("upload_id mismatch")
-    parts = _parts(said["parts"])
+        raise bad_request("upload_id mismatch")
+    parts = _read_parts(said["parts"])
     try:
-        return await front.landing.join(upload.key, upload.upload_id, parts)
+        return await context.presigned.join(upload.key, upload.upload_id, parts)
     except Missing as error:
         # Joined before, and the answer was lost; or never.
         with suppress(Missing):
-            stored = await front.office.blobs.head(upload.key)
+            stored = await context.office.blobs.head(upload.key)
             if stored.size == upload.size:
                 return stored
-        raise refused(
+        raise bad_request(
             "The upload is not known to the storage any more; start the file again and upload it anew",
             code="upload_gone",
         ) from error
 
 
-def _parts(said: Any) -> Sequence[Part]:
-    wrong = refused("Invalid parts format")
+def _read_parts(said: Any) -> Sequence[CompletedPart]:
+    wrong = bad_request("Invalid parts format")
     if not isinstance(said, list) or len(said) > _MAX_PARTS:
         raise wrong
-    parts: dict[int, Part] = {}
+    parts: dict[int, CompletedPart] = {}
     for one in said:
         if not isinstance(one, dict):
             raise wrong
@@ -252,29 +252,29 @@ def _parts(said: Any) -> Sequence[Part]:
             or number in parts
         ):
             raise wrong
-        parts[number] = Part(number, etag.strip('"'))
+        parts[number] = CompletedPart(number, etag.strip('"'))
     return [parts[number] for number in sorted(parts)]
 
 
-async def _found(front: IngestContext, upload: Upload) -> Stored:
+async def _get_stored(context: IngestContext, upload: Upload) -> BlobInfo:
     try:
-        return await front.office.blobs.head(upload.key)
+        return await context.office.blobs.head(upload.key)
     except Missing as error:
-        raise refused(
+        raise bad_request(
             "Object not found in storage: upload the file to its URL first", code="not_uploaded"
         ) from error
 
 
-async def _digest(front: IngestContext, upload: Upload, stored: Stored) -> str:
+async def _verify_digest(context: IngestContext, upload: Upload, stored: BlobInfo) -> str:
     """SHA-256 of what lies in the store, where it is known or cheap to find out; the CID must agree."""
     known = stored.metadata.get("sha256", "")
     named = sha256_of(upload.cid) if upload.cid else None
-    if named is None or not front.limits.verify_cid_bytes:
+    if named is None or not context.limits.verify_cid_bytes:
         return known
-    if not known and stored.size <= front.limits.verify_cid_bytes:
-        known = await _read(front, upload.key)
+    if not known and stored.size <= context.limits.verify_cid_bytes:
+        known = await _hash_blob(context, upload.key)
     if known and known != named.hex():
-        raise refused(
+        raise bad_request(
             "CID mismatch: the stored bytes are not those that the cid names; start the file again and "
             "upload it anew",
             code="cid_mismatch",
@@ -282,24 +282,24 @@ async def _digest(front: IngestContext, upload: Upload, stored: Stored) -> str:
     return known
 
 
-async def _read(front: IngestContext, key: str) -> str:
+async def _hash_blob(context: IngestContext, key: str) -> str:
     seen = hashlib.sha256()
-    async for piece in front.office.blobs.stream(key):
+    async for piece in context.office.blobs.stream(key):
         seen.update(piece)
     return seen.hexdigest()
 
 
-async def _drop(front: IngestContext, key: str, upload_id: str) -> None:
+async def _abort_multipart(context: IngestContext, key: str, upload_id: str) -> None:
     """Parts of an upload that nobody will join. If it fails, the store's own clean-up takes them."""
     if upload_id:
         with suppress(Retry, Reject):
-            await front.landing.give_up(key, upload_id)
+            await context.presigned.abort(key, upload_id)
 
 
-async def _closed(front: IngestContext, batch_id: str, cannot: str, *, started_again: bool = False) -> Reject:
-    status = status_of(await front.submission(batch_id))
+async def _explain_closed(context: IngestContext, batch_id: str, cannot: str, *, started_again: bool = False) -> Reject:
+    status = get_protocol_status(await context.submission(batch_id))
     if started_again and status == "uploading":
-        return refused(
+        return bad_request(
             "The file was started again meanwhile; complete that upload instead", code="started_again"
         )
-    return refused(f"Batch status is {status}, {cannot}", code="not_uploading")
+    return bad_request(f"Batch status is {status}, {cannot}", code="not_uploading")

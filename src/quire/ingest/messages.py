@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from quire.ingest.context import manifest_key, prefix_of
+from quire.ingest.context import manifest_key, staging_prefix
 from quire.ledger.submissions import NewSubmission, Submission
 from quire.model.clock import timestamp
 
@@ -23,7 +23,7 @@ def start_message(
     message: dict[str, Any] = {
         "batch_id": batch_id,
         "manifest_r2_key": manifest_key(batch_id),
-        "r2_prefix": prefix_of(batch_id),
+        "r2_prefix": staging_prefix(batch_id),
         "uploader": submission.uploader,
         "root_path": submission.root_path,
         "parent_pi": submission.parent_pi,

@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from quire.batches.plans import plan_of
-from quire.ingest.context import MESSAGE_BYTES, IngestContext, refused
+from quire.batches.plans import freeze_pipeline
+from quire.ingest.context import MESSAGE_BYTES, IngestContext, bad_request
 from quire.ingest.messages import start_message
-from quire.ingest.rules import opening
+from quire.ingest.rules import read_batch_request
 from quire.ledger.port import BatchDraft
 from quire.ledger.submissions import NewSubmission, Submission
 from quire.model.ids import BatchId
 
 
-class Asker(Struct, frozen=True, kw_only=True):
+class Submitter(Struct, frozen=True, kw_only=True):
     """Who asks, as far as it matters here. `owner` is the id of a key; 0 is no limit."""
 
     owner: str = ""
@@ -25,23 +25,23 @@ class Asker(Struct, frozen=True, kw_only=True):
 
 
 async def open_batch(
-    front: IngestContext, said: Any, asker: Asker, *, idempotency_key: str | None = None
+    context: IngestContext, said: Any, asker: Submitter, *, idempotency_key: str | None = None
 ) -> Submission:
     """With an idempotency key that was used before: the same batch again."""
-    wanted = opening(said, front.limits)
-    office = front.office
+    wanted = read_batch_request(said, context.limits)
+    office = context.office
     new = NewSubmission(
         draft=BatchDraft(
             id=BatchId(office.ids.ulid()),
             run_key=None,
-            pipeline=front.pipeline.name,
-            pipeline_version=front.pipeline.version,
-            plan=plan_of(front.pipeline),
+            pipeline=context.pipeline.name,
+            pipeline_version=context.pipeline.version,
+            plan=freeze_pipeline(context.pipeline),
             now=office.clock.now(),
             tier=office.defaults.tier,
             tenant=asker.tenant or office.defaults.tenant,
             budget=office.defaults.budget,
-            hands_over_to=front.hands_over_to,
+            hands_over_to=context.hands_over_to,
         ),
         session_id=f"sess_{office.ids.ulid()}",
         uploader=wanted.uploader,
@@ -53,16 +53,16 @@ async def open_batch(
         custom_prompts=wanted.custom_prompts,
         owner=asker.owner,
         idempotency_key=idempotency_key,
-        fingerprint=_fingerprint(wanted) if idempotency_key else "",
+        fingerprint=_compute_fingerprint(wanted) if idempotency_key else "",
         max_batches=asker.max_batches,
         max_bytes=asker.max_bytes,
     )
     _check_message(new)
     _check_bytes(asker, wanted.total_size)
-    return await office.ledger.open_submission(new)
+    return await office.submissions.open_submission(new)
 
 
-def _fingerprint(wanted: Struct) -> str:
+def _compute_fingerprint(wanted: Struct) -> str:
     return hashlib.sha256(msgspec.json.encode(wanted, order="deterministic")).hexdigest()
 
 
@@ -70,14 +70,14 @@ def _check_message(new: NewSubmission) -> None:
     """Now, and not when everything has been uploaded."""
     size = len(start_message(new, batch_id=new.draft.id, files=2**53, total=2**53, opened_at=0, now=0))
     if size > MESSAGE_BYTES:
-        raise refused(
+        raise bad_request(
             f"metadata and custom_prompts make a message of {size} bytes, the limit is {MESSAGE_BYTES}; "
             "shorten them, or upload the long part as a file",
             code="too_large",
         )
 
 
-def _check_bytes(asker: Asker, size: int) -> None:
+def _check_bytes(asker: Submitter, size: int) -> None:
     """More than it may ever have: no use in coming again."""
     if asker.max_bytes and size > asker.max_bytes:
-        raise refused(f"Batch size {size} exceeds the limit of this key, {asker.max_bytes}")
+        raise bad_request(f"Batch size {size} exceeds the limit of this key, {asker.max_bytes}")

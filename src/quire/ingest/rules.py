@@ -13,9 +13,9 @@ from msgspec import Struct
 from quire.blobs import keys
 from quire.ingest.context import (
     IngestLimits,
+    bad_request,
     manifest_key,
-    original_key,
-    refused,
+    original_manifest_key,
 )
 from quire.model.errors import Reject
 from quire.steps import page_choice
@@ -32,7 +32,7 @@ _MAX_WORDS = 1024
 _MAX_CONFIG_BYTES = 16_384
 
 
-class Opening(Struct, frozen=True, kw_only=True):
+class BatchRequest(Struct, frozen=True, kw_only=True):
     """A request to open a batch, found good."""
 
     uploader: str
@@ -44,7 +44,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     custom_prompts: dict[str, str]
 
 
-class Announcement(Struct, frozen=True, kw_only=True):
+class FileRequest(Struct, frozen=True, kw_only=True):
     """A request to upload a file, found good."""
 
     name: str
@@ -55,101 +55,101 @@ class Announcement(Struct, frozen=True, kw_only=True):
     config: dict[str, Any]
 
 
-def opening(said: Any, limits: IngestLimits) -> Opening:
-    said = _table(said)
+def read_batch_request(said: Any, limits: IngestLimits) -> BatchRequest:
+    said = _require_object(said)
     uploader = said.get("uploader")
-    if not _words(uploader):
-        raise refused("Missing or invalid uploader")
-    root_path = _root(said.get("root_path"))
-    file_count = _whole(said.get("file_count"), "Invalid file_count")
-    total_size = _whole(said.get("total_size"), "Invalid total_size")
+    if not _is_text(uploader):
+        raise bad_request("Missing or invalid uploader")
+    root_path = _read_root_path(said.get("root_path"))
+    file_count = _read_count(said.get("file_count"), "Invalid file_count")
+    total_size = _read_count(said.get("total_size"), "Invalid total_size")
     parent_pi = said.get("parent_pi")
     if parent_pi is None or parent_pi == "":
         parent_pi = ORIGIN
     if not isinstance(parent_pi, str) or not _PI.fullmatch(parent_pi):
-        raise refused("Invalid parent_pi format (must be 26-character ULID)")
+        raise bad_request("Invalid parent_pi format (must be 26-character ULID)")
     if total_size > limits.max_batch_bytes:
-        raise refused(f"Batch size {total_size} exceeds maximum {limits.max_batch_bytes}")
+        raise bad_request(f"Batch size {total_size} exceeds maximum {limits.max_batch_bytes}")
     if file_count > limits.max_files:
-        raise refused(f"file_count {file_count} exceeds maximum {limits.max_files}")
+        raise bad_request(f"file_count {file_count} exceeds maximum {limits.max_files}")
     metadata = said.get("metadata")
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict):
-        raise refused("Invalid metadata (must be an object)")
-    if _length(metadata) is None:
-        raise refused("Invalid metadata: nested too deep, or not text")
-    return Opening(
+        raise bad_request("Invalid metadata (must be an object)")
+    if _measure(metadata) is None:
+        raise bad_request("Invalid metadata: nested too deep, or not text")
+    return BatchRequest(
         uploader=uploader,
         root_path=root_path,
         parent_pi=parent_pi,
         file_count=file_count,
         total_size=total_size,
         metadata=metadata,
-        custom_prompts=_prompts(said.get("custom_prompts"), limits),
+        custom_prompts=_read_prompts(said.get("custom_prompts"), limits),
     )
 
 
-def announcement(said: Any, batch_id: str, limits: IngestLimits) -> Announcement:
-    said = _table(said)
+def read_file_request(said: Any, batch_id: str, limits: IngestLimits) -> FileRequest:
+    said = _require_object(said)
     name = said.get("file_name")
-    if not _words(name):
-        raise refused("Missing or invalid file_name")
-    size = _whole(said.get("file_size"), "Invalid file_size")
+    if not _is_text(name):
+        raise bad_request("Missing or invalid file_name")
+    size = _read_count(said.get("file_size"), "Invalid file_size")
     if size > limits.max_file_bytes:
-        raise refused(f"File size {size} exceeds maximum {limits.max_file_bytes}")
-    path = logical_path(said.get("logical_path"), batch_id)
+        raise bad_request(f"File size {size} exceeds maximum {limits.max_file_bytes}")
+    path = read_logical_path(said.get("logical_path"), batch_id)
     if path.rpartition("/")[2] != name:
-        raise refused("Invalid logical_path: its last segment must be file_name")
+        raise bad_request("Invalid logical_path: its last segment must be file_name")
     _check_extension(name, limits)
     cid = said.get("cid")
     if cid is not None and (not isinstance(cid, str) or len(cid) > 200 or not cid.isprintable()):
-        raise refused("Invalid cid")
-    return Announcement(
+        raise bad_request("Invalid cid")
+    return FileRequest(
         name=name,
         path=path,
         size=size,
         content_type=content_type(said.get("content_type")),
         cid=cid or None,
-        config=processing_config(said.get("processing_config")),
+        config=read_processing_config(said.get("processing_config")),
     )
 
 
-def logical_path(said: Any, batch_id: str) -> str:
+def read_logical_path(said: Any, batch_id: str) -> str:
     """The path as it is kept: empty segments are left out, as file systems do."""
     if not isinstance(said, str) or not said.startswith("/"):
-        raise refused("Missing or invalid logical_path (must start with /)")
+        raise bad_request("Missing or invalid logical_path (must start with /)")
     segments = [segment for segment in said.split("/") if segment]
     if not segments:
-        raise refused("Invalid logical_path: it names no file")
-    if (fault := _fault(segments)) is not None:
-        raise refused(f"Invalid logical_path: {fault}")
+        raise bad_request("Invalid logical_path: it names no file")
+    if (fault := _find_fault(segments)) is not None:
+        raise bad_request(f"Invalid logical_path: {fault}")
     path = "/" + "/".join(segments)
     key = f"staging/{batch_id}{path}"
     try:
         keys.check(key)
     except Reject as error:
-        raise refused(f"Invalid logical_path: {error}") from error
-    if key in {manifest_key(batch_id), original_key(batch_id)}:
-        raise refused("Invalid logical_path: this name is reserved for the manifest")
+        raise bad_request(f"Invalid logical_path: {error}") from error
+    if key in {manifest_key(batch_id), original_manifest_key(batch_id)}:
+        raise bad_request("Invalid logical_path: this name is reserved for the manifest")
     return path
 
 
-def processing_config(said: Any) -> dict[str, Any]:
+def read_processing_config(said: Any) -> dict[str, Any]:
     if not isinstance(said, dict):
-        raise refused("Missing or invalid processing_config")
+        raise bad_request("Missing or invalid read_processing_config")
     for name in ("ocr", "describe", "pinax"):
         if not isinstance(said.get(name), bool):
-            raise refused(f"Invalid processing_config: {name} must be true or false")
+            raise bad_request(f"Invalid processing_config: {name} must be true or false")
     for name in ("reorganize", "cheimarros"):
         # Absent has a meaning of its own, so it is not filled in.
         if name in said and not isinstance(said[name], bool):
-            raise refused(f"Invalid processing_config: {name} must be true or false")
+            raise bad_request(f"Invalid processing_config: {name} must be true or false")
     if (wrong := page_choice.fault(said)) is not None:
-        raise refused(f"Invalid processing_config: {wrong}")
-    length = _length(said)
+        raise bad_request(f"Invalid processing_config: {wrong}")
+    length = _measure(said)
     if length is None or length > _MAX_CONFIG_BYTES:
-        raise refused(f"Invalid processing_config: more than {_MAX_CONFIG_BYTES} bytes, or nested too deep")
+        raise bad_request(f"Invalid processing_config: more than {_MAX_CONFIG_BYTES} bytes, or nested too deep")
     return said
 
 
@@ -158,17 +158,17 @@ def content_type(said: Any) -> str:
     if said is None or said == "":
         return "application/octet-stream"
     if not isinstance(said, str) or len(said) > 255 or not said.isascii() or not said.isprintable():
-        raise refused("Missing or invalid content_type")
+        raise bad_request("Missing or invalid content_type")
     return said
 
 
-def _table(said: Any) -> dict[str, Any]:
+def _require_object(said: Any) -> dict[str, Any]:
     if not isinstance(said, dict):
-        raise refused("Invalid JSON body (must be an object)")
+        raise bad_request("Invalid JSON body (must be an object)")
     return said
 
 
-def _words(said: Any) -> bool:
+def _is_text(said: Any) -> bool:
     return (
         isinstance(said, str) and 0 < len(said) <= _MAX_WORDS and bool(said.strip()) and not _NUL.search(said)
     )
@@ -177,26 +177,26 @@ def _words(said: Any) -> bool:
 _NUL = re.compile("[\x00\ud800-\udfff]")
 
 
-def _whole(said: Any, words: str) -> int:
+def _read_count(said: Any, words: str) -> int:
     """JSON knows no difference between 3 and 3.0."""
     if isinstance(said, float) and said.is_integer():
         said = int(said)
     if not isinstance(said, int) or isinstance(said, bool) or not 0 < said <= MAX_WHOLE:
-        raise refused(words)
+        raise bad_request(words)
     return said
 
 
-def _root(said: Any) -> str:
+def _read_root_path(said: Any) -> str:
     """A bare `/` is the default of a published client."""
     if not isinstance(said, str) or not said.startswith("/"):
-        raise refused("Missing or invalid root_path")
+        raise bad_request("Missing or invalid root_path")
     segments = [segment for segment in said.split("/") if segment]
-    if (fault := _fault(segments)) is not None:
-        raise refused(f"Missing or invalid root_path: {fault}")
+    if (fault := _find_fault(segments)) is not None:
+        raise bad_request(f"Missing or invalid root_path: {fault}")
     return "/" + "/".join(segments)
 
 
-def _fault(segments: list[str]) -> str | None:
+def _find_fault(segments: list[str]) -> str | None:
     for segment in segments:
         if segment in {".", ".."}:
             return "it must not contain . or .. segments"
@@ -209,22 +209,22 @@ def _fault(segments: list[str]) -> str | None:
     return None
 
 
-def _prompts(said: Any, limits: IngestLimits) -> dict[str, str]:
+def _read_prompts(said: Any, limits: IngestLimits) -> dict[str, str]:
     if said is None:
         return {}
     if not isinstance(said, dict):
-        raise refused("Invalid custom_prompts (must be an object)")
+        raise bad_request("Invalid custom_prompts (must be an object)")
     for name, text in said.items():
         if name not in PROMPTS:
-            raise refused(
+            raise bad_request(
                 f"Invalid custom_prompts: unknown field {name[:80]!r}; known are {', '.join(PROMPTS)}"
             )
         if not isinstance(text, str) or _NUL.search(text):
-            raise refused(f"Invalid custom_prompts: {name} must be text")
+            raise bad_request(f"Invalid custom_prompts: {name} must be text")
         if len(text) > limits.prompt_characters:
-            raise refused(f"Invalid custom_prompts: {name} exceeds {limits.prompt_characters} characters")
+            raise bad_request(f"Invalid custom_prompts: {name} exceeds {limits.prompt_characters} characters")
     if sum(map(len, said.values())) > limits.prompts_characters:
-        raise refused(f"Invalid custom_prompts: together they exceed {limits.prompts_characters} characters")
+        raise bad_request(f"Invalid custom_prompts: together they exceed {limits.prompts_characters} characters")
     return said
 
 
@@ -235,12 +235,12 @@ def _check_extension(name: str, limits: IngestLimits) -> None:
     ending = dot + extension.lower() if stem else ""
     if ending not in limits.allowed_extensions:
         allowed = " ".join(limits.allowed_extensions)
-        raise refused(f"File extension {ending or '(none)'} is not allowed; allowed are {allowed}")
+        raise bad_request(f"File extension {ending or '(none)'} is not allowed; allowed are {allowed}")
 
 
-def _length(said: dict[str, Any]) -> int | None:
+def _measure(said: dict[str, Any]) -> int | None:
     """In bytes of JSON; None when it cannot be kept."""
-    if _too_deep(said):
+    if _is_too_deep(said):
         return None
     try:
         return len(msgspec.json.encode(said))
@@ -248,7 +248,7 @@ def _length(said: dict[str, Any]) -> int | None:
         return None
 
 
-def _too_deep(said: dict[str, Any]) -> bool:
+def _is_too_deep(said: dict[str, Any]) -> bool:
     level: list[Any] = [said]
     for _ in range(_MAX_DEPTH):
         level = [

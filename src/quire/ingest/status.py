@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from quire.ingest.context import IngestContext, status_of
+from quire.ingest.context import IngestContext, get_protocol_status
 from quire.ledger.port import Upload
 from quire.ledger.submissions import TAKEN, Submission
 from quire.model.clock import timestamp
@@ -53,19 +53,19 @@ class SubmissionLine(Struct, frozen=True, kw_only=True):
     error: str | UnsetType = UNSET
 
 
-async def status_pieces(front: IngestContext, batch_id: str, *, files: bool = True) -> AsyncIterator[bytes]:
+async def stream_status(context: IngestContext, batch_id: str, *, files: bool = True) -> AsyncIterator[bytes]:
     """The answer as JSON, piece by piece. Raises Missing before the first."""
-    submission = await front.submission(batch_id)
-    head = _encoder.encode(submission_line(submission))
+    submission = await context.submission(batch_id)
+    head = _encoder.encode(build_submission_line(submission))
     if not files:
         yield head
         return
     pieces = bytearray(head[:-1] + b',"files":[')
     after, comma = None, b""
-    while page := await front.office.ledger.arrivals(submission.batch.no, after=after, limit=PAGE):
+    while page := await context.office.submissions.list_arrivals(submission.batch.no, after=after, limit=PAGE):
         after = (folder_of(page[-1].path), page[-1].path)
         for upload in page:
-            pieces += comma + _encoder.encode(upload_line(upload))
+            pieces += comma + _encoder.encode(build_upload_line(upload))
             comma = b","
         if len(page) < PAGE:
             break
@@ -75,13 +75,13 @@ async def status_pieces(front: IngestContext, batch_id: str, *, files: bool = Tr
     yield bytes(pieces)
 
 
-def submission_line(submission: Submission) -> SubmissionLine:
+def build_submission_line(submission: Submission) -> SubmissionLine:
     batch = submission.batch
     finalized = submission.finalized_at
     return SubmissionLine(
         batch_id=batch.id,
         session_id=submission.session_id,
-        status=status_of(submission),
+        status=get_protocol_status(submission),
         uploader=submission.uploader,
         root_path=submission.root_path,
         parent_pi=submission.parent_pi,
@@ -97,7 +97,7 @@ def submission_line(submission: Submission) -> SubmissionLine:
     )
 
 
-def upload_line(upload: Upload) -> UploadLine:
+def build_upload_line(upload: Upload) -> UploadLine:
     return UploadLine(
         r2_key=upload.key,
         file_name=upload.path.rpartition("/")[2],

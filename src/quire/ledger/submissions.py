@@ -77,29 +77,29 @@ class SubmissionStore(Protocol):
         """
         ...
 
-    async def submission(self, batch_id: str) -> Submission:
+    async def get_submission(self, batch_id: str) -> Submission:
         """Raises Missing, also for a batch that came in another way."""
         ...
 
-    async def announce(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+    async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
         """A file is to come (state `awaited`). Announced again it takes the place of the earlier one, also of
         one that has been taken: the answer is the earlier one. Raises Stale when the batch is not open any
         more, Reject `path_collides` when the path is the folder of another one or lies below one.
         """
         ...
 
-    async def upload(self, batch_no: int, path: str) -> Upload:
+    async def get_upload(self, batch_no: int, path: str) -> Upload:
         """Raises Missing."""
         ...
 
-    async def received(self, batch_no: int, upload: Upload, *, now: float) -> None:
+    async def record_received(self, batch_no: int, upload: Upload, *, now: float) -> None:
         """It lies in the store: the note becomes `upload` (state `taken`). No effect when it is noted so
         already. Raises Stale when the file was announced anew since `upload.stamp` or withdrawn, or the batch
         is not open.
         """
         ...
 
-    async def withdraw(
+    async def withdraw_upload(
         self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
     ) -> Upload | None:
         """The file does not come after all; what was noted of it. With `awaited_only` one that has been taken
@@ -107,18 +107,20 @@ class SubmissionStore(Protocol):
         """
         ...
 
-    async def awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
+    async def list_awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
         """Announced files that have not been taken, in order of path."""
         ...
 
-    async def arrivals(self, batch_no: int, *, after: tuple[str, str] | None, limit: int) -> list[Upload]:
+    async def list_arrivals(
+        self, batch_no: int, *, after: tuple[str, str] | None, limit: int
+    ) -> list[Upload]:
         """All of them, in order of (folder, path), those after the named pair only. The folder is the path up
         to its last `/`, and `/` at the top.
         """
         ...
 
     async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, letter: OutboxMessage, now: float
+        self, batch_no: int, *, revision: int, manifest_key: str, message: OutboxMessage, now: float
     ) -> Submission:
         """Close the batch and put the message that starts it into the outbox, in one transaction; the event
         is `batch_finalized`. Raises Stale when it is not open any more, or when its files have changed since
@@ -126,8 +128,8 @@ class SubmissionStore(Protocol):
         """
         ...
 
-    async def processed_elsewhere(
-        self, batch_no: int, uploads: Sequence[Upload], *, letter: OutboxMessage, now: float
+    async def accept_processed(
+        self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:
         """A foreign orchestrator has preprocessed the batch: these files take the place of those that were
         uploaded, totals are theirs, the batch is done, the letter goes out; all in one transaction. What our
@@ -135,16 +137,16 @@ class SubmissionStore(Protocol):
         """
         ...
 
-    async def load(self, owner: str) -> Load: ...
+    async def measure_load(self, owner: str) -> Load: ...
 
-    async def idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
+    async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         """Open ones that nothing was sent to since, oldest first."""
         ...
 
-    async def sweepable(self, *, before: float, limit: int) -> list[Submission]:
+    async def list_sweepable(self, *, before: float, limit: int) -> list[Submission]:
         """Ended before that moment and not swept yet, oldest first."""
         ...
 
-    async def swept(self, batch_no: int, *, now: float) -> None:
+    async def mark_swept(self, batch_no: int, *, now: float) -> None:
         """Its staging is gone; event `staging_swept`."""
         ...

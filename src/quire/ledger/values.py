@@ -139,7 +139,7 @@ class Move(Struct, frozen=True, kw_only=True):
     last_task: int | None = None
     dispatch_at: float | None = None  # no task starts before
     error: str | None = None
-    letter: OutboxMessage | None = None
+    message: OutboxMessage | None = None
     event: tuple[str, dict[str, object]] | None = None
 
 

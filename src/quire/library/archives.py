@@ -31,17 +31,17 @@ _LINK = re.compile(
 _FAULTS = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
 
 
-class Archive:
+class ResultArchive:
     """An open one; close it. Raises Reject with code `bad_archive` for what is none."""
 
     def __init__(self, path: Path) -> None:
         try:
             self._zip = zipfile.ZipFile(path)
         except (*_FAULTS, ValueError) as error:
-            raise _bad(f"it is no zip archive ({error})") from error
-        self._members = {one.filename: one for one in self._zip.infolist() if _safe(one)}
+            raise _reject(f"it is no zip archive ({error})") from error
+        self._members = {one.filename: one for one in self._zip.infolist() if _is_safe(one)}
         if len(self._zip.infolist()) > MAX_MEMBERS:
-            raise _bad(f"it has more than {MAX_MEMBERS} members")
+            raise _reject(f"it has more than {MAX_MEMBERS} members")
 
     def __enter__(self) -> Self:
         return self
@@ -54,7 +54,7 @@ class Archive:
         name = self._text_name()
         body = self._read(name, MAX_TEXT_BYTES + 1)
         if len(body) > MAX_TEXT_BYTES:
-            raise _bad(f"its text has more than {MAX_TEXT_BYTES >> 20} MiB")
+            raise _reject(f"its text has more than {MAX_TEXT_BYTES >> 20} MiB")
         return body.decode("utf-8", "replace")
 
     def lines(self, most: int) -> list[str]:
@@ -92,10 +92,10 @@ class Archive:
                 while piece := source.read(1 << 20):
                     written += len(piece)
                     if written > left:
-                        raise _bad(f"it unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB")
+                        raise _reject(f"it unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB")
                     file.write(piece)
         except _FAULTS as error:
-            raise _bad(f"its member {name[:80]!r} cannot be read ({error})") from error
+            raise _reject(f"its member {name[:80]!r} cannot be read ({error})") from error
         return written
 
     def _text_name(self) -> str:
@@ -106,49 +106,49 @@ class Archive:
         if len(others) == 1:
             return others[0]
         what = "no Markdown" if not others else "several Markdown files and none is content.md"
-        raise _bad(f"it holds {what}")
+        raise _reject(f"it holds {what}")
 
     def _read(self, name: str, most: int) -> bytes:
         try:
             with self._zip.open(self._members[name]) as source:
                 return source.read(most)
         except _FAULTS as error:
-            raise _bad(f"its member {name[:80]!r} cannot be read ({error})") from error
+            raise _reject(f"its member {name[:80]!r} cannot be read ({error})") from error
 
 
-def laid_out(path: Path, folder: Path) -> tuple[Path, int]:
+def unpack(path: Path, folder: Path) -> tuple[Path, int]:
     """Unpacked as it is; its Markdown and how many assets it has. Files of the same names are replaced."""
-    with Archive(path) as archive:
+    with ResultArchive(path) as archive:
         text = archive.text()
         fresh = folder / f".{ASSETS}.part"
-        emptied(fresh)
+        remove_folder(fresh)
         fresh.mkdir(parents=True)
         number = archive.unpack_assets(fresh)
         info = archive.info()
-    emptied(folder / ASSETS)
+    remove_folder(folder / ASSETS)
     if number:
         fresh.rename(folder / ASSETS)
-    emptied(fresh)
+    remove_folder(fresh)
     target = folder / TEXTS[0]
     target.write_text(text, "utf-8")
     (folder / INFO).write_bytes(msgspec.json.encode(info))
     return target, number
 
 
-def relinked(text: str, folder: str) -> str:
+def relink_assets(text: str, folder: str) -> str:
     """With links to `assets/…` that lead to `folder` beside it, which is percent-encoded already."""
     return _LINK.sub(lambda found: f"{found[1]}{folder}/", text)
 
 
-def emptied(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def files_below(folder: Path) -> Iterator[Path]:
+def list_files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
 
 
-def _safe(member: zipfile.ZipInfo) -> bool:
+def _is_safe(member: zipfile.ZipInfo) -> bool:
     """A plain file with a plain relative name. Links are none: what they name is not in the archive."""
     mode = member.external_attr >> 16
     if member.is_dir() or (mode and stat.S_IFMT(mode) not in {0, stat.S_IFREG}):
@@ -159,6 +159,6 @@ def _safe(member: zipfile.ZipInfo) -> bool:
     return plain and not PurePosixPath(name).is_absolute() and {"", ".", ".."}.isdisjoint(parts)
 
 
-def _bad(why: str) -> Reject:
+def _reject(why: str) -> Reject:
     advice = "Convert the document again: delete its archive below store/out, then `retry` it."
     return Reject(f"The result cannot be read: {why}. {advice}", code="bad_archive")

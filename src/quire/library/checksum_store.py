@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from quire.database.sql import queries
-from quire.library.checksums import Facts
+from quire.library.ingest.checksums import FileFacts
 
 MOST = 200_000
 _SHRINK_EVERY = 1000
-_QUERIES = queries("quire.library.sql", "checksums.sql")
+_QUERIES = queries("quire.library.ingest.sql", "checksums.sql")
 
 
-class ChecksumBook:
+class ChecksumStore:
     def __init__(self, path: Path, *, most: int = MOST) -> None:
         self._path = path
         self._most = most
@@ -25,13 +25,13 @@ class ChecksumBook:
         self._connection: sqlite3.Connection | None = None
         self._kept = 0
 
-    def find(self, facts: Facts) -> str | None:
+    def find(self, facts: FileFacts) -> str | None:
         with self._lock, suppress(sqlite3.Error, UnicodeError, OSError):
             row = self._open().execute(_QUERIES["find"], _values(facts)).fetchone()
             return None if row is None else str(row[0])
         return None
 
-    def keep(self, facts: Facts, digest: str) -> None:
+    def keep(self, facts: FileFacts, digest: str) -> None:
         with self._lock, suppress(sqlite3.Error, UnicodeError, OSError):
             self._open().execute(_QUERIES["keep"], (*_values(facts), digest))
             self._kept += 1
@@ -66,6 +66,6 @@ class ChecksumBook:
             connection.execute(_QUERIES["shrink"], (count - self._most,))
 
 
-def _values(facts: Facts) -> tuple[str, int, int, int, int]:
+def _values(facts: FileFacts) -> tuple[str, int, int, int, int]:
     # SQLite's integers are signed; inode numbers need not be.
     return facts.path, facts.device, facts.inode - 2**63, facts.size, facts.modified_ns

@@ -10,8 +10,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
-from quire.library.protocol.lifecycle import Terms
-from quire.library.protocol.requests import Asking, Means, perform
+from quire.library.protocol.lifecycle import JobActor
+from quire.library.protocol.requests import Operation, StoreAccess, perform
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.objects import Objects
@@ -42,10 +42,10 @@ class LibraryContext(Struct, frozen=True, kw_only=True):
     ids: Ids
     rules: LibraryRules = LibraryRules()
 
-    def terms(self, worker: str) -> Terms:
-        return Terms(worker=worker, limit=self.rules.attempts, nonce=self.ids.ulid, now=self.clock.now)
+    def terms(self, worker: str) -> JobActor:
+        return JobActor(worker=worker, limit=self.rules.attempts, nonce=self.ids.ulid, now=self.clock.now)
 
-    async def perform(self, asking: Asking[T], *, result: Path | None = None) -> T:
+    async def perform(self, asking: Operation[T], *, result: Path | None = None) -> T:
         """Raises Retry when the store cannot be reached: see `quire.library.protocol.requests.perform`."""
-        means = Means(objects=self.objects, stale_seconds=self.rules.stale_seconds, result=result)
+        means = StoreAccess(objects=self.objects, stale_seconds=self.rules.stale_seconds, result=result)
         return await perform(asking, means)

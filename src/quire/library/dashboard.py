@@ -12,17 +12,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from quire.library import survey as listing
+from quire.library import listing
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import (
-    Death,
-    Failure,
-    Lock,
+    DeadMarker,
+    FailedMarker,
+    LockMarker,
     decode,
 )
 from quire.model.errors import QuireError
-from quire.model.objects import Seen
+from quire.model.objects import ObjectInfo
 from quire.model.tiers import TIERS
 
 SHOWN = 15
@@ -32,7 +32,7 @@ _COST = 20  # of the time a count takes, so much is waited before the next one
 _AT_ONCE = 8
 
 
-class Running(Struct, frozen=True, kw_only=True):
+class RunningJob(Struct, frozen=True, kw_only=True):
     job: str
     worker: str = ""
     name: str = ""
@@ -45,14 +45,14 @@ class Running(Struct, frozen=True, kw_only=True):
     attempt: int = 1
 
 
-class Mishap(Struct, frozen=True, kw_only=True):
+class FailedJob(Struct, frozen=True, kw_only=True):
     job: str
     error: str
     attempts: int = 0
     at: float = 0.0
 
 
-class Glance(Struct, frozen=True, kw_only=True):
+class DashboardView(Struct, frozen=True, kw_only=True):
     """`done_age_seconds` is since the results were counted, plus what was seen to finish after that."""
 
     todo: Mapping[str, int]
@@ -61,8 +61,8 @@ class Glance(Struct, frozen=True, kw_only=True):
     dead: int
     done: int | None = None
     done_age_seconds: float = 0.0
-    running: tuple[Running, ...] = ()
-    mishaps: tuple[Mishap, ...] = ()
+    running: tuple[RunningJob, ...] = ()
+    mishaps: tuple[FailedJob, ...] = ()
     finished: int = 0  # since the board was opened
     watched_seconds: float = 0.0
     per_hour: float | None = None
@@ -76,18 +76,18 @@ class Glance(Struct, frozen=True, kw_only=True):
         return sum(self.todo.values())
 
 
-class Board:
+class Dashboard:
     """`refresh` once for a picture, or `keep` it up to date; `glance` is what is known now, and free."""
 
     def __init__(self, room: LibraryContext, *, shown: int = SHOWN) -> None:
         self._room = room
         self._shown = shown
         self._todo = dict.fromkeys(TIERS, 0)
-        self._folders: dict[str, dict[str, Seen]] = {}
+        self._folders: dict[str, dict[str, ObjectInfo]] = {}
         self._open: set[bytes] | None = None  # jobs that were still to be done in the round before
         self._gone: set[bytes] = set()  # those that were seen to end since
-        self._locks: dict[str, tuple[str, Lock]] = {}  # by job: the version that was read
-        self._mishaps: dict[str, tuple[str, Mishap]] = {}
+        self._locks: dict[str, tuple[str, LockMarker]] = {}  # by job: the version that was read
+        self._mishaps: dict[str, tuple[str, FailedJob]] = {}
         self._finished = 0
         self._samples: deque[tuple[float, int]] = deque()
         self._done: int | None = None
@@ -97,7 +97,7 @@ class Board:
         self._round_at = self._round_seconds = 0.0
         self._trouble = ""
 
-    async def refresh(self, *, done: bool = True, mishaps: int = 0) -> Glance:
+    async def refresh(self, *, done: bool = True, mishaps: int = 0) -> DashboardView:
         """One round: everything is listed; results are counted where that is due."""
         began = self._room.clock.monotonic()
         counting = asyncio.create_task(self._count_done()) if done and self._due(began) else None
@@ -123,7 +123,7 @@ class Board:
         *,
         every_seconds: float,
         mishaps: int = 0,
-        on_round: Callable[[Glance], None] = lambda _: None,
+        on_round: Callable[[DashboardView], None] = lambda _: None,
     ) -> None:
         """Round after round until `stop`. A store that cannot be reached is told of and asked again."""
         while not stop.is_set():
@@ -141,13 +141,13 @@ class Board:
             except TimeoutError:
                 continue
 
-    def glance(self) -> Glance:
+    def glance(self) -> DashboardView:
         now = self._room.clock.monotonic()
         processing = self._folders.get(layout.PROCESSING, {})
         rate = self._rate()
         left = sum(self._todo.values()) + len(processing)
         done = None if self._done is None else self._done + self._finished - self._done_finished
-        return Glance(
+        return DashboardView(
             todo=dict(self._todo),
             processing=len(processing),
             failed=len(self._folders.get(layout.FAILED, {})),
@@ -167,7 +167,7 @@ class Board:
 
     async def _list(self) -> None:
         first = self._open is None
-        found = await listing.survey(self._room, done=False, on_page=self._so_far if first else None)
+        found = await listing.list_queue(self._room, done=False, on_page=self._so_far if first else None)
         self._todo = {tier: len(jobs) for tier, jobs in found.todo.items()}
         self._folders = {
             layout.PROCESSING: dict(found.processing),
@@ -198,7 +198,7 @@ class Board:
             bodies = await asyncio.gather(*(self._room.objects.read(layout.processing(job)) for job in some))
             for job, found in zip(some, bodies, strict=True):
                 if found is not None:
-                    self._locks[job] = (found.version, decode(found.body, Lock) or Lock())
+                    self._locks[job] = (found.version, decode(found.body, LockMarker) or LockMarker())
 
     async def _read_mishaps(self, most: int) -> None:
         """The last ones that failed or were given up."""
@@ -212,11 +212,11 @@ class Board:
                 continue
             found = await self._room.objects.read(seen.key)
             if found is not None:
-                self._mishaps[seen.key] = (seen.version, _mishap(seen, found.body))
+                self._mishaps[seen.key] = (seen.version, _failed_job(seen, found.body))
 
     async def _count_done(self) -> None:
         began, finished = self._room.clock.monotonic(), self._finished
-        number = await listing.count(self._room.objects, layout.OUT)
+        number = await listing.count_jobs(self._room.objects, layout.OUT)
         self._done, self._done_at = number, self._room.clock.monotonic()
         self._done_finished, self._done_seconds = finished, self._done_at - began
 
@@ -224,16 +224,16 @@ class Board:
         wait = max(DONE_SECONDS, _COST * self._done_seconds)
         return self._done is None or now - self._done_at > wait
 
-    def _chosen(self, processing: Mapping[str, Seen]) -> list[str]:
+    def _chosen(self, processing: Mapping[str, ObjectInfo]) -> list[str]:
         """Those that are known stay, so that lines do not jump; then the last heard of."""
         order = sorted(processing, key=lambda job: (job not in self._locks, -processing[job].modified_at))
         return order[: self._shown]
 
-    def _running(self) -> tuple[Running, ...]:
+    def _running(self) -> tuple[RunningJob, ...]:
         processing = self._folders.get(layout.PROCESSING, {})
         now = self._room.clock.now()
         told = [
-            _run(job, lock, now - processing[job].modified_at)
+            _running_job(job, lock, now - processing[job].modified_at)
             for job, (_, lock) in self._locks.items()
             if job in processing
         ]
@@ -247,44 +247,44 @@ class Board:
         return (last - first) / (last_at - first_at) if last_at > first_at else None
 
 
-def _run(job: str, lock: Lock, silent: float) -> Running:
+def _running_job(job: str, lock: LockMarker, silent: float) -> RunningJob:
     progress = lock.progress
-    return Running(
+    return RunningJob(
         job=job,
         worker=lock.worker,
-        name=_text(progress.get("original_filename")),
+        name=_read_text(progress.get("original_filename")),
         tier=lock.priority,
-        stage=_text(progress.get("stage")),
-        percent=_percent(progress),
+        stage=_read_text(progress.get("stage")),
+        percent=_read_percent(progress),
         started_at=lock.started / 1000,
         silent_seconds=max(0.0, silent),
-        pages=_whole(progress.get("page_count")),
+        pages=_read_integer(progress.get("page_count")),
         attempt=lock.retries + 1,
     )
 
 
-def _percent(progress: dict[str, Any]) -> float | None:
+def _read_percent(progress: dict[str, Any]) -> float | None:
     """Wherever a worker of whatever make says it."""
     inner = progress.get("marker")
     for said in (progress.get("percent"), inner.get("percent") if isinstance(inner, dict) else None):
         if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= 100:
             return float(said)
-    done, total = _whole(progress.get("done")), _whole(progress.get("total"))
+    done, total = _read_integer(progress.get("done")), _read_integer(progress.get("total"))
     return min(100.0, 100 * done / total) if done is not None and total else None
 
 
-def _mishap(seen: Seen, body: bytes) -> Mishap:
-    job = layout.job_of(seen.key) or ""
+def _failed_job(seen: ObjectInfo, body: bytes) -> FailedJob:
+    job = layout.parse_job(seen.key) or ""
     if seen.key.startswith(f"{layout.DEAD}/"):
-        death = decode(body, Death) or Death()
-        return Mishap(job=job, error=death.error, attempts=death.total_retries, at=seen.modified_at)
-    failure = decode(body, Failure) or Failure()
-    return Mishap(job=job, error=failure.error, attempts=failure.retries + 1, at=seen.modified_at)
+        death = decode(body, DeadMarker) or DeadMarker()
+        return FailedJob(job=job, error=death.error, attempts=death.total_retries, at=seen.modified_at)
+    failure = decode(body, FailedMarker) or FailedMarker()
+    return FailedJob(job=job, error=failure.error, attempts=failure.retries + 1, at=seen.modified_at)
 
 
-def _text(said: object) -> str:
+def _read_text(said: object) -> str:
     return said[:200] if isinstance(said, str) else ""
 
 
-def _whole(said: object) -> int | None:
+def _read_integer(said: object) -> int | None:
     return said if isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 10**9 else None

@@ -10,33 +10,33 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from msgspec import Struct, field
 
 from quire.blobs.port import Blobs
-from quire.library import headers
-from quire.library.catalogue import View
+from quire.library import metadata as headers
 from quire.library.context import LibraryContext
-from quire.library.entries import Entry
+from quire.library.manifest.entries import ManifestEntry
+from quire.library.manifest.search import ManifestView
 from quire.library.protocol import layout
 from quire.model.errors import Missing, Reject
 
 
-class Labelled(Struct, kw_only=True):
+class MetadataRepair(Struct, kw_only=True):
     looked_at: int = 0
     written: int = 0
     unknown: int = 0  # nothing is told with them, and the index knows no name either
     damaged: list[str] = field(default_factory=list)  # their bytes are not those that their hash names
 
 
-async def relabel(
+async def repair_metadata(
     room: LibraryContext,
-    view: View,
+    view: ManifestView,
     idents: Sequence[str] = (),
     *,
     force: bool = False,
     dry_run: bool = False,
-    on_progress: Callable[[Labelled], None] = lambda _: None,
-) -> Labelled:
+    on_progress: Callable[[MetadataRepair], None] = lambda _: None,
+) -> MetadataRepair:
     """These, or all when none are named. Raises Missing when one that is named is not stored."""
-    done = Labelled()
-    async for ident in _wanted(room, idents):
+    done = MetadataRepair()
+    async for ident in _list_sources(room, idents):
         try:
             stored = await room.blobs.head(layout.raw(ident))
         except Missing:
@@ -44,34 +44,34 @@ async def relabel(
                 raise
             continue
         done.looked_at += 1
-        if force or not headers.read(stored.metadata).name:
+        if force or not headers.decode_metadata(stored.metadata).name:
             entry = view.get(ident)
             if entry is None or not entry.paths:
                 done.unknown += 1
-            elif dry_run or await _rewritten(room.blobs, ident, entry, stored.size, done):
+            elif dry_run or await _rewrite(room.blobs, ident, entry, stored.size, done):
                 done.written += 1
         on_progress(done)
     return done
 
 
-async def _wanted(room: LibraryContext, idents: Sequence[str]) -> AsyncIterator[str]:
+async def _list_sources(room: LibraryContext, idents: Sequence[str]) -> AsyncIterator[str]:
     for named in idents:
-        yield layout.check(named)
+        yield layout.check_hash(named)
     if idents:
         return
     async for page in room.objects.pages(layout.RAW):
         for seen in page:
-            ident = layout.job_of(seen.key)
+            ident = layout.parse_job(seen.key)
             if ident is not None:
                 yield ident
 
 
-async def _rewritten(blobs: Blobs, ident: str, entry: Entry, size: int, done: Labelled) -> bool:
+async def _rewrite(blobs: Blobs, ident: str, entry: ManifestEntry, size: int, done: MetadataRepair) -> bool:
     name = entry.paths[0].rpartition("/")[2]
-    said = headers.write(name, entry.tags, size)
+    said = headers.encode_metadata(name, entry.tags, size)
     key = layout.raw(ident)
     try:
-        await blobs.put(key, _same(blobs, key, ident), content_type=headers.CONTENT_TYPE, metadata=said)
+        await blobs.put(key, _read_verified(blobs, key, ident), content_type=headers.CONTENT_TYPE, metadata=said)
     except Reject as error:
         if error.code != "hash_mismatch":
             raise
@@ -80,7 +80,7 @@ async def _rewritten(blobs: Blobs, ident: str, entry: Entry, size: int, done: La
     return True
 
 
-async def _same(blobs: Blobs, key: str, ident: str) -> AsyncIterator[bytes]:
+async def _read_verified(blobs: Blobs, key: str, ident: str) -> AsyncIterator[bytes]:
     digest = hashlib.sha256()
     async for piece in blobs.stream(key):
         digest.update(piece)

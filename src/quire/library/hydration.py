@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from msgspec import Struct, field
 
-from quire.library import archives, survey
+from quire.library import archives, listing
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.model.errors import Missing, QuireError, Reject
@@ -23,53 +23,53 @@ LISTED_FROM = 200  # documents; fewer are asked for one by one
 AT_ONCE = 8
 
 
-class Wanted(Struct, frozen=True):
+class HydrationSource(Struct, frozen=True):
     path: Path
     hash: str
 
 
-class Fate(StrEnum):
+class HydrationOutcome(StrEnum):
     WRITTEN = "written"  # in a dry run: would be
     KEPT = "kept"  # there is one already
     MISSING = "missing"  # no result yet
     FAILED = "failed"
 
 
-class Hydrated(Struct, frozen=True, kw_only=True):
+class HydratedFile(Struct, frozen=True, kw_only=True):
     path: Path
     hash: str
-    fate: Fate
+    fate: HydrationOutcome
     assets: int = 0
     error: str = ""
 
 
-class Tally(Struct, kw_only=True):
+class HydrationCounts(Struct, kw_only=True):
     found: int = 0
-    fates: dict[Fate, int] = field(default_factory=dict)
+    fates: dict[HydrationOutcome, int] = field(default_factory=dict)
 
-    def count(self, one: Hydrated) -> None:
+    def count(self, one: HydratedFile) -> None:
         self.found += 1
         self.fates[one.fate] = self.fates.get(one.fate, 0) + 1
 
 
 async def hydrate(
     room: LibraryContext,
-    wanted: AsyncIterable[Wanted],
+    wanted: AsyncIterable[HydrationSource],
     *,
     force: bool = False,
     dry_run: bool = False,
-    on_each: Callable[[Hydrated], None] = lambda _: None,
-) -> Tally:
+    on_each: Callable[[HydratedFile], None] = lambda _: None,
+) -> HydrationCounts:
     """Raises when the store cannot be reached at all; what fails for one document is told with it."""
-    tally = Tally()
-    done = _Done(room)
-    async for some in _chunks(wanted, LISTED_FROM):
+    tally = HydrationCounts()
+    done = _ResultIndex(room)
+    async for some in _split(wanted, LISTED_FROM):
         await done.prepare(some)
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def one(want: Wanted, gate: asyncio.Semaphore = gate) -> Hydrated:
+        async def one(want: HydrationSource, gate: asyncio.Semaphore = gate) -> HydratedFile:
             async with gate:
-                return await _hydrated(room, done, want, force=force, dry_run=dry_run)
+                return await _hydrate_file(room, done, want, force=force, dry_run=dry_run)
 
         for told in asyncio.as_completed([one(want) for want in some]):
             hydrated = await told
@@ -78,62 +78,62 @@ async def hydrate(
     return tally
 
 
-class _Done:
+class _ResultIndex:
     """Which have results. The first whole chunk means that there are many: then all are listed, once."""
 
     def __init__(self, room: LibraryContext) -> None:
         self._room = room
         self._listed: set[bytes] | None = None
 
-    async def prepare(self, some: Sequence[Wanted]) -> None:
+    async def prepare(self, some: Sequence[HydrationSource]) -> None:
         if self._listed is None and len(some) >= LISTED_FROM:
-            self._listed = {bytes.fromhex(job) async for job in survey.results(self._room.objects)}
+            self._listed = {bytes.fromhex(job) async for job in listing.list_results(self._room.objects)}
 
     async def has(self, job: str) -> bool:
         if self._listed is not None:
-            return bytes.fromhex(layout.check(job)) in self._listed
-        return await self._room.objects.look(layout.out(job)) is not None
+            return bytes.fromhex(layout.check_hash(job)) in self._listed
+        return await self._room.objects.head(layout.out(job)) is not None
 
 
-async def _hydrated(
-    room: LibraryContext, done: _Done, want: Wanted, *, force: bool, dry_run: bool
-) -> Hydrated:
+async def _hydrate_file(
+    room: LibraryContext, done: _ResultIndex, want: HydrationSource, *, force: bool, dry_run: bool
+) -> HydratedFile:
     target = want.path.with_suffix(".md")
     try:
         if not force and target.exists():
-            return Hydrated(path=want.path, hash=want.hash, fate=Fate.KEPT)
+            return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.KEPT)
         if not await done.has(want.hash):
-            return Hydrated(path=want.path, hash=want.hash, fate=Fate.MISSING)
+            return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.MISSING)
         if dry_run:
-            return Hydrated(path=want.path, hash=want.hash, fate=Fate.WRITTEN)
-        assets = await _written(room, want, target, force=force)
+            return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.WRITTEN)
+        assets = await _write_result(room, want, target, force=force)
     except Missing:
-        return Hydrated(path=want.path, hash=want.hash, fate=Fate.MISSING)
+        return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.MISSING)
     except (QuireError, OSError, UnicodeError) as error:
-        return Hydrated(path=want.path, hash=want.hash, fate=Fate.FAILED, error=str(error))
-    return Hydrated(path=want.path, hash=want.hash, fate=Fate.WRITTEN, assets=assets)
+        return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.FAILED, error=str(error))
+    return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.WRITTEN, assets=assets)
 
 
-async def _written(room: LibraryContext, want: Wanted, target: Path, *, force: bool) -> int:
+async def _write_result(room: LibraryContext, want: HydrationSource, target: Path, *, force: bool) -> int:
     # Beside the PDF, so that what is made there is only renamed in the end.
     scratch = Path(
         await asyncio.to_thread(tempfile.mkdtemp, prefix=".quire-hydrate-", dir=str(want.path.parent))
     )
     try:
         archive = scratch / "result.zip"
-        await fetched(room, want.hash, archive)
-        return await asyncio.to_thread(_laid_out, archive, scratch, target, force=force)
+        await fetch_result(room, want.hash, archive)
+        return await asyncio.to_thread(_unpack_beside, archive, scratch, target, force=force)
     finally:
-        await asyncio.to_thread(archives.emptied, scratch)
+        await asyncio.to_thread(archives.remove_folder, scratch)
 
 
-def _laid_out(path: Path, scratch: Path, target: Path, *, force: bool) -> int:
+def _unpack_beside(path: Path, scratch: Path, target: Path, *, force: bool) -> int:
     folder = target.with_name(f"{target.stem}.assets")
-    with archives.Archive(path) as archive:
-        text = archives.relinked(archive.text(), quote(folder.name))
+    with archives.ResultArchive(path) as archive:
+        text = archives.relink_assets(archive.text(), quote(folder.name))
         unpacked = scratch / "assets"
         number = archive.unpack_assets(unpacked)
-    for file in list(archives.files_below(unpacked)) if number else []:
+    for file in list(archives.list_files(unpacked)) if number else []:
         there = folder / file.relative_to(unpacked)
         if force or not there.exists():
             there.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def _laid_out(path: Path, scratch: Path, target: Path, *, force: bool) -> int:
     return number
 
 
-async def fetched(room: LibraryContext, job: str, target: Path) -> int:
+async def fetch_result(room: LibraryContext, job: str, target: Path) -> int:
     """The result of a job into a file; its size. Raises Missing when there is none."""
     size = 0
     file = await asyncio.to_thread(target.open, "wb")
@@ -160,8 +160,8 @@ async def fetched(room: LibraryContext, job: str, target: Path) -> int:
     return size
 
 
-async def _chunks(wanted: AsyncIterable[Wanted], most: int) -> AsyncIterator[list[Wanted]]:
-    some: list[Wanted] = []
+async def _split(wanted: AsyncIterable[HydrationSource], most: int) -> AsyncIterator[list[HydrationSource]]:
+    some: list[HydrationSource] = []
     async for want in wanted:
         some.append(want)
         if len(some) == most:

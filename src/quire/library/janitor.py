@@ -15,10 +15,10 @@ from msgspec import Struct, field, structs
 
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout
-from quire.library.protocol.janitor import Done, settle
+from quire.library.protocol.janitor import SettleOutcome, settle
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Stale
-from quire.model.objects import Found, Objects, Seen
+from quire.model.objects import ObjectBody, ObjectInfo, Objects
 from quire.model.tiers import TIERS
 
 AT_ONCE = 8
@@ -27,7 +27,7 @@ PAIR_SECONDS = 30.0  # a state and its marker that were written together are not
 CLOCK_SECONDS = 3600.0  # nobody needs that long to read the time
 
 
-class Marks(Struct):
+class ListedMarkers(Struct):
     """What a listing shows of a job. Times are those of the objects; 0.0: there is none."""
 
     tiers: int = 0  # in which it waits
@@ -39,7 +39,7 @@ class Marks(Struct):
     state: float = 0.0
 
 
-def doubtful(marks: Marks, now: float, stale_seconds: float) -> str:
+def find_doubt(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
     """Why a job should be looked at; empty when it is in order as far as its listing tells."""
     if marks.failed:
         return "failed"
@@ -62,19 +62,19 @@ def doubtful(marks: Marks, now: float, stale_seconds: float) -> str:
     return "displaced" if apart and now - marks.state > stale_seconds else ""
 
 
-class Settled(Struct, frozen=True):
+class SettledJob(Struct, frozen=True):
     job: str
     why: str
-    done: Done | None  # None: it could not be looked at
+    done: SettleOutcome | None  # None: it could not be looked at
     error: str = ""
 
 
-class Swept(Struct, kw_only=True):
+class SweepReport(Struct, kw_only=True):
     """`seen` are objects in listings, `settled` what was done about jobs that were looked at."""
 
     seen: int = 0
     jobs: int = 0
-    settled: list[Settled] = field(default_factory=list)
+    settled: list[SettledJob] = field(default_factory=list)
     clocks: int = 0
     dry_run: bool = False
 
@@ -84,11 +84,11 @@ class Swept(Struct, kw_only=True):
 
     @property
     def requeued(self) -> int:
-        return self.counts.get(Done.REQUEUED, 0) + self.counts.get(Done.REPAIRED, 0)
+        return self.counts.get(SettleOutcome.REQUEUED, 0) + self.counts.get(SettleOutcome.REPAIRED, 0)
 
     @property
     def changed(self) -> int:
-        return sum(one.done not in {None, Done.NOTHING, Done.LOST} for one in self.settled)
+        return sum(one.done not in {None, SettleOutcome.NOTHING, SettleOutcome.LOST} for one in self.settled)
 
     def in_words(self) -> str:
         return (
@@ -96,37 +96,37 @@ class Swept(Struct, kw_only=True):
         )
 
 
-class Compacting(Protocol):
+class CompactableManifest(Protocol):
     async def compact(self) -> object: ...
 
 
 async def sweep(
     room: LibraryContext,
-    manifest: Compacting | None = None,
-    on_event: Callable[[Settled], None] = lambda _: None,
+    manifest: CompactableManifest | None = None,
+    on_event: Callable[[SettledJob], None] = lambda _: None,
     *,
     dry_run: bool = False,
     worker: str = "janitor",
     at_once: int = AT_ONCE,
-) -> Swept:
+) -> SweepReport:
     """One pass. With `dry_run` it tells what it would do, by the same code, and changes nothing. Raises when
     the listings cannot be read; what cannot be done for one job is told, and the next pass sees to it.
     """
-    swept = Swept(dry_run=dry_run)
-    marks = await _listed(room.objects, swept)
+    swept = SweepReport(dry_run=dry_run)
+    marks = await _list_markers(room.objects, swept)
     swept.jobs = len(marks)
     if any(one.state or one.processing for one in marks.values()):
-        steady = _Steady(room.objects, await room.objects.now(), room.clock, dry_run=dry_run)
+        steady = _SweepObjects(room.objects, await room.objects.now(), room.clock, dry_run=dry_run)
     else:
-        steady = _Steady(room.objects, 0.0, room.clock, dry_run=dry_run)
+        steady = _SweepObjects(room.objects, 0.0, room.clock, dry_run=dry_run)
     now = await steady.now()
     stale_seconds = room.rules.stale_seconds
-    doubts = ((job, why) for job, one in marks.items() if (why := doubtful(one, now, stale_seconds)))
+    doubts = ((job, why) for job, one in marks.items() if (why := find_doubt(one, now, stale_seconds)))
     calm = structs.replace(room, objects=steady)
     async with asyncio.TaskGroup() as group:
         for _ in range(max(1, at_once)):
             group.create_task(_settle_all(calm, worker, doubts, swept, on_event))
-    swept.clocks = await _clocks_removed(room.objects, dry_run=dry_run)
+    swept.clocks = await _remove_clocks(room.objects, dry_run=dry_run)
     if manifest is not None and not dry_run:
         await manifest.compact()
     return swept
@@ -136,38 +136,38 @@ async def _settle_all(
     room: LibraryContext,
     worker: str,
     doubts: Iterator[tuple[str, str]],
-    swept: Swept,
-    on_event: Callable[[Settled], None],
+    swept: SweepReport,
+    on_event: Callable[[SettledJob], None],
 ) -> None:
     terms = room.terms(worker)
     for job, why in doubts:  # shared by those that run at once
         try:
-            settled = Settled(job, why, await room.perform(settle(job, terms)))
+            settled = SettledJob(job, why, await room.perform(settle(job, terms)))
         except (Retry, Stale, Reject) as error:
-            settled = Settled(job, why, None, str(error))
+            settled = SettledJob(job, why, None, str(error))
         swept.settled.append(settled)
         on_event(settled)
 
 
-async def _listed(objects: Objects, swept: Swept) -> dict[str, Marks]:
-    marks: dict[str, Marks] = {}
+async def _list_markers(objects: Objects, swept: SweepReport) -> dict[str, ListedMarkers]:
+    marks: dict[str, ListedMarkers] = {}
     async for page in objects.pages(layout.QUEUE):
         swept.seen += len(page)
         for seen in page:
-            _noted(marks, seen)
+            _note_marker(marks, seen)
     return marks
 
 
-def _noted(marks: dict[str, Marks], seen: Seen) -> None:
+def _note_marker(marks: dict[str, ListedMarkers], seen: ObjectInfo) -> None:
     """Objects that are not ours are nobody's business."""
-    job = layout.job_of(seen.key)
+    job = layout.parse_job(seen.key)
     if job is None:
         return
     folder = seen.key[: -len(job) - 1]
     tier = folder.removeprefix(f"{layout.TODO}/")
     if not seen.key.endswith(f"/{job}") or not (folder in _FOLDERS or tier in TIERS):
         return
-    one = marks.setdefault(job, Marks())
+    one = marks.setdefault(job, ListedMarkers())
     if folder == layout.PROCESSING:
         one.processing = seen.modified_at
     elif folder == layout.STATE:
@@ -185,7 +185,7 @@ def _noted(marks: dict[str, Marks], seen: Seen) -> None:
 _FOLDERS = frozenset({layout.PROCESSING, layout.STATE, layout.FAILED, layout.DEAD})
 
 
-async def _clocks_removed(objects: Objects, *, dry_run: bool) -> int:
+async def _remove_clocks(objects: Objects, *, dry_run: bool) -> int:
     """Left by those who were killed while they read the time."""
     found = [seen async for page in objects.pages(CLOCKS) for seen in page]
     if not found:
@@ -197,7 +197,7 @@ async def _clocks_removed(objects: Objects, *, dry_run: bool) -> int:
     return len(old)
 
 
-class Watch:
+class SweepSchedule:
     """When a worker should make a pass: when nobody did for a while. No clocks are compared: whoever makes
     one writes an object, and who finds it as it was an interval ago knows.
     """
@@ -213,7 +213,7 @@ class Watch:
         now = self._room.clock.monotonic()
         if self._looked and now < self._next:
             return False
-        seen = await self._room.objects.look(SWEPT)
+        seen = await self._room.objects.head(SWEPT)
         version = "" if seen is None else seen.version
         ripe = self._looked and version == self._known
         self._looked, self._known, self._next = True, version, now + self._pause()
@@ -226,7 +226,7 @@ class Watch:
         return self._seconds * (0.75 + self._room.ids.fraction() / 2)
 
 
-class _Steady:
+class _SweepObjects:
     """The store, with its clock read once and carried on by ours; in a dry run, with writes that do nothing
     and say that they were done.
     """
@@ -240,11 +240,11 @@ class _Steady:
     async def now(self) -> float:
         return self._clock.monotonic() + self._ahead
 
-    async def read(self, key: str) -> Found | None:
+    async def read(self, key: str) -> ObjectBody | None:
         return await self._objects.read(key)
 
-    async def look(self, key: str) -> Seen | None:
-        return await self._objects.look(key)
+    async def head(self, key: str) -> ObjectInfo | None:
+        return await self._objects.head(key)
 
     async def create(self, key: str, body: bytes) -> str | None:
         return "dry" if self._dry_run else await self._objects.create(key, body)
@@ -262,5 +262,5 @@ class _Steady:
         if not self._dry_run:
             await self._objects.delete(keys)
 
-    def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+    def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
         return self._objects.pages(folder, after=after)

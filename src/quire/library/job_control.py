@@ -11,16 +11,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from msgspec import Struct
 
 from quire.library.context import LibraryContext
+from quire.library.listing import LOGS
 from quire.library.protocol import layout, operator
-from quire.library.protocol.lifecycle import Terms
+from quire.library.protocol.lifecycle import JobActor
 from quire.library.protocol.operator import (
-    Act,
-    Acted,
-    Seat,
-    Standing,
+    ActionResult,
+    ActionTaken,
+    JobStatus,
+    JobView,
 )
-from quire.library.protocol.requests import Asking
-from quire.library.survey import LOGS
+from quire.library.protocol.requests import Operation
 from quire.model.errors import QuireError, Retry
 
 BY_HAND = "operator"
@@ -28,11 +28,11 @@ AT_ONCE = 16
 _ATTEMPTS = 5
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class JobChange(Struct, frozen=True, kw_only=True):
     """`changed` is false when it was so already, or with `refused`, which says why."""
 
     job: str
-    was: Standing
+    was: JobStatus
     tier: str = ""  # in which it waits then
     changed: bool = False
     refused: str = ""
@@ -40,32 +40,32 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 async def retry(
     room: LibraryContext, job: str, *, tier: str | None = None, reset: bool = False, dry_run: bool = False
-) -> Outcome:
+) -> JobChange:
     """From failed, dead, or where it was never queued."""
     if dry_run:
-        seat = await room.perform(operator.look(job))
-        allowed = seat.standing in {Standing.DEAD, Standing.FAILED, Standing.RAW}
-        acted = Acted(Act.DONE if allowed else Act.REFUSED, seat)
+        seat = await room.perform(operator.inspect_job(job))
+        allowed = seat.standing in {JobStatus.DEAD, JobStatus.FAILED, JobStatus.RAW}
+        acted = ActionTaken(ActionResult.DONE if allowed else ActionResult.REFUSED, seat)
     else:
-        acted = await _acted(room, lambda terms: operator.again(job, terms, tier=tier, reset=reset))
-    return _outcome(job, acted, tier, _NO_RETRY)
+        acted = await _act(room, lambda terms: operator.retry(job, terms, tier=tier, reset=reset))
+    return _build_change(job, acted, tier, _NO_RETRY)
 
 
-async def reprioritize(room: LibraryContext, job: str, tier: str) -> Outcome:
-    acted = await _acted(room, lambda terms: operator.moved(job, terms, tier=tier))
-    return _outcome(job, acted, tier, _NO_MOVE)
+async def reprioritize(room: LibraryContext, job: str, tier: str) -> JobChange:
+    acted = await _act(room, lambda terms: operator.reprioritize(job, terms, tier=tier))
+    return _build_change(job, acted, tier, _NO_MOVE)
 
 
 async def cancel(
     room: LibraryContext, job: str, *, tier: str | None = None, dry_run: bool = False
-) -> Outcome:
+) -> JobChange:
     """Take it from its worker, which stops when it notices; it waits again, uncounted."""
     if dry_run:
-        seat = await room.perform(operator.look(job))
-        acted = Acted(Act.DONE if seat.standing is Standing.PROCESSING else Act.REFUSED, seat)
+        seat = await room.perform(operator.inspect_job(job))
+        acted = ActionTaken(ActionResult.DONE if seat.standing is JobStatus.PROCESSING else ActionResult.REFUSED, seat)
     else:
-        acted = await _acted(room, lambda terms: operator.taken(job, terms, tier=tier))
-    return _outcome(job, acted, tier, _NO_CANCEL)
+        acted = await _act(room, lambda terms: operator.cancel(job, terms, tier=tier))
+    return _build_change(job, acted, tier, _NO_CANCEL)
 
 
 async def retry_all(
@@ -75,110 +75,110 @@ async def retry_all(
     tier: str | None = None,
     reset: bool = False,
     dry_run: bool = False,
-) -> AsyncIterator[Outcome]:
+) -> AsyncIterator[JobChange]:
     """One after the other is told as it is done; one that cannot be is told with the reason."""
 
-    async def one(job: str) -> Outcome:
+    async def one(job: str) -> JobChange:
         try:
             return await retry(room, job, tier=tier, reset=reset, dry_run=dry_run)
         except QuireError as error:
-            return Outcome(job=job, was=Standing.UNKNOWN, refused=str(error))
+            return JobChange(job=job, was=JobStatus.UNKNOWN, refused=str(error))
 
-    async for outcome in _few_at_once(jobs, one):
+    async for outcome in _act_on_all(jobs, one):
         yield outcome
 
 
 async def clear_dead(
     room: LibraryContext, jobs: Iterable[str], *, dry_run: bool = False
-) -> AsyncIterator[Outcome]:
+) -> AsyncIterator[JobChange]:
     """Forget that they were given up. Their sources stay, so that they can be queued again."""
 
-    async def one(job: str) -> Outcome:
-        seat = await room.perform(operator.look(job))
-        if seat.standing is not Standing.DEAD:
-            return Outcome(job=job, was=seat.standing, refused=f"{job} is not dead any more; left alone.")
+    async def one(job: str) -> JobChange:
+        seat = await room.perform(operator.inspect_job(job))
+        if seat.standing is not JobStatus.DEAD:
+            return JobChange(job=job, was=seat.standing, refused=f"{job} is not dead any more; left alone.")
         if not dry_run:
             # The state last: while it is there, a marker that is gone too early is put back by the janitor.
             await room.objects.delete([*layout.todos(job), layout.failed(job), layout.dead(job)])
             await room.objects.delete([layout.state(job)])
-        return Outcome(job=job, was=seat.standing, changed=True)
+        return JobChange(job=job, was=seat.standing, changed=True)
 
-    async for outcome in _few_at_once(jobs, one):
+    async for outcome in _act_on_all(jobs, one):
         yield outcome
 
 
-async def remove(room: LibraryContext, job: str, *, force: bool = False, dry_run: bool = False) -> Outcome:
+async def remove(room: LibraryContext, job: str, *, force: bool = False, dry_run: bool = False) -> JobChange:
     """Take a document out: its source, its place in the queue and its logs. Its result, if it has one, stays.
     The index is another's business.
     """
-    seat = await room.perform(operator.look(job))
-    if seat.standing is Standing.UNKNOWN:
-        return Outcome(job=job, was=seat.standing, refused=_NO_RETRY[Standing.UNKNOWN])
-    if seat.standing is Standing.PROCESSING and not force:
+    seat = await room.perform(operator.inspect_job(job))
+    if seat.standing is JobStatus.UNKNOWN:
+        return JobChange(job=job, was=seat.standing, refused=_NO_RETRY[JobStatus.UNKNOWN])
+    if seat.standing is JobStatus.PROCESSING and not force:
         words = "it is being worked on; cancel it first, or give --force"
-        return Outcome(job=job, was=seat.standing, refused=words)
+        return JobChange(job=job, was=seat.standing, refused=words)
     if not dry_run:
         logs = [seen.key async for page in room.objects.pages(f"{LOGS}/{job}") for seen in page]
         await room.objects.delete(list(layout.todos(job)))  # first: nobody is to claim it any more
         await room.objects.delete([layout.raw(job), layout.failed(job), layout.dead(job), *logs])
         await room.objects.delete([layout.state(job), layout.processing(job)])
-    return Outcome(job=job, was=seat.standing, changed=True)
+    return JobChange(job=job, was=seat.standing, changed=True)
 
 
 _NO_RETRY = {
-    Standing.DONE: "it is done; `download` gets its result",
-    Standing.QUEUED: "it is queued already; `reprioritize` moves it",
-    Standing.PROCESSING: "it is being worked on; `cancel` takes it from its worker",
-    Standing.UNKNOWN: "nothing is known of it; `ingest` its file",
+    JobStatus.DONE: "it is done; `download` gets its result",
+    JobStatus.QUEUED: "it is queued already; `reprioritize` moves it",
+    JobStatus.PROCESSING: "it is being worked on; `cancel` takes it from its worker",
+    JobStatus.UNKNOWN: "nothing is known of it; `ingest` its file",
 }
 _NO_MOVE = {
-    Standing.DONE: "it is done",
-    Standing.DEAD: "it was given up; `retry --priority` queues it again",
-    Standing.FAILED: "it failed and waits for the janitor; `retry --priority` queues it at once",
-    Standing.PROCESSING: "it is being worked on; `cancel --priority` takes it from its worker",
-    Standing.RAW: "it is not queued; `retry --priority` queues it",
-    Standing.UNKNOWN: "nothing is known of it; `ingest` its file",
+    JobStatus.DONE: "it is done",
+    JobStatus.DEAD: "it was given up; `retry --priority` queues it again",
+    JobStatus.FAILED: "it failed and waits for the janitor; `retry --priority` queues it at once",
+    JobStatus.PROCESSING: "it is being worked on; `cancel --priority` takes it from its worker",
+    JobStatus.RAW: "it is not queued; `retry --priority` queues it",
+    JobStatus.UNKNOWN: "nothing is known of it; `ingest` its file",
 }
 _NO_CANCEL = {
-    Standing.DONE: "it is done",
-    Standing.DEAD: "it was given up; nobody works on it",
-    Standing.FAILED: "it failed and waits for the janitor; nobody works on it",
-    Standing.QUEUED: "it waits; nobody works on it",
-    Standing.RAW: "it is not queued; nobody works on it",
-    Standing.UNKNOWN: "nothing is known of it",
+    JobStatus.DONE: "it is done",
+    JobStatus.DEAD: "it was given up; nobody works on it",
+    JobStatus.FAILED: "it failed and waits for the janitor; nobody works on it",
+    JobStatus.QUEUED: "it waits; nobody works on it",
+    JobStatus.RAW: "it is not queued; nobody works on it",
+    JobStatus.UNKNOWN: "nothing is known of it",
 }
 
 
-async def _acted(room: LibraryContext, asking: Callable[[Terms], Asking[Acted]]) -> Acted:
+async def _act(room: LibraryContext, asking: Callable[[JobActor], Operation[ActionTaken]]) -> ActionTaken:
     for _ in range(_ATTEMPTS):
         acted = await room.perform(asking(room.terms(BY_HAND)))
-        if acted.act is not Act.STALE:
+        if acted.act is not ActionResult.STALE:
             return acted
     raise Retry("Others change this job all the time; nothing was done. Try again.")
 
 
-def _outcome(job: str, acted: Acted, tier: str | None, reasons: dict[Standing, str]) -> Outcome:
+def _build_change(job: str, acted: ActionTaken, tier: str | None, reasons: dict[JobStatus, str]) -> JobChange:
     refused = ""
-    if acted.act is Act.REFUSED:
+    if acted.act is ActionResult.REFUSED:
         refused = reasons.get(acted.seat.standing, f"it is {acted.seat.standing.value}")
-    return Outcome(
+    return JobChange(
         job=job,
         was=acted.seat.standing,
         tier=tier or _tier(acted.seat),
-        changed=acted.act is Act.DONE,
+        changed=acted.act is ActionResult.DONE,
         refused=refused,
     )
 
 
-def _tier(seat: Seat) -> str:
+def _tier(seat: JobView) -> str:
     if seat.job is not None:
         return seat.job.priority
     return "" if seat.lock is None else seat.lock.priority
 
 
-async def _few_at_once(
-    jobs: Iterable[str], act: Callable[[str], Awaitable[Outcome]]
-) -> AsyncIterator[Outcome]:
+async def _act_on_all(
+    jobs: Iterable[str], act: Callable[[str], Awaitable[JobChange]]
+) -> AsyncIterator[JobChange]:
     some = list(jobs)
     for at in range(0, len(some), AT_ONCE):
         for outcome in await asyncio.gather(*map(act, some[at : at + AT_ONCE])):

@@ -9,24 +9,24 @@ from collections.abc import Iterator
 
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout, operator
-from quire.library.protocol.operator import Standing
-from quire.model.objects import Seen
+from quire.library.protocol.operator import JobStatus
+from quire.model.objects import ObjectInfo
 
 LISTED_FROM = 200  # documents; fewer are asked for one by one
 
 _FOLDERS = {
-    layout.OUT: Standing.DONE,
-    layout.DEAD: Standing.DEAD,
-    layout.FAILED: Standing.FAILED,
-    layout.PROCESSING: Standing.PROCESSING,
-    layout.STATE: Standing.QUEUED,
-    layout.TODO: Standing.QUEUED,
-    layout.RAW: Standing.RAW,
+    layout.OUT: JobStatus.DONE,
+    layout.DEAD: JobStatus.DEAD,
+    layout.FAILED: JobStatus.FAILED,
+    layout.PROCESSING: JobStatus.PROCESSING,
+    layout.STATE: JobStatus.QUEUED,
+    layout.TODO: JobStatus.QUEUED,
+    layout.RAW: JobStatus.RAW,
 }
-_RANKS = list(Standing)
+_RANKS = list(JobStatus)
 
 
-class Census:
+class JobStatusIndex:
     def __init__(self, room: LibraryContext) -> None:
         self._room = room
         self._listed: dict[bytes, int] | None = None
@@ -39,21 +39,21 @@ class Census:
         )
         self._listed = found
 
-    async def standing(self, ident: str) -> Standing:
+    async def standing(self, ident: str) -> JobStatus:
         if self._listed is None:
-            return (await self._room.perform(operator.look(ident))).standing
-        rank = self._listed.get(bytes.fromhex(layout.check(ident)))
-        return Standing.UNKNOWN if rank is None else _RANKS[rank]
+            return (await self._room.perform(operator.inspect_job(ident))).standing
+        rank = self._listed.get(bytes.fromhex(layout.check_hash(ident)))
+        return JobStatus.UNKNOWN if rank is None else _RANKS[rank]
 
     async def _list(self, folder: str, found: dict[bytes, int]) -> None:
         async for page in self._room.objects.pages(folder):
-            for ident, rank in _ranked(page):
+            for ident, rank in _rank(page):
                 found[ident] = min(rank, found.get(ident, rank))
 
 
-def _ranked(page: list[Seen]) -> Iterator[tuple[bytes, int]]:
+def _rank(page: list[ObjectInfo]) -> Iterator[tuple[bytes, int]]:
     for seen in page:
-        ident = layout.job_of(seen.key)
+        ident = layout.parse_job(seen.key)
         folder = seen.key.rpartition("/")[0]
         if folder.startswith(f"{layout.TODO}/"):
             folder = layout.TODO

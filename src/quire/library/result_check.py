@@ -22,20 +22,20 @@ class _Info(Struct):
     hash: str
 
 
-def fault(archive: Path, ident: str) -> str:
+def find_fault(archive: Path, ident: str) -> str:
     """What is wrong with it, in words; empty when nothing is."""
     try:
         if not stat.S_ISREG(archive.lstat().st_mode):
             return "the conversion's result is not a file"
         with zipfile.ZipFile(archive) as found:
-            return _fault_in(found, ident)
+            return _find_fault_in(found, ident)
     except FileNotFoundError:
         return "the conversion ended well but left no result"
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         return f"the conversion's result is a damaged archive: {error}"
 
 
-def _fault_in(found: zipfile.ZipFile, ident: str) -> str:
+def _find_fault_in(found: zipfile.ZipFile, ident: str) -> str:
     members = found.infolist()
     names = {member.filename for member in members}
     if len(members) > MOST_MEMBERS or sum(member.file_size for member in members) > MAX_CONTENT_BYTES:

@@ -20,7 +20,7 @@ _WORDS = {"true": True, "yes": True, "on": True, "1": True}
 _WORDS |= {"false": False, "no": False, "off": False, "0": False}
 
 
-class Kind(Struct, frozen=True, kw_only=True):
+class SharedKey(Struct, frozen=True, kw_only=True):
     """`rule` is the rule it stands for, which has `scale` times its value; "": none of ours."""
 
     kind: type[int] | type[float] | type[bool]
@@ -36,16 +36,16 @@ class Kind(Struct, frozen=True, kw_only=True):
         return f"a {'whole ' if self.kind is int else ''}number from {self.least:g} to {self.most:g}"
 
 
-KINDS: Mapping[str, Kind] = {
-    "max_retries": Kind(kind=int, least=0, most=1000, rule="max_retries"),
-    "heartbeat_interval": Kind(kind=float, least=1, most=3600, rule="heartbeat_seconds"),
-    "stale_timeout_minutes": Kind(kind=float, least=0.1, most=10_080, rule="stale_seconds", scale=60),
-    "conversion_timeout": Kind(kind=float, least=1, most=604_800, rule="conversion_seconds"),
-    "s3_supports_conditional_writes": Kind(kind=bool),
+SHARED_KEYS: Mapping[str, SharedKey] = {
+    "max_retries": SharedKey(kind=int, least=0, most=1000, rule="max_retries"),
+    "heartbeat_interval": SharedKey(kind=float, least=1, most=3600, rule="heartbeat_seconds"),
+    "stale_timeout_minutes": SharedKey(kind=float, least=0.1, most=10_080, rule="stale_seconds", scale=60),
+    "conversion_timeout": SharedKey(kind=float, least=1, most=604_800, rule="conversion_seconds"),
+    "s3_supports_conditional_writes": SharedKey(kind=bool),
 }
 
 
-class Shared(Struct, frozen=True, kw_only=True):
+class SharedConfig(Struct, frozen=True, kw_only=True):
     """What the bucket says. `values` are those that can be used; `said` is all of it, as it stands there."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -54,34 +54,34 @@ class Shared(Struct, frozen=True, kw_only=True):
     version: str | None = None
 
 
-async def read(room: LibraryContext) -> Shared:
+async def read_config(room: LibraryContext) -> SharedConfig:
     """An absent one says nothing."""
     found = await room.objects.read(layout.CONFIG)
     if found is None:
-        return Shared()
+        return SharedConfig()
     try:
         said = msgspec.json.decode(found.body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         problem = f"{layout.CONFIG} in the bucket cannot be read and is passed over"
-        return Shared(problems=(problem,), version=found.version)
+        return SharedConfig(problems=(problem,), version=found.version)
     values: dict[str, Any] = {}
     problems: list[str] = []
-    for name, kind in KINDS.items():
+    for name, kind in SHARED_KEYS.items():
         if name not in said:
             continue
-        value = _usable(kind, said[name])
+        value = _usable_value(kind, said[name])
         if value is None:
             problems.append(f"{name} in {layout.CONFIG} must be {kind.wanted} and is passed over")
         else:
             values[name] = value
-    return Shared(values=values, said=said, problems=tuple(problems), version=found.version)
+    return SharedConfig(values=values, said=said, problems=tuple(problems), version=found.version)
 
 
-def ruled(own: LibraryRules, shared: Shared, explicit: frozenset[str]) -> LibraryRules:
+def merge_rules(own: LibraryRules, shared: SharedConfig, explicit: frozenset[str]) -> LibraryRules:
     """The rules in force: what is set on this machine (`explicit`), then what the bucket says, then `own`."""
     changes = {
         kind.rule: shared.values[name] * kind.scale
-        for name, kind in KINDS.items()
+        for name, kind in SHARED_KEYS.items()
         if kind.rule and name in shared.values and kind.rule not in explicit
     }
     rules = structs.replace(own, **changes)
@@ -91,11 +91,11 @@ def ruled(own: LibraryRules, shared: Shared, explicit: frozenset[str]) -> Librar
     )
 
 
-async def change(room: LibraryContext, words: Mapping[str, str]) -> Shared:
+async def change_config(room: LibraryContext, words: Mapping[str, str]) -> SharedConfig:
     """Set these, in words. Raises Reject for what cannot be meant; nothing is changed then."""
-    wanted = {name: meant(name, text) for name, text in words.items()}
+    wanted = {name: parse_value(name, text) for name, text in words.items()}
     for _ in range(_ATTEMPTS):
-        now = await read(room)
+        now = await read_config(room)
         if now.version is not None and now.problems and not now.said:
             raise Reject(f"{now.problems[0]}: delete or repair that object first.", code="bad_config")
         body = msgspec.json.encode({**now.said, **wanted})
@@ -104,33 +104,33 @@ async def change(room: LibraryContext, words: Mapping[str, str]) -> Shared:
         else:
             written = await room.objects.swap(layout.CONFIG, body, now.version)
         if written is not None:
-            return await read(room)
+            return await read_config(room)
     raise Retry("Others change the shared settings all the time; nothing was set. Try again.")
 
 
-def meant(name: str, text: str) -> int | float | bool:
+def parse_value(name: str, text: str) -> int | float | bool:
     """By the key's kind: `1` is a number where one is wanted. Raises Reject."""
-    kind = KINDS.get(name)
+    kind = SHARED_KEYS.get(name)
     if kind is None:
-        known = ", ".join(KINDS)
+        known = ", ".join(SHARED_KEYS)
         raise Reject(f"There is no shared setting {name[:80]!r}; there are {known}.", code="bad_config")
     word = text.strip().lower()
-    value: Any = _WORDS.get(word) if kind.kind is bool else _number(word)
+    value: Any = _WORDS.get(word) if kind.kind is bool else _parse_number(word)
     if kind.kind is not bool and isinstance(value, float) and value.is_integer():
-        value = int(value)  # published tools read whole numbers
-    if value is None or _usable(kind, value) is None:
+        value = int(value)  # published tools read_config whole numbers
+    if value is None or _usable_value(kind, value) is None:
         raise Reject(f"{name} must be {kind.wanted}, got {text[:80]!r}.", code="bad_config")
     return value  # type: ignore[no-any-return]
 
 
-def _number(word: str) -> float | None:
+def _parse_number(word: str) -> float | None:
     try:
         return float(word)
     except ValueError:
         return None
 
 
-def _usable(kind: Kind, value: object) -> Any:
+def _usable_value(kind: SharedKey, value: object) -> Any:
     """None: it is not."""
     if kind.kind is bool:
         return value if isinstance(value, bool) else None

@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Struct, field
 
 from quire.library.context import LibraryContext
+from quire.library.listing import LOGS
 from quire.library.protocol import layout, operator
-from quire.library.protocol.bodies import MAX_ERROR_CHARACTERS, Lock
-from quire.library.protocol.operator import Seat, Standing
-from quire.library.survey import LOGS
+from quire.library.protocol.bodies import MAX_ERROR_CHARACTERS, LockMarker
+from quire.library.protocol.operator import JobStatus, JobView
 from quire.model.errors import Missing, Reject
-from quire.model.objects import Seen
+from quire.model.objects import ObjectInfo
 
 AT_ONCE = 16
 MOST_WORKERS = 1000
@@ -25,11 +25,11 @@ MAX_LOG_BYTES = 1 << 20
 _LOG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class DocumentStatus(Struct, frozen=True, kw_only=True):
     """`attempts` are those that count; moments are seconds since the epoch, 0.0 where nobody said."""
 
     hash: str
-    standing: Standing
+    standing: JobStatus
     output: str = ""
     output_bytes: int = 0
     finished_at: float = 0.0
@@ -46,20 +46,20 @@ class Status(Struct, frozen=True, kw_only=True):
     mishap: dict[str, Any] = field(default_factory=dict)  # error.json, the last one
 
 
-async def status(room: LibraryContext, job: str) -> Status:
+async def read_status(room: LibraryContext, job: str) -> DocumentStatus:
     seat, result, told, mishap = await asyncio.gather(
-        room.perform(operator.look(job)),
-        room.objects.look(layout.out(job)),
+        room.perform(operator.inspect_job(job)),
+        room.objects.head(layout.out(job)),
         _source(room, job),
-        error_of(room, job),
+        read_error(room, job),
     )
     name, tags, size = told
-    waits = seat.standing is Standing.QUEUED and bool(_priority(seat))
-    before = await _before(room, job, _priority(seat)) if waits else ""
-    lock = seat.lock or Lock()
+    waits = seat.standing is JobStatus.QUEUED and bool(_priority(seat))
+    before = await _read_previous_error(room, job, _priority(seat)) if waits else ""
+    lock = seat.lock or LockMarker()
     known = seat.job
-    done = seat.standing is Standing.DONE
-    return Status(
+    done = seat.standing is JobStatus.DONE
+    return DocumentStatus(
         hash=job,
         standing=seat.standing,
         output=layout.out(job) if done else "",
@@ -79,23 +79,23 @@ async def status(room: LibraryContext, job: str) -> Status:
     )
 
 
-def _priority(seat: Seat) -> str:
+def _priority(seat: JobView) -> str:
     if seat.job is not None:
         return seat.job.priority
     return "" if seat.lock is None else seat.lock.priority
 
 
-def _error(seat: Seat, mishap: dict[str, Any]) -> str:
+def _error(seat: JobView, mishap: dict[str, Any]) -> str:
     if seat.job is not None and seat.job.error:
         return seat.job.error
     said = mishap.get("error", "")
-    return said if isinstance(said, str) and seat.standing is not Standing.UNKNOWN else ""
+    return said if isinstance(said, str) and seat.standing is not JobStatus.UNKNOWN else ""
 
 
-async def _before(room: LibraryContext, job: str, tier: str) -> str:
+async def _read_previous_error(room: LibraryContext, job: str, tier: str) -> str:
     """What a waiting job's marker says of the attempt before; published tools use two names for it."""
     found = await room.objects.read(layout.todo(tier, job))
-    said = {} if found is None else _object(found.body)
+    said = {} if found is None else _decode_object(found.body)
     words = (said.get(name) for name in ("last_error", "previous_error"))
     return next((text[:MAX_ERROR_CHARACTERS] for text in words if isinstance(text, str) and text), "")
 
@@ -113,12 +113,12 @@ async def _source(room: LibraryContext, job: str) -> tuple[str, list[str], int |
     return stored.metadata.get("original-name", ""), tags, stored.size
 
 
-async def error_of(room: LibraryContext, job: str) -> dict[str, Any]:
+async def read_error(room: LibraryContext, job: str) -> dict[str, Any]:
     """The last error with its traceback, as a worker wrote it; empty when there is none."""
-    return _object(await read_bounded(room, f"{LOGS}/{layout.check(job)}/error.json"))
+    return _decode_object(await read_bounded(room, f"{LOGS}/{layout.check_hash(job)}/error.json"))
 
 
-class Logs(Struct, frozen=True, kw_only=True):
+class JobLogs(Struct, frozen=True, kw_only=True):
     """`error` is error.json; `text` the wanted log, None when there is none; `kinds` those there are."""
 
     error: dict[str, Any] = field(default_factory=dict)
@@ -126,11 +126,11 @@ class Logs(Struct, frozen=True, kw_only=True):
     texts: dict[str, str] = field(default_factory=dict)
 
 
-async def logs(room: LibraryContext, job: str, kind: str | None = None) -> Logs:
+async def read_logs(room: LibraryContext, job: str, kind: str | None = None) -> JobLogs:
     """All logs of a job, or the one of this kind; `error` is one. Raises Reject for what is no kind."""
     if kind is not None and _LOG.fullmatch(kind) is None:
         raise Reject(f"{kind[:80]!r} is no kind of log: use letters, digits, - and _.", code="bad_log")
-    folder = f"{LOGS}/{layout.check(job)}"
+    folder = f"{LOGS}/{layout.check_hash(job)}"
     kinds = []
     async for page in room.objects.pages(folder):
         names = (seen.key.removeprefix(f"{folder}/") for seen in page)
@@ -139,11 +139,11 @@ async def logs(room: LibraryContext, job: str, kind: str | None = None) -> Logs:
     wanted = kinds if kind is None else [name for name in kinds if name == kind]
     bodies = await asyncio.gather(*(read_bounded(room, f"{folder}/{name}.log") for name in wanted[:AT_ONCE]))
     texts = {name: body.decode("utf-8", "replace") for name, body in zip(wanted, bodies, strict=False)}
-    error = await error_of(room, job) if kind in {None, "error"} else {}
-    return Logs(error=error, kinds=tuple(kinds), texts=texts)
+    error = await read_error(room, job) if kind in {None, "error"} else {}
+    return JobLogs(error=error, kinds=tuple(kinds), texts=texts)
 
 
-class Worker(Struct, frozen=True, kw_only=True):
+class RegisteredWorker(Struct, frozen=True, kw_only=True):
     """`said` is the registration as it stands there; `seen_at` is when it was written, by the store."""
 
     worker_id: str
@@ -153,7 +153,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     said: dict[str, Any]
 
 
-async def workers(room: LibraryContext) -> list[Worker]:
+async def list_workers(room: LibraryContext) -> list[RegisteredWorker]:
     """Those that ever registered, the last seen first. Active is who wrote lately and has not stopped."""
     seen = [one async for page in room.objects.pages(layout.WORKERS) for one in page]
     seen = [one for one in seen if one.key.endswith(".json")]
@@ -163,13 +163,13 @@ async def workers(room: LibraryContext) -> list[Worker]:
     now = await room.objects.now()
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(there: Seen) -> Worker:
+    async def one(there: ObjectInfo) -> RegisteredWorker:
         async with gate:
-            said = _object(await read_bounded(room, there.key))
+            said = _decode_object(await read_bounded(room, there.key))
         name = there.key.removeprefix(f"{layout.WORKERS}/").removesuffix(".json")
         state = said.get("status")
         fresh = now - there.modified_at <= room.rules.stale_seconds
-        return Worker(
+        return RegisteredWorker(
             worker_id=name,
             status=state if isinstance(state, str) else "unknown",
             active=fresh and state != "stopped",
@@ -182,7 +182,7 @@ async def workers(room: LibraryContext) -> list[Worker]:
 
 async def read_bounded(room: LibraryContext, key: str) -> bytes:
     """Empty when it is not there; the end of what is too long."""
-    seen = await room.objects.look(key)
+    seen = await room.objects.head(key)
     if seen is None:
         return b""
     if seen.size <= MAX_LOG_BYTES:
@@ -192,7 +192,7 @@ async def read_bounded(room: LibraryContext, key: str) -> bytes:
     return b"".join([piece async for piece in room.blobs.stream(key, start=start, stop=seen.size)])
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _decode_object(body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -23,7 +23,7 @@ _RACERS = 8
 _METADATA = {"original-name": "Rules v2 ü.pdf", "tags": '["DnD"]', "size": "4"}
 
 
-class Tried(Struct, frozen=True, kw_only=True):
+class ProbeResult(Struct, frozen=True, kw_only=True):
     """`needed`: nothing works without it. `lacking` says what follows when it is not there."""
 
     ability: str
@@ -33,7 +33,7 @@ class Tried(Struct, frozen=True, kw_only=True):
     lacking: str = ""
 
 
-class _Tries:
+class _Probes:
     def __init__(self, room: LibraryContext) -> None:
         self._room = room
         self._nonce = room.ids.ulid()
@@ -51,26 +51,26 @@ class _Tries:
     async def get(self) -> str:
         await self._room.blobs.put(self._key("get"), b"old")
         await self._room.blobs.put(self._key("get"), b"new")
-        _demand(await self._room.blobs.get(self._key("get")) == b"new", "an old version was read")
+        _require(await self._room.blobs.get(self._key("get")) == b"new", "an old version was read")
         return ""
 
     async def listing(self) -> str:
         await self._room.objects.put(self._key("list"), b"{}")
         folder = self._key("list").rpartition("/")[0]
         found = [seen.key async for page in self._room.objects.pages(folder) for seen in page]
-        _demand(self._key("list") in found, "what was just written is not listed")
+        _require(self._key("list") in found, "what was just written is not listed")
         return ""
 
     async def delete(self) -> str:
         await self._room.blobs.put(self._key("delete"), b"x")
         await self._room.objects.delete([self._key("delete"), self._key("never-there")])
-        _demand(await self._room.objects.look(self._key("delete")) is None, "it is still there")
+        _require(await self._room.objects.head(self._key("delete")) is None, "it is still there")
         return ""
 
     async def metadata(self) -> str:
         await self._room.blobs.put(self._key("metadata"), b"%PDF", metadata=_METADATA)
         found = (await self._room.blobs.head(self._key("metadata"))).metadata
-        _demand(found == _METADATA, "they came back otherwise")
+        _require(found == _METADATA, "they came back otherwise")
         return ""
 
     async def create(self) -> str:
@@ -78,14 +78,14 @@ class _Tries:
         try:
             await self._room.blobs.put(self._key("create"), b"2", condition=IfAbsent())
         except Stale:
-            _demand(await self._room.blobs.get(self._key("create")) == b"1", "the first one was overwritten")
+            _require(await self._room.blobs.get(self._key("create")) == b"1", "the first one was overwritten")
             return ""
         raise _BrokenError("a second create was not refused")
 
     async def swap(self) -> str:
         first = await self._room.blobs.put(self._key("swap"), b"1")
         second = await self._room.blobs.put(self._key("swap"), b"2", condition=IfVersion(first.version))
-        _demand(second.version != first.version, "both versions are called the same")
+        _require(second.version != first.version, "both versions are called the same")
         for version, name in ((first.version, "swap"), (second.version, "nothing")):
             try:
                 await self._room.blobs.put(self._key(name), b"3", condition=IfVersion(version))
@@ -100,7 +100,7 @@ class _Tries:
             *(objects.create(self._key("race"), b"%d" % number) for number in range(_RACERS))
         )
         won = sum(version is not None for version in versions)
-        _demand(won == 1, f"{won} of {_RACERS} creates at the same time won")
+        _require(won == 1, f"{won} of {_RACERS} creates at the same time won")
         return f"one of {_RACERS} wins"
 
     async def large(self) -> str:
@@ -114,15 +114,15 @@ class _Tries:
                 self._key("large"), path, content_type="application/zip"
             )
             await self._room.blobs.put(self._key("multipart"), path)
-        _demand(made and not again, "a second create of a large object was not refused")
+        _require(made and not again, "a second create of a large object was not refused")
         for name in ("large", "multipart"):
-            seen = await self._room.objects.look(self._key(name))
-            _demand(seen is not None and seen.size == LARGE_BYTES, "it did not arrive whole")
+            seen = await self._room.objects.head(self._key(name))
+            _require(seen is not None and seen.size == LARGE_BYTES, "it did not arrive whole")
         return f"{LARGE_BYTES >> 20} MiB"
 
     async def clock(self) -> str:
         ahead = await self._room.objects.now() - self._room.clock.now()
-        _demand(abs(ahead) < MOST_SKEW_SECONDS, f"it differs from this machine's by {ahead:.0f} s")
+        _require(abs(ahead) < MOST_SKEW_SECONDS, f"it differs from this machine's by {ahead:.0f} s")
         return f"within {max(1.0, abs(ahead)):.0f} s of this machine's"
 
     async def clean(self) -> None:
@@ -137,9 +137,9 @@ class _BrokenError(Exception):
 _TWICE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
 
 
-async def try_out(room: LibraryContext, on_each: Callable[[Tried], None] = lambda _: None) -> list[Tried]:
+async def probe_store(room: LibraryContext, on_each: Callable[[ProbeResult], None] = lambda _: None) -> list[ProbeResult]:
     """All of them, in this order."""
-    tries = _Tries(room)
+    tries = _Probes(room)
     steps: list[tuple[str, bool, str, Callable[[], Awaitable[str]]]] = [
         ("put an object", True, "nothing works", tries.put),
         ("get it back as it was written last", True, "nothing works", tries.get),
@@ -152,10 +152,10 @@ async def try_out(room: LibraryContext, on_each: Callable[[Tried], None] = lambd
         ("large objects, whole or not at all", False, "large results cannot be stored", tries.large),
         ("its clock", False, "ages are told by the store's clock, and will look odd here", tries.clock),
     ]
-    told: list[Tried] = []
+    told: list[ProbeResult] = []
     try:
         for ability, needed, lacking, step in steps:
-            tried = await _tried(ability, step, needed=needed, lacking=lacking)
+            tried = await _probe(ability, step, needed=needed, lacking=lacking)
             told.append(tried)
             on_each(tried)
             if needed and not tried.ok:
@@ -165,14 +165,14 @@ async def try_out(room: LibraryContext, on_each: Callable[[Tried], None] = lambd
     return told
 
 
-async def _tried(ability: str, step: Callable[[], Awaitable[str]], *, needed: bool, lacking: str) -> Tried:
+async def _probe(ability: str, step: Callable[[], Awaitable[str]], *, needed: bool, lacking: str) -> ProbeResult:
     try:
         detail = await step()
     except (_BrokenError, QuireError, OSError) as error:
-        return Tried(ability=ability, ok=False, needed=needed, detail=str(error), lacking=lacking)
-    return Tried(ability=ability, ok=True, needed=needed, detail=detail)
+        return ProbeResult(ability=ability, ok=False, needed=needed, detail=str(error), lacking=lacking)
+    return ProbeResult(ability=ability, ok=True, needed=needed, detail=detail)
 
 
-def _demand(holds: bool, otherwise: str) -> None:
+def _require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise _BrokenError(otherwise)

@@ -11,14 +11,14 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Found(Struct, frozen=True):
+class ObjectBody(Struct, frozen=True):
     """An object with its bytes. `version` is opaque; equal bytes may have equal versions."""
 
     body: bytes
     version: str
 
 
-class Seen(Struct, frozen=True):
+class ObjectInfo(Struct, frozen=True):
     """An object as a listing shows it. `modified_at` is by the store's clock."""
 
     key: str
@@ -30,11 +30,11 @@ class Seen(Struct, frozen=True):
 class Objects(Protocol):
     """Every method raises Retry for a passing fault, Misconfigured where a person must do something."""
 
-    async def read(self, key: str) -> Found | None:
+    async def read(self, key: str) -> ObjectBody | None:
         """A small object whole."""
         ...
 
-    async def look(self, key: str) -> Seen | None:
+    async def head(self, key: str) -> ObjectInfo | None:
         """Without its bytes."""
         ...
 
@@ -58,7 +58,7 @@ class Objects(Protocol):
         """In as few requests as the store allows; not atomic. What is not there is no error."""
         ...
 
-    def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+    def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
         """All objects below `folder`, by the thousand, a page being asked for when it is wanted; those whose
         key is greater than `after`, which is a key right in `folder` or its beginning. In order of their keys
         as far as no folder has folders and objects side by side.

@@ -99,7 +99,7 @@ def draft(batch_id: str = "01B", **changes: Any) -> BatchDraft:
     return BatchDraft(**(known | changes))
 
 
-def letter(batch_id: str = "01B") -> OutboxMessage:
+def outbox_message(batch_id: str = "01B") -> OutboxMessage:
     body = f'{{"batch_id": "{batch_id}", "manifest_r2_key": "m"}}'.encode()
     return OutboxMessage(queue="plain", message_id=f"start-{batch_id}", body=body)
 

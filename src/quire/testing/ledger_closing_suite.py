@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import Ledger
 from quire.ledger.submissions import TAKEN, Load
 from quire.ledger.values import Selection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
-from quire.testing.factories import file, letter
+from quire.testing.factories import file, outbox_message
+from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.ledger_situations import ME, ONE, act, done, entered, erred, started
 from quire.testing.submission_situations import (
     arrived,
@@ -25,98 +25,98 @@ from quire.testing.submission_situations import (
 
 
 class ClosingSuite:
-    async def test_closing_posts_the_letter_and_counts_what_was_taken(self, ledger: Ledger) -> None:
+    async def test_closing_posts_the_letter_and_counts_what_was_taken(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a", "/b")
-        await ledger.announce(no, awaited("/c"), now=7.0)
+        await ledger.announce_upload(no, awaited("/c"), now=7.0)
         for revision in (4, 6):
             with pytest.raises(Stale):
                 await ledger.close_submission(
-                    no, revision=revision, manifest_key="m", letter=letter(), now=8.0
+                    no, revision=revision, manifest_key="m", message=outbox_message(), now=8.0
                 )
-        assert await ledger.outbox(9) == []
-        ended = await ledger.close_submission(no, revision=5, manifest_key="m", letter=letter(), now=9.0)
+        assert await ledger.list_unsent(9) == []
+        ended = await ledger.close_submission(no, revision=5, manifest_key="m", message=outbox_message(), now=9.0)
         assert (ended.batch.position.stage, ended.batch.status) == (Stage.QUEUED, "QUEUED")
         assert (ended.batch.manifest_key, ended.batch.total_files, ended.finalized_at) == ("m", 2, 9.0)
-        assert [one.message_id for one in await ledger.outbox(9)] == ["start-01B"]
-        assert await ledger.message(no) == letter().body.decode()
+        assert [one.message_id for one in await ledger.list_unsent(9)] == ["start-01B"]
+        assert await ledger.get_start_message(no) == outbox_message().body.decode()
         assert await kinds(ledger, no) == ["batch_opened", "batch_finalized"]
         with pytest.raises(Stale):
-            await ledger.close_submission(no, revision=5, manifest_key="m", letter=letter(), now=10.0)
-        assert len(await ledger.outbox(9)) == 1
+            await ledger.close_submission(no, revision=5, manifest_key="m", message=outbox_message(), now=10.0)
+        assert len(await ledger.list_unsent(9)) == 1
 
-    async def test_of_many_who_close_at_once_one_does(self, ledger: Ledger) -> None:
+    async def test_of_many_who_close_at_once_one_does(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a")
         calls = [
-            ledger.close_submission(no, revision=2, manifest_key="m", letter=letter(), now=9.0)
+            ledger.close_submission(no, revision=2, manifest_key="m", message=outbox_message(), now=9.0)
             for _ in range(8)
         ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert sorted(type(one).__name__ for one in answers) == ["Stale"] * 7 + ["Submission"]
-        assert len(await ledger.outbox(9)) == 1
+        assert len(await ledger.list_unsent(9)) == 1
 
     @pytest.mark.parametrize("end", ["close", "cancel", "finalize"])
-    async def test_nothing_arrives_in_a_batch_that_is_not_open(self, ledger: Ledger, end: str) -> None:
+    async def test_nothing_arrives_in_a_batch_that_is_not_open(self, ledger: LedgerAdapter, end: str) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a")
-        await ledger.announce(no, awaited("/b"), now=7.0)
+        await ledger.announce_upload(no, awaited("/b"), now=7.0)
         match end:
             case "close":
-                await ledger.close_submission(no, revision=3, manifest_key="m", letter=letter(), now=9.0)
+                await ledger.close_submission(no, revision=3, manifest_key="m", message=outbox_message(), now=9.0)
             case "cancel":
                 await ledger.cancel(no, act())
             case _:
-                await ledger.finalize(no, manifest_key="m", total_files=1, letter=letter(), now=9.0)
+                await ledger.close_batch(no, manifest_key="m", total_files=1, message=outbox_message(), now=9.0)
         for call in (
-            ledger.announce(no, awaited("/a", stamp="s2"), now=10.0),
-            ledger.announce(no, awaited("/n"), now=10.0),
-            ledger.announce(no, awaited("/a/b"), now=10.0),
-            ledger.received(no, awaited("/b"), now=10.0),
-            ledger.withdraw(no, "/a", now=10.0),
-            ledger.withdraw(no, "/none", now=10.0),
+            ledger.announce_upload(no, awaited("/a", stamp="s2"), now=10.0),
+            ledger.announce_upload(no, awaited("/n"), now=10.0),
+            ledger.announce_upload(no, awaited("/a/b"), now=10.0),
+            ledger.record_received(no, awaited("/b"), now=10.0),
+            ledger.withdraw_upload(no, "/a", now=10.0),
+            ledger.withdraw_upload(no, "/none", now=10.0),
         ):
             with pytest.raises(Stale):
                 await call
-        assert counters(await ledger.submission("01B")) == (2, 1, 10, 3)
+        assert counters(await ledger.get_submission("01B")) == (2, 1, 10, 3)
 
-    async def test_what_arrives_while_it_is_closed_is_in_or_refused(self, ledger: Ledger) -> None:
+    async def test_what_arrives_while_it_is_closed_is_in_or_refused(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a")
-        calls = [ledger.announce(no, awaited(f"/b{number}"), now=8.0) for number in range(6)]
-        closing = ledger.close_submission(no, revision=2, manifest_key="m", letter=letter(), now=9.0)
+        calls = [ledger.announce_upload(no, awaited(f"/b{number}"), now=8.0) for number in range(6)]
+        closing = ledger.close_submission(no, revision=2, manifest_key="m", message=outbox_message(), now=9.0)
         answers = await asyncio.gather(*calls[:3], closing, *calls[3:], return_exceptions=True)
-        found = await ledger.submission("01B")
+        found = await ledger.get_submission("01B")
         added = sum(one is None for one in answers)
         assert counters(found) == (1 + added, 1, 10, 2 + added)
         assert (found.finalized_at == 9.0) is (added == 0)
-        assert len(await ledger.uploads(no, limit=99)) == 1 + added
+        assert len(await ledger.list_uploads(no, limit=99)) == 1 + added
 
-    async def test_a_batch_goes_its_way_after_it_is_closed(self, ledger: Ledger) -> None:
+    async def test_a_batch_goes_its_way_after_it_is_closed(self, ledger: LedgerAdapter) -> None:
         batch = (await closed(ledger)).batch
-        batch = await ledger.apply(moves.begin(batch, now=10.0))
+        batch = await ledger.apply_move(moves.begin(batch, now=10.0))
         files = [file(path) for path in ("/a", "/b")]
-        batch = await ledger.apply(moves.fill(batch, ONE, files, complete=True, now=11.0))
+        batch = await ledger.apply_move(moves.fill(batch, ONE, files, complete=True, now=11.0))
         batch = await entered(ledger, batch, ONE)
-        claims = await ledger.claim(batch.no, member=ME, limit=9, now=12.0)
+        claims = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=12.0)
         assert [claim.order.file.path for claim in claims] == ["/a", "/b"]
 
 
 class ElsewhereSuite:
     async def test_files_of_a_foreign_orchestrator_take_the_place_of_those_uploaded(
-        self, ledger: Ledger
+        self, ledger: LedgerAdapter
     ) -> None:
         no = (await closed(ledger)).batch.no
         listed = [
             awaited("/a", cid="bafk", config={"ocr": True}, tags=("TiffConverter:source",)),
             awaited("/x/c.jpg.ref.json", size=7, source_file="c.jpg"),
         ]
-        ended = await ledger.processed_elsewhere(no, listed, letter=letter("01B2"), now=20.0)
-        assert ended == await ledger.submission("01B")
+        ended = await ledger.accept_processed(no, listed, message=outbox_message("01B2"), now=20.0)
+        assert ended == await ledger.get_submission("01B")
         assert (ended.batch.status, ended.batch.position.stage) == ("DONE", Stage.DONE)
         assert (ended.batch.completed_at, ended.batch.total_files) == (20.0, 2)
         assert counters(ended)[:3] == (2, 2, 17)
-        found = await ledger.arrivals(no, after=None, limit=9)
+        found = await ledger.list_arrivals(no, after=None, limit=9)
         assert [(one.path, one.state, one.taken_at) for one in found] == [
             ("/a", TAKEN, 20.0),
             ("/x/c.jpg.ref.json", TAKEN, 20.0),
@@ -126,12 +126,12 @@ class ElsewhereSuite:
             {"ocr": True},
             "c.jpg",
         )
-        ends = await ledger.inputs(no, limit=9)
+        ends = await ledger.list_inputs(no, limit=9)
         assert [(one.path, one.outcome, one.size) for one in ends] == [
             ("/a", FileOutcome.DONE, 10),
             ("/x/c.jpg.ref.json", FileOutcome.DONE, 7),
         ]
-        (one, two) = [one.file for one in await ledger.files(ended.batch, after=0, limit=9)]
+        (one, two) = [one.file for one in await ledger.list_files(ended.batch, after=0, limit=9)]
         assert (one.name, one.cid, one.processing_config, one.tags) == (
             "a",
             "bafk",
@@ -139,130 +139,130 @@ class ElsewhereSuite:
             ("TiffConverter:source",),
         )
         assert (two.name, two.source_file) == ("c.jpg.ref.json", "c.jpg")
-        assert [one.message_id for one in await ledger.outbox(9)] == ["start-01B", "start-01B2"]
+        assert [one.message_id for one in await ledger.list_unsent(9)] == ["start-01B", "start-01B2"]
         assert (await kinds(ledger, no))[-1] == "batch_processed_elsewhere"
         with pytest.raises(Stale):
-            await ledger.processed_elsewhere(no, listed, letter=letter("01B3"), now=21.0)
-        assert len(await ledger.outbox(9)) == 2
+            await ledger.accept_processed(no, listed, message=outbox_message("01B3"), now=21.0)
+        assert len(await ledger.list_unsent(9)) == 2
 
-    async def test_what_our_own_engine_did_so_far_is_dropped(self, ledger: Ledger) -> None:
+    async def test_what_our_own_engine_did_so_far_is_dropped(self, ledger: LedgerAdapter) -> None:
         batch = (await closed(ledger, paths=("/a", "/b", "/c"))).batch
-        batch = await ledger.apply(moves.begin(batch, now=10.0))
+        batch = await ledger.apply_move(moves.begin(batch, now=10.0))
         files = [file(path) for path in ("/a", "/b", "/c")]
-        batch = await ledger.apply(moves.fill(batch, ONE, files, complete=True, now=11.0))
+        batch = await ledger.apply_move(moves.fill(batch, ONE, files, complete=True, now=11.0))
         batch = await entered(ledger, batch, ONE)
-        one, two, three = await ledger.claim(batch.no, member=ME, limit=9, now=12.0)
-        await ledger.settle(batch.no, [done(one), erred(two, due_at=None)], now=13.0)
-        ended = await ledger.processed_elsewhere(batch.no, [awaited("/a")], letter=letter("02"), now=20.0)
-        assert await ledger.claim(batch.no, member=ME, limit=9, now=21.0) == []
-        assert await ledger.running(ME) == []
-        assert await ledger.workable(limit=9, now=99.0) == []
-        assert (await ledger.settle(batch.no, [done(three)], now=22.0)).strays == 1
-        assert [listed.file.path for listed in await ledger.files(ended.batch, after=0, limit=9)] == ["/a"]
-        (end,) = await ledger.inputs(batch.no, limit=9)
+        one, two, three = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=12.0)
+        await ledger.settle_reports(batch.no, [done(one), erred(two, due_at=None)], now=13.0)
+        ended = await ledger.accept_processed(batch.no, [awaited("/a")], message=outbox_message("02"), now=20.0)
+        assert await ledger.claim_tasks(batch.no, member=ME, limit=9, now=21.0) == []
+        assert await ledger.list_running(ME) == []
+        assert await ledger.list_workable(limit=9, now=99.0) == []
+        assert (await ledger.settle_reports(batch.no, [done(three)], now=22.0)).strays == 1
+        assert [listed.file.path for listed in await ledger.list_files(ended.batch, after=0, limit=9)] == ["/a"]
+        (end,) = await ledger.list_inputs(batch.no, limit=9)
         assert (end.outcome, end.attempts, end.made) == (FileOutcome.DONE, 0, [])
-        (counts,) = await ledger.counts(batch.no)
+        (counts,) = await ledger.count_tasks(batch.no)
         assert (counts.total, counts.done, counts.failed) == (1, 1, 0)
-        assert await ledger.failures(batch.no) == {}
-        assert await ledger.failed_tasks(batch.no, limit=9) == []
-        assert (await ledger.chosen(batch.no, Selection())).tasks == 0
-        files_of, attempts = await ledger.story(batch.no, "/a")
+        assert await ledger.count_failures(batch.no) == {}
+        assert await ledger.list_failed_tasks(batch.no, limit=9) == []
+        assert (await ledger.preview_retry(batch.no, Selection())).tasks == 0
+        files_of, attempts = await ledger.get_file_history(batch.no, "/a")
         assert (len(files_of), attempts) == (1, [])  # not what was tried on the file that went
         with pytest.raises(Stale):
-            await ledger.apply(moves.fail(batch, "no", now=23.0))
+            await ledger.apply_move(moves.fail(batch, "no", now=23.0))
 
     @pytest.mark.parametrize("stands", ["open", "cancelled"])
-    async def test_only_a_batch_on_its_way_is_processed_elsewhere(self, ledger: Ledger, stands: str) -> None:
+    async def test_only_a_batch_on_its_way_is_processed_elsewhere(self, ledger: LedgerAdapter, stands: str) -> None:
         if stands == "open":
             no = (await ledger.open_submission(new())).batch.no
         else:
             no = (await closed(ledger)).batch.no
             await ledger.cancel(no, act())
-        before = await ledger.submission("01B")
+        before = await ledger.get_submission("01B")
         with pytest.raises(Stale):
-            await ledger.processed_elsewhere(no, [awaited("/z")], letter=letter("02"), now=20.0)
-        assert await ledger.submission("01B") == before
+            await ledger.accept_processed(no, [awaited("/z")], message=outbox_message("02"), now=20.0)
+        assert await ledger.get_submission("01B") == before
 
-    async def test_many_files_are_one_transaction(self, ledger: Ledger) -> None:
+    async def test_many_files_are_one_transaction(self, ledger: LedgerAdapter) -> None:
         no = (await closed(ledger)).batch.no
         listed = [awaited(f"/d{number % 50}/f{number}", size=1) for number in range(5000)]
-        ended = await ledger.processed_elsewhere(no, [*listed, listed[0]], letter=letter("02"), now=20.0)
+        ended = await ledger.accept_processed(no, [*listed, listed[0]], message=outbox_message("02"), now=20.0)
         assert (ended.batch.total_files, ended.files_taken, ended.bytes_taken) == (5000, 5000, 5000)
-        assert len(await ledger.inputs(no, limit=9999, outcome=FileOutcome.DONE)) == 5000
+        assert len(await ledger.list_inputs(no, limit=9999, outcome=FileOutcome.DONE)) == 5000
 
-    async def test_an_empty_list_is_a_list(self, ledger: Ledger) -> None:
+    async def test_an_empty_list_is_a_list(self, ledger: LedgerAdapter) -> None:
         no = (await closed(ledger)).batch.no
-        ended = await ledger.processed_elsewhere(no, [], letter=letter("02"), now=20.0)
-        assert (ended.batch.total_files, await ledger.inputs(no, limit=9)) == (0, [])
+        ended = await ledger.accept_processed(no, [], message=outbox_message("02"), now=20.0)
+        assert (ended.batch.total_files, await ledger.list_inputs(no, limit=9)) == (0, [])
 
 
 class HousekeepingSuite:
-    async def test_the_load_of_an_owner_is_what_has_not_ended(self, ledger: Ledger) -> None:
+    async def test_the_load_of_an_owner_is_what_has_not_ended(self, ledger: LedgerAdapter) -> None:
         for number, owner in enumerate(("key1", "key1", "key2", "key1")):
             await ledger.open_submission(new(f"01{number}", owner=owner, total_size=10**number))
-        assert await ledger.load("key1") == Load(3, 1011)
-        await ledger.cancel((await ledger.batch("013")).no, act())
-        assert await ledger.load("key1") == Load(2, 11)
-        one = await ledger.submission("010")
+        assert await ledger.measure_load("key1") == Load(3, 1011)
+        await ledger.cancel((await ledger.get_batch("013")).no, act())
+        assert await ledger.measure_load("key1") == Load(2, 11)
+        one = await ledger.get_submission("010")
         await ledger.close_submission(
-            one.batch.no, revision=0, manifest_key="m", letter=letter("010"), now=9.0
+            one.batch.no, revision=0, manifest_key="m", message=outbox_message("010"), now=9.0
         )
-        assert await ledger.load("key1") == Load(2, 11)
-        await ledger.processed_elsewhere(one.batch.no, [], letter=letter("02"), now=20.0)
-        assert await ledger.load("key1") == Load(1, 10)
-        await ledger.reopen((await ledger.batch("013")).no, act(), status="ONE")
-        assert await ledger.load("key1") == Load(2, 1010)
-        assert await ledger.load("nobody") == Load(0, 0)
+        assert await ledger.measure_load("key1") == Load(2, 11)
+        await ledger.accept_processed(one.batch.no, [], message=outbox_message("02"), now=20.0)
+        assert await ledger.measure_load("key1") == Load(1, 10)
+        await ledger.reopen((await ledger.get_batch("013")).no, act(), status="ONE")
+        assert await ledger.measure_load("key1") == Load(2, 1010)
+        assert await ledger.measure_load("nobody") == Load(0, 0)
 
-    async def test_idle_are_open_ones_that_nothing_was_sent_to(self, ledger: Ledger) -> None:
+    async def test_idle_are_open_ones_that_nothing_was_sent_to(self, ledger: LedgerAdapter) -> None:
         opened = [await ledger.open_submission(new(f"01{name}")) for name in "ABCD"]
         for submission, at in zip(opened, (40.0, 20.0, 30.0, 10.0), strict=True):
-            await ledger.announce(submission.batch.no, awaited("/a"), now=at)
+            await ledger.announce_upload(submission.batch.no, awaited("/a"), now=at)
 
         async def idle(before: float, limit: int = 9) -> list[str]:
-            return [one.batch.id for one in await ledger.idle_submissions(before=before, limit=limit)]
+            return [one.batch.id for one in await ledger.list_idle_submissions(before=before, limit=limit)]
 
         assert await idle(40.0) == ["01D", "01B", "01C"]
         assert await idle(40.0, limit=2) == ["01D", "01B"]
         assert await idle(10.0) == []
         await ledger.cancel(opened[1].batch.no, act())
-        await ledger.withdraw(opened[3].batch.no, "/a", now=50.0)
+        await ledger.withdraw_upload(opened[3].batch.no, "/a", now=50.0)
         assert await idle(50.0) == ["01C", "01A"]
         await ledger.close_submission(
-            opened[2].batch.no, revision=1, manifest_key="m", letter=letter("01C"), now=51.0
+            opened[2].batch.no, revision=1, manifest_key="m", message=outbox_message("01C"), now=51.0
         )
         assert await idle(99.0) == ["01A", "01D"]
 
-    async def test_who_comes_back_is_not_given_up(self, ledger: Ledger) -> None:
+    async def test_who_comes_back_is_not_given_up(self, ledger: LedgerAdapter) -> None:
         idle, back, closed = [(await ledger.open_submission(new(f"01{name}"))).batch.no for name in "ABC"]
         for no, at in ((idle, 20.0), (back, 30.0), (closed, 20.0)):
-            await ledger.announce(no, awaited("/a"), now=at)
-        await ledger.close_submission(closed, revision=1, manifest_key="m", letter=letter("01C"), now=21.0)
+            await ledger.announce_upload(no, awaited("/a"), now=at)
+        await ledger.close_submission(closed, revision=1, manifest_key="m", message=outbox_message("01C"), now=21.0)
         ended = [
-            await ledger.abandon(no, reason="idle", now=99.0, idle_before=30.0) for no in (idle, back, closed)
+            await ledger.abandon_batch(no, reason="idle", now=99.0, idle_before=30.0) for no in (idle, back, closed)
         ]
         assert ended == [True, False, False]
         assert await kinds(ledger, idle) == ["batch_opened", "batch_cancelled"]
         assert await kinds(ledger, back) == ["batch_opened"]
         assert await kinds(ledger, closed) == ["batch_opened", "batch_finalized"]
-        assert not await ledger.abandon(idle, reason="idle", now=99.0, idle_before=30.0)
+        assert not await ledger.abandon_batch(idle, reason="idle", now=99.0, idle_before=30.0)
 
-    async def test_what_has_ended_is_swept_once(self, ledger: Ledger) -> None:
+    async def test_what_has_ended_is_swept_once(self, ledger: LedgerAdapter) -> None:
         await started(ledger, batch_id="01S")  # came in another way
-        await ledger.cancel((await ledger.batch("01S")).no, act())
+        await ledger.cancel((await ledger.get_batch("01S")).no, act())
         opened = [await ledger.open_submission(new(f"01{name}")) for name in "ABC"]
         for submission, at in zip(opened, (60.0, 55.0, 70.0), strict=True):
-            await ledger.abandon(submission.batch.no, reason="idle", now=at)
+            await ledger.abandon_batch(submission.batch.no, reason="idle", now=at)
 
         async def sweepable(before: float, limit: int = 9) -> list[str]:
-            return [one.batch.id for one in await ledger.sweepable(before=before, limit=limit)]
+            return [one.batch.id for one in await ledger.list_sweepable(before=before, limit=limit)]
 
         assert await sweepable(70.0) == ["01B", "01A"]
         assert await sweepable(99.0, limit=1) == ["01B"]
         assert await sweepable(55.0) == []
         for at in (80.0, 81.0):
-            await ledger.swept(opened[1].batch.no, now=at)
-        assert (await ledger.submission("01B")).swept_at == 80.0
+            await ledger.mark_swept(opened[1].batch.no, now=at)
+        assert (await ledger.get_submission("01B")).swept_at == 80.0
         assert await kinds(ledger, opened[1].batch.no) == ["batch_opened", "batch_cancelled", "staging_swept"]
         await ledger.reopen(opened[0].batch.no, act(), status="OPEN")
         assert await sweepable(99.0) == ["01C"]

@@ -4,10 +4,11 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import BatchFilter, Ledger, Upload
+from quire.ledger.port import BatchFilter, Upload
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Missing
-from quire.testing.factories import draft, file, letter
+from quire.testing.factories import draft, file, outbox_message
+from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.ledger_situations import (
     ME,
     ONE,
@@ -25,7 +26,7 @@ from quire.testing.ledger_situations import (
 )
 
 
-async def half_way(ledger: Ledger) -> Batch:
+async def half_way(ledger: LedgerAdapter) -> Batch:
     """One input came in broken, one was skipped, one has failed in the first phase, one is done in it."""
     batch = await ledger.open_batch(draft())
     uploads = [
@@ -35,30 +36,30 @@ async def half_way(ledger: Ledger) -> Batch:
         Upload(path="left", state="skipped", error_class="hidden", reason="hidden"),
     ]
     await ledger.record_uploads(batch.no, uploads)
-    batch = await ledger.finalize(batch.no, manifest_key="m", total_files=2, letter=letter(), now=2.0)
-    batch = await ledger.apply(moves.begin(batch, now=3.0))
+    batch = await ledger.close_batch(batch.no, manifest_key="m", total_files=2, message=outbox_message(), now=2.0)
+    batch = await ledger.apply_move(moves.begin(batch, now=3.0))
     files = [file(path) for path in ("d/f0.tif", "d/f1.tif")]
-    batch = await ledger.apply(moves.fill(batch, TWO, files, complete=True, now=4.0))
+    batch = await ledger.apply_move(moves.fill(batch, TWO, files, complete=True, now=4.0))
     batch = await worked(ledger, await entered(ledger, batch, TWO), {("ONE", "d/f0.tif"): "busy"})
     return await folded(ledger, batch, TWO)
 
 
 class RecordsSuite:
-    async def test_batches_are_listed_newest_first_in_pages(self, ledger: Ledger) -> None:
+    async def test_batches_are_listed_newest_first_in_pages(self, ledger: LedgerAdapter) -> None:
         for name in ("01A", "01C", "01D", "01E"):
             await ledger.open_batch(draft(name))
-        first = await ledger.batches(BatchFilter(limit=3))
+        first = await ledger.list_batches(BatchFilter(limit=3))
         assert [one.id for one in first] == ["01E", "01D", "01C"]
-        assert [one.id for one in await ledger.batches(BatchFilter(before=first[-1].no))] == ["01A"]
+        assert [one.id for one in await ledger.list_batches(BatchFilter(before=first[-1].no))] == ["01A"]
 
-    async def test_batches_are_listed_by_what_is_wanted(self, ledger: Ledger) -> None:
+    async def test_batches_are_listed_by_what_is_wanted(self, ledger: LedgerAdapter) -> None:
         ended = await walked(ledger, await started(ledger, batch_id="01A", plan=TWO, tenant="t1"), TWO)
         await started(ledger, batch_id="01C", tenant="t2")
         gone = await started(ledger, batch_id="01D", tenant="t1")
         await ledger.cancel(gone.no, act())
 
         async def listed(**wanted: object) -> list[str]:
-            return [one.id for one in await ledger.batches(BatchFilter(**wanted))]  # type: ignore[arg-type]
+            return [one.id for one in await ledger.list_batches(BatchFilter(**wanted))]  # type: ignore[arg-type]
 
         assert await listed(ended=True) == ["01D", "01A"]
         assert await listed(ended=False) == ["01C"]
@@ -67,15 +68,15 @@ class RecordsSuite:
         assert await listed(tenant="t1", ended=True, status="CANCELLED") == ["01D"]
         assert await listed(tenant="t3") == []
 
-    async def test_the_message_is_kept_untouched(self, ledger: Ledger) -> None:
+    async def test_the_message_is_kept_untouched(self, ledger: LedgerAdapter) -> None:
         batch = await finalized(ledger)
-        assert await ledger.message(batch.no) == letter().body.decode()
-        assert await ledger.message(batch.no + 1) is None
-        assert await ledger.message((await ledger.open_batch(draft("01C"))).no) is None
+        assert await ledger.get_start_message(batch.no) == outbox_message().body.decode()
+        assert await ledger.get_start_message(batch.no + 1) is None
+        assert await ledger.get_start_message((await ledger.open_batch(draft("01C"))).no) is None
 
-    async def test_a_file_is_pending_until_its_batch_is_done(self, ledger: Ledger) -> None:
+    async def test_a_file_is_pending_until_its_batch_is_done(self, ledger: LedgerAdapter) -> None:
         batch = await half_way(ledger)
-        ends = await ledger.inputs(batch.no, limit=9)
+        ends = await ledger.list_inputs(batch.no, limit=9)
         assert [(one.path, one.outcome, one.error_class) for one in ends] == [
             ("broken", FileOutcome.FAILED, "unreadable"),
             ("d/f0.tif", FileOutcome.FAILED, "busy"),
@@ -83,13 +84,13 @@ class RecordsSuite:
             ("left", FileOutcome.SKIPPED, "hidden"),
         ]
         batch = await walked(ledger, batch, TWO)
-        ends = await ledger.inputs(batch.no, limit=9)
+        ends = await ledger.list_inputs(batch.no, limit=9)
         assert [one.outcome for one in ends[1:3]] == [FileOutcome.FAILED, FileOutcome.DONE]
 
-    async def test_a_file_of_a_cancelled_batch_is_cancelled_unless_it_failed(self, ledger: Ledger) -> None:
+    async def test_a_file_of_a_cancelled_batch_is_cancelled_unless_it_failed(self, ledger: LedgerAdapter) -> None:
         batch = await half_way(ledger)
         await ledger.cancel(batch.no, act())
-        ends = await ledger.inputs(batch.no, limit=9)
+        ends = await ledger.list_inputs(batch.no, limit=9)
         assert [(one.outcome, one.error_class) for one in ends[1:]] == [
             (FileOutcome.FAILED, "busy"),
             (FileOutcome.CANCELLED, "batch_cancelled"),
@@ -97,30 +98,30 @@ class RecordsSuite:
         ]
         assert "because" in ends[2].reason
         assert [
-            one.path for one in await ledger.inputs(batch.no, limit=9, outcome=FileOutcome.CANCELLED)
+            one.path for one in await ledger.list_inputs(batch.no, limit=9, outcome=FileOutcome.CANCELLED)
         ] == ["d/f1.tif"]
 
-    async def test_a_file_of_a_batch_in_error_has_failed(self, ledger: Ledger) -> None:
+    async def test_a_file_of_a_batch_in_error_has_failed(self, ledger: LedgerAdapter) -> None:
         batch = await half_way(ledger)
-        await ledger.apply(moves.fail(batch, "no way", now=20.0))
-        failed = await ledger.inputs(batch.no, limit=9, outcome=FileOutcome.FAILED)
+        await ledger.apply_move(moves.fail(batch, "no way", now=20.0))
+        failed = await ledger.list_inputs(batch.no, limit=9, outcome=FileOutcome.FAILED)
         assert [(one.path, one.error_class) for one in failed] == [
             ("broken", "unreadable"),
             ("d/f0.tif", "busy"),
             ("d/f1.tif", "batch_error"),
         ]
         assert "no way" in failed[2].reason
-        (found,) = await ledger.inputs(batch.no, limit=9, error_class="batch_error")
+        (found,) = await ledger.list_inputs(batch.no, limit=9, error_class="batch_error")
         assert found.path == "d/f1.tif"
 
-    async def test_inputs_are_filtered_and_come_in_pages(self, ledger: Ledger) -> None:
+    async def test_inputs_are_filtered_and_come_in_pages(self, ledger: LedgerAdapter) -> None:
         paths = [f"d/f{number}.tif" for number in range(8)]
         fails = {("ONE", path): "odd" if number % 4 else "even" for number, path in enumerate(paths[::2])}
         batch = await walked(ledger, await filled(ledger, paths, ONE), ONE, fails)
 
         async def pages(**wanted: object) -> list[str]:
             found: list[str] = []
-            while page := await ledger.inputs(
+            while page := await ledger.list_inputs(
                 batch.no,
                 after=found[-1] if found else "",
                 limit=2,
@@ -137,55 +138,55 @@ class RecordsSuite:
         assert await pages(error_class="odd") == paths[2::2]
         assert await pages(outcome=FileOutcome.DONE, error_class="odd") == []
         with pytest.raises(Missing):
-            await ledger.inputs(batch.no + 1, limit=9)
+            await ledger.list_inputs(batch.no + 1, limit=9)
 
-    async def test_a_type_that_no_phase_handles_is_skipped(self, ledger: Ledger) -> None:
+    async def test_a_type_that_no_phase_handles_is_skipped(self, ledger: LedgerAdapter) -> None:
         batch = await filled(ledger, ["d/f0.tif", "d/f1.txt"], ONE)
-        files = await ledger.files(batch, after=0, limit=1)
-        batch = await ledger.apply(moves.discover(batch, ONE, files, complete=True, now=5.0))
+        files = await ledger.list_files(batch, after=0, limit=1)
+        batch = await ledger.apply_move(moves.discover(batch, ONE, files, complete=True, now=5.0))
         batch = await folded(ledger, await worked(ledger, batch), ONE)
-        end = (await ledger.inputs(batch.no, limit=9))[1]
+        end = (await ledger.list_inputs(batch.no, limit=9))[1]
         assert (end.outcome, end.error_class) == (FileOutcome.SKIPPED, "not_handled")
         assert "image/tiff" in end.reason
 
-    async def test_a_type_that_is_left_alone_is_told_why(self, ledger: Ledger) -> None:
+    async def test_a_type_that_is_left_alone_is_told_why(self, ledger: LedgerAdapter) -> None:
         plan = structs.replace(ONE, left_alone={"image/tiff": "TIFFs are for tomorrow", "x/y": "no"})
         batch = await filled(ledger, ["d/f0.tif", "d/f1.txt"], plan)
-        files = await ledger.files(batch, after=0, limit=1)
-        batch = await ledger.apply(moves.discover(batch, plan, files, complete=True, now=5.0))
+        files = await ledger.list_files(batch, after=0, limit=1)
+        batch = await ledger.apply_move(moves.discover(batch, plan, files, complete=True, now=5.0))
         batch = await folded(ledger, await worked(ledger, batch), plan)
-        end = (await ledger.inputs(batch.no, limit=9))[1]
+        end = (await ledger.list_inputs(batch.no, limit=9))[1]
         assert (end.outcome, end.error_class) == (FileOutcome.SKIPPED, "not_handled")
         assert end.reason == "TIFFs are for tomorrow"
 
-    async def test_failed_tasks_are_listed_and_counted(self, ledger: Ledger) -> None:
+    async def test_failed_tasks_are_listed_and_counted(self, ledger: LedgerAdapter) -> None:
         paths = [f"d/f{number}.tif" for number in range(4)]
         fails = {("ONE", paths[0]): "busy", ("ONE", paths[2]): "odd", ("ONE", paths[3]): "busy"}
         batch = await walked(ledger, await filled(ledger, paths, ONE), ONE, fails)
-        failed = await ledger.failed_tasks(batch.no, limit=2)
-        failed += await ledger.failed_tasks(batch.no, after=failed[-1].task_no, limit=2)
+        failed = await ledger.list_failed_tasks(batch.no, limit=2)
+        failed += await ledger.list_failed_tasks(batch.no, after=failed[-1].task_no, limit=2)
         assert [(one.task_no, one.phase, one.path, one.error_class, one.error) for one in failed] == [
             (1, "ONE", paths[0], "busy", "busy"),
             (3, "ONE", paths[2], "odd", "odd"),
             (4, "ONE", paths[3], "busy", "busy"),
         ]
         assert failed[0].key == f"cas/{paths[0]}"
-        assert list((await ledger.failures(batch.no)).items()) == [("busy", 2), ("odd", 1)]
+        assert list((await ledger.count_failures(batch.no)).items()) == [("busy", 2), ("odd", 1)]
 
-    async def test_the_story_of_a_file_has_every_attempt(self, ledger: Ledger) -> None:
+    async def test_the_story_of_a_file_has_every_attempt(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=2, plan=TWO)
-        one, two = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle(batch.no, [erred(one, due_at=10.0), done(two)], now=11.0)
-        (again,) = await ledger.claim(batch.no, member=ME, limit=9, now=12.0)
-        files, attempts = await ledger.story(batch.no, "d/f0.tif")
+        one, two = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
+        await ledger.settle_reports(batch.no, [erred(one, due_at=10.0), done(two)], now=11.0)
+        (again,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=12.0)
+        files, attempts = await ledger.get_file_history(batch.no, "d/f0.tif")
         assert [(one.attempt, one.outcome, one.error_class, one.worker) for one in attempts] == [
             (1, "erred", "busy", "w"),
             (2, "", "", ""),
         ]
         assert (attempts[0].seconds, attempts[1].started_at) == (0.1, 12.0)
-        await ledger.settle(batch.no, [done(again)], now=13.0)
-        batch = await walked(ledger, await folded(ledger, await ledger.batch(batch.id), TWO), TWO)
-        files, attempts = await ledger.story(batch.no, "d/f0.tif")
+        await ledger.settle_reports(batch.no, [done(again)], now=13.0)
+        batch = await walked(ledger, await folded(ledger, await ledger.get_batch(batch.id), TWO), TWO)
+        files, attempts = await ledger.get_file_history(batch.no, "d/f0.tif")
         assert [(one.path, one.role, one.born, one.gone, one.listed) for one in files] == [
             ("d/f0.tif", "input", 0, None, True),
             ("d/f0.tif.one", "one", 1, None, True),
@@ -198,20 +199,20 @@ class RecordsSuite:
             ("TWO", "d/f0.tif", 1),
             ("TWO", "d/f0.tif.one", 1),
         ]
-        assert await ledger.story(batch.no, "d/none") == ([], [])
+        assert await ledger.get_file_history(batch.no, "d/none") == ([], [])
 
-    async def test_events_tell_the_story_from_any_point_on(self, ledger: Ledger) -> None:
+    async def test_events_tell_the_story_from_any_point_on(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger)
         await started(ledger, batch_id="01C")
-        events = await ledger.events(batch.no, limit=100)
+        events = await ledger.list_events(batch.no, limit=100)
         kinds = [kind for _, _, kind, _ in events]
         assert kinds == ["batch_opened", "batch_finalized", "batch_started", "phase_started"]
         assert events[3][1:] == (4.0, "phase_started", {"phase": "ONE", "round": 1})
-        assert await ledger.events(batch.no, after=events[1][0], limit=1) == events[2:3]
+        assert await ledger.list_events(batch.no, after=events[1][0], limit=1) == events[2:3]
 
-    async def test_counts_are_there_for_every_phase(self, ledger: Ledger) -> None:
+    async def test_counts_are_there_for_every_phase(self, ledger: LedgerAdapter) -> None:
         batch = await half_way(ledger)
         assert batch.position.stage is Stage.DISCOVERING
-        one, two = await ledger.counts(batch.no)
+        one, two = await ledger.count_tasks(batch.no)
         assert (one.phase, one.name, one.total, one.done, one.failed, one.settled) == (1, "ONE", 2, 1, 1, 2)
         assert (two.phase, two.name, two.total) == (2, "TWO", 0)

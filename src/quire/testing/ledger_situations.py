@@ -4,12 +4,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from quire.engine import moves
-from quire.ledger.port import Claim, Ledger, OperatorAction, Settlement, UnitContent, Upload
+from quire.ledger.port import Claim, OperatorAction, Settlement, UnitContent, Upload
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import Added, Change, Kept, Pipeline, Unit
 from quire.model.work import Outcome, StepResult
-from quire.testing.factories import draft, file, letter, phase, pipeline, report
+from quire.testing.factories import draft, file, phase, pipeline, report
+from quire.testing.ledger_adapter import LedgerAdapter
 
 ME = 1
 Fails = Mapping[tuple[str, str], str]  # (status, path) → the error class a task fails with
@@ -86,58 +87,58 @@ def erred(
 
 
 async def finalized(
-    ledger: Ledger, paths: Collection[str] = (), batch_id: str = "01B", **drafted: Any
+    ledger: LedgerAdapter, paths: Collection[str] = (), batch_id: str = "01B", **drafted: Any
 ) -> Batch:
     """Closed, its letter in the outbox."""
     batch = await ledger.open_batch(draft(batch_id, **drafted))
     await ledger.record_uploads(batch.no, [Upload(path=path, state="taken", size=10) for path in paths])
-    return await ledger.finalize(
-        batch.no, manifest_key="m", total_files=len(paths), letter=letter(batch_id), now=2.0
+    return await ledger.close_batch(
+        batch.no, manifest_key="m", total_files=len(paths), message=outbox_message(batch_id), now=2.0
     )
 
 
 async def filled(
-    ledger: Ledger, paths: Collection[str], plan: Pipeline, batch_id: str = "01B", **drafted: Any
+    ledger: LedgerAdapter, paths: Collection[str], plan: Pipeline, batch_id: str = "01B", **drafted: Any
 ) -> Batch:
     """At the door of its first phase."""
     batch = await finalized(ledger, paths, batch_id, **drafted)
-    batch = await ledger.apply(moves.begin(batch, now=3.0))
-    return await ledger.apply(moves.fill(batch, plan, [file(path) for path in paths], complete=True, now=4.0))
+    batch = await ledger.apply_move(moves.begin(batch, now=3.0))
+    return await ledger.apply_move(moves.fill(batch, plan, [file(path) for path in paths], complete=True, now=4.0))
 
 
 async def started(
-    ledger: Ledger, files: int = 3, batch_id: str = "01B", plan: Pipeline = ONE, **drafted: Any
+    ledger: LedgerAdapter, files: int = 3, batch_id: str = "01B", plan: Pipeline = ONE, **drafted: Any
 ) -> Batch:
     """In its first phase with one task per file."""
     paths = [f"d/f{number}.tif" for number in range(files)]
     return await entered(ledger, await filled(ledger, paths, plan, batch_id, **drafted), plan)
 
 
-async def entered(ledger: Ledger, batch: Batch, plan: Pipeline) -> Batch:
+async def entered(ledger: LedgerAdapter, batch: Batch, plan: Pipeline) -> Batch:
     """From the door of a phase to its work."""
     while batch.position.stage in {Stage.GATHERING, Stage.DISCOVERING}:
         current = moves.current_phase(batch, plan)
         if batch.position.stage is Stage.GATHERING:
             whole = current.unit is Unit.BATCH
-            files = await ledger.to_gather(batch, whole=whole, after=0, limit=1000)
-            known = await ledger.unit_numbers(batch, {moves.unit_path(current, one.file) for one in files})
+            files = await ledger.list_unit_candidates(batch, whole=whole, after=0, limit=1000)
+            known = await ledger.find_units(batch, {moves.unit_path(current, one.file) for one in files})
             move = moves.gather(batch, plan, files, known, complete=True, now=5.0)
         elif current.unit is Unit.FILE:
-            files = await ledger.files(batch, after=0, limit=1000)
+            files = await ledger.list_files(batch, after=0, limit=1000)
             move = moves.discover(batch, plan, files, complete=True, now=5.0)
         else:
-            files = await ledger.units(batch, after=0, limit=1000)
+            files = await ledger.list_units(batch, after=0, limit=1000)
             contents = [UnitContent(one.no, f"members/{one.no}", 7, "f" * 64) for one in files]
             move = moves.discover(batch, plan, files, complete=True, now=5.0, contents=contents)
-        batch = await ledger.apply(move)
+        batch = await ledger.apply_move(move)
     return batch
 
 
 async def worked(
-    ledger: Ledger, batch: Batch, fails: Fails = NO_FAILS, seen: list[tuple[str, str]] | None = None
+    ledger: LedgerAdapter, batch: Batch, fails: Fails = NO_FAILS, seen: list[tuple[str, str]] | None = None
 ) -> Batch:
     """Every task of the phase is tried once; `seen` gets (status, path) in the order of claims."""
-    while claims := await ledger.claim(batch.no, member=ME, limit=1000, now=10.0):
+    while claims := await ledger.claim_tasks(batch.no, member=ME, limit=1000, now=10.0):
         settlements = []
         for claim in claims:
             name = (batch.status, claim.order.file.path)
@@ -145,19 +146,19 @@ async def worked(
                 seen.append(name)
             kind = fails.get(name)
             settlements.append(done(claim) if kind is None else erred(claim, due_at=None, error_class=kind))
-        await ledger.settle(batch.no, settlements, now=11.0)
-    return await ledger.batch(batch.id)
+        await ledger.settle_reports(batch.no, settlements, now=11.0)
+    return await ledger.get_batch(batch.id)
 
 
-async def folded(ledger: Ledger, batch: Batch, plan: Pipeline) -> Batch:
+async def folded(ledger: LedgerAdapter, batch: Batch, plan: Pipeline) -> Batch:
     """From the end of a phase's work to the door of the next phase, or the end."""
-    tasks = await ledger.settled_tasks(batch, after=0, limit=1000)
-    taken = await ledger.taken(batch.no, moves.rivals(moves.current_phase(batch, plan), tasks))
-    return await ledger.apply(moves.transform(batch, plan, tasks, taken, complete=True, now=12.0))
+    tasks = await ledger.list_settled_tasks(batch, after=0, limit=1000)
+    taken = await ledger.count_paths(batch.no, moves.rivals(moves.current_phase(batch, plan), tasks))
+    return await ledger.apply_move(moves.transform(batch, plan, tasks, taken, complete=True, now=12.0))
 
 
 async def walked(
-    ledger: Ledger,
+    ledger: LedgerAdapter,
     batch: Batch,
     plan: Pipeline,
     fails: Fails = NO_FAILS,

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from quire.ledger.port import Ledger, Upload
+from quire.ledger.port import Upload
 from quire.ledger.submissions import AWAITED, TAKEN, Load
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
-from quire.testing.factories import draft, letter
+from quire.testing.factories import draft, outbox_message
+from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.ledger_closing_suite import ClosingSuite, ElsewhereSuite, HousekeepingSuite
 from quire.testing.ledger_situations import started
 from quire.testing.submission_situations import (
@@ -28,7 +29,7 @@ ODD_PATHS = (
 
 
 class OpeningSuite:
-    async def test_who_has_as_much_open_as_it_may_comes_again_later(self, ledger: Ledger) -> None:
+    async def test_who_has_as_much_open_as_it_may_comes_again_later(self, ledger: LedgerAdapter) -> None:
         limits: dict[str, Any] = {"max_batches": 2, "max_bytes": 2000}
         first = await ledger.open_submission(new("01A", idempotency_key="k", **limits))
         await ledger.open_submission(new("01C", total_size=10, **limits))
@@ -38,43 +39,43 @@ class OpeningSuite:
             assert refused.value.code == "quota"
         again = await ledger.open_submission(new("01F", idempotency_key="k", **limits))
         assert again.batch.id == first.batch.id
-        await ledger.abandon(first.batch.no, reason="", now=9.0)
+        await ledger.abandon_batch(first.batch.no, reason="", now=9.0)
         await ledger.open_submission(new("01G", **limits))
 
-    async def test_of_many_that_open_at_once_no_more_get_in_than_may(self, ledger: Ledger) -> None:
+    async def test_of_many_that_open_at_once_no_more_get_in_than_may(self, ledger: LedgerAdapter) -> None:
         wanted = [ledger.open_submission(new(f"01{number}", max_batches=3)) for number in range(8)]
         ends = await asyncio.gather(*wanted, return_exceptions=True)
         assert sum(isinstance(one, Retry) for one in ends) == 5
 
-    async def test_what_a_sender_says_of_its_batch_is_kept(self, ledger: Ledger) -> None:
+    async def test_what_a_sender_says_of_its_batch_is_kept(self, ledger: LedgerAdapter) -> None:
         wanted = new(draft=draft("01B", hands_over_to="batches", tier=2))
         opened = await ledger.open_submission(wanted)
-        assert opened == await ledger.submission("01B")
+        assert opened == await ledger.get_submission("01B")
         said = ("session_id", "uploader", "root_path", "parent_pi", "file_count", "total_size", "owner")
         assert [getattr(opened, name) for name in said] == [getattr(wanted, name) for name in said]
         assert (opened.metadata, opened.custom_prompts) == (wanted.metadata, wanted.custom_prompts)
         assert (counters(opened), opened.active_at) == ((0, 0, 0, 0), wanted.draft.now)
         assert (opened.finalized_at, opened.swept_at) == (None, None)
         assert (opened.batch.position.stage, opened.batch.tier) == (Stage.OPEN, 2)
-        assert (await ledger.batch("01B")).hands_over_to == "batches"
+        assert (await ledger.get_batch("01B")).hands_over_to == "batches"
         assert await kinds(ledger, opened.batch.no) == ["batch_opened"]
 
-    async def test_a_batch_that_came_in_another_way_is_no_submission(self, ledger: Ledger) -> None:
+    async def test_a_batch_that_came_in_another_way_is_no_submission(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger)
         assert batch.hands_over_to == ""
         for name in (batch.id, "nobody"):
             with pytest.raises(Missing):
-                await ledger.submission(name)
+                await ledger.get_submission(name)
         with pytest.raises(Stale):
-            await ledger.announce(batch.no, awaited("/a"), now=5.0)
+            await ledger.announce_upload(batch.no, awaited("/a"), now=5.0)
         with pytest.raises(Missing):
-            await ledger.processed_elsewhere(batch.no, [awaited("/a")], letter=letter("01X"), now=5.0)
-        assert (await ledger.batch(batch.id)).position == batch.position
-        assert await ledger.load("") == Load(0, 0)
+            await ledger.accept_processed(batch.no, [awaited("/a")], message=outbox_message("01X"), now=5.0)
+        assert (await ledger.get_batch(batch.id)).position == batch.position
+        assert await ledger.measure_load("") == Load(0, 0)
 
-    async def test_the_same_key_gives_the_same_batch(self, ledger: Ledger) -> None:
+    async def test_the_same_key_gives_the_same_batch(self, ledger: LedgerAdapter) -> None:
         first = await ledger.open_submission(new("01A", idempotency_key="k", fingerprint="f"))
-        await ledger.announce(first.batch.no, awaited("/a"), now=5.0)
+        await ledger.announce_upload(first.batch.no, awaited("/a"), now=5.0)
         again = await ledger.open_submission(new("01C", idempotency_key="k", fingerprint="f"))
         assert (again.batch.id, again.files_announced) == ("01A", 1)
         with pytest.raises(Reject) as refused:
@@ -85,22 +86,22 @@ class OpeningSuite:
         assert [one.batch.id for one in (other, *plain)] == ["01E", "01F", "01G"]
         for name in ("01C", "01D"):
             with pytest.raises(Missing):
-                await ledger.batch(name)
+                await ledger.get_batch(name)
 
-    async def test_of_many_who_open_with_one_key_at_once_one_does(self, ledger: Ledger) -> None:
+    async def test_of_many_who_open_with_one_key_at_once_one_does(self, ledger: LedgerAdapter) -> None:
         wanted = [new(f"01{number}", idempotency_key="k") for number in range(12)]
         opened = await asyncio.gather(*(ledger.open_submission(one) for one in wanted))
         assert len({one.batch.no for one in opened}) == 1
-        assert await ledger.load("key1") == Load(1, 1000)
+        assert await ledger.measure_load("key1") == Load(1, 1000)
 
 
 class ArrivingSuite:
-    async def test_a_file_is_announced_and_received(self, ledger: Ledger) -> None:
+    async def test_a_file_is_announced_and_received(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         sent = awaited("/d/a.tif", cid="bafk", config={"ocr": True, "é": None}, upload_id="u1")
-        assert await ledger.announce(no, sent, now=5.0) is None
-        assert await ledger.upload(no, "/d/a.tif") == sent
-        found = await ledger.submission("01B")
+        assert await ledger.announce_upload(no, sent, now=5.0) is None
+        assert await ledger.get_upload(no, "/d/a.tif") == sent
+        found = await ledger.get_submission("01B")
         assert (counters(found), found.active_at) == ((1, 0, 0, 1), 5.0)
         came = Upload(
             path=sent.path,
@@ -115,71 +116,71 @@ class ArrivingSuite:
             source_file="a.jpg",
             tags=("x", "y"),
         )
-        await ledger.received(no, came, now=6.0)
-        noted = await ledger.upload(no, "/d/a.tif")
+        await ledger.record_received(no, came, now=6.0)
+        noted = await ledger.get_upload(no, "/d/a.tif")
         assert (noted.state, noted.taken_at, noted.size) == (TAKEN, 6.0, 12)
         assert (noted.cid, noted.config, noted.upload_id) == ("bafy", {"ocr": False}, "")
         assert (noted.source_file, noted.tags, noted.digest) == ("a.jpg", ("x", "y"), "d" * 64)
-        assert await ledger.uploads(no, limit=9) == [noted]
-        found = await ledger.submission("01B")
+        assert await ledger.list_uploads(no, limit=9) == [noted]
+        found = await ledger.get_submission("01B")
         assert (counters(found), found.active_at) == ((1, 1, 12, 2), 6.0)
         with pytest.raises(Missing):
-            await ledger.upload(no, "/d")
+            await ledger.get_upload(no, "/d")
 
-    async def test_a_file_that_is_received_twice_counts_once(self, ledger: Ledger) -> None:
+    async def test_a_file_that_is_received_twice_counts_once(self, ledger: LedgerAdapter) -> None:
         opened = await closed(ledger, paths=("/a",))
-        before = await ledger.upload(opened.batch.no, "/a")
+        before = await ledger.get_upload(opened.batch.no, "/a")
         # Also when the batch is closed already: the answer to the first time may have been lost.
-        await ledger.received(opened.batch.no, awaited("/a", size=99), now=20.0)
-        assert await ledger.upload(opened.batch.no, "/a") == before
-        assert counters(await ledger.submission("01B")) == (1, 1, 10, 2)
+        await ledger.record_received(opened.batch.no, awaited("/a", size=99), now=20.0)
+        assert await ledger.get_upload(opened.batch.no, "/a") == before
+        assert counters(await ledger.get_submission("01B")) == (1, 1, 10, 2)
 
-    async def test_a_file_that_is_announced_again_replaces_the_earlier_one(self, ledger: Ledger) -> None:
+    async def test_a_file_that_is_announced_again_replaces_the_earlier_one(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         first, second, third = (awaited("/a", stamp=f"s{n}", size=n, upload_id=f"u{n}") for n in (1, 2, 3))
-        assert await ledger.announce(no, first, now=5.0) is None
-        assert await ledger.announce(no, second, now=6.0) == first
-        assert counters(await ledger.submission("01B")) == (1, 0, 0, 2)
+        assert await ledger.announce_upload(no, first, now=5.0) is None
+        assert await ledger.announce_upload(no, second, now=6.0) == first
+        assert counters(await ledger.get_submission("01B")) == (1, 0, 0, 2)
         with pytest.raises(Stale):
-            await ledger.received(no, first, now=7.0)
-        await ledger.received(no, second, now=7.0)
-        assert counters(await ledger.submission("01B")) == (1, 1, 2, 3)
-        earlier = await ledger.announce(no, third, now=8.0)
+            await ledger.record_received(no, first, now=7.0)
+        await ledger.record_received(no, second, now=7.0)
+        assert counters(await ledger.get_submission("01B")) == (1, 1, 2, 3)
+        earlier = await ledger.announce_upload(no, third, now=8.0)
         assert earlier is not None
         assert (earlier.state, earlier.stamp, earlier.size) == (TAKEN, "s2", 2)
-        assert counters(await ledger.submission("01B")) == (1, 0, 0, 4)
-        assert await ledger.upload(no, "/a") == third
+        assert counters(await ledger.get_submission("01B")) == (1, 0, 0, 4)
+        assert await ledger.get_upload(no, "/a") == third
         for late in (first, second):
             with pytest.raises(Stale):
-                await ledger.received(no, late, now=9.0)
-        assert counters(await ledger.submission("01B")) == (1, 0, 0, 4)
+                await ledger.record_received(no, late, now=9.0)
+        assert counters(await ledger.get_submission("01B")) == (1, 0, 0, 4)
 
-    async def test_a_file_does_not_come_after_all(self, ledger: Ledger) -> None:
+    async def test_a_file_does_not_come_after_all(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a", "/b")
-        await ledger.announce(no, awaited("/c"), now=7.0)
-        gone = await ledger.withdraw(no, "/a", now=8.0)
+        await ledger.announce_upload(no, awaited("/c"), now=7.0)
+        gone = await ledger.withdraw_upload(no, "/a", now=8.0)
         assert gone is not None
         assert (gone.path, gone.state) == ("/a", TAKEN)
-        assert await ledger.withdraw(no, "/c", now=8.5) == awaited("/c")
-        assert await ledger.withdraw(no, "/c", now=9.0) is None
-        found = await ledger.submission("01B")
+        assert await ledger.withdraw_upload(no, "/c", now=8.5) == awaited("/c")
+        assert await ledger.withdraw_upload(no, "/c", now=9.0) is None
+        found = await ledger.get_submission("01B")
         assert (counters(found), found.active_at) == ((1, 1, 10, 7), 8.5)
         with pytest.raises(Stale):
-            await ledger.received(no, awaited("/a"), now=9.0)
+            await ledger.record_received(no, awaited("/a"), now=9.0)
         with pytest.raises(Missing):
-            await ledger.upload(no, "/a")
+            await ledger.get_upload(no, "/a")
 
-    async def test_what_was_taken_meanwhile_is_not_withdrawn_with_the_awaited(self, ledger: Ledger) -> None:
+    async def test_what_was_taken_meanwhile_is_not_withdrawn_with_the_awaited(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         for path in ("/a", "/b"):
-            await ledger.announce(no, awaited(path), now=5.0)
-        await ledger.received(no, awaited("/a"), now=6.0)
-        assert await ledger.withdraw(no, "/a", now=7.0, awaited_only=True) is None
-        assert await ledger.withdraw(no, "/b", now=7.0, awaited_only=True) == awaited("/b")
-        assert await ledger.withdraw(no, "/none", now=7.0, awaited_only=True) is None
-        assert (await ledger.upload(no, "/a")).state == TAKEN
-        assert counters(await ledger.submission("01B"))[:3] == (1, 1, 10)
+            await ledger.announce_upload(no, awaited(path), now=5.0)
+        await ledger.record_received(no, awaited("/a"), now=6.0)
+        assert await ledger.withdraw_upload(no, "/a", now=7.0, awaited_only=True) is None
+        assert await ledger.withdraw_upload(no, "/b", now=7.0, awaited_only=True) == awaited("/b")
+        assert await ledger.withdraw_upload(no, "/none", now=7.0, awaited_only=True) is None
+        assert (await ledger.get_upload(no, "/a")).state == TAKEN
+        assert counters(await ledger.get_submission("01B"))[:3] == (1, 1, 10)
 
     @pytest.mark.parametrize(
         ("there", "refused"),
@@ -195,20 +196,20 @@ class ArrivingSuite:
         ],
     )
     async def test_a_path_is_no_file_and_folder_at_once(
-        self, ledger: Ledger, there: str, refused: str
+        self, ledger: LedgerAdapter, there: str, refused: str
     ) -> None:
         no = (await ledger.open_submission(new())).batch.no
-        await ledger.announce(no, awaited(there), now=5.0)
+        await ledger.announce_upload(no, awaited(there), now=5.0)
         with pytest.raises(Reject) as told:
-            await ledger.announce(no, awaited(refused), now=6.0)
+            await ledger.announce_upload(no, awaited(refused), now=6.0)
         assert told.value.code == "path_collides"
-        found = await ledger.submission("01B")
+        found = await ledger.get_submission("01B")
         assert (counters(found), found.active_at) == ((1, 0, 0, 1), 5.0)
-        await ledger.announce(no, awaited(there, stamp="s2"), now=7.0)
-        await ledger.withdraw(no, there, now=8.0)
-        await ledger.announce(no, awaited(refused), now=9.0)
+        await ledger.announce_upload(no, awaited(there, stamp="s2"), now=7.0)
+        await ledger.withdraw_upload(no, there, now=8.0)
+        await ledger.announce_upload(no, awaited(refused), now=9.0)
 
-    async def test_paths_that_only_look_alike_do_not_collide(self, ledger: Ledger) -> None:
+    async def test_paths_that_only_look_alike_do_not_collide(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         paths = [
             "/d/a",
@@ -223,46 +224,46 @@ class ArrivingSuite:
             "/d/a!",
         ]
         for path in paths:
-            await ledger.announce(no, awaited(path), now=5.0)
-        assert (await ledger.submission("01B")).files_announced == len(paths)
+            await ledger.announce_upload(no, awaited(path), now=5.0)
+        assert (await ledger.get_submission("01B")).files_announced == len(paths)
 
-    async def test_any_name_is_kept_as_it_is(self, ledger: Ledger) -> None:
+    async def test_any_name_is_kept_as_it_is(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         for path in ODD_PATHS:
-            await ledger.announce(no, awaited(path, source_file=path, tags=(path,)), now=5.0)
-        assert [one.path for one in await ledger.awaited(no, limit=99)] == sorted(ODD_PATHS, key=str.encode)
+            await ledger.announce_upload(no, awaited(path, source_file=path, tags=(path,)), now=5.0)
+        assert [one.path for one in await ledger.list_awaited(no, limit=99)] == sorted(ODD_PATHS, key=str.encode)
         for path in ODD_PATHS:
-            noted = await ledger.upload(no, path)
+            noted = await ledger.get_upload(no, path)
             assert (noted.path, noted.source_file, noted.tags) == (path, path, (path,))
-            await ledger.received(no, noted, now=6.0)
-        assert await ledger.awaited(no, limit=99) == []
+            await ledger.record_received(no, noted, now=6.0)
+        assert await ledger.list_awaited(no, limit=99) == []
         for path in ODD_PATHS:
-            assert await ledger.withdraw(no, path, now=7.0) is not None
-        assert counters(await ledger.submission("01B"))[:3] == (0, 0, 0)
+            assert await ledger.withdraw_upload(no, path, now=7.0) is not None
+        assert counters(await ledger.get_submission("01B"))[:3] == (0, 0, 0)
 
-    async def test_what_is_awaited_comes_in_order_of_path(self, ledger: Ledger) -> None:
+    async def test_what_is_awaited_comes_in_order_of_path(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/b", "/e")
         for path in ("/d", "/a", "/c"):
-            await ledger.announce(no, awaited(path), now=5.0)
-        assert [one.path for one in await ledger.awaited(no, limit=2)] == ["/a", "/c"]
-        assert [one.path for one in await ledger.awaited(no, limit=9)] == ["/a", "/c", "/d"]
-        found = {one.path: one.outcome for one in await ledger.inputs(no, limit=9)}
+            await ledger.announce_upload(no, awaited(path), now=5.0)
+        assert [one.path for one in await ledger.list_awaited(no, limit=2)] == ["/a", "/c"]
+        assert [one.path for one in await ledger.list_awaited(no, limit=9)] == ["/a", "/c", "/d"]
+        found = {one.path: one.outcome for one in await ledger.list_inputs(no, limit=9)}
         assert set(found.values()) == {FileOutcome.PENDING}
-        assert len(await ledger.inputs(no, limit=9, outcome=FileOutcome.PENDING)) == 5
+        assert len(await ledger.list_inputs(no, limit=9, outcome=FileOutcome.PENDING)) == 5
 
-    async def test_arrivals_come_in_order_of_folder_and_path(self, ledger: Ledger) -> None:
+    async def test_arrivals_come_in_order_of_folder_and_path(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         paths = ["/b/x", "/a/z/1", "/a.b/y", "/top", "/a/2", "/a/10", "/B/x", "/é/x", "/a/z.tif", "/zz"]
         for path in paths:
-            await ledger.announce(no, awaited(path), now=5.0)
-        await ledger.received(no, awaited("/a/2"), now=6.0)
+            await ledger.announce_upload(no, awaited(path), now=5.0)
+        await ledger.record_received(no, awaited("/a/2"), now=6.0)
         expected = sorted((path.rpartition("/")[0] or "/", path) for path in paths)
-        everything = await ledger.arrivals(no, after=None, limit=99)
+        everything = await ledger.list_arrivals(no, after=None, limit=99)
         assert [one.path for one in everything] == [path for _, path in expected]
         assert [one.path for one in everything if one.state == TAKEN] == ["/a/2"]
         found: list[tuple[str, str]] = []
-        while page := await ledger.arrivals(no, after=found[-1] if found else None, limit=3):
+        while page := await ledger.list_arrivals(no, after=found[-1] if found else None, limit=3):
             found += [(one.path.rpartition("/")[0] or "/", one.path) for one in page]
         assert found == expected
 

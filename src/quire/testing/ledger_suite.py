@@ -7,13 +7,14 @@ arrive, a batch moves, letters and the crew.
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import Ledger, Upload
+from quire.ledger.port import Upload
 from quire.model.batch import FileOutcome, Stage, TaskState
 from quire.model.errors import Missing, Stale
 from quire.model.pipeline import Added, Change, Kept
 from quire.model.work import StepResult
 from quire.testing.api_keys_suite import AccessSuite
-from quire.testing.factories import draft, file, letter, phase, pipeline, product
+from quire.testing.factories import draft, file, phase, pipeline, product
+from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.ledger_control_suite import ControlSuite
 from quire.testing.ledger_records_suite import RecordsSuite
 from quire.testing.ledger_rounds_suite import RoundsSuite
@@ -36,51 +37,51 @@ from quire.testing.webhooks_suite import HooksSuite
 
 
 class WalkSuite:
-    async def test_an_unknown_batch_is_missing(self, ledger: Ledger) -> None:
+    async def test_an_unknown_batch_is_missing(self, ledger: LedgerAdapter) -> None:
         with pytest.raises(Missing):
-            await ledger.batch("nobody")
+            await ledger.get_batch("nobody")
 
-    async def test_uploads_are_kept_by_path_and_the_last_note_counts(self, ledger: Ledger) -> None:
+    async def test_uploads_are_kept_by_path_and_the_last_note_counts(self, ledger: LedgerAdapter) -> None:
         batch = await ledger.open_batch(draft())
         await ledger.record_uploads(batch.no, [Upload(path=path, state="taken") for path in ("b", "a", "c")])
         await ledger.record_uploads(batch.no, [Upload(path="a", state="failed", reason="gone")])
         await ledger.forget_uploads(batch.no, ["c"])
-        noted = await ledger.uploads(batch.no, limit=10)
+        noted = await ledger.list_uploads(batch.no, limit=10)
         assert [(one.path, one.state) for one in noted] == [("a", "failed"), ("b", "taken")]
-        assert [one.path for one in await ledger.uploads(batch.no, after="a", limit=10)] == ["b"]
+        assert [one.path for one in await ledger.list_uploads(batch.no, after="a", limit=10)] == ["b"]
 
-    async def test_paths_are_ordered_by_their_bytes(self, ledger: Ledger) -> None:
+    async def test_paths_are_ordered_by_their_bytes(self, ledger: LedgerAdapter) -> None:
         batch = await ledger.open_batch(draft())
         paths = ["a", "Z", "é", "z", "A", "a b", "a/b", "É"]
         await ledger.record_uploads(batch.no, [Upload(path=path, state="taken") for path in paths])
-        noted = [one.path for one in await ledger.uploads(batch.no, limit=10)]
+        noted = [one.path for one in await ledger.list_uploads(batch.no, limit=10)]
         assert noted == sorted(paths, key=str.encode)
         found: list[str] = []
-        while page := await ledger.uploads(batch.no, after=found[-1] if found else "", limit=3):
+        while page := await ledger.list_uploads(batch.no, after=found[-1] if found else "", limit=3):
             found += [one.path for one in page]
         assert found == noted
 
-    async def test_finalize_closes_the_batch_and_posts_its_letter_together(self, ledger: Ledger) -> None:
+    async def test_finalize_closes_the_batch_and_posts_its_letter_together(self, ledger: LedgerAdapter) -> None:
         batch = await ledger.open_batch(draft())
-        await ledger.finalize(batch.no, manifest_key="m", total_files=0, letter=letter(), now=2.0)
-        (waiting,) = await ledger.outbox(10)
+        await ledger.close_batch(batch.no, manifest_key="m", total_files=0, message=outbox_message(), now=2.0)
+        (waiting,) = await ledger.list_unsent(10)
         assert waiting.message_id == "start-01B"
         with pytest.raises(Stale):
-            await ledger.finalize(batch.no, manifest_key="m", total_files=0, letter=letter(), now=2.0)
-        assert len(await ledger.outbox(10)) == 1
-        await ledger.sent([waiting.no])
-        assert await ledger.outbox(10) == []
+            await ledger.close_batch(batch.no, manifest_key="m", total_files=0, message=outbox_message(), now=2.0)
+        assert len(await ledger.list_unsent(10)) == 1
+        await ledger.mark_sent([waiting.no])
+        assert await ledger.list_unsent(10) == []
 
-    async def test_what_was_refused_at_the_door_is_told(self, ledger: Ledger) -> None:
+    async def test_what_was_refused_at_the_door_is_told(self, ledger: LedgerAdapter) -> None:
         batch = await ledger.open_batch(draft())
         assert (batch.refused, batch.passed_over) == (0, 0)
-        batch = await ledger.finalize(
-            batch.no, manifest_key="m", total_files=4, letter=letter(), now=2.0, refused=2, passed_over=3
+        batch = await ledger.close_batch(
+            batch.no, manifest_key="m", total_files=4, message=outbox_message(), now=2.0, refused=2, passed_over=3
         )
         assert (batch.total_files, batch.refused, batch.passed_over) == (4, 2, 3)
-        assert await ledger.batch(batch.id) == batch
+        assert await ledger.get_batch(batch.id) == batch
 
-    async def test_the_newest_run_of_a_key_is_found(self, ledger: Ledger) -> None:
+    async def test_the_newest_run_of_a_key_is_found(self, ledger: LedgerAdapter) -> None:
         assert await ledger.find_run("k") is None
         await ledger.open_batch(draft("01A", run_key="k"))
         await ledger.open_batch(draft("01C", run_key="k"))
@@ -89,39 +90,39 @@ class WalkSuite:
         assert found is not None
         assert found.id == "01C"
 
-    async def test_delivery_is_noted_once(self, ledger: Ledger) -> None:
+    async def test_delivery_is_noted_once(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger)
-        await ledger.delivered(batch.no, now=20.0)
-        await ledger.delivered(batch.no, now=21.0)
-        assert (await ledger.batch(batch.id)).delivered_at == 20.0
+        await ledger.mark_delivered(batch.no, now=20.0)
+        await ledger.mark_delivered(batch.no, now=21.0)
+        assert (await ledger.get_batch(batch.id)).delivered_at == 20.0
 
-    async def test_a_move_happens_once(self, ledger: Ledger) -> None:
+    async def test_a_move_happens_once(self, ledger: LedgerAdapter) -> None:
         batch = await finalized(ledger)
-        begun = await ledger.apply(moves.begin(batch, now=3.0))
+        begun = await ledger.apply_move(moves.begin(batch, now=3.0))
         assert begun.started_at == 3.0
         with pytest.raises(Stale):
-            await ledger.apply(moves.begin(batch, now=3.0))
+            await ledger.apply_move(moves.begin(batch, now=3.0))
 
-    async def test_a_stale_move_changes_nothing(self, ledger: Ledger) -> None:
+    async def test_a_stale_move_changes_nothing(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger)
         move = moves.fail(batch, "no", now=9.0)
-        await ledger.apply(move)
+        await ledger.apply_move(move)
         with pytest.raises(Stale):
-            await ledger.apply(moves.fail(batch, "again", now=9.5))
-        assert (await ledger.batch(batch.id)).error == "no"
+            await ledger.apply_move(moves.fail(batch, "again", now=9.5))
+        assert (await ledger.get_batch(batch.id)).error == "no"
 
-    async def test_an_empty_phase_is_over_as_soon_as_it_begins(self, ledger: Ledger) -> None:
+    async def test_an_empty_phase_is_over_as_soon_as_it_begins(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=0)
         assert batch.position.stage is Stage.TRANSFORMING
-        assert not (await ledger.settle(batch.no, [], now=11.0)).phase_ended
+        assert not (await ledger.settle_reports(batch.no, [], now=11.0)).phase_ended
 
-    async def test_results_reach_the_transformation_and_the_record(self, ledger: Ledger) -> None:
+    async def test_results_reach_the_transformation_and_the_record(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=2)
-        one, two = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
+        one, two = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
         result = StepResult(products=(product("jpeg"),), facts={"pages": 1})
-        await ledger.settle(batch.no, [done(one, result=result), erred(two, due_at=None)], now=11.0)
-        batch = await ledger.batch(batch.id)
-        tasks = await ledger.settled_tasks(batch, after=0, limit=10)
+        await ledger.settle_reports(batch.no, [done(one, result=result), erred(two, due_at=None)], now=11.0)
+        batch = await ledger.get_batch(batch.id)
+        tasks = await ledger.list_settled_tasks(batch, after=0, limit=10)
         assert [(task.state, task.result) for task in tasks] == [
             (TaskState.DONE, result),
             (TaskState.FAILED, StepResult()),
@@ -129,159 +130,159 @@ class WalkSuite:
         made = Added(file("d/f0.jpg"), "jpeg")
         augmenting = pipeline(phase(becomes=lambda *_: Change(Kept(("seen",)), (made,))))
         move = moves.transform(batch, augmenting, tasks, {}, complete=True, now=12.0)
-        batch = await ledger.apply(move)
+        batch = await ledger.apply_move(move)
         assert (batch.status, batch.completed_at) == ("DONE", 12.0)
-        first, second = await ledger.inputs(batch.no, limit=10)
+        first, second = await ledger.list_inputs(batch.no, limit=10)
         assert (first.outcome, first.made, first.attempts) == (FileOutcome.DONE, [("jpeg", made.file)], 1)
         assert (second.outcome, second.error_class, second.reason) == (FileOutcome.FAILED, "busy", "busy")
-        files = await ledger.files(batch, after=0, limit=10)
+        files = await ledger.list_files(batch, after=0, limit=10)
         assert [one.file.path for one in files] == ["d/f0.tif", "d/f1.tif", "d/f0.jpg"]
         assert files[0].file.tags == ("seen",)
 
-    async def test_rows_come_in_pages(self, ledger: Ledger) -> None:
+    async def test_rows_come_in_pages(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=5)
-        first = await ledger.files(batch, after=0, limit=3)
-        rest = await ledger.files(batch, after=first[-1].no, limit=3)
+        first = await ledger.list_files(batch, after=0, limit=3)
+        rest = await ledger.list_files(batch, after=first[-1].no, limit=3)
         assert [one.no for one in (*first, *rest)] == [1, 2, 3, 4, 5]
 
-    async def test_a_later_phase_reads_its_own_tasks_only(self, ledger: Ledger) -> None:
+    async def test_a_later_phase_reads_its_own_tasks_only(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=2, plan=TWO)
-        for claim in await ledger.claim(batch.no, member=ME, limit=9, now=10.0):
-            await ledger.settle(batch.no, [done(claim)], now=11.0)
-        batch = await ledger.batch(batch.id)
-        tasks = await ledger.settled_tasks(batch, after=0, limit=10)
+        for claim in await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0):
+            await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
+        batch = await ledger.get_batch(batch.id)
+        tasks = await ledger.list_settled_tasks(batch, after=0, limit=10)
         move = moves.transform(batch, TWO, tasks, {}, complete=True, now=12.0)
-        batch = await entered(ledger, await ledger.apply(move), TWO)
-        claims = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
+        batch = await entered(ledger, await ledger.apply_move(move), TWO)
+        claims = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
         assert [claim.order.task_no for claim in claims] == [3, 4, 5, 6]
-        await ledger.settle(batch.no, [done(claim) for claim in claims], now=11.0)
-        batch = await ledger.batch(batch.id)
-        tasks = await ledger.settled_tasks(batch, after=0, limit=10)
+        await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=11.0)
+        batch = await ledger.get_batch(batch.id)
+        tasks = await ledger.list_settled_tasks(batch, after=0, limit=10)
         assert [task.task_no for task in tasks] == [3, 4, 5, 6]
 
-    async def test_names_in_use_are_counted_without_case(self, ledger: Ledger) -> None:
+    async def test_names_in_use_are_counted_without_case(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=2)
-        assert await ledger.taken(batch.no, ["d/f0.tif", "d/none"]) == {"d/f0.tif": 1}
-        assert await ledger.taken(batch.no, []) == {}
+        assert await ledger.count_paths(batch.no, ["d/f0.tif", "d/none"]) == {"d/f0.tif": 1}
+        assert await ledger.count_paths(batch.no, []) == {}
 
-    async def test_the_name_of_a_folder_is_in_use_too(self, ledger: Ledger) -> None:
+    async def test_the_name_of_a_folder_is_in_use_too(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=2)
-        assert await ledger.taken(batch.no, ["d", "d/f0", "e", "d/f0.tif/x"]) == {"d": 1}
+        assert await ledger.count_paths(batch.no, ["d", "d/f0", "e", "d/f0.tif/x"]) == {"d": 1}
 
-    async def test_an_abandoned_batch_has_ended_with_its_reason(self, ledger: Ledger) -> None:
+    async def test_an_abandoned_batch_has_ended_with_its_reason(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger)
-        await ledger.abandon(batch.no, reason="changed", now=9.0)
-        await ledger.abandon(batch.no, reason="once more", now=9.5)
-        batch = await ledger.batch(batch.id)
+        await ledger.abandon_batch(batch.no, reason="changed", now=9.0)
+        await ledger.abandon_batch(batch.no, reason="once more", now=9.5)
+        batch = await ledger.get_batch(batch.id)
         assert (batch.ended, batch.error, batch.completed_at) == (True, "changed", 9.0)
-        assert await ledger.claim(batch.no, member=ME, limit=9, now=10.0) == []
+        assert await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0) == []
 
-    async def test_a_batch_that_is_put_off_rests_until_then(self, ledger: Ledger) -> None:
+    async def test_a_batch_that_is_put_off_rests_until_then(self, ledger: LedgerAdapter) -> None:
         batch = await filled(ledger, ["a"], ONE)
-        await ledger.put_off(batch.no, batch.position, retries=1, until=20.0, reason="no", now=10.0)
-        rested = await ledger.batch(batch.id)
+        await ledger.postpone_move(batch.no, batch.position, retries=1, until=20.0, reason="no", now=10.0)
+        rested = await ledger.get_batch(batch.id)
         assert (rested.phase_retries, rested.rests_until) == (1, 20.0)
-        assert await ledger.take(ME, limit=9, now=19.0) == []
+        assert await ledger.take_batches(ME, limit=9, now=19.0) == []
         assert await ledger.next_alarm(now=19.0) == 20.0
-        assert [one.no for one in await ledger.take(ME, limit=9, now=20.0)] == [batch.no]
+        assert [one.no for one in await ledger.take_batches(ME, limit=9, now=20.0)] == [batch.no]
         batch = await entered(ledger, batch, ONE)
         assert (batch.phase_retries, batch.rests_until) == (0, 0.0)
         with pytest.raises(Stale):
-            await ledger.put_off(batch.no, rested.position, retries=2, until=30.0, reason="no", now=21.0)
+            await ledger.postpone_move(batch.no, rested.position, retries=2, until=30.0, reason="no", now=21.0)
 
 
 class CrewSuite:
-    async def test_what_one_takes_nobody_else_gets_until_it_is_left(self, ledger: Ledger) -> None:
+    async def test_what_one_takes_nobody_else_gets_until_it_is_left(self, ledger: LedgerAdapter) -> None:
         for name in ("01A", "01C", "01D"):
             await filled(ledger, ["a"], ONE, name)
         await started(ledger, batch_id="01E")  # its tasks run: nothing to move
-        first = await ledger.take(1, limit=2, now=5.0)
-        second = await ledger.take(2, limit=9, now=5.0)
+        first = await ledger.take_batches(1, limit=2, now=5.0)
+        second = await ledger.take_batches(2, limit=9, now=5.0)
         assert ([one.id for one in first], [one.id for one in second]) == (["01A", "01C"], ["01D"])
-        assert [one.id for one in await ledger.take(1, limit=9, now=5.0)] == ["01A", "01C"]
-        await ledger.leave(first[0].no, 2)  # not its own
-        assert [one.id for one in await ledger.take(2, limit=9, now=5.0)] == ["01D"]
-        await ledger.leave(first[0].no, 1)
-        assert [one.id for one in await ledger.take(2, limit=9, now=5.0)] == ["01A", "01D"]
-        assert [one.id for one in await ledger.take(2, limit=9, now=5.0, only=[second[0].no])] == ["01D"]
+        assert [one.id for one in await ledger.take_batches(1, limit=9, now=5.0)] == ["01A", "01C"]
+        await ledger.release_batch(first[0].no, 2)  # not its own
+        assert [one.id for one in await ledger.take_batches(2, limit=9, now=5.0)] == ["01D"]
+        await ledger.release_batch(first[0].no, 1)
+        assert [one.id for one in await ledger.take_batches(2, limit=9, now=5.0)] == ["01A", "01D"]
+        assert [one.id for one in await ledger.take_batches(2, limit=9, now=5.0, only=[second[0].no])] == ["01D"]
 
-    async def test_a_batch_whose_tasks_run_is_nobodys(self, ledger: Ledger) -> None:
+    async def test_a_batch_whose_tasks_run_is_nobodys(self, ledger: LedgerAdapter) -> None:
         batch = await filled(ledger, ["a"], ONE)
-        await ledger.take(1, limit=9, now=5.0)
+        await ledger.take_batches(1, limit=9, now=5.0)
         batch = await entered(ledger, batch, ONE)
-        (claim,) = await ledger.claim(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle(batch.no, [done(claim)], now=11.0)
-        assert [one.no for one in await ledger.take(2, limit=9, now=12.0)] == [batch.no]
+        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
+        await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
+        assert [one.no for one in await ledger.take_batches(2, limit=9, now=12.0)] == [batch.no]
 
-    async def test_the_more_important_is_taken_first(self, ledger: Ledger) -> None:
+    async def test_the_more_important_is_taken_first(self, ledger: LedgerAdapter) -> None:
         await filled(ledger, ["a"], ONE, "01A", tier=4)
         await filled(ledger, ["a"], ONE, "01C", tier=2)
-        assert [one.id for one in await ledger.take(1, limit=1, now=5.0)] == ["01C"]
+        assert [one.id for one in await ledger.take_batches(1, limit=1, now=5.0)] == ["01C"]
 
-    async def test_pipelines_that_one_does_not_know_take_no_room(self, ledger: Ledger) -> None:
+    async def test_pipelines_that_one_does_not_know_take_no_room(self, ledger: LedgerAdapter) -> None:
         for number in range(4):
             await filled(ledger, ["a"], ONE, f"01S{number}", pipeline="strange", tier=1)
             await filled(ledger, ["a"], ONE, f"01N{number}", pipeline_version=2, tier=1)
         await filled(ledger, ["a"], ONE, "01P")
-        assert await ledger.take(1, limit=2, now=5.0, known=[]) == []
-        taken = await ledger.take(1, limit=2, now=5.0, known=[("plain", 1), ("strange", 2)])
+        assert await ledger.take_batches(1, limit=2, now=5.0, known=[]) == []
+        taken = await ledger.take_batches(1, limit=2, now=5.0, known=[("plain", 1), ("strange", 2)])
         assert [one.id for one in taken] == ["01P"]
-        assert len(await ledger.take(1, limit=99, now=5.0, known={("plain", 1), ("plain", 2)})) == 5
-        assert len(await ledger.take(1, limit=99, now=5.0)) == 9
+        assert len(await ledger.take_batches(1, limit=99, now=5.0, known={("plain", 1), ("plain", 2)})) == 5
+        assert len(await ledger.take_batches(1, limit=99, now=5.0)) == 9
 
-    async def test_members_beat_until_they_are_dismissed(self, ledger: Ledger) -> None:
-        one = await ledger.enlist("one", "foreman", "here", now=1.0)
-        two = await ledger.enlist("two", "foreman", "there", now=2.0)
-        assert await ledger.beat(one.no, now=3.0)
-        crew = await ledger.crew()
+    async def test_members_beat_until_they_are_dismissed(self, ledger: LedgerAdapter) -> None:
+        one = await ledger.add_member("one", "foreman", "here", now=1.0)
+        two = await ledger.add_member("two", "foreman", "there", now=2.0)
+        assert await ledger.record_heartbeat(one.no, now=3.0)
+        crew = await ledger.list_members()
         assert [(member.name, member.place, member.beat) for member in crew] == [
             ("one", "here", 1),
             ("two", "there", 0),
         ]
-        await ledger.dismiss(one.no)
-        assert not await ledger.beat(one.no, now=4.0)
-        assert [member.no for member in await ledger.crew()] == [two.no]
-        await ledger.dismiss(two.no)
-        three = await ledger.enlist("three", "foreman", "here", now=5.0)
+        await ledger.remove_member(one.no)
+        assert not await ledger.record_heartbeat(one.no, now=4.0)
+        assert [member.no for member in await ledger.list_members()] == [two.no]
+        await ledger.remove_member(two.no)
+        three = await ledger.add_member("three", "foreman", "here", now=5.0)
         assert three.no > two.no
 
-    async def test_what_the_dismissed_had_taken_is_free(self, ledger: Ledger) -> None:
-        member = await ledger.enlist("one", "conductor", "here", now=1.0)
+    async def test_what_the_dismissed_had_taken_is_free(self, ledger: LedgerAdapter) -> None:
+        member = await ledger.add_member("one", "conductor", "here", now=1.0)
         batch = await filled(ledger, ["a"], ONE)
-        await ledger.take(member.no, limit=9, now=5.0)
-        assert await ledger.take(member.no + 1, limit=9, now=5.0) == []
-        await ledger.dismiss(member.no)
-        assert [one.no for one in await ledger.take(member.no + 1, limit=9, now=5.0)] == [batch.no]
+        await ledger.take_batches(member.no, limit=9, now=5.0)
+        assert await ledger.take_batches(member.no + 1, limit=9, now=5.0) == []
+        await ledger.remove_member(member.no)
+        assert [one.no for one in await ledger.take_batches(member.no + 1, limit=9, now=5.0)] == [batch.no]
 
-    async def test_who_was_dismissed_gets_nothing_any_more(self, ledger: Ledger) -> None:
-        gone, here = [await ledger.enlist(name, "house", "here", now=1.0) for name in ("gone", "here")]
+    async def test_who_was_dismissed_gets_nothing_any_more(self, ledger: LedgerAdapter) -> None:
+        gone, here = [await ledger.add_member(name, "house", "here", now=1.0) for name in ("gone", "here")]
         working = await started(ledger, batch_id="01A")
         moving = await filled(ledger, ["a"], ONE, "01C")
-        await ledger.dismiss(gone.no)
-        assert await ledger.claim(working.no, member=gone.no, limit=9, now=10.0) == []
-        assert await ledger.take(gone.no, limit=9, now=10.0) == []
-        assert len(await ledger.claim(working.no, member=here.no, limit=9, now=10.0)) == 3
-        assert [one.no for one in await ledger.take(here.no, limit=9, now=10.0)] == [moving.no]
+        await ledger.remove_member(gone.no)
+        assert await ledger.claim_tasks(working.no, member=gone.no, limit=9, now=10.0) == []
+        assert await ledger.take_batches(gone.no, limit=9, now=10.0) == []
+        assert len(await ledger.claim_tasks(working.no, member=here.no, limit=9, now=10.0)) == 3
+        assert [one.no for one in await ledger.take_batches(here.no, limit=9, now=10.0)] == [moving.no]
 
-    async def test_who_has_attempts_out_stays_in_the_crew(self, ledger: Ledger) -> None:
-        member = await ledger.enlist("one", "house", "here", now=1.0)
+    async def test_who_has_attempts_out_stays_in_the_crew(self, ledger: LedgerAdapter) -> None:
+        member = await ledger.add_member("one", "house", "here", now=1.0)
         batch = await started(ledger, files=2)
-        one, two = await ledger.claim(batch.no, member=member.no, limit=9, now=10.0)
-        await ledger.settle(batch.no, [done(one)], now=11.0)
-        await ledger.dismiss(member.no)
-        assert await ledger.beat(member.no, now=12.0)
-        assert await ledger.running(member.no) == [two]
-        await ledger.settle(batch.no, [erred(two, due_at=20.0, blame=False)], now=13.0)
-        await ledger.dismiss(member.no)
-        assert await ledger.crew() == []
+        one, two = await ledger.claim_tasks(batch.no, member=member.no, limit=9, now=10.0)
+        await ledger.settle_reports(batch.no, [done(one)], now=11.0)
+        await ledger.remove_member(member.no)
+        assert await ledger.record_heartbeat(member.no, now=12.0)
+        assert await ledger.list_running(member.no) == [two]
+        await ledger.settle_reports(batch.no, [erred(two, due_at=20.0, blame=False)], now=13.0)
+        await ledger.remove_member(member.no)
+        assert await ledger.list_members() == []
 
-    async def test_attempts_of_a_batch_that_has_ended_keep_nobody(self, ledger: Ledger) -> None:
-        member = await ledger.enlist("one", "house", "here", now=1.0)
+    async def test_attempts_of_a_batch_that_has_ended_keep_nobody(self, ledger: LedgerAdapter) -> None:
+        member = await ledger.add_member("one", "house", "here", now=1.0)
         batch = await started(ledger)
-        await ledger.claim(batch.no, member=member.no, limit=9, now=10.0)
+        await ledger.claim_tasks(batch.no, member=member.no, limit=9, now=10.0)
         await ledger.cancel(batch.no, act())
-        await ledger.dismiss(member.no)
-        assert await ledger.crew() == []
+        await ledger.remove_member(member.no)
+        assert await ledger.list_members() == []
 
 
 class LedgerSuite(

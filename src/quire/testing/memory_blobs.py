@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from quire.blobs import keys
-from quire.blobs.labels import Labels, labels
-from quire.blobs.port import Condition, IfAbsent, IfVersion, Metadata, Stored
+from quire.blobs.labels import Labels, check_labels
+from quire.blobs.port import BlobInfo, Condition, IfAbsent, IfVersion, Metadata
 from quire.model.errors import Missing, Reject, Stale
 
 _PIECE_BYTES = 1 << 20
@@ -38,15 +38,15 @@ class MemoryBlobs:
         content_type: str | None = None,
         metadata: Metadata | None = None,
         condition: Condition | None = None,
-    ) -> Stored:
+    ) -> BlobInfo:
         keys.check(key)
-        said = labels(content_type, metadata)
+        said = check_labels(content_type, metadata)
         body = await _bytes_of(data)
         # From here on nothing is awaited: of racing writers one is first.
         self._demand(key, condition)
         return self.keep(key, body, said)
 
-    def keep(self, key: str, body: bytes, said: Labels | None = None) -> Stored:
+    def keep(self, key: str, body: bytes, said: Labels | None = None) -> BlobInfo:
         """Store at once: what a worker does that is not simulated itself."""
         self._writes += 1
         self._blobs[key] = _Blob(body, f"v{self._writes}", self._now(), said or Labels())
@@ -60,11 +60,11 @@ class MemoryBlobs:
         for at in range(0, len(data), _PIECE_BYTES):
             yield data[at : at + _PIECE_BYTES]
 
-    async def head(self, key: str) -> Stored:
+    async def head(self, key: str) -> BlobInfo:
         self._find(key)
         return self._stored(key)
 
-    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[Stored]:
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[BlobInfo]:
         folder = keys.folder(prefix)
         for key in sorted(self._blobs, key=str.encode):
             if key.startswith(folder) and key.encode() > after.encode():
@@ -92,9 +92,9 @@ class MemoryBlobs:
             raise Missing(f"there is no blob {key!r}")
         return found
 
-    def _stored(self, key: str) -> Stored:
+    def _stored(self, key: str) -> BlobInfo:
         blob = self._blobs[key]
-        return Stored(
+        return BlobInfo(
             key=key,
             size=len(blob.data),
             version=blob.version,

@@ -22,12 +22,12 @@ class ObjectsSuite:
 
     async def test_what_is_not_there_is_none(self, objects: Objects) -> None:
         assert await objects.read("queue/state/a") is None
-        assert await objects.look("queue/state/a") is None
+        assert await objects.head("queue/state/a") is None
         assert await keys_of(objects, "queue") == []
 
     async def test_a_body_may_be_empty(self, objects: Objects) -> None:
         await objects.put("queue/todo/3_normal/a", b"")
-        seen = await objects.look("queue/todo/3_normal/a")
+        seen = await objects.head("queue/todo/3_normal/a")
         assert seen is not None
         assert seen.size == 0
 
@@ -61,7 +61,7 @@ class ObjectsSuite:
             *(objects.create_file("store/out/a.zip", one, content_type="application/zip") for one in sources)
         )
         assert sorted(made) == [False, False, True]
-        seen, found = await objects.look("store/out/a.zip"), await objects.read("store/out/a.zip")
+        seen, found = await objects.head("store/out/a.zip"), await objects.read("store/out/a.zip")
         assert seen is not None
         assert found is not None
         assert (seen.size, found.body) == (size, sources[made.index(True)].read_bytes())

@@ -23,7 +23,7 @@ import httpx
 import pytest
 
 from quire.blobs.port import Blobs
-from quire.blobs.presigned import Part, PresignedUploads, StoredPart
+from quire.blobs.presigned import CompletedPart, PresignedUploads, StoredPart
 from quire.model.errors import Missing, Reject
 from quire.testing.blobs_suite import AWKWARD_KEYS, BAD_KEYS
 
@@ -35,7 +35,7 @@ def noise(size: int, seed: int = 7) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
-class LandingSuite:
+class PresignedUploadsSuite:
     @pytest.fixture
     async def web(self) -> AsyncIterator[httpx.AsyncClient]:
         async with httpx.AsyncClient(timeout=60) as client:
@@ -46,13 +46,13 @@ class LandingSuite:
     )
     async def test_one_put_makes_one_blob(
         self,
-        landing: PresignedUploads,
+        presigned: PresignedUploads,
         blobs: Blobs,
         base_url: str,
         web: httpx.AsyncClient,
         content_type: str | None,
     ) -> None:
-        url = await landing.put_url(KEY, seconds=60, base_url=base_url)
+        url = await presigned.sign_put(KEY, seconds=60, base_url=base_url)
         headers = {} if content_type is None else {"Content-Type": content_type}
         answer = await web.put(url, content=b"a=1&b=%20", headers=headers)
         assert answer.status_code == 200
@@ -62,52 +62,52 @@ class LandingSuite:
 
     @pytest.mark.parametrize("size", [0, 1, MIB, 5 * MIB - 1])
     async def test_bytes_land_as_they_were_sent(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, size: int
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, size: int
     ) -> None:
         body = noise(size)
-        answer = await web.put(await landing.put_url(KEY, seconds=60, base_url=base_url), content=body)
+        answer = await web.put(await presigned.sign_put(KEY, seconds=60, base_url=base_url), content=body)
         assert answer.status_code == 200
         assert await blobs.get(KEY) == body
 
-    @pytest.mark.parametrize("awaited", [True, False], ids=["an uploader's", "a worker's"])
+    @pytest.mark.parametrize("announced", [True, False], ids=["an uploader's", "a worker's"])
     async def test_a_second_put_replaces_the_first(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, awaited: bool
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, announced: bool
     ) -> None:
-        url = await landing.put_url(KEY, seconds=60, base_url=base_url, awaited=awaited)
+        url = await presigned.sign_put(KEY, seconds=60, base_url=base_url, announced=announced)
         first, second = [await web.put(url, content=body) for body in (b"first", b"second")]
         assert first.headers["etag"] != second.headers["etag"]
         assert await blobs.get(KEY) == b"second"
 
     @pytest.mark.parametrize("key", AWKWARD_KEYS)
     async def test_awkward_keys_go_in_and_out(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, key: str
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, key: str
     ) -> None:
-        url = await landing.put_url(key, seconds=60, base_url=base_url)
+        url = await presigned.sign_put(key, seconds=60, base_url=base_url)
         assert url.isascii()
         assert not set(url) & set(' "<>\\^`{|}#')
         assert (await web.put(url, content=key.encode())).status_code == 200
         assert await blobs.get(key) == key.encode()
         assert [stored.key async for stored in blobs.list()] == [key]
-        reading = await landing.get_url(key, seconds=60, base_url=base_url, name=key.rpartition("/")[2])
+        reading = await presigned.sign_get(key, seconds=60, base_url=base_url, name=key.rpartition("/")[2])
         assert (await web.get(reading)).content == key.encode()
         joined = f"joined/{key}"
-        upload_id = await landing.begin(joined, content_type="image/tiff")
-        parts = await self.sent(landing, base_url, web, joined, upload_id, [b"one part"])
-        assert (await landing.join(joined, upload_id, parts)).key == joined
+        upload_id = await presigned.begin(joined, content_type="image/tiff")
+        parts = await self.sent(presigned, base_url, web, joined, upload_id, [b"one part"])
+        assert (await presigned.join(joined, upload_id, parts)).key == joined
         assert await blobs.get(joined) == b"one part"
 
     @pytest.mark.parametrize("key", [*BAD_KEYS, ".tmp/x", ".META/x", ".locks/y", ".parts/z"])
     async def test_bad_and_reserved_keys_are_refused(
-        self, landing: PresignedUploads, base_url: str, key: str
+        self, presigned: PresignedUploads, base_url: str, key: str
     ) -> None:
         calls = (
-            landing.put_url(key, seconds=60, base_url=base_url),
-            landing.get_url(key, seconds=60, base_url=base_url, name="x"),
-            landing.begin(key, content_type="image/tiff"),
-            landing.part_urls(key, "0" * 32, parts=1, seconds=60, base_url=base_url),
-            landing.parts(key, "0" * 32),
-            landing.join(key, "0" * 32, [Part(1, "0" * 32)]),
-            landing.give_up(key, "0" * 32),
+            presigned.sign_put(key, seconds=60, base_url=base_url),
+            presigned.sign_get(key, seconds=60, base_url=base_url, name="x"),
+            presigned.begin(key, content_type="image/tiff"),
+            presigned.sign_parts(key, "0" * 32, parts=1, seconds=60, base_url=base_url),
+            presigned.list_parts(key, "0" * 32),
+            presigned.join(key, "0" * 32, [CompletedPart(1, "0" * 32)]),
+            presigned.abort(key, "0" * 32),
         )
         for call in calls:
             with pytest.raises(Reject) as refused:
@@ -115,11 +115,11 @@ class LandingSuite:
             assert refused.value.code == "bad_key"
 
     async def test_a_get_is_saved_under_its_name(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         await blobs.put(KEY, b"<script>", content_type="text/html")
         name = 'Fönds "7" % ☂.html'
-        answer = await web.get(await landing.get_url(KEY, seconds=60, base_url=base_url, name=name))
+        answer = await web.get(await presigned.sign_get(KEY, seconds=60, base_url=base_url, name=name))
         assert (answer.status_code, answer.content) == (200, b"<script>")
         assert answer.headers["content-type"] == "application/octet-stream"
         disposition = answer.headers["content-disposition"]
@@ -138,7 +138,7 @@ class LandingSuite:
     )
     async def test_parts_of_any_size_become_one_blob(
         self,
-        landing: PresignedUploads,
+        presigned: PresignedUploads,
         blobs: Blobs,
         base_url: str,
         web: httpx.AsyncClient,
@@ -146,12 +146,12 @@ class LandingSuite:
     ) -> None:
         body = noise(sum(sizes))
         ends = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
         pieces = [body[begin:end] for begin, end in pairwise(ends)]
-        parts = await self.sent(landing, base_url, web, KEY, upload_id, pieces)
+        parts = await self.sent(presigned, base_url, web, KEY, upload_id, pieces)
         assert [stored async for stored in blobs.list()] == []
-        quoted = [Part(part.number, f'"{part.etag}"') for part in reversed(parts)]
-        stored = await landing.join(KEY, upload_id, quoted)
+        quoted = [CompletedPart(part.number, f'"{part.etag}"') for part in reversed(parts)]
+        stored = await presigned.join(KEY, upload_id, quoted)
         assert (stored.key, stored.size) == (KEY, len(body))
         head = await blobs.head(KEY)
         assert (head.size, head.version, head.content_type) == (len(body), stored.version, "image/tiff")
@@ -162,11 +162,11 @@ class LandingSuite:
         assert [stored.key async for stored in blobs.list()] == [KEY]
 
     async def test_parts_arrive_in_any_order_and_may_be_sent_again(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         bodies = [noise(5 * MIB, number) for number in range(3)]
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        urls = await landing.part_urls(KEY, upload_id, parts=3, seconds=60, base_url=base_url)
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        urls = await presigned.sign_parts(KEY, upload_id, parts=3, seconds=60, base_url=base_url)
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         etags = {}
         assert (await web.put(urls[1], content=noise(6 * MIB, 99))).status_code == 200
@@ -174,15 +174,15 @@ class LandingSuite:
             answer = await web.put(urls[number - 1], content=bodies[number - 1], headers=form)
             assert answer.status_code == 200
             etags[number] = answer.headers["etag"]
-        await landing.join(KEY, upload_id, [Part(number, etag) for number, etag in etags.items()])
+        await presigned.join(KEY, upload_id, [CompletedPart(number, etag) for number, etag in etags.items()])
         assert await blobs.get(KEY) == b"".join(bodies)
 
     async def test_what_has_arrived_can_be_asked_for(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        assert await landing.parts(KEY, upload_id) == []
-        urls = await landing.part_urls(KEY, upload_id, parts=12, seconds=60, base_url=base_url)
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        assert await presigned.list_parts(KEY, upload_id) == []
+        urls = await presigned.sign_parts(KEY, upload_id, parts=12, seconds=60, base_url=base_url)
         etags = {}
         for number, size in ((11, 7), (2, 9), (2, 5 * MIB), (1, 5 * MIB + 1)):
             body = noise(size, number)
@@ -190,66 +190,66 @@ class LandingSuite:
         sizes = {1: 5 * MIB + 1, 2: 5 * MIB, 11: 7}
         wanted = [StoredPart(number, etags[number], size) for number, size in sizes.items()]
         # The one that was sent twice may be left out.
-        assert await landing.parts(KEY, upload_id) in (wanted, [wanted[0], wanted[2]])
+        assert await presigned.list_parts(KEY, upload_id) in (wanted, [wanted[0], wanted[2]])
         for key, wrong in (("other/key", upload_id), (KEY, "0" * 32)):
             with pytest.raises(Missing):
-                await landing.parts(key, wrong)
-        await landing.join(KEY, upload_id, [Part(part.number, part.etag) for part in wanted])
+                await presigned.list_parts(key, wrong)
+        await presigned.join(KEY, upload_id, [CompletedPart(part.number, part.etag) for part in wanted])
         assert (await blobs.head(KEY)).size == sum(sizes.values())
-        given_up = await landing.begin(KEY, content_type="image/tiff")
-        await landing.give_up(KEY, given_up)
+        given_up = await presigned.begin(KEY, content_type="image/tiff")
+        await presigned.abort(KEY, given_up)
         for gone in (upload_id, given_up):
             with pytest.raises(Missing):
-                await landing.parts(KEY, gone)
+                await presigned.list_parts(KEY, gone)
 
     async def test_a_missing_part_or_another_etag_joins_nothing(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        urls = await landing.part_urls(KEY, upload_id, parts=3, seconds=60, base_url=base_url)
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        urls = await presigned.sign_parts(KEY, upload_id, parts=3, seconds=60, base_url=base_url)
         etag = (await web.put(urls[0], content=b"x" * 5 * MIB)).headers["etag"]
         for parts in (
             [],
-            [Part(1, etag), Part(2, etag)],
-            [Part(1, "0" * 32)],
-            [Part(1, "../../etc<&>")],
-            [Part(1, "")],
-            [Part(1, "é")],
-            [Part(1, etag), Part(1, etag)],
-            [Part(0, etag)],
-            [Part(10_001, etag)],
+            [CompletedPart(1, etag), CompletedPart(2, etag)],
+            [CompletedPart(1, "0" * 32)],
+            [CompletedPart(1, "../../etc<&>")],
+            [CompletedPart(1, "")],
+            [CompletedPart(1, "é")],
+            [CompletedPart(1, etag), CompletedPart(1, etag)],
+            [CompletedPart(0, etag)],
+            [CompletedPart(10_001, etag)],
         ):
             with pytest.raises(Reject) as refused:
-                await landing.join(KEY, upload_id, parts)
+                await presigned.join(KEY, upload_id, parts)
             assert refused.value.code == "bad_parts", parts
         assert [stored async for stored in blobs.list()] == []
-        await landing.join(KEY, upload_id, [Part(1, etag)])
+        await presigned.join(KEY, upload_id, [CompletedPart(1, etag)])
         assert (await blobs.head(KEY)).size == 5 * MIB
 
     async def test_an_upload_is_joined_once_under_its_own_key(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        parts = await self.sent(landing, base_url, web, KEY, upload_id, [b"x"])
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        parts = await self.sent(presigned, base_url, web, KEY, upload_id, [b"x"])
         for key, wrong in (("other/key", upload_id), (KEY, "0" * 32)):
             with pytest.raises(Missing):
-                await landing.join(key, wrong, parts)
-            await landing.give_up(key, wrong)
-        first = await landing.join(KEY, upload_id, parts)
+                await presigned.join(key, wrong, parts)
+            await presigned.abort(key, wrong)
+        first = await presigned.join(KEY, upload_id, parts)
         # S3 remembers for a while that it has joined, and says so again.
         with contextlib.suppress(Missing):
-            assert (await landing.join(KEY, upload_id, parts)).version == first.version
+            assert (await presigned.join(KEY, upload_id, parts)).version == first.version
         assert (await blobs.head(KEY)).version == first.version
         assert [stored.key async for stored in blobs.list()] == [KEY]
-        await landing.give_up(KEY, upload_id)
+        await presigned.abort(KEY, upload_id)
         assert await blobs.get(KEY) == b"x"
 
     async def test_of_two_joins_at_once_one_joins(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        parts = await self.sent(landing, base_url, web, KEY, upload_id, [noise(5 * MIB), b"x"])
-        calls = (landing.join(KEY, upload_id, parts) for _ in range(3))
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        parts = await self.sent(presigned, base_url, web, KEY, upload_id, [noise(5 * MIB), b"x"])
+        calls = (presigned.join(KEY, upload_id, parts) for _ in range(3))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         joined = [outcome for outcome in outcomes if not isinstance(outcome, Missing)]
         assert joined
@@ -257,29 +257,29 @@ class LandingSuite:
         assert await blobs.get(KEY) == noise(5 * MIB) + b"x"
 
     async def test_what_is_given_up_is_gone(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        other = await landing.begin(KEY, content_type="image/tiff")
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        other = await presigned.begin(KEY, content_type="image/tiff")
         assert other != upload_id
-        urls = await landing.part_urls(KEY, upload_id, parts=2, seconds=60, base_url=base_url)
-        kept = await self.sent(landing, base_url, web, KEY, other, [b"kept"])
+        urls = await presigned.sign_parts(KEY, upload_id, parts=2, seconds=60, base_url=base_url)
+        kept = await self.sent(presigned, base_url, web, KEY, other, [b"kept"])
         etag = (await web.put(urls[0], content=b"x")).headers["etag"]
         for _ in range(2):
-            await landing.give_up(KEY, upload_id)
+            await presigned.abort(KEY, upload_id)
         assert (await web.put(urls[1], content=b"x")).status_code == 404
         with pytest.raises(Missing):
-            await landing.join(KEY, upload_id, [Part(1, etag)])
+            await presigned.join(KEY, upload_id, [CompletedPart(1, etag)])
         assert [stored async for stored in blobs.list()] == []
-        await landing.join(KEY, other, kept)
+        await presigned.join(KEY, other, kept)
         assert await blobs.get(KEY) == b"kept"
 
     async def test_an_altered_url_is_refused(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        part = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=base_url))[0]
-        whole = await landing.put_url(KEY, seconds=60, base_url=base_url)
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        part = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=base_url))[0]
+        whole = await presigned.sign_put(KEY, seconds=60, base_url=base_url)
         for url in (part, whole):
             address = urlsplit(url)
             begin = url.index(address.path) + 1
@@ -292,54 +292,54 @@ class LandingSuite:
                     assert answer.status_code in {400, 403, 404, 405, 501}, one[begin:]
         assert [stored async for stored in blobs.list()] == []
         with pytest.raises(Reject):
-            await landing.join(KEY, upload_id, [Part(1, hashlib.sha256(b"never").hexdigest()[:32])])
+            await presigned.join(KEY, upload_id, [CompletedPart(1, hashlib.sha256(b"never").hexdigest()[:32])])
 
     async def test_a_url_runs_out(
         self,
-        landing: PresignedUploads,
+        presigned: PresignedUploads,
         late: PresignedUploads,
         blobs: Blobs,
         base_url: str,
         web: httpx.AsyncClient,
     ) -> None:
         await blobs.put("there", b"x")
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
         for url in (
-            await late.put_url(KEY, seconds=1, base_url=base_url),
-            *await late.part_urls(KEY, upload_id, parts=2, seconds=1, base_url=base_url),
+            await late.sign_put(KEY, seconds=1, base_url=base_url),
+            *await late.sign_parts(KEY, upload_id, parts=2, seconds=1, base_url=base_url),
         ):
             assert (await web.put(url, content=b"x")).status_code == 403
-        reading = await late.get_url("there", seconds=1, base_url=base_url, name="x")
+        reading = await late.sign_get("there", seconds=1, base_url=base_url, name="x")
         assert (await web.get(reading)).status_code == 403
         assert [stored.key async for stored in blobs.list()] == ["there"]
-        longer = await late.put_url(KEY, seconds=2 * 3600, base_url=base_url)
+        longer = await late.sign_put(KEY, seconds=2 * 3600, base_url=base_url)
         assert (await web.put(longer, content=b"x")).status_code == 200
 
     @pytest.mark.parametrize("seconds", [0, -1, 7 * 24 * 3600 + 1])
     async def test_no_url_lives_for_ever(
-        self, landing: PresignedUploads, base_url: str, seconds: int
+        self, presigned: PresignedUploads, base_url: str, seconds: int
     ) -> None:
         with pytest.raises(Reject):
-            await landing.put_url(KEY, seconds=seconds, base_url=base_url)
+            await presigned.sign_put(KEY, seconds=seconds, base_url=base_url)
         with pytest.raises(Reject):
-            await landing.get_url(KEY, seconds=seconds, base_url=base_url, name="x")
+            await presigned.sign_get(KEY, seconds=seconds, base_url=base_url, name="x")
         with pytest.raises(Reject):
-            await landing.part_urls(KEY, "0" * 32, parts=1, seconds=seconds, base_url=base_url)
+            await presigned.sign_parts(KEY, "0" * 32, parts=1, seconds=seconds, base_url=base_url)
 
-    async def test_parts_are_numbered_to_ten_thousand(self, landing: PresignedUploads, base_url: str) -> None:
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        urls = await landing.part_urls(KEY, upload_id, parts=10_000, seconds=60, base_url=base_url)
+    async def test_parts_are_numbered_to_ten_thousand(self, presigned: PresignedUploads, base_url: str) -> None:
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        urls = await presigned.sign_parts(KEY, upload_id, parts=10_000, seconds=60, base_url=base_url)
         assert len(set(urls)) == 10_000
         for parts in (0, 10_001):
             with pytest.raises(Reject):
-                await landing.part_urls(KEY, upload_id, parts=parts, seconds=60, base_url=base_url)
+                await presigned.sign_parts(KEY, upload_id, parts=parts, seconds=60, base_url=base_url)
 
     async def test_a_url_is_for_one_method(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         await blobs.put(KEY, b"before")
-        writing = await landing.put_url(KEY, seconds=60, base_url=base_url)
-        reading = await landing.get_url(KEY, seconds=60, base_url=base_url, name="x")
+        writing = await presigned.sign_put(KEY, seconds=60, base_url=base_url)
+        reading = await presigned.sign_get(KEY, seconds=60, base_url=base_url, name="x")
         for method, url in (
             ("GET", writing),
             ("POST", writing),
@@ -352,53 +352,53 @@ class LandingSuite:
         assert await blobs.get(KEY) == b"before"
 
     async def test_half_an_upload_leaves_nothing(
-        self, landing: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
+        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         await blobs.put("kept/key", b"before")
-        upload_id = await landing.begin(KEY, content_type="image/tiff")
-        part = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=base_url))[0]
+        upload_id = await presigned.begin(KEY, content_type="image/tiff")
+        part = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=base_url))[0]
         for key, url in (
-            (KEY, await landing.put_url(KEY, seconds=60, base_url=base_url)),
-            ("kept/key", await landing.put_url("kept/key", seconds=60, base_url=base_url)),
+            (KEY, await presigned.sign_put(KEY, seconds=60, base_url=base_url)),
+            ("kept/key", await presigned.sign_put("kept/key", seconds=60, base_url=base_url)),
             (KEY, part),
         ):
             await _cut(url, b"x" * 3 * MIB, announced=4 * MIB)
             found = [stored.key async for stored in blobs.list()]
             assert found == ["kept/key"], key
         assert await blobs.get("kept/key") == b"before"
-        parts = await self.sent(landing, base_url, web, KEY, upload_id, [b"whole"])
-        await landing.join(KEY, upload_id, parts)
+        parts = await self.sent(presigned, base_url, web, KEY, upload_id, [b"whole"])
+        await presigned.join(KEY, upload_id, parts)
         assert await blobs.get(KEY) == b"whole"
 
     async def sent(
         self,
-        landing: PresignedUploads,
+        presigned: PresignedUploads,
         base_url: str,
         web: httpx.AsyncClient,
         key: str,
         upload_id: str,
         bodies: Sequence[bytes],
-    ) -> list[Part]:
+    ) -> list[CompletedPart]:
         """The parts, as an uploader knows them after three at a time have gone up."""
-        urls = await landing.part_urls(key, upload_id, parts=len(bodies), seconds=60, base_url=base_url)
+        urls = await presigned.sign_parts(key, upload_id, parts=len(bodies), seconds=60, base_url=base_url)
         some = asyncio.Semaphore(3)
 
-        async def send(number: int, url: str, body: bytes) -> Part:
+        async def send(number: int, url: str, body: bytes) -> CompletedPart:
             async with some:
                 answer = await web.put(url, content=body)
             assert answer.status_code == 200
-            return Part(number, answer.headers["etag"].strip('"'))
+            return CompletedPart(number, answer.headers["etag"].strip('"'))
 
         numbered = zip(range(1, len(bodies) + 1), urls, bodies, strict=True)
         return list(await asyncio.gather(*(send(*one) for one in numbered)))
 
 
-def _other(letter: str) -> str:
+def _other(message: str) -> str:
     """Another character of the same kind."""
     for kind in (string.digits, string.ascii_lowercase, string.ascii_uppercase):
-        if letter in kind:
-            return kind[(kind.index(letter) + 1) % len(kind)]
-    return "-" if letter == "_" else "_"
+        if message in kind:
+            return kind[(kind.index(message) + 1) % len(kind)]
+    return "-" if message == "_" else "_"
 
 
 async def _cut(url: str, body: bytes, *, announced: int) -> None:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from quire.ledger.port import Ledger, Upload
+from quire.ledger.port import Upload
 from quire.ledger.submissions import AWAITED, NewSubmission, Submission
-from quire.testing.factories import draft, letter
+from quire.testing.factories import draft, outbox_message
+from quire.testing.ledger_adapter import LedgerAdapter
 
 
 def new(batch_id: str = "01B", **changes: Any) -> NewSubmission:
@@ -28,17 +29,17 @@ def awaited(path: str, stamp: str = "s1", **changes: Any) -> Upload:
     return Upload(path=path, state=AWAITED, stamp=stamp, **(known | changes))
 
 
-async def arrived(ledger: Ledger, batch_no: int, *paths: str) -> None:
+async def arrived(ledger: LedgerAdapter, batch_no: int, *paths: str) -> None:
     for path in paths:
-        await ledger.announce(batch_no, awaited(path), now=5.0)
-        await ledger.received(batch_no, awaited(path), now=6.0)
+        await ledger.announce_upload(batch_no, awaited(path), now=5.0)
+        await ledger.record_received(batch_no, awaited(path), now=6.0)
 
 
-async def closed(ledger: Ledger, batch_id: str = "01B", paths: tuple[str, ...] = ("/a", "/b")) -> Submission:
+async def closed(ledger: LedgerAdapter, batch_id: str = "01B", paths: tuple[str, ...] = ("/a", "/b")) -> Submission:
     opened = await ledger.open_submission(new(batch_id))
     await arrived(ledger, opened.batch.no, *paths)
     return await ledger.close_submission(
-        opened.batch.no, revision=2 * len(paths), manifest_key="m", letter=letter(batch_id), now=9.0
+        opened.batch.no, revision=2 * len(paths), manifest_key="m", message=outbox_message(batch_id), now=9.0
     )
 
 
@@ -46,5 +47,5 @@ def counters(submission: Submission) -> tuple[int, int, int, int]:
     return submission.files_announced, submission.files_taken, submission.bytes_taken, submission.revision
 
 
-async def kinds(ledger: Ledger, batch_no: int) -> list[str]:
-    return [kind for _, _, kind, _ in await ledger.events(batch_no, limit=100)]
+async def kinds(ledger: LedgerAdapter, batch_no: int) -> list[str]:
+    return [kind for _, _, kind, _ in await ledger.list_events(batch_no, limit=100)]

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from quire.ledger.hooks import Webhook, WebhookDelivery
-from quire.ledger.port import Ledger
+from quire.events.port import Webhook, WebhookDelivery
 from quire.model.batch import Budget
 from quire.model.errors import Missing, Stale
 from quire.testing.factories import draft
+from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.ledger_situations import ME, ONE, act, done, filled, finalized, started, walked
 
 LEASE = 60.0
@@ -19,23 +19,23 @@ def hook(hook_id: str = "hook_1", **changes: Any) -> Webhook:
     return Webhook(id=hook_id, **(known | changes))
 
 
-async def due(ledger: Ledger, now: float = 100.0, limit: int = 99) -> list[WebhookDelivery]:
+async def due(ledger: LedgerAdapter, now: float = 100.0, limit: int = 99) -> list[WebhookDelivery]:
     return await ledger.due_deliveries(limit=limit, now=now, lease_seconds=LEASE)
 
 
-async def one_waiting(ledger: Ledger) -> None:
+async def one_waiting(ledger: LedgerAdapter) -> None:
     await ledger.add_hook(hook(kinds=("batch_opened",)))
     await ledger.open_batch(draft(now=5.0))
 
 
 class HooksSuite:
-    async def test_a_hook_comes_back_as_it_was_added(self, ledger: Ledger) -> None:
+    async def test_a_hook_comes_back_as_it_was_added(self, ledger: LedgerAdapter) -> None:
         await ledger.open_batch(draft())
         one = hook(batch_id="01B", kinds=("batch_done", "batch_failed"))
         await ledger.add_hook(one)
         assert await ledger.hook("hook_1") == one
 
-    async def test_a_hook_needs_its_batch_and_an_id_of_its_own(self, ledger: Ledger) -> None:
+    async def test_a_hook_needs_its_batch_and_an_id_of_its_own(self, ledger: LedgerAdapter) -> None:
         with pytest.raises(Missing) as caught:
             await ledger.add_hook(hook(batch_id="nobody"))
         assert caught.value.code == "unknown_batch"
@@ -44,19 +44,19 @@ class HooksSuite:
             await ledger.add_hook(hook(url="https://example.org/other"))
         assert await ledger.hooks() == [hook()]
 
-    async def test_what_concerns_no_batch_is_not_delivered(self, ledger: Ledger) -> None:
+    async def test_what_concerns_no_batch_is_not_delivered(self, ledger: LedgerAdapter) -> None:
         await ledger.add_hook(hook())
-        await ledger.acted(act(), "key_created", {})
+        await ledger.record_action(act(), "key_created", {})
         assert await due(ledger) == []
         assert await ledger.deliveries(limit=9) == []
 
-    async def test_an_unknown_hook_is_missing(self, ledger: Ledger) -> None:
+    async def test_an_unknown_hook_is_missing(self, ledger: LedgerAdapter) -> None:
         for asked in (ledger.hook("nobody"), ledger.disable_hook("nobody", reason="", now=1.0)):
             with pytest.raises(Missing) as caught:
                 await asked
             assert caught.value.code == "unknown_hook"
 
-    async def test_hooks_are_listed_of_all_and_of_one_batch(self, ledger: Ledger) -> None:
+    async def test_hooks_are_listed_of_all_and_of_one_batch(self, ledger: LedgerAdapter) -> None:
         await ledger.open_batch(draft())
         await ledger.add_hook(hook("hook_2"))
         await ledger.add_hook(hook("hook_1", batch_id="01B"))
@@ -65,10 +65,10 @@ class HooksSuite:
         assert [one.id for one in await ledger.hooks(batch_id="")] == ["hook_2"]
         assert await ledger.hooks(batch_id="nobody") == []
 
-    async def test_every_event_is_delivered_in_order_to_who_wants_it(self, ledger: Ledger) -> None:
+    async def test_every_event_is_delivered_in_order_to_who_wants_it(self, ledger: LedgerAdapter) -> None:
         await ledger.add_hook(hook())
         batch = await walked(ledger, await filled(ledger, ["f.tif"], ONE), ONE)
-        happened = await ledger.events(batch.no, limit=99)
+        happened = await ledger.list_events(batch.no, limit=99)
         told = await due(ledger)
         assert [(one.event_no, one.happened_at, one.kind) for one in told] == [one[:3] for one in happened]
         assert [one.kind for one in told][-1] == "batch_done"
@@ -77,7 +77,7 @@ class HooksSuite:
         }
         assert len({one.id for one in told}) == len(told)
 
-    async def test_only_wanted_kinds_of_wanted_batches_are_delivered(self, ledger: Ledger) -> None:
+    async def test_only_wanted_kinds_of_wanted_batches_are_delivered(self, ledger: LedgerAdapter) -> None:
         await ledger.open_batch(draft("01A"))
         await ledger.open_batch(draft("01B"))
         await ledger.add_hook(hook("all"))
@@ -85,7 +85,7 @@ class HooksSuite:
         await ledger.add_hook(hook("batch", batch_id="01B"))
         await ledger.add_hook(hook("both", batch_id="01A", kinds=("batch_done",)))
         await ledger.cancel(1, act())
-        await ledger.prioritise(2, 1, act())
+        await ledger.set_priority(2, 1, act())
         told = {(one.hook_id, one.batch_id, one.kind) for one in await due(ledger)}
         assert told == {
             ("all", "01A", "batch_cancelled"),
@@ -94,7 +94,7 @@ class HooksSuite:
             ("batch", "01B", "batch_prioritised"),
         }
 
-    async def test_what_did_not_happen_is_not_told(self, ledger: Ledger) -> None:
+    async def test_what_did_not_happen_is_not_told(self, ledger: LedgerAdapter) -> None:
         batch = await ledger.open_batch(draft())
         await ledger.add_hook(hook())
         with pytest.raises(Stale):
@@ -102,21 +102,21 @@ class HooksSuite:
         assert await ledger.next_delivery() is None
         assert await due(ledger) == []
 
-    async def test_what_happened_before_a_hook_is_not_told(self, ledger: Ledger) -> None:
+    async def test_what_happened_before_a_hook_is_not_told(self, ledger: LedgerAdapter) -> None:
         await ledger.open_batch(draft())
         await ledger.add_hook(hook())
         assert await due(ledger) == []
 
-    async def test_a_batch_that_is_held_for_its_budget_is_told_of(self, ledger: Ledger) -> None:
+    async def test_a_batch_that_is_held_for_its_budget_is_told_of(self, ledger: LedgerAdapter) -> None:
         await ledger.add_hook(hook(kinds=("batch_held",)))
         batch = await started(ledger, budget=Budget(seconds=0.05))
-        (claim,) = await ledger.claim(batch.no, member=ME, limit=1, now=10.0)
-        await ledger.settle(batch.no, [done(claim)], now=11.0)
+        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=1, now=10.0)
+        await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
         (told,) = await due(ledger)
         assert (told.kind, told.happened_at) == ("batch_held", 11.0)
         assert "reason" in told.data
 
-    async def test_a_delivery_is_leased_and_comes_again_when_nobody_tells(self, ledger: Ledger) -> None:
+    async def test_a_delivery_is_leased_and_comes_again_when_nobody_tells(self, ledger: LedgerAdapter) -> None:
         await one_waiting(ledger)
         assert await ledger.next_delivery() == 5.0
         assert await due(ledger, 4.9) == []
@@ -127,14 +127,14 @@ class HooksSuite:
         (again,) = await due(ledger, 65.0)
         assert (again.no, again.id, again.tries) == (first.no, first.id, 2)
 
-    async def test_the_earliest_are_given_first_and_no_more_than_asked_for(self, ledger: Ledger) -> None:
+    async def test_the_earliest_are_given_first_and_no_more_than_asked_for(self, ledger: LedgerAdapter) -> None:
         await ledger.add_hook(hook(kinds=("batch_opened",)))
         for at, name in ((3.0, "C"), (1.0, "A"), (2.0, "B")):
             await ledger.open_batch(draft(name, now=at))
         assert {one.batch_id for one in await due(ledger, limit=2)} == {"A", "B"}
         assert [one.batch_id for one in await due(ledger, limit=2)] == ["C"]
 
-    async def test_what_is_delivered_is_over(self, ledger: Ledger) -> None:
+    async def test_what_is_delivered_is_over(self, ledger: LedgerAdapter) -> None:
         await one_waiting(ledger)
         (one,) = await due(ledger)
         await ledger.told(one.no, tries=1, status=204, error="", next_at=None, now=101.0)
@@ -144,7 +144,7 @@ class HooksSuite:
         assert (logged.state, logged.tries, logged.next_at) == ("delivered", 1, None)
         assert (logged.last_status, logged.last_error, logged.last_tried_at) == (204, "", 101.0)
 
-    async def test_what_failed_waits_for_its_next_try_or_is_given_up(self, ledger: Ledger) -> None:
+    async def test_what_failed_waits_for_its_next_try_or_is_given_up(self, ledger: LedgerAdapter) -> None:
         await one_waiting(ledger)
         (one,) = await due(ledger)
         await ledger.told(one.no, tries=1, status=500, error="broken", next_at=200.0, now=101.0)
@@ -156,7 +156,7 @@ class HooksSuite:
         (logged,) = await ledger.deliveries(limit=9)
         assert (logged.state, logged.last_status, logged.last_error) == ("failed", None, "no answer")
 
-    async def test_a_try_that_was_overtaken_changes_nothing(self, ledger: Ledger) -> None:
+    async def test_a_try_that_was_overtaken_changes_nothing(self, ledger: LedgerAdapter) -> None:
         await one_waiting(ledger)
         (first,) = await due(ledger, 100.0)
         (second,) = await due(ledger, 200.0)
@@ -165,7 +165,7 @@ class HooksSuite:
         await ledger.told(second.no, tries=2, status=200, error="", next_at=None, now=202.0)
         assert [one.state for one in await ledger.deliveries(limit=9)] == ["delivered"]
 
-    async def test_nothing_more_goes_to_a_disabled_hook(self, ledger: Ledger) -> None:
+    async def test_nothing_more_goes_to_a_disabled_hook(self, ledger: LedgerAdapter) -> None:
         await one_waiting(ledger)
         disabled = await ledger.disable_hook("hook_1", reason="gone", now=50.0)
         assert (disabled.disabled_at, disabled.disabled_reason) == (50.0, "gone")
@@ -178,7 +178,7 @@ class HooksSuite:
         assert await ledger.redeliver([logged.no], now=70.0) == 0
         assert await ledger.next_delivery() is None
 
-    async def test_a_try_under_way_when_its_hook_is_disabled_may_still_arrive(self, ledger: Ledger) -> None:
+    async def test_a_try_under_way_when_its_hook_is_disabled_may_still_arrive(self, ledger: LedgerAdapter) -> None:
         await one_waiting(ledger)
         (one,) = await due(ledger)
         await ledger.disable_hook("hook_1", reason="gone", now=101.0)
@@ -187,7 +187,7 @@ class HooksSuite:
         await ledger.told(one.no, tries=1, status=200, error="", next_at=None, now=103.0)
         assert [one.state for one in await ledger.deliveries(limit=9)] == ["delivered"]
 
-    async def test_deliveries_are_sent_again_on_demand_under_their_old_name(self, ledger: Ledger) -> None:
+    async def test_deliveries_are_sent_again_on_demand_under_their_old_name(self, ledger: LedgerAdapter) -> None:
         await one_waiting(ledger)
         (one,) = await due(ledger)
         await ledger.told(one.no, tries=1, status=200, error="", next_at=None, now=101.0)
@@ -196,7 +196,7 @@ class HooksSuite:
         (again,) = await due(ledger, 300.0)
         assert (again.id, again.tries) == (one.id, 2)
 
-    async def test_the_log_has_pages_and_a_choice(self, ledger: Ledger) -> None:
+    async def test_the_log_has_pages_and_a_choice(self, ledger: LedgerAdapter) -> None:
         await ledger.add_hook(hook("hook_1"))
         await ledger.add_hook(hook("hook_2", kinds=("batch_opened",)))
         await finalized(ledger, ["f.tif"], "01A")

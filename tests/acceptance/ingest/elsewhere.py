@@ -128,9 +128,9 @@ def outcomes(server, batch: str) -> dict:
     """By path: how it ended, and what was made of it, with its bytes."""
 
     async def look(office):
-        known = await office.ledger.batch(batch)
+        known = await office.batches.get_batch(batch)
         found = {}
-        for one in await office.ledger.inputs(known.no, limit=100):
+        for one in await office.records.list_inputs(known.no, limit=100):
             made = {}
             for role, file in one.made:
                 data = await office.blobs.get(file.key)
@@ -146,15 +146,15 @@ def attempts(server, batch: str, path: str) -> list:
     """Of all tasks on what was made of this input."""
 
     async def look(office):
-        known = await office.ledger.batch(batch)
-        return (await office.ledger.story(known.no, path))[1]
+        known = await office.batches.get_batch(batch)
+        return (await office.records.get_file_history(known.no, path))[1]
 
     return at_home(server, look)
 
 
 def strays(server, batch: str) -> list:
     async def look(office):
-        known = await office.ledger.batch(batch)
-        return await office.ledger.strays(known.no, limit=100)
+        known = await office.batches.get_batch(batch)
+        return await office.records.list_stray_reports(known.no, limit=100)
 
     return at_home(server, look)

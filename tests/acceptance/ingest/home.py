@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.acceptance.ingest.conftest import Server
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.batches.context import BatchContext
 from quire.engine.outbox import Outbox
 from quire.queues.port import Happening
@@ -22,7 +22,7 @@ def settings_of(server: Server) -> Settings:
 
 def at_home(server: Server, work: Callable[[BatchContext], Awaitable[Any]]) -> Any:
     async def opened() -> Any:
-        async with open_office(settings_of(server)) as office:
+        async with open_components(settings_of(server)) as office:
             return await work(office)
 
     return asyncio.run(opened())
@@ -32,7 +32,7 @@ def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:
     """Those about the batch that lie in the queue. What waits in the outbox is sent first."""
 
     async def look(office: BatchContext) -> list[dict[str, Any]]:
-        await Outbox(office.ledger, office.queues, office.blobs, office.clock).relay()
+        await Outbox(office.ledger, office.ledger, office.ledger, office.ledger, office.queues, office.blobs, office.clock).relay()
         lying = await office.queues.peek(queue, limit=10_000, now=office.clock.now())
         bodies = [json.loads(one.body) for one in lying]
         return [body for body in bodies if body["batch_id"] == batch]
@@ -42,7 +42,7 @@ def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:
 
 def ever_sent(server: Server, queue: str) -> int:
     async def look(office: BatchContext) -> int:
-        await Outbox(office.ledger, office.queues, office.blobs, office.clock).relay()
+        await Outbox(office.ledger, office.ledger, office.ledger, office.ledger, office.queues, office.blobs, office.clock).relay()
         return (await office.queues.counters(queue)).get(Happening.SENT, 0)
 
     return at_home(server, look)

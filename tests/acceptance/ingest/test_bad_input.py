@@ -457,7 +457,7 @@ def test_a_url_is_for_its_method_and_for_its_time(api, api_only):
     assert api.get(put).status_code == 403
     settings = settings_of(api_only)
 
-    def landing(now):
+    def presigned(now):
         return LocalPresignedUploads(
             settings.home / "blobs",
             secret=signing_secret(settings),
@@ -467,10 +467,10 @@ def test_a_url_is_for_its_method_and_for_its_time(api, api_only):
         )
 
     async def urls(now):
-        key, made = batch.key("/a.txt"), landing(now)
+        key, made = batch.key("/a.txt"), presigned(now)
         return (
-            await made.put_url(key, seconds=60, base_url=api_only.url),
-            await made.get_url(key, seconds=60, base_url=api_only.url, name="a.txt"),
+            await made.sign_put(key, seconds=60, base_url=api_only.url),
+            await made.sign_get(key, seconds=60, base_url=api_only.url, name="a.txt"),
         )
 
     expired_put, expired_get = asyncio.run(urls(1_000_000_000.0))

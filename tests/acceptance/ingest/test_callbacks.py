@@ -6,7 +6,7 @@ import httpx
 import pytest
 from tests.acceptance.ingest.conftest import CONFIG, serving
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.assembly.secrets import signing_secret
 from quire.batches.remote.callbacks import MAX_BODY_BYTES, Attempt, url
 from quire.model.ids import task_id
@@ -51,10 +51,10 @@ def until(server, batch: str, wanted) -> dict:
 async def claimed(server, batch: str):
     """Somebody takes the batch's one task; its attempt, its input and the URL to report to."""
     settings = load(environment={}, folder=server.folder, overrides={"home": str(server.home)}).settings
-    async with open_office(settings) as office:
-        known = await office.ledger.batch(batch)
-        member = await office.ledger.enlist("elsewhere", "machine", "far", now=office.clock.now())
-        [claim] = await office.ledger.claim(known.no, member=member.no, limit=9, now=office.clock.now())
+    async with open_components(settings) as office:
+        known = await office.batches.get_batch(batch)
+        member = await office.members.add_member("elsewhere", "machine", "far", now=office.clock.now())
+        [claim] = await office.tasks.claim_tasks(known.no, member=member.no, limit=9, now=office.clock.now())
         order = claim.order
         about = Attempt(
             batch_id=batch,
@@ -66,7 +66,7 @@ async def claimed(server, batch: str):
 
 
 async def stored(server, key: str, data: bytes) -> None:
-    async with open_office(
+    async with open_components(
         load(environment={}, folder=server.folder, overrides={"home": str(server.home)}).settings
     ) as office:
         await office.blobs.put(key, data, content_type="image/jpeg")

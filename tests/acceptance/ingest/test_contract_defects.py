@@ -26,8 +26,8 @@ from tests.acceptance.ingest.elsewhere import (
 from tests.acceptance.ingest.home import at_home, blob, keys_below, manifest, messages
 from tests.acceptance.ingest.sender import Sender
 
-from quire.assembly.batches import open_house
-from quire.batches.folder_run import Request, run_folder
+from quire.assembly.engine import open_engine
+from quire.batches.folder_run import RunRequest, run_folder
 from quire.engine import handover
 from quire.ingest.archive import archive_batch
 from quire.model.batch import Stage
@@ -223,9 +223,9 @@ async def test_row_11_holds_for_folders_too(tmp_path):
     folder.mkdir()
     for path, (data, _, _) in MISNAMED.items():
         (folder / path.rpartition("/")[2]).write_bytes(data)
-    async with open_house(Settings(home=tmp_path / "home", workers=1)) as house:
-        request = Request(roots=[folder], out=tmp_path / "out", pipeline="preprocess")
-        ran = await run_folder(request, house, Silent(), asyncio.Event())
+    async with open_engine(Settings(home=tmp_path / "home", workers=1)) as house:
+        request = RunRequest(roots=[folder], out=tmp_path / "out", pipeline="preprocess")
+        ran = await run_folder(request, house.run_context(), Silent(), asyncio.Event())
     assert (
         ran.summary.counts["done"] == len(MISNAMED) - 1
     )  # all but the words: bytes are looked at here always
@@ -278,9 +278,9 @@ async def test_row_13_a_hand_over_that_fails_is_repeated_before_it_is_done(tmp_p
 
     monkeypatch.setattr(handover, "hand_over", failing)
     patient = PhaseRetries(first_delay_seconds=0.01, longest_delay_seconds=0.02)
-    async with open_house(Settings(home=tmp_path / "home", workers=2, phase_retry=patient)) as house:
+    async with open_engine(Settings(home=tmp_path / "home", workers=2, phase_retry=patient)) as house:
         await submitted(house, hands_over_to="arke-batch-jobs")
-        async with house.conducting() as wheel:
+        async with house.start_engine() as wheel:
             batch = await wheel.conduct(ID, observe)
     assert batch.position.stage is Stage.DONE
     assert tried == ["IMAGE_PROCESSING"] * 4

@@ -56,9 +56,9 @@ def claimed(server: Server, batch: str, prefix: str = "tiff") -> dict:
     """Somebody takes the tasks that wait: by path, the attempt, the input's key and the URL to report to."""
 
     async def look(office):
-        known = await office.ledger.batch(batch)
-        member = await office.ledger.enlist("elsewhere", "machine", "far", now=office.clock.now())
-        claims = await office.ledger.claim(known.no, member=member.no, limit=99, now=office.clock.now())
+        known = await office.batches.get_batch(batch)
+        member = await office.members.add_member("elsewhere", "machine", "far", now=office.clock.now())
+        claims = await office.tasks.claim_tasks(known.no, member=member.no, limit=99, now=office.clock.now())
         secret = signing_secret(settings_of(server))
         found = {}
         for order in (claim.order for claim in claims):
@@ -191,7 +191,7 @@ def test_row_07_the_delay_of_pictures_is_their_own(tmp_path):
         assert counted(server, batch)["TIFF_CONVERSION"] == (1, 1, 0)
 
         async def alarm(office):
-            return await office.ledger.next_alarm(now=office.clock.now()) - office.clock.now()
+            return await office.batches.next_alarm(now=office.clock.now()) - office.clock.now()
 
         assert 3500 < at_home(server, alarm) <= 3600
 
@@ -223,8 +223,8 @@ def test_row_08_the_last_callback_and_the_timer_make_one_phase_change(tmp_path):
 
 def phases_begun(server: Server, batch: str) -> list[str]:
     async def look(office):
-        known = await office.ledger.batch(batch)
-        happened = await office.ledger.events(known.no, after=0, limit=1000)
+        known = await office.batches.get_batch(batch)
+        happened = await office.records.list_events(known.no, after=0, limit=1000)
         return [data["phase"] for _, _, kind, data in happened if kind == "phase_started"]
 
     return at_home(server, look)
@@ -262,7 +262,7 @@ def test_row_09_unknown_is_not_found_and_a_success_after_a_timeout_counts(idle):
 
     async def give_up(office):
         failed = Settlement(report=report, state=TaskState.FAILED, blame=True)
-        await office.ledger.settle(order.batch_no, [failed], now=office.clock.now())
+        await office.tasks.settle_reports(order.batch_no, [failed], now=office.clock.now())
 
     at_home(idle, give_up)
     assert counted(idle, batch)["TIFF_CONVERSION"] == (2, 0, 1)

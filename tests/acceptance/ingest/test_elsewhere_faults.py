@@ -152,8 +152,8 @@ def spent(server, batch):
     from tests.acceptance.ingest.home import at_home
 
     async def look(office):
-        known = await office.ledger.batch(batch)
-        return sum(one.spent.money_micros for one in await office.ledger.counts(known.no))
+        known = await office.batches.get_batch(batch)
+        return sum(one.spent.money_micros for one in await office.records.count_tasks(known.no))
 
     return at_home(server, look)
 

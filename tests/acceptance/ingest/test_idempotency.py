@@ -20,8 +20,8 @@ from tests.acceptance.ingest.home import (
     settings_of,
 )
 
-from quire.assembly.server import open_landing
-from quire.blobs.presigned import Part
+from quire.assembly.server import open_presigned_uploads
+from quire.blobs.presigned import CompletedPart
 
 pytestmark = pytest.mark.slow
 AT_ONCE = 10
@@ -247,12 +247,12 @@ def test_complete_after_the_store_has_joined_and_we_died(client, still):
     parts = client.put(sent, ticket)
 
     async def join(office):
-        landing = open_landing(settings_of(still), office)
-        listed = [Part(one["part_number"], one["etag"]) for one in parts]
+        presigned = open_presigned_uploads(settings_of(still), office)
+        listed = [CompletedPart(one["part_number"], one["etag"]) for one in parts]
         try:
-            await landing.join(ticket["r2_key"], ticket["upload_id"], listed)
+            await presigned.join(ticket["r2_key"], ticket["upload_id"], listed)
         finally:
-            await landing.close()
+            await presigned.close()
 
     at_home(still, join)
     assert status(client)["files"][0]["status"] == "uploading"

@@ -31,7 +31,7 @@ def fill(server, batch):
     """Noted as taken in one transaction: 40,000 requests would tell nothing more."""
 
     async def work(office):
-        number = (await office.ledger.submission(batch)).batch.no
+        number = (await office.submissions.get_submission(batch)).batch.no
         rows = [(number, *announced_columns(taken(batch, place))) for place in range(FILES)]
 
         def write(connection):

@@ -54,8 +54,8 @@ def archived(server, batch):
     """What the tasks of the last phase were told to lie in the archive, by path."""
 
     async def look(office):
-        known = await office.ledger.batch(batch)
-        tasks = await office.ledger.settled_tasks(known, after=0, limit=99)
+        known = await office.batches.get_batch(batch)
+        tasks = await office.files.list_settled_tasks(known, after=0, limit=99)
         told = {one.listed.file.path: one.result.facts for one in tasks if one.result}
         return {path: said["archive_r2_key"] for path, said in told.items() if "archive_r2_key" in said}
 

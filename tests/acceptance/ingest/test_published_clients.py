@@ -242,7 +242,7 @@ def test_the_message_is_sent_though_no_conductor_runs(still):
         return []
 
     assert len(at_home(still, arrives)) == 1
-    assert at_home(still, lambda office: office.ledger.outbox(10)) == []
+    assert at_home(still, lambda office: office.outbox.list_unsent(10)) == []
 
 
 def test_without_prompts_the_message_has_none(still):

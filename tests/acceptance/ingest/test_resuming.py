@@ -13,7 +13,7 @@ from tests.acceptance.ingest.relay import relaying
 from tests.acceptance.ingest.sender import Sender
 from tests.standins.ingest_server import MIB
 
-from quire.assembly.presigned import open_landing
+from quire.assembly.presigned import open_presigned_uploads
 
 pytestmark = pytest.mark.slow
 
@@ -104,9 +104,9 @@ def test_what_was_never_begun_or_is_gone_begins_anew(sender, still):
 
 
 async def given_up(still, office, answer):
-    landing = open_landing(settings_of(still), office)
-    await landing.give_up(answer["r2_key"], answer["upload_id"])
-    await landing.close()
+    presigned = open_presigned_uploads(settings_of(still), office)
+    await presigned.abort(answer["r2_key"], answer["upload_id"])
+    await presigned.close()
 
 
 def test_what_is_completed_is_skipped_and_stays_as_it_is(sender, still):
@@ -143,11 +143,11 @@ def test_parts_beyond_the_end_of_the_file_are_not_told(sender, still):
 
 
 async def more_urls(still, office, answer):
-    landing = open_landing(settings_of(still), office)
-    urls = await landing.part_urls(
+    presigned = open_presigned_uploads(settings_of(still), office)
+    urls = await presigned.sign_parts(
         answer["r2_key"], answer["upload_id"], parts=4, seconds=60, base_url=still.url
     )
-    await landing.close()
+    await presigned.close()
     return urls
 
 

@@ -47,12 +47,12 @@ def picture(database: SimDatabase, batch: Batch) -> Picture:
                 *(one.path, one.outcome, one.error_class, bool(one.reason)),
                 sorted((role, file.path, file.digest) for role, file in one.made),
             )
-            for one in run_alone(ledger.inputs(batch.no, limit=1000))
+            for one in run_alone(ledger.list_inputs(batch.no, limit=1000))
         ],
         listing=[row[2:] for row in files],
         counts=[
             (one.phase, one.name, one.total, one.done, one.failed)
-            for one in run_alone(ledger.counts(batch.no))
+            for one in run_alone(ledger.count_tasks(batch.no))
         ],
         numbered=files,
     )

@@ -36,8 +36,8 @@ class Follower:
             now = self._outside.clock.now()
             leased = await self._outside.queues.lease(NEXT, limit=9, seconds=LEASE_SECONDS, now=now)
             for letter in leased:
-                self.seen.append(letter.id)
-                self._wrong += self._flaws(json.loads(letter.body))
+                self.seen.append(message.id)
+                self._wrong += self._flaws(json.loads(message.body))
             await self._outside.queues.acknowledge(leased, now=now)
 
     def stored(self, key: str) -> None:
@@ -56,8 +56,8 @@ class Follower:
 
     def _flaws(self, message: dict[str, Any]) -> Iterator[str]:
         """Of a message at the moment at which it comes."""
-        batch = run_alone(self._outside.ledger.batch(message["batch_id"]))
-        original = json.loads(run_alone(self._outside.ledger.message(batch.no)))
+        batch = run_alone(self._outside.ledger.get_batch(message["batch_id"]))
+        original = json.loads(run_alone(self._outside.ledger.get_start_message(batch.no)))
         totals = {name: message[name] for name in ("total_files", "total_bytes")}
         if original | totals != message:
             yield f"the message of batch {batch.no} is {message}, it was {original}"

@@ -69,15 +69,15 @@ class House:
         self.process: SimProcess | None = None
         clock = outside.clock
         conductor = Scheduler(
-            ledger=outside.ledger,
+            batches=outside.ledger, files=outside.ledger,
             blobs=outside.blobs,
-            mail=Outbox(outside.ledger, outside.queues, outside.blobs, clock),
+            outbox=Outbox(outside.ledger, outside.ledger, outside.ledger, outside.ledger, outside.queues, outside.blobs, clock),
             pipelines=outside.pipelines,
             clock=clock,
             policy=PhasePolicy(),
         )
         foreman = Dispatcher(
-            ledger=outside.ledger,
+            batches=outside.ledger, tasks=outside.ledger,
             blobs=outside.blobs,
             compute=compute,
             pipelines=outside.pipelines,
@@ -87,8 +87,8 @@ class House:
             shares=Shares(),
         )
         self.wheel = EngineLoop(
-            ledger=outside.ledger,
-            roster=Membership(
+            batches=outside.ledger, tasks=outside.ledger,
+            membership=Membership(
                 outside.ledger,
                 clock,
                 name=name,
@@ -98,8 +98,8 @@ class House:
                 beat_seconds=BEAT_SECONDS,
                 stale_seconds=STALE_SECONDS,
             ),
-            conductor=conductor if conducts else None,
-            foreman=foreman if works else None,
+            scheduler=conductor if conducts else None,
+            dispatcher=foreman if works else None,
             clock=clock,
             signal=signal,
         )
@@ -178,21 +178,21 @@ async def operator(
 
 
 async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3) -> None:
-    batch = await outside.ledger.batch(batch_id)
+    batch = await outside.ledger.get_batch(batch_id)
     act = OperatorAction(actor="operator", reason=f"simulated {name}", now=outside.clock.now())
     match name:
         case "again":
             if batch.position.stage is not Stage.DONE:
                 return
-            chosen = await outside.ledger.chosen(batch.no, Selection())
+            chosen = await outside.ledger.preview_retry(batch.no, Selection())
             if chosen.failed:
                 pipeline = outside.pipelines[batch.pipeline]
                 move = moves.again(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
-                await outside.ledger.again(move, Selection(), act)
+                await outside.ledger.retry_tasks(move, Selection(), act)
         case "reopen":
             status = moves.status_of(batch, outside.pipelines[batch.pipeline])
             await outside.ledger.reopen(batch.no, act, status=status)
         case "prioritise":
-            await outside.ledger.prioritise(batch.no, tier, act)
+            await outside.ledger.set_priority(batch.no, tier, act)
         case _:
             await getattr(outside.ledger, name)(batch.no, act)

@@ -115,7 +115,7 @@ def small_portions(chance: Random) -> Iterator[None]:
         (scheduler, "PRODUCTS_AT_ONCE", chance.choice((2, 5))),
         (scheduler, "BATCHES_AT_ONCE", chance.choice((1, 2))),
         (units, "UNITS_AT_ONCE", chance.choice((1, 3))),
-        (outbox, "LETTERS_AT_ONCE", chance.choice((1, 2))),
+        (outbox, "MESSAGES_AT_ONCE", chance.choice((1, 2))),
         (dispatcher, "FREE_AT_ONCE", chance.choice((2, 10))),
         (handover, "ROWS_AT_ONCE", 3),
         (handover, "FILES_HELD", 6),

@@ -21,16 +21,16 @@ from quire.library.protocol import (
     lifecycle,
     operator,
 )
-from quire.library.protocol.bodies import Job, decode
-from quire.library.protocol.lifecycle import Candidate, Held, Terms
+from quire.library.protocol.bodies import JobRecord, decode
+from quire.library.protocol.lifecycle import HeldJob, JobActor, JobCandidate
 from quire.library.protocol.requests import (
-    Ask,
-    Asking,
-    Commit,
-    Create,
-    Delete,
-    Judge,
-    Swap,
+    CheckStale,
+    CommitResult,
+    CreateObject,
+    DeleteObjects,
+    Operation,
+    StoreRequest,
+    SwapObject,
 )
 from tests.simulation.library.situations import (
     JOB,
@@ -151,12 +151,12 @@ class Explorer:
     ) -> Iterator[tuple[str, Callable[[], Situation]]]:
         ask = self._ask(actor)
         told = f"{actor.name} {actor.op}: {words(ask)}"
-        if isinstance(ask, Judge):
+        if isinstance(ask, CheckStale):
             yield f"{told} -> stale", partial(self._judge, here, no, stale=True)
             yield f"{told} -> fresh", partial(self._judge, here, no, stale=False)
             return
         yield told, partial(self._perform, here, no, ask, lost=False)
-        if isinstance(ask, Create | Swap | Commit) and here.facts.lost:
+        if isinstance(ask, CreateObject | SwapObject | CommitResult) and here.facts.lost:
             yield f"{told} (answer lost)", partial(self._perform, here, no, ask, lost=True)
 
     def _judge(self, here: Situation, no: int, *, stale: bool) -> Situation:
@@ -166,22 +166,22 @@ class Explorer:
             facts = facts._replace(judged=facts.judged | {there.attempt}, disturbed=True)
         return self._answered(here, no, stale, here.store, facts)
 
-    def _perform(self, here: Situation, no: int, ask: Ask, *, lost: bool) -> Situation:
-        if isinstance(ask, Delete) and not self._budget.whole_deletions:
+    def _perform(self, here: Situation, no: int, ask: StoreRequest, *, lost: bool) -> Situation:
+        if isinstance(ask, DeleteObjects) and not self._budget.whole_deletions:
             return self._delete(here, no, ask.keys)
         store, facts, actor = dict(here.store), here.facts, here.actors[no]
         answer = apply(store, ask, kept=not self._dropped(ask))
-        if isinstance(ask, Commit) and answer:
+        if isinstance(ask, CommitResult) and answer:
             facts = facts._replace(committed=facts.committed + 1)
             demand(facts.committed == 1, "two results were committed")
-        elif isinstance(ask, Create | Swap) and answer is not None:
+        elif isinstance(ask, CreateObject | SwapObject) and answer is not None:
             facts = self._written(here, actor, ask, facts)
         if lost:
             facts = facts._replace(lost=facts.lost - 1)
-            answer = False if isinstance(ask, Commit) else None
+            answer = False if isinstance(ask, CommitResult) else None
         return self._answered(here, no, answer, tuple(sorted(store.items())), facts)
 
-    def _dropped(self, ask: Ask) -> bool:
+    def _dropped(self, ask: StoreRequest) -> bool:
         why: str = getattr(ask, "why", "")
         return bool(why) and why == self._budget.drop
 
@@ -196,11 +196,11 @@ class Explorer:
                 return self._answered(here, no, None, left, here.facts)
         return self._answered(here, no, None, here.store, here.facts)
 
-    def _written(self, here: Situation, actor: Actor, ask: Create | Swap, facts: Facts) -> Facts:
+    def _written(self, here: Situation, actor: Actor, ask: CreateObject | SwapObject, facts: Facts) -> Facts:
         """A write of the state that takes effect: was it right to do so?"""
         if ask.key != STATE:
             return facts
-        before, after = job_in(here.store), decode(ask.body, Job)
+        before, after = job_in(here.store), decode(ask.body, JobRecord)
         if after is None:
             raise BrokenError("an unreadable state was written")
         if actor.op in {"again", "taken"}:
@@ -244,7 +244,7 @@ class Explorer:
             idle = idle._replace(gone=True)
         return changed(here, no, idle, store=store, facts=facts)
 
-    def _work_begins(self, held: Held, store: Store, facts: Facts) -> Facts:
+    def _work_begins(self, held: HeldJob, store: Store, facts: Facts) -> Facts:
         demand(all(key != OUT for key, _ in store) or facts.committed == 0, "a finished job was begun again")
         demand(held.job.attempt not in facts.begun, "two attempts have one number")
         facts = facts._replace(begun=(*facts.begun, held.job.attempt))
@@ -290,11 +290,11 @@ class Explorer:
                 return done.value
             answer = apply(store, ask)
 
-    def _ask(self, actor: Actor) -> Ask:
+    def _ask(self, actor: Actor) -> StoreRequest:
         done, ask = self._step(actor)
         if done:
             raise AssertionError(actor)
-        found: Ask = ask
+        found: StoreRequest = ask
         return found
 
     def _step(self, actor: Actor) -> tuple[bool, Any]:
@@ -313,20 +313,20 @@ class Explorer:
             self._steps[key] = known
         return known
 
-    def _asking(self, name: str, op: str, args: tuple[Any, ...]) -> Asking[Any]:
+    def _asking(self, name: str, op: str, args: tuple[Any, ...]) -> Operation[Any]:
         numbers = count()
         mark = f"{name}.{op}.{args[-1] if isinstance(args[-1], int) else 0}"
-        terms = Terms(
+        terms = JobActor(
             worker=name, limit=self._budget.limit, nonce=lambda: f"{mark}.{next(numbers)}", now=lambda: 0.0
         )
-        operations: dict[str, Callable[[], Asking[Any]]] = {
-            "claim": lambda: lifecycle.claim(Candidate(id=JOB, tier=TIER, blank=True), terms),
+        operations: dict[str, Callable[[], Operation[Any]]] = {
+            "claim": lambda: lifecycle.claim(JobCandidate(id=JOB, tier=TIER, blank=True), terms),
             "beat": lambda: lifecycle.beat(args[0], terms, {}),
             "finish": lambda: lifecycle.finish(args[0]),
             "fail": lambda: lifecycle.fail(args[0], terms, "it broke"),
             "release": lambda: lifecycle.release(args[0], terms, "graceful_shutdown"),
-            "again": lambda: operator.again(JOB, terms, tier=None, reset=False),
-            "taken": lambda: operator.taken(JOB, terms, tier=None),
+            "again": lambda: operator.retry(JOB, terms, tier=None, reset=False),
+            "taken": lambda: operator.cancel(JOB, terms, tier=None),
             "settle": lambda: janitor.settle(JOB, terms),
         }
         return operations[op]()

@@ -27,8 +27,8 @@ from quire.library.protocol import (
     lifecycle,
     operator,
 )
-from quire.library.protocol.lifecycle import Candidate, Held, Terms
-from quire.library.protocol.requests import Asking, Means, perform
+from quire.library.protocol.lifecycle import HeldJob, JobActor, JobCandidate
+from quire.library.protocol.requests import Operation, StoreAccess, perform
 from quire.model.errors import Retry
 from quire.model.tiers import TIERS
 from tests.simulation.library.stormy_objects import StormyObjects, StormyStore, Weather
@@ -135,18 +135,18 @@ class Simulation:
         except StopIteration:
             self._actors.remove(actor)
 
-    def _terms(self, name: str) -> Terms:
+    def _terms(self, name: str) -> JobActor:
         skew = Random(name).choice((-5000.0, -3.0, 0.0, 700.0))
-        return Terms(
+        return JobActor(
             worker=name,
             limit=self.limit,
             nonce=lambda: f"{name}.{next(self._numbers)}",
             now=lambda: self.now + skew,
         )
 
-    def _means(self, name: str, weather: Weather | None = None) -> Means:
+    def _means(self, name: str, weather: Weather | None = None) -> StoreAccess:
         objects = StormyObjects(self.store, name, self.chance, weather or self._weather, _turn)
-        return Means(
+        return StoreAccess(
             objects=objects,
             stale_seconds=STALE_SECONDS,
             result=Path(f"of-{name}-{next(self._numbers)}"),
@@ -172,16 +172,16 @@ class Simulation:
             except Retry:
                 continue  # the job, if there is one, is taken for lost
 
-    async def _candidate(self, means: Means) -> Candidate | None:
+    async def _candidate(self, means: StoreAccess) -> JobCandidate | None:
         found = [
-            Candidate(id=job, tier=seen.key.split("/")[2], blank=seen.size == 0)
+            JobCandidate(id=job, tier=seen.key.split("/")[2], blank=seen.size == 0)
             async for page in means.objects.pages(layout.TODO)
             for seen in page
-            if (job := layout.job_of(seen.key)) is not None
+            if (job := layout.parse_job(seen.key)) is not None
         ]
         return self.chance.choice(found) if found else None
 
-    async def _attempt(self, held: Held, terms: Terms, means: Means) -> None:
+    async def _attempt(self, held: HeldJob, terms: JobActor, means: StoreAccess) -> None:
         chance = self.chance
         for _ in range(chance.choice((0, 0, 1, 3))):
             await _Pass(chance.choice((1.0, 30.0, 30.0, 3 * STALE_SECONDS)))
@@ -221,9 +221,9 @@ class Simulation:
             await _Pass(chance.choice((10.0, 100.0, 500.0)))
             job, tier = chance.choice(self.jobs), chance.choice((None, *TIERS))
             acts = (
-                operator.again(job, terms, tier=tier, reset=chance.random() < 0.5),
-                operator.taken(job, terms, tier=tier),
-                operator.moved(job, terms, tier=tier or TIERS[0]),
+                operator.retry(job, terms, tier=tier, reset=chance.random() < 0.5),
+                operator.cancel(job, terms, tier=tier),
+                operator.reprioritize(job, terms, tier=tier or TIERS[0]),
             )
             try:
                 await self._performed(chance.choice(acts), means)
@@ -231,7 +231,7 @@ class Simulation:
                 continue
 
     @staticmethod
-    async def _performed(asking: Asking[Any], means: Means) -> Any:
+    async def _performed(asking: Operation[Any], means: StoreAccess) -> Any:
         return await perform(asking, means)
 
     def _rest(self) -> None:
@@ -245,15 +245,15 @@ class Simulation:
             for job in self.jobs:
                 self._last_worker(job, f"w last {turn}", self._means(f"w last {turn}", calm))
         for job in self.jobs:
-            self.witness.at_rest(job, [key for key in self.store.objects if layout.job_of(key) == job])
+            self.witness.at_rest(job, [key for key in self.store.objects if layout.parse_job(key) == job])
 
-    def _last_worker(self, job: str, name: str, means: Means) -> None:
+    def _last_worker(self, job: str, name: str, means: StoreAccess) -> None:
         terms = self._terms(name)
         for tier in TIERS:
             marker = self.store.objects.get(layout.todo(tier, job))
             if marker is None:
                 continue
-            candidate = Candidate(id=job, tier=tier, blank=not marker.body)
+            candidate = JobCandidate(id=job, tier=tier, blank=not marker.body)
             held = self._alone(lifecycle.claim(candidate, terms), means)
             if held is not None:
                 self.witness.begun(job, held.job.attempt)
@@ -262,7 +262,7 @@ class Simulation:
                 else:
                     self._alone(lifecycle.finish(held), means)
 
-    def _alone(self, asking: Asking[Any], means: Means) -> Any:
+    def _alone(self, asking: Operation[Any], means: StoreAccess) -> Any:
         life = perform(asking, means)
         while True:
             try:

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from quire.library.protocol import layout
-from quire.library.protocol.bodies import Job, decode
-from quire.library.protocol.lifecycle import Held
+from quire.library.protocol.bodies import JobRecord, decode
+from quire.library.protocol.lifecycle import HeldJob
 from quire.library.protocol.requests import (
-    Ask,
-    Commit,
-    Create,
-    Delete,
-    Judge,
-    Look,
-    Put,
-    Read,
-    Swap,
+    CheckExists,
+    CheckStale,
+    CommitResult,
+    CreateObject,
+    DeleteObjects,
+    PutObject,
+    ReadObject,
+    StoreRequest,
+    SwapObject,
 )
-from quire.model.objects import Found
+from quire.model.objects import ObjectBody
 
 JOB = "0" * 64
 TIER = "3_normal"
@@ -66,7 +66,7 @@ class Actor(NamedTuple):
     args: tuple[Any, ...] = ()
     answers: tuple[Any, ...] = ()
     deleted: int = 0  # of the keys of the request in hand
-    held: Held | None = None
+    held: HeldJob | None = None
     beats: int = 0
     gone: bool = False
 
@@ -92,37 +92,37 @@ class BrokenError(Exception):
     """Something happened that must never happen."""
 
 
-def apply(store: dict[str, bytes], ask: Ask, *, kept: bool = True) -> Any:
+def apply(store: dict[str, bytes], ask: StoreRequest, *, kept: bool = True) -> Any:
     """The answer of a store that does as it is told; not `kept`: it forgets about the condition."""
     match ask:
-        case Read(key):
-            answer: Any = Found(store[key], store[key].hex()) if key in store else None
-        case Look(key):
+        case ReadObject(key):
+            answer: Any = ObjectBody(store[key], store[key].hex()) if key in store else None
+        case CheckExists(key):
             answer = key in store and kept
-        case Commit(key):
+        case CommitResult(key):
             answer = key not in store or not kept
             if answer:
                 store[key] = b"a result"
-        case Create(key) | Swap(key) | Put(key):
+        case CreateObject(key) | SwapObject(key) | PutObject(key):
             done = _holds(store, ask) or not kept
             if done:
                 store[key] = ask.body
             answer = ask.body.hex() if done else None
-        case Delete(keys):
+        case DeleteObjects(keys):
             answer = [store.pop(key, None) for key in keys] and None
-        case Judge():
+        case CheckStale():
             answer = True
     return answer
 
 
-def _holds(store: dict[str, bytes], ask: Create | Swap | Put) -> bool:
-    if isinstance(ask, Create):
+def _holds(store: dict[str, bytes], ask: CreateObject | SwapObject | PutObject) -> bool:
+    if isinstance(ask, CreateObject):
         return ask.key not in store
-    return isinstance(ask, Put) or (ask.key in store and store[ask.key].hex() == ask.version)
+    return isinstance(ask, PutObject) or (ask.key in store and store[ask.key].hex() == ask.version)
 
 
-def job_in(store: Store) -> Job | None:
-    return next((decode(body, Job) for key, body in store if key == STATE), None)
+def job_in(store: Store) -> JobRecord | None:
+    return next((decode(body, JobRecord) for key, body in store if key == STATE), None)
 
 
 def demand(holds: bool, otherwise: str) -> None:
@@ -146,7 +146,7 @@ def trace_of(parents: dict[Situation, tuple[Situation | None, str]], last: Situa
     return tuple(reversed(told[:-1]))
 
 
-def words(ask: Ask) -> str:
-    key = ask.keys[0] if isinstance(ask, Delete) else ask.key
+def words(ask: StoreRequest) -> str:
+    key = ask.keys[0] if isinstance(ask, DeleteObjects) else ask.key
     short = key.replace(JOB, "job")
     return f"{type(ask).__name__} {short}"

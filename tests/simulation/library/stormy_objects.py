@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from quire.model.errors import Retry
-from quire.model.objects import Found, Seen
+from quire.model.objects import ObjectBody, ObjectInfo
 
 PAGE = 1000
 _MOST_LISTINGS = 40
@@ -115,14 +115,14 @@ class StormyObjects:
         self._weather = weather
         self._turn = turn
 
-    async def read(self, key: str) -> Found | None:
+    async def read(self, key: str) -> ObjectBody | None:
         await self._turn()
         self._may_fail()
         kept = self._store.objects.get(key)
         await self._turn()
-        return None if kept is None else Found(kept.body, kept.version)
+        return None if kept is None else ObjectBody(kept.body, kept.version)
 
-    async def look(self, key: str) -> Seen | None:
+    async def head(self, key: str) -> ObjectInfo | None:
         await self._turn()
         self._may_fail()
         kept = self._store.objects.get(key)
@@ -159,7 +159,7 @@ class StormyObjects:
         for key in self._chance.sample(list(keys), len(keys)):
             await self._request(lambda key=key: self._store.delete(self._who, key))  # type: ignore[misc]
 
-    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
         await self._turn()
         self._may_fail()
         listed = self._store.listed(self._chance, self._weather)
@@ -201,5 +201,5 @@ class StormyObjects:
             raise Retry("the store cannot be reached (simulated)")
 
 
-def _seen(key: str, kept: Kept) -> Seen:
-    return Seen(key, len(kept.body), kept.version, kept.modified_at)
+def _seen(key: str, kept: Kept) -> ObjectInfo:
+    return ObjectInfo(key, len(kept.body), kept.version, kept.modified_at)

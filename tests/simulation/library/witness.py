@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 
 from quire.library.protocol import layout
-from quire.library.protocol.bodies import Job, decode
+from quire.library.protocol.bodies import JobRecord, decode
 from tests.simulation.library.situations import BrokenError
 from tests.simulation.library.stormy_objects import Kept
 
@@ -24,12 +24,12 @@ class Witness:
         self.attempts: defaultdict[str, list[int]] = defaultdict(list)
         self._started: dict[tuple[str, int], int] = {}
         self._given_back: defaultdict[str, int] = defaultdict(int)
-        self._last: dict[str, Job] = {}
+        self._last: dict[str, JobRecord] = {}
 
     def write(self, who: str, key: str, there: Kept | None, body: bytes | None) -> None:
         """Before it takes effect. `body` None is a deletion."""
         self._moment += 1
-        job = layout.job_of(key)
+        job = layout.parse_job(key)
         if job is None:
             return
         if key == layout.out(job):
@@ -42,11 +42,11 @@ class Witness:
             _demand(body is not None, "a source was deleted")
 
     def _state(self, who: str, job: str, there: Kept | None, body: bytes | None) -> None:
-        before = None if there is None else decode(there.body, Job)
+        before = None if there is None else decode(there.body, JobRecord)
         if body is None:
             _demand(job in self.results, "the state of a job without a result was deleted")
             return
-        after = decode(body, Job)
+        after = decode(body, JobRecord)
         if after is None:
             raise BrokenError("an unreadable state was written")
         if before is not None and there is not None:
@@ -60,7 +60,7 @@ class Witness:
             )
             self._started[job, after.attempt] = self._moment
 
-    def _alone(self, who: str, before: Job, after: Job, there: Kept) -> None:
+    def _alone(self, who: str, before: JobRecord, after: JobRecord, there: Kept) -> None:
         """What nobody but a person may do."""
         _demand(before.state != "dead", "a job that was given up came back by itself")
         if before.state != "running":

@@ -220,11 +220,11 @@ class Noting:
     def __getattr__(self, name):
         return getattr(self._ledger, name)
 
-    async def used_keys(self, used):
+    async def record_uses(self, used):
         if self.away:
             raise Unavailable("away")
         self.written.append(used)
-        await self._ledger.used_keys(used)
+        await self._ledger.record_uses(used)
 
 
 async def test_uses_are_written_together_and_once_a_minute_at_most(desk, ledger, clock):

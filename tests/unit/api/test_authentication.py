@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from quire.access.api_keys import Scope, owner_of
-from quire.api.authentication import ANYBODY, Gate, is_loopback
+from quire.api.authentication import ANONYMOUS, Authenticator, is_loopback
 from quire.api.routing import Route
 from quire.api.tables import ROUTES
-from quire.ledger.access import ApiKey
+from quire.access.port import ApiKey
 from quire.model.errors import Missing, Reject, Retry
 
 OWN = {
@@ -39,7 +39,7 @@ async def origin(batch_id):
 
 
 def gate(*, anonymous=True, hosts=("quire.example",)):
-    return Gate(identify, origin, anonymous=anonymous, hosts=frozenset(hosts))
+    return Authenticator(identify, origin, anonymous=anonymous, hosts=frozenset(hosts))
 
 
 def route(name):
@@ -74,7 +74,7 @@ async def refusal(request, name, *, kind=Reject, **options):
 async def test_programs_and_pages_of_our_own_need_no_key(host, origin):
     headers = {"host": host} | ({} if origin is None else {"origin": origin})
     for name in ("listBatches", "cancelBatch", "createKey"):
-        assert await gate().admit(route(name), asked(**headers)) == ANYBODY
+        assert await gate().admit(route(name), asked(**headers)) == ANONYMOUS
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_a_foreign_name_that_leads_to_this_machine_is_refused(host):
 
 async def test_the_upload_protocol_is_for_pages_of_any_origin():
     request = asked(host="evil.example", origin="http://evil.example")
-    assert await gate().admit(route("openBatch"), request) == ANYBODY
+    assert await gate().admit(route("openBatch"), request) == ANONYMOUS
 
 
 async def test_a_key_is_good_from_any_origin():
@@ -136,7 +136,7 @@ async def test_a_wrong_key_of_ours_is_never_taken_for_no_key(said, anonymous):
 
 @pytest.mark.parametrize("said", ["Bearer eyJhbGciOi", "Basic dXNlcg==", "", "x"])
 async def test_a_foreign_token_is_no_key_where_none_is_needed(said):
-    assert await gate().admit(route("openBatch"), asked(authorization=said)) == ANYBODY
+    assert await gate().admit(route("openBatch"), asked(authorization=said)) == ANONYMOUS
     evil = asked(host="localhost", origin="http://evil.example", authorization=said)
     assert await refusal(evil, "listBatches") == "forbidden"
     assert await refusal(asked(authorization=said), "openBatch", anonymous=False) == "unauthorized"
@@ -145,7 +145,7 @@ async def test_a_foreign_token_is_no_key_where_none_is_needed(said):
 async def test_where_keys_are_needed_nothing_else_opens():
     for one in ROUTES:
         if one.scope is None:
-            assert await gate(anonymous=False).admit(one, asked()) == ANYBODY
+            assert await gate(anonymous=False).admit(one, asked()) == ANONYMOUS
         else:
             assert await refusal(asked(host="localhost"), one.name, anonymous=False) == "unauthorized"
 

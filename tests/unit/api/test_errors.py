@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from quire.api import batches
-from quire.api.errors import AWAY, told
-from quire.batches.lines import Event
+from quire.api.errors import AWAY, build_error_response
+from quire.batches.lines import BatchEvent
 from quire.model.errors import Missing, Retry, Unavailable
 from quire.testing.time import FakeClock
 
@@ -22,7 +22,7 @@ from quire.testing.time import FakeClock
     ],
 )
 def test_where_the_house_keeps_its_things_is_not_told(error, contract):
-    made = told(error, contract=contract)
+    made = build_error_response(error, contract=contract)
     said = json.loads(made.content)
     assert made.status_code == 503
     assert int(made.headers["retry-after"]) >= 1
@@ -30,19 +30,19 @@ def test_where_the_house_keeps_its_things_is_not_told(error, contract):
 
 
 def test_other_reasons_to_come_again_are_told():
-    made = told(Retry("the files keep changing", delay_seconds=1), contract=True)
+    made = build_error_response(Retry("the files keep changing", delay_seconds=1), contract=True)
     assert json.loads(made.content) == {"error": "the files keep changing"}
-    assert told(Missing("Batch not found"), contract=True).status_code == 404
+    assert build_error_response(Missing("Batch not found"), contract=True).status_code == 404
 
 
 async def test_who_follows_while_the_database_goes_away_is_let_go_quietly(monkeypatch):
     async def happenings(*_, **__):
-        yield Event(no=7, at="2026-01-01T00:00:00.000Z", kind="batch_started", data={})
+        yield BatchEvent(no=7, at="2026-01-01T00:00:00.000Z", kind="batch_started", data={})
         raise Unavailable("away")
 
     monkeypatch.setattr(batches, "happenings", happenings)
     desk = SimpleNamespace(office=SimpleNamespace(clock=FakeClock()), streams=set(), stopping=asyncio.Event())
-    said = b"".join([piece async for piece in batches._events(desk, "01A", 0)])
+    said = b"".join([piece async for piece in batches._write_events(desk, "01A", 0)])
     assert b"id: 7\nevent: batch_started" in said
     assert b"event: end" not in said
     assert desk.streams == set()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.api import routing
-from quire.api.routing import AT_ONCE_BYTES, decoded
+from quire.api.routing import AT_ONCE_BYTES, decode_large
 
 _plain = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text()
 _values = st.recursive(
@@ -22,7 +22,7 @@ def test_in_turns_or_at_once_is_the_same(value, indent):
     body = json.dumps(value, indent=indent).encode()
     with pytest.MonkeyPatch.context() as small:
         small.setattr(routing, "AT_ONCE_BYTES", 3)
-        assert asyncio.run(decoded(body)) == msgspec.json.decode(body)
+        assert asyncio.run(decode_large(body)) == msgspec.json.decode(body)
 
 
 @given(st.binary(max_size=60) | st.text(alphabet='{}[]",:0\\u tru', max_size=60).map(str.encode))
@@ -33,9 +33,9 @@ def test_what_is_refused_at_once_is_refused_in_turns(body):
             wanted = msgspec.json.decode(body)
         except ValueError:
             with pytest.raises(ValueError):
-                asyncio.run(decoded(body))
+                asyncio.run(decode_large(body))
         else:
-            assert asyncio.run(decoded(body)) == wanted
+            assert asyncio.run(decode_large(body)) == wanted
 
 
 async def test_others_get_their_turn():
@@ -50,7 +50,7 @@ async def test_others_get_their_turn():
             await asyncio.sleep(0)
 
     beside = asyncio.ensure_future(others())
-    found = await decoded(body)
+    found = await decode_large(body)
     beside.cancel()
     assert turns >= 10
     assert (len(found["files"]), found["files"][-1], found["more"]) == (10 * AT_ONCE_BYTES // 100, file, 1)

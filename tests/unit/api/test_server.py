@@ -10,8 +10,8 @@ import pytest
 
 from quire.api import blobs, routing, server
 from quire.api.app import build_app
-from quire.api.authentication import Gate
-from quire.api.routing import Route, answer, json_of
+from quire.api.authentication import Authenticator
+from quire.api.routing import Route, json_response, read_json
 from quire.api.tables import ROUTES
 from quire.model.errors import Misconfigured
 
@@ -24,11 +24,11 @@ async def _nobody(text):
 
 
 async def _json(desk, request, caller):
-    return answer({"said": await json_of(request)})
+    return json_response({"said": await read_json(request)})
 
 
 async def _deaf(desk, request, caller):
-    return answer({"deaf": True})
+    return json_response({"deaf": True})
 
 
 class Landing:
@@ -60,13 +60,13 @@ def _route(path, serve):
 
 
 @asynccontextmanager
-async def serving(landing=None):
+async def serving(presigned=None):
     put = next(route for route in ROUTES if route.name == "putBytes")
     routes = (_route("/json", _json), _route("/deaf", _deaf), put)
     stop, started = asyncio.Event(), asyncio.Event()
-    desk = SimpleNamespace(front=SimpleNamespace(landing=landing), stopping=stop)
-    app = build_app(desk, Gate(_nobody, _nobody, anonymous=True, hosts=frozenset()), routes)
-    sock = server.listening("127.0.0.1", 0)
+    desk = SimpleNamespace(front=SimpleNamespace(presigned=presigned), stopping=stop)
+    app = build_app(desk, Authenticator(_nobody, _nobody, anonymous=True, hosts=frozenset()), routes)
+    sock = server.open_socket("127.0.0.1", 0)
     task = asyncio.create_task(server.serve(app, sock, stop, started))
     await started.wait()
     try:
@@ -156,8 +156,8 @@ async def test_small_answers_are_sent_at_once(monkeypatch):
         seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         made(self, transport)
 
-    made = server._Impatient.connection_made
-    monkeypatch.setattr(server._Impatient, "connection_made", connection_made)
+    made = server._TimedProtocol.connection_made
+    monkeypatch.setattr(server._TimedProtocol, "connection_made", connection_made)
     async with serving() as port, connected(port) as (reader, writer):
         writer.write(b"POST /deaf HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
         await answered(reader)
@@ -212,40 +212,40 @@ async def test_json_that_stalls_is_a_408(monkeypatch):
 
 async def test_bytes_that_stall_are_a_408_and_are_not_kept(monkeypatch):
     monkeypatch.setattr(blobs, "STALL_SECONDS", SHORT)
-    landing = Landing()
-    async with serving(landing) as port, connected(port) as (reader, writer):
+    presigned = Landing()
+    async with serving(presigned) as port, connected(port) as (reader, writer):
         writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")
         assert await answered(reader) == (408, {"error": "The body stopped arriving; send it again"})
-    assert landing.taken == 3
-    assert landing.broken.is_set()
+    assert presigned.taken == 3
+    assert presigned.broken.is_set()
 
 
 @pytest.mark.parametrize(
     "framing", [b"Content-Length: 10\r\n\r\n123", b"Transfer-Encoding: chunked\r\n\r\n3\r\n123\r\n"]
 )
 async def test_bytes_that_are_cut_off_break_what_receives_them(framing):
-    landing = Landing()
-    async with serving(landing) as port:
+    presigned = Landing()
+    async with serving(presigned) as port:
         async with connected(port) as (_, writer):
             writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\n" + framing)
             await writer.drain()
-        await asyncio.wait_for(landing.broken.wait(), 10)
+        await asyncio.wait_for(presigned.broken.wait(), 10)
 
 
 async def test_who_is_cut_off_at_the_end_is_no_fault_of_ours(monkeypatch, caplog):
     monkeypatch.setattr(server, "GRACE_SECONDS", SHORT)
-    landing = Landing()
-    async with AsyncExitStack() as lasting, serving(landing) as port:
+    presigned = Landing()
+    async with AsyncExitStack() as lasting, serving(presigned) as port:
         _, writer = await lasting.enter_async_context(connected(port))
         writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")
-        await asyncio.wait_for(landing.came.wait(), 10)
-    assert landing.broken.is_set()
+        await asyncio.wait_for(presigned.came.wait(), 10)
+    assert presigned.broken.is_set()
     assert [record.exc_info for record in caplog.records if record.exc_info] == []
 
 
 @pytest.mark.parametrize(("host", "advice"), [("no.such.invalid", "check --host"), ("127.0.0.1", "--port")])
 def test_where_it_cannot_listen_it_says_what_to_do(host, advice):
-    with closing(server.listening("127.0.0.1", 0)) as taken:
+    with closing(server.open_socket("127.0.0.1", 0)) as taken:
         taken.listen()
         with pytest.raises(Misconfigured, match=advice):
-            server.listening(host, taken.getsockname()[1])
+            server.open_socket(host, taken.getsockname()[1])

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from quire.assembly import engine_task, server
-from quire.assembly.engine_task import CALM_SECONDS, LONGEST_PAUSE_SECONDS, conduct
+from quire.assembly.engine_task import CALM_SECONDS, LONGEST_PAUSE_SECONDS, run_engine_loop
 from quire.engine.loop import EngineLoop
 from quire.model.errors import Misconfigured
 from quire.settings import load
@@ -67,7 +67,7 @@ class Pauses:
 async def run(wheel, enough, clock=None):
     stop, faltering = asyncio.Event(), asyncio.Event()
     pauses = Pauses(stop, enough)
-    await conduct(wheel, stop, faltering, clock=clock or FakeClock(), pause=pauses.watching(faltering))
+    await run_engine_loop(wheel, stop, faltering, clock=clock or FakeClock(), pause=pauses.watching(faltering))
     return pauses, faltering
 
 
@@ -118,7 +118,7 @@ async def test_what_goes_wrong_while_stopping_is_not_hidden():
     wheel, stop = FailingWheel([ValueError("at the end")]), asyncio.Event()
     stop.set()
     with pytest.raises(ValueError, match="at the end"):
-        await conduct(wheel, stop, asyncio.Event(), clock=FakeClock(), pause=None)
+        await run_engine_loop(wheel, stop, asyncio.Event(), clock=FakeClock(), pause=None)
 
 
 async def test_the_api_goes_on_and_says_that_the_conductor_is_down(tmp_path, monkeypatch):
@@ -140,12 +140,12 @@ async def test_the_api_goes_on_and_says_that_the_conductor_is_down(tmp_path, mon
         await go_on.wait()
 
     monkeypatch.setattr(EngineLoop, "_turn_or_rest", failing)
-    kept = engine_task.conduct
+    kept = engine_task.run_engine_loop
     monkeypatch.setattr(server, "conduct", lambda *parts, clock, **_: kept(*parts, clock=clock, pause=pause))
     running = asyncio.ensure_future(
         server.run_server(
             load({"QUIRE_HOME": str(tmp_path), "QUIRE_SERVE_PORT": "0"}, tmp_path).settings,
-            server.Plan(workers=0),
+            server.ServeOptions(workers=0),
             stop,
             started=started.set_result,
             trouble=lambda _: None,

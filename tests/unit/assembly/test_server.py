@@ -22,7 +22,7 @@ async def test_messages_go_out_again_after_a_fault_that_nobody_foresaw(tmp_path,
     running = asyncio.ensure_future(
         server.run_server(
             load({"QUIRE_HOME": str(tmp_path), "QUIRE_SERVE_PORT": "0"}, tmp_path).settings,
-            server.Plan(api_only=True),
+            server.ServeOptions(api_only=True),
             stop,
             started=lambda _: None,
             trouble=lambda _: None,

@@ -234,8 +234,8 @@ async def test_staged_files_of_an_asset_are_held_and_others_are_not(blobs):
     staged = f"staging/{BATCH}/o.jpg"
     await blobs.put(f"staging/{BATCH}/other.jpg", b"x")
     await registered(blobs, image())
-    assert await asset_records.holder(blobs, staged) == ID
-    assert await asset_records.holder(blobs, f"staging/{BATCH}/other.jpg") is None
-    assert await asset_records.holder(blobs, "m.jpg") is None
+    assert await asset_records.find_holder(blobs, staged) == ID
+    assert await asset_records.find_holder(blobs, f"staging/{BATCH}/other.jpg") is None
+    assert await asset_records.find_holder(blobs, "m.jpg") is None
     await registered(blobs, {"r2_key": staged, "content_type": "image/jpeg", "size_bytes": 3}, "another-id")
-    assert await asset_records.holder(blobs, staged) == ""
+    assert await asset_records.find_holder(blobs, staged) == ""

@@ -53,7 +53,7 @@ async def test_each_tile_is_its_own_part_of_the_pack(shelf):
     assert await tiles.find(blobs, asset()) == record
     versions = set()
     for tile in GRID.tiles():
-        given_ = await tiles.delivery(blobs, asset(), record, tile)
+        given_ = await tiles.locate_tile(blobs, asset(), record, tile)
         pieces = blobs.stream(given_.key, start=given_.offset, stop=given_.offset + given_.size)
         assert b"".join([piece async for piece in pieces]) == f"tile {tile.number}".encode()
         versions.add(given_.version)
@@ -77,7 +77,7 @@ async def test_a_pack_that_is_gone_is_told_as_lost_bytes_are(shelf):
     blobs, record = shelf
     await blobs.delete(record.key)
     with pytest.raises(Retry) as told:
-        await tiles.delivery(blobs, asset(), record, next(GRID.tiles()))
+        await tiles.locate_tile(blobs, asset(), record, next(GRID.tiles()))
     assert told.value.code == "asset_gone"
 
 
@@ -85,7 +85,7 @@ async def test_a_damaged_record_and_a_damaged_pack_are_refused(shelf):
     blobs, record = shelf
     await blobs.put(record.key, b"x" * HEAD.size + BOUNDS.pack(2, 1) + b"x" * record.size)
     with pytest.raises(Reject, match="damaged"):
-        await tiles.delivery(blobs, asset(), record, next(GRID.tiles()))
+        await tiles.locate_tile(blobs, asset(), record, next(GRID.tiles()))
     await blobs.put(keys.asset_tiles(ID), b"{}")
     with pytest.raises(Reject, match="damaged"):
         await tiles.find(blobs, asset())
@@ -94,7 +94,7 @@ async def test_a_damaged_record_and_a_damaged_pack_are_refused(shelf):
 @given(st.integers(300, 90_000), st.integers(300, 90_000), st.sampled_from([128, 256, 512, 4096]))
 def test_sizes_are_never_as_many_as_scales(width, height, side):
     record = Tiles(key="k", size=1, width=width, height=height, side=side)
-    said = iiif.information(asset(width, height), record, base_url="https://x")
+    said = iiif.build_image_info(asset(width, height), record, base_url="https://x")
     scales = len(said["tiles"][0]["scaleFactors"])
     assert len(said.get("sizes", ())) not in {scales, scales - 1} or scales == 1
     assert said.get("sizes") != []

@@ -10,7 +10,7 @@ from tests.situations.batches import (
 
 from quire.batches import control
 from quire.batches.context import BatchContext
-from quire.batches.control import FailedGroup, Limits
+from quire.batches.control import FailedGroup, BudgetChange
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import OperatorAction, Selection
@@ -56,19 +56,19 @@ async def standing(office, stage, **walk):
         return batch
     if stage in {Stage.ERROR, Stage.CANCELLED}:
         batch = await walked(office, batch, NAMES, until=Stage.WORKING, **walk)
-        ending = office.ledger.reset if stage is Stage.ERROR else office.ledger.cancel
+        ending = office.control.reset if stage is Stage.ERROR else office.control.cancel
         return await ending(batch.no, OperatorAction(actor="x", reason="enough", now=office.clock.now()))
     return await walked(office, batch, NAMES, until=stage, **walk)
 
 
 async def event(office, batch, wanted):
     """The data of the last event of this kind."""
-    events = await office.ledger.events(batch.no, limit=999)
+    events = await office.records.list_events(batch.no, limit=999)
     return [data for _, _, kind, data in events if kind == wanted][-1]
 
 
 async def outcomes(office, batch):
-    return {one.path: one.outcome for one in await office.ledger.inputs(batch.no, limit=99)}
+    return {one.path: one.outcome for one in await office.records.list_inputs(batch.no, limit=99)}
 
 
 async def test_the_preview_of_a_finished_batch_names_phases_and_classes(office):
@@ -86,7 +86,7 @@ async def test_the_preview_of_a_finished_batch_names_phases_and_classes(office):
 async def test_a_preview_changes_nothing(office):
     batch = await standing(office, Stage.DONE, failing={"a": "corrupt"})
     await control.preview_retry(office, ID)
-    assert await office.ledger.batch(ID) == batch
+    assert await office.batches.get_batch(ID) == batch
 
 
 @pytest.mark.parametrize(
@@ -108,19 +108,19 @@ async def test_a_retry_runs_what_failed_and_nothing_else(office, act):
     batch = await standing(office, Stage.DONE, failing={"a": "corrupt", "c.jpg": "timeout"})
     told = await control.retry(office, ID, act)
     assert told.tasks == 2
-    batch = await office.ledger.batch(ID)
+    batch = await office.batches.get_batch(ID)
     assert (batch.position.round, batch.position.phase, batch.ended) == (2, 1, False)
     batch = await walked(office, batch)
     assert batch.status == "DONE"
     assert set((await outcomes(office, batch)).values()) == {FileOutcome.DONE}
-    attempts = [len((await office.ledger.story(batch.no, path))[1]) for path in NAMES]
+    attempts = [len((await office.records.get_file_history(batch.no, path))[1]) for path in NAMES]
     assert attempts == [3, 2, 3, 2]  # a: refused, done, and its jpeg; c: done, its jpeg twice
 
 
 async def test_a_retry_of_one_file_leaves_the_other_failures(office, act):
     batch = await standing(office, Stage.DONE, failing={"a": "corrupt", "b": "corrupt"})
     await control.retry(office, ID, act, Selection(path="b"))
-    batch = await walked(office, await office.ledger.batch(ID))
+    batch = await walked(office, await office.batches.get_batch(ID))
     ends = await outcomes(office, batch)
     assert (ends["a"], ends["b"]) == (FileOutcome.FAILED, FileOutcome.DONE)
     assert (await control.preview_retry(office, ID)).tasks == 1
@@ -140,7 +140,7 @@ async def test_an_unfinished_batch_goes_on_where_it_stood(office, act, stage):
     assert (preview.kind, preview.round, preview.from_phase) == ("continues", 1, "ONE")
     assert (preview.unsettled, preview.failed, preview.tasks, preview.files) == (4, (), 4, 4)
     await control.retry(office, ID, act)
-    batch = await office.ledger.batch(ID)
+    batch = await office.batches.get_batch(ID)
     assert (batch.position.stage, batch.status, batch.error) == (Stage.WORKING, "ONE", None)
     assert (await walked(office, batch)).status == "DONE"
 
@@ -150,7 +150,7 @@ async def test_a_batch_that_stood_in_its_second_phase_leaves_the_failures_of_the
     preview = await control.preview_retry(office, ID)
     assert (preview.from_phase, preview.unsettled, preview.failed) == ("TWO", 3, ())
     await control.retry(office, ID, act)
-    batch = await walked(office, await office.ledger.batch(ID))
+    batch = await walked(office, await office.batches.get_batch(ID))
     assert (await outcomes(office, batch))["a"] is FileOutcome.FAILED
 
 
@@ -161,7 +161,7 @@ async def test_a_running_batch_is_not_retried(office, act, stage):
         with pytest.raises(Reject, match="cancel it first") as caught:
             await retrying
         assert caught.value.code == "still_running"
-    assert await office.ledger.batch(ID) == batch
+    assert await office.batches.get_batch(ID) == batch
 
 
 @pytest.mark.parametrize("stage", [Stage.ERROR, Stage.CANCELLED])
@@ -191,7 +191,7 @@ async def test_nothing_to_retry_is_said(office, act, failing, selection):
 
 async def test_a_batch_of_a_pipeline_that_is_not_here_says_so(office, act):
     batch = await opened(office, [], pipeline_version=7)
-    await office.ledger.cancel(batch.no, act)
+    await office.control.cancel(batch.no, act)
     with pytest.raises(Misconfigured, match="version 7"):
         await control.retry(office, ID, act)
 
@@ -234,7 +234,7 @@ async def test_what_has_ended_is_left_alone(office, act, stage, doing):
     with pytest.raises(Reject, match="it has ended") as caught:
         await doing(office, ID, act)
     assert caught.value.code == "wrong_state"
-    assert await office.ledger.batch(ID) == before
+    assert await office.batches.get_batch(ID) == before
 
 
 async def test_a_second_pause_says_that_it_is_paused(office, act):
@@ -261,23 +261,23 @@ async def test_without_a_reason_the_actor_is_the_reason(office):
 async def test_a_spent_budget_is_not_resumed_without_a_larger_one(office, act):
     batch = await opened(office, NAMES, budget=Budget(seconds=1.0, tokens=1))
     batch = await walked(office, batch, NAMES, until=Stage.WORKING)
-    member = await office.ledger.enlist("m", "test", "here", now=act.now)
-    (claim,) = await office.ledger.claim(batch.no, member=member.no, limit=1, now=act.now)
-    await office.ledger.settle(batch.no, [settlement(claim, {}, Cost(tokens_in=9))], now=act.now)
-    assert (await office.ledger.batch(ID)).hold is Hold.BUDGET
+    member = await office.members.add_member("m", "test", "here", now=act.now)
+    (claim,) = await office.tasks.claim_tasks(batch.no, member=member.no, limit=1, now=act.now)
+    await office.tasks.settle_reports(batch.no, [settlement(claim, {}, Cost(tokens_in=9))], now=act.now)
+    assert (await office.batches.get_batch(ID)).hold is Hold.BUDGET
     with pytest.raises(Reject, match="larger budget of tokens") as caught:
         await control.resume(office, ID, act)
     assert caught.value.code == "budget_spent"
     with pytest.raises(Reject, match="tokens"):
-        await control.resume(office, ID, act, Limits(tokens=9))
-    batch = await control.resume(office, ID, act, Limits(tokens=10))
+        await control.resume(office, ID, act, BudgetChange(tokens=9))
+    batch = await control.resume(office, ID, act, BudgetChange(tokens=10))
     assert (batch.hold, batch.budget) == (None, Budget(seconds=1.0, tokens=10))
 
 
 async def test_a_limit_can_be_lifted(office, act):
     await standing(office, Stage.WORKING, draft={"budget": Budget(seconds=9.0, money_micros=5)})
     await control.pause(office, ID, act)
-    batch = await control.resume(office, ID, act, Limits(seconds=None))
+    batch = await control.resume(office, ID, act, BudgetChange(seconds=None))
     assert batch.budget == Budget(seconds=None, money_micros=5)
 
 
@@ -304,7 +304,7 @@ async def test_what_has_ended_has_no_priority(office, act, stage):
 
 async def test_what_another_did_meanwhile_is_told(office, act, monkeypatch):
     await standing(office, Stage.DONE, failing={"a": "corrupt"})
-    planned = control._plan
+    planned = control._plan_retry
 
     async def overtaken(*arguments):
         found = await planned(*arguments)

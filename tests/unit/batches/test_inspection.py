@@ -13,7 +13,7 @@ from tests.situations.batches import (
 
 from quire.batches import control, inspection
 from quire.batches.context import BatchContext
-from quire.batches.wording import state_of
+from quire.batches.wording import describe_state
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import BatchFilter, OperatorAction
@@ -62,9 +62,9 @@ async def all_of(pages):
 async def test_a_working_batch_shows_the_progress_of_its_phase(office):
     batch = await opened(office, NAMES)
     batch = await walked(office, batch, NAMES, failing={"a": "corrupt"}, until=Stage.WORKING, phase_no=2)
-    member = await office.ledger.enlist("m", "test", "here", now=1.0)
-    (claim,) = await office.ledger.claim(batch.no, member=member.no, limit=1, now=office.clock.now())
-    await office.ledger.settle(batch.no, [settlement(claim, {})], now=office.clock.now())
+    member = await office.members.add_member("m", "test", "here", now=1.0)
+    (claim,) = await office.tasks.claim_tasks(batch.no, member=member.no, limit=1, now=office.clock.now())
+    await office.tasks.settle_reports(batch.no, [settlement(claim, {})], now=office.clock.now())
     shown = msgspec.to_builtins(await inspection.show(office, ID))
     assert shown["status"] == "TWO"
     assert shown["state"] == "working in TWO: 1 of 2"
@@ -121,11 +121,11 @@ async def test_a_batch_that_failed_shows_its_error_and_what_was_planned(office):
     shown = await inspection.show(office, ID)
     assert (shown.error, shown.state) == ("Manually reset by admin", "error: Manually reset by admin")
     assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop")]
-    assert (await office.ledger.batch(ID)).no == batch.no
+    assert (await office.batches.get_batch(ID)).no == batch.no
 
 
 async def test_a_batch_that_takes_files_in_has_no_message_yet(office):
-    await office.ledger.open_batch(draft(ID, plan="not even JSON"))
+    await office.uploads.open_batch(draft(ID, plan="not even JSON"))
     shown = await inspection.show(office, ID)
     assert (shown.queue_message, shown.plan.phases, shown.phases) == (None, (), {})
     assert shown.progress.tasks_total == 0
@@ -207,7 +207,7 @@ async def test_the_story_of_a_file_has_every_attempt_of_every_round(office):
     await finished(office, failing={"a": "corrupt"})
     act = OperatorAction(actor="x", reason="", now=office.clock.now())
     await control.retry(office, ID, act)
-    await walked(office, await office.ledger.batch(ID))
+    await walked(office, await office.batches.get_batch(ID))
     story = await inspection.story(office, ID, "a")
     assert (story.file.status, [one.path for one in story.files]) == (FileOutcome.DONE, ["a", "a.jpg"])
     assert [(one.made_in, one.replaced_in, one.withdrawn) for one in story.files] == [
@@ -263,7 +263,7 @@ async def test_following_goes_on_until_the_end(office):
 
     async def pause():
         looks.append(1)
-        await walked(office, await office.ledger.batch(batch.id), NAMES)
+        await walked(office, await office.batches.get_batch(batch.id), NAMES)
 
     kinds = [one.kind async for one in inspection.follow(office, ID, pause)]
     assert (kinds[0], kinds[-1], len(looks)) == ("batch_opened", "batch_done", 1)
@@ -315,8 +315,8 @@ COUNTS = [
 )
 def test_every_state_has_its_words(stage, changes, said):
     batch = a_batch(position=Position(stage, 2), status="TWO", **changes)
-    assert state_of(batch, COUNTS, now=5.0) == said
+    assert describe_state(batch, COUNTS, now=5.0) == said
 
 
 def test_a_batch_without_failures_is_simply_done():
-    assert state_of(a_batch(Stage.DONE), [], now=0.0) == "done"
+    assert describe_state(a_batch(Stage.DONE), [], now=0.0) == "done"

@@ -49,7 +49,7 @@ async def taken(ledger, blobs, folder, found=None, stop=None):
         progress=told.append,
         stop=stop or asyncio.Event(),
     )
-    return whole, {one.path: one for one in await ledger.uploads(batch.no, limit=100)}, told, batch
+    return whole, {one.path: one for one in await ledger.list_uploads(batch.no, limit=100)}, told, batch
 
 
 async def test_every_file_is_stored_under_its_content_and_noted(ledger, folder, tmp_path):
@@ -132,7 +132,7 @@ async def test_what_an_earlier_batch_took_in_is_not_read_again(ledger, folder, t
     options = {"ledger": ledger, "blobs": blobs, "progress": read.count, "stop": asyncio.Event()}
     assert await take_in(batch.no, list(scan([folder])), earlier=earlier, **options)
     assert sorted(read) == ["1.jpg", "2.jpg"]
-    again = {one.path: one for one in await ledger.uploads(batch.no, limit=100)}
+    again = {one.path: one for one in await ledger.list_uploads(batch.no, limit=100)}
     assert again["0.jpg"] == first["0.jpg"]
     await blobs.delete(first["0.jpg"].key)
     read.clear()

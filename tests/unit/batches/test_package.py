@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from quire.assembly.batches import open_office
-from quire.batches.package import package
+from quire.assembly.components import open_components
+from quire.batches.package import stream_package
 from quire.ingest.context import IngestContext, IngestLimits
-from quire.ingest.new_batch import Asker, open_batch
+from quire.ingest.new_batch import Submitter, open_batch
 from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED
 from quire.settings import Settings
@@ -19,7 +19,7 @@ SIZE = 5 << 20  # several pieces
 
 @pytest.fixture
 async def office(tmp_path):
-    async with open_office(Settings(home=tmp_path)) as opened:
+    async with open_components(Settings(home=tmp_path)) as opened:
         yield opened
 
 
@@ -27,19 +27,19 @@ async def office(tmp_path):
 async def batch_id(office):
     """Of a batch that has ended, with one file."""
     front = IngestContext(office, None, IngestLimits(), pipeline="preprocess", hands_over_to="")
-    batch = (await open_batch(front, OPENING, Asker())).batch
+    batch = (await open_batch(front, OPENING, Submitter())).batch
     key = f"staging/{batch.id}/a.bin"
     upload = Upload(path="/a.bin", state=AWAITED, size=SIZE, stamp="1", key=key, content_type="a/b")
     await office.blobs.put(key, b"x" * SIZE)
-    await office.ledger.announce(batch.no, upload, now=1.0)
-    await office.ledger.received(batch.no, upload, now=2.0)
-    revision = (await office.ledger.submission(batch.id)).revision
-    letter = OutboxMessage(queue="a", message_id="start", body=b"{}")
-    await office.ledger.close_submission(
-        batch.no, revision=revision, manifest_key="m", letter=letter, now=3.0
+    await office.submissions.announce_upload(batch.no, upload, now=1.0)
+    await office.submissions.record_received(batch.no, upload, now=2.0)
+    revision = (await office.submissions.get_submission(batch.id)).revision
+    message = OutboxMessage(queue="a", message_id="start", body=b"{}")
+    await office.submissions.close_submission(
+        batch.no, revision=revision, manifest_key="m", message=message, now=3.0
     )
-    letter = OutboxMessage(queue="b", message_id="handover", body=b"{}")
-    await office.ledger.processed_elsewhere(batch.no, [upload], letter=letter, now=4.0)
+    message = OutboxMessage(queue="b", message_id="handover", body=b"{}")
+    await office.submissions.accept_processed(batch.no, [upload], message=message, now=4.0)
     return batch.id
 
 
@@ -47,7 +47,7 @@ async def batch_id(office):
 async def test_a_package_that_nobody_fetches_to_its_end_is_closed_quietly(office, batch_id, end, monkeypatch):
     complaints = []
     monkeypatch.setattr(sys, "unraisablehook", complaints.append)
-    pieces = package(office, batch_id, bag=True, inputs=True)
+    pieces = stream_package(office, batch_id, bag=True, inputs=True)
     fetched = b""
     while len(fetched) < SIZE // 2:
         fetched += await anext(pieces)
@@ -59,7 +59,7 @@ async def test_a_package_that_nobody_fetches_to_its_end_is_closed_quietly(office
         del kept
     del pieces
     gc.collect()
-    await office.ledger.batch(batch_id)  # the loop has closed by now what was only dropped
+    await office.batches.get_batch(batch_id)  # the loop has closed by now what was only dropped
     gc.collect()
     # That files were closed by nobody else is no news where everything is collected at once.
     assert [one.exc_value for one in complaints if one.exc_type is not ResourceWarning] == []

@@ -3,7 +3,7 @@
 import pytest
 from tests.situations.runs import TEST_STEPS, submitted
 
-from quire.assembly.batches import open_house
+from quire.assembly.engine import open_engine
 from quire.batches.remote.queue_members import Estate
 from quire.engine.retry import RetryPolicy
 from quire.ledger.port import BatchFilter
@@ -17,7 +17,7 @@ KNOWN = pipeline(phase(cached=False, max_attempts=1))
 
 @pytest.fixture
 async def house(tmp_path):
-    async with open_house(
+    async with open_engine(
         Settings(home=tmp_path, workers=1), pipelines={KNOWN.name: KNOWN}, step_modules=TEST_STEPS
     ) as house:
         yield house
@@ -27,22 +27,22 @@ async def house(tmp_path):
 async def batch(house):
     """One file, whose first attempt is out with a member that will be gone."""
     batch = await submitted(house, KNOWN, ["a"])
-    async with house.conducting(workers=0) as wheel:
+    async with house.start_engine(workers=0) as wheel:
         await wheel._begin()
-        while not await house.ledger.workable(limit=1, now=house.clock.now()):
+        while not await house.tasks.list_workable(limit=1, now=house.clock.now()):
             await wheel._turn_or_rest(None)
-        member = await house.ledger.enlist("gone", "run", "here", now=1.0)
-        (claim,) = await house.ledger.claim(batch.no, member=member.no, limit=9, now=house.clock.now())
+        member = await house.members.add_member("gone", "run", "here", now=1.0)
+        (claim,) = await house.tasks.claim_tasks(batch.no, member=member.no, limit=9, now=house.clock.now())
         assert claim.order.attempt == 1
     return batch
 
 
 async def state(house, batch):
-    return (await house.ledger.task(batch.no, 1)).state
+    return (await house.tasks.get_task(batch.no, 1)).state
 
 
 async def test_who_is_in_the_crew_is_present(house):
-    await house.ledger.enlist("one", "run", "here", now=1.0)
+    await house.members.add_member("one", "run", "here", now=1.0)
     assert await Estate(house, RetryPolicy()).present() == {"one"}
 
 
@@ -61,5 +61,5 @@ async def test_a_report_is_folded_once_by_the_rules_of_its_phase(house, batch):
 async def test_a_report_of_what_never_was_changes_nothing(house, batch, stray):
     await Estate(house, RetryPolicy()).fold(stray)
     assert await state(house, batch) is TaskState.RUNNING
-    (found,) = await house.ledger.batches(BatchFilter(limit=1))
+    (found,) = await house.records.list_batches(BatchFilter(limit=1))
     assert found.no == batch.no

@@ -2,7 +2,7 @@
 
 import re
 
-from quire.batches.results_page import Page
+from quire.batches.results_page import ResultsPage
 from quire.ledger.port import InputRecord
 from quire.model.batch import FileOutcome
 from quire.testing.factories import file
@@ -11,7 +11,7 @@ COUNTS = {"files": 1, "done": 0, "failed": 1, "skipped": 0, "outputs": 1}
 
 
 def page_of(tmp_path, *records_and_outputs):
-    with Page(tmp_path, "01B", "preprocess") as page:
+    with ResultsPage(tmp_path, "01B", "preprocess") as page:
         for record, outputs in records_and_outputs:
             page.add(record, outputs)
         page.finish(COUNTS)

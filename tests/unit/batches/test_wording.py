@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.batches.wording import state_of
+from quire.batches.wording import describe_state
 from quire.model.batch import PhaseCounts, Stage
 from quire.testing.factories import batch
 
@@ -21,4 +21,4 @@ def counts(failed):
     ],
 )
 def test_a_batch_never_says_done_over_files_that_are_not(failed, refused, words):
-    assert state_of(batch(Stage.DONE, refused=refused), counts(failed), 0.0) == words
+    assert describe_state(batch(Stage.DONE, refused=refused), counts(failed), 0.0) == words

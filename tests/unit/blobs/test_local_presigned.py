@@ -17,10 +17,10 @@ from quire.blobs.local import parts as local_parts
 from quire.blobs.local import spool as local_spool
 from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.blobs.presigned import (
-    Part,
+    CompletedPart,
     PresignedUploads,
-    Receives,
     StoredPart,
+    UploadReceiver,
 )
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.testing.time import FakeClock
@@ -39,7 +39,7 @@ def blobs(root):
     return LocalBlobs(root)
 
 
-def opened(root, secret=b"s" * 32, clock=None):
+def open_presigned(root, secret=b"s" * 32, clock=None):
     return LocalPresignedUploads(
         root,
         secret=secret,
@@ -50,8 +50,8 @@ def opened(root, secret=b"s" * 32, clock=None):
 
 
 @pytest.fixture
-def landing(root, blobs):
-    return opened(root)
+def presigned(root, blobs):
+    return open_presigned(root)
 
 
 async def stream(*pieces):
@@ -59,14 +59,14 @@ async def stream(*pieces):
         yield piece
 
 
-async def put(landing, url, *pieces, length=None):
-    return await landing.receive(url.rpartition("/")[2], stream(*pieces), length=length)
+async def put(presigned, url, *pieces, length=None):
+    return await presigned.receive(url.rpartition("/")[2], stream(*pieces), length=length)
 
 
-async def put_parts(landing, key, upload_id, *bodies):
-    urls = await landing.part_urls(key, upload_id, parts=len(bodies), seconds=60, base_url="")
+async def put_parts(presigned, key, upload_id, *bodies):
+    urls = await presigned.sign_parts(key, upload_id, parts=len(bodies), seconds=60, base_url="")
     numbered = enumerate(zip(urls, bodies, strict=True), start=1)
-    return [Part(number, await put(landing, url, body)) for number, (url, body) in numbered]
+    return [CompletedPart(number, await put(presigned, url, body)) for number, (url, body) in numbered]
 
 
 def everything(folder: Path) -> set[str]:
@@ -81,120 +81,120 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_it_is_a_landing_that_receives(landing: PresignedUploads):
-    assert isinstance(landing, Receives)
+def test_it_is_a_landing_that_receives(presigned: PresignedUploads):
+    assert isinstance(presigned, UploadReceiver)
 
 
-async def test_a_url_leads_to_our_own_route(landing):
-    url = await landing.put_url(KEY, seconds=60, base_url="https://quire.example/base/")
+async def test_a_url_leads_to_our_own_route(presigned):
+    url = await presigned.sign_put(KEY, seconds=60, base_url="https://quire.example/base/")
     assert url.startswith("https://quire.example/base/blobs/")
-    reading = await landing.get_url(KEY, seconds=60, base_url="", name="Ü.tif")
-    assert landing.opened(reading.rpartition("/")[2]) == (KEY, "Ü.tif")
+    reading = await presigned.sign_get(KEY, seconds=60, base_url="", name="Ü.tif")
+    assert presigned.read_download(reading.rpartition("/")[2]) == (KEY, "Ü.tif")
 
 
-async def test_what_landed_knows_its_digest(landing, blobs):
+async def test_what_landed_knows_its_digest(presigned, blobs):
     body = random.Random(1).randbytes(3 * MIB + 5)
     digest = hashlib.sha256(body).hexdigest()
-    url = await landing.put_url(KEY, seconds=60, base_url="")
-    etag = await put(landing, url, body[:MIB], b"", body[MIB:], length=len(body))
+    url = await presigned.sign_put(KEY, seconds=60, base_url="")
+    etag = await put(presigned, url, body[:MIB], b"", body[MIB:], length=len(body))
     assert etag == digest[:32]
     assert (await blobs.head(KEY)).metadata == {"sha256": digest}
-    upload_id = await landing.begin("joined", content_type="image/tiff")
-    parts = await put_parts(landing, "joined", upload_id, body[:7], body[7:MIB], b"", body[MIB:])
-    stored = await landing.join("joined", upload_id, parts)
+    upload_id = await presigned.begin("joined", content_type="image/tiff")
+    parts = await put_parts(presigned, "joined", upload_id, body[:7], body[7:MIB], b"", body[MIB:])
+    stored = await presigned.join("joined", upload_id, parts)
     assert (stored.metadata, stored.content_type) == ({"sha256": digest}, "image/tiff")
     assert await blobs.head("joined") == stored
 
 
-async def test_the_length_is_exact_and_limited(landing, blobs, root):
-    url = await landing.put_url(KEY, seconds=60, base_url="")
+async def test_the_length_is_exact_and_limited(presigned, blobs, root):
+    url = await presigned.sign_put(KEY, seconds=60, base_url="")
     for length in (3, 5):
         with pytest.raises(Reject) as refused:
-            await put(landing, url, b"ab", b"cd", length=length)
+            await put(presigned, url, b"ab", b"cd", length=length)
         assert refused.value.code == "incomplete_body"
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    part = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    part = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
     for target, limit in ((url, 20), (part, 8)):
         for pieces, length in (((b"x" * MIB,) * (limit + 1), None), ((), limit * MIB + 1)):
             with pytest.raises(Reject) as refused:
-                await put(landing, target, *pieces, length=length)
+                await put(presigned, target, *pieces, length=length)
             assert refused.value.code == "too_large"
-        await put(landing, target, *(b"x" * MIB,) * limit, length=limit * MIB)
+        await put(presigned, target, *(b"x" * MIB,) * limit, length=limit * MIB)
     assert (await blobs.head(KEY)).size == 20 * MIB
     assert list((root / ".tmp").iterdir()) == []
 
 
-async def test_a_joined_blob_is_limited_too(landing, blobs, root):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    parts = await put_parts(landing, KEY, upload_id, *(b"x" * 7 * MIB,) * 3)
+async def test_a_joined_blob_is_limited_too(presigned, blobs, root):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    parts = await put_parts(presigned, KEY, upload_id, *(b"x" * 7 * MIB,) * 3)
     with pytest.raises(Reject) as refused:
-        await landing.join(KEY, upload_id, parts)
+        await presigned.join(KEY, upload_id, parts)
     assert refused.value.code == "too_large"
-    await landing.join(KEY, upload_id, parts[:2])
+    await presigned.join(KEY, upload_id, parts[:2])
     assert (await blobs.head(KEY)).size == 14 * MIB
 
 
-async def test_a_restart_in_between_loses_nothing(landing, blobs, root):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    urls = await landing.part_urls(KEY, upload_id, parts=2, seconds=60, base_url="")
-    first = await put(landing, urls[0], b"one, ")
-    after = opened(root)
+async def test_a_restart_in_between_loses_nothing(presigned, blobs, root):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    urls = await presigned.sign_parts(KEY, upload_id, parts=2, seconds=60, base_url="")
+    first = await put(presigned, urls[0], b"one, ")
+    after = open_presigned(root)
     second = await put(after, urls[1], b"two")
     with pytest.raises(Reject):
-        await put(opened(root, secret=b"t" * 32), urls[1], b"two")
-    await opened(root).join(KEY, upload_id, [Part(2, second), Part(1, first)])
+        await put(open_presigned(root, secret=b"t" * 32), urls[1], b"two")
+    await open_presigned(root).join(KEY, upload_id, [CompletedPart(2, second), CompletedPart(1, first)])
     assert await blobs.get(KEY) == b"one, two"
 
 
-async def test_nothing_is_left_when_an_upload_is_over(landing, blobs, root):
+async def test_nothing_is_left_when_an_upload_is_over(presigned, blobs, root):
     kept = {KEY}
-    joined = await landing.begin(KEY, content_type="a/b")
-    parts = await put_parts(landing, KEY, joined, b"1", b"2")
+    joined = await presigned.begin(KEY, content_type="a/b")
+    parts = await put_parts(presigned, KEY, joined, b"1", b"2")
     assert [stored async for stored in blobs.list()] == []
-    await landing.join(KEY, joined, parts)
-    dropped = await landing.begin(KEY, content_type="a/b")
-    await put_parts(landing, KEY, dropped, b"1", b"2")
-    await landing.give_up(KEY, dropped)
+    await presigned.join(KEY, joined, parts)
+    dropped = await presigned.begin(KEY, content_type="a/b")
+    await put_parts(presigned, KEY, dropped, b"1", b"2")
+    await presigned.abort(KEY, dropped)
     assert {path for path in everything(root) if not path.startswith(".meta/")} == kept
     assert list((root / ".parts").iterdir()) == []
 
 
-async def test_a_part_sent_again_replaces_the_first(landing, blobs, root):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    first = await put_parts(landing, KEY, upload_id, b"first", b"x")
-    second = await put_parts(landing, KEY, upload_id, b"second", b"x")
+async def test_a_part_sent_again_replaces_the_first(presigned, blobs, root):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    first = await put_parts(presigned, KEY, upload_id, b"first", b"x")
+    second = await put_parts(presigned, KEY, upload_id, b"second", b"x")
     assert first[1] == second[1]
     assert len(list((root / ".parts" / upload_id).iterdir())) == 3
     with pytest.raises(Reject) as refused:
-        await landing.join(KEY, upload_id, first)
+        await presigned.join(KEY, upload_id, first)
     assert refused.value.code == "bad_parts"
-    await landing.join(KEY, upload_id, second)
+    await presigned.join(KEY, upload_id, second)
     assert await blobs.get(KEY) == b"secondx"
     with pytest.raises(Missing):
-        await landing.join(KEY, upload_id, second)
+        await presigned.join(KEY, upload_id, second)
 
 
-async def test_of_two_files_of_one_part_the_later_is_listed(landing, root):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    (part,) = await put_parts(landing, KEY, upload_id, b"second")
+async def test_of_two_files_of_one_part_the_later_is_listed(presigned, root):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    (part,) = await put_parts(presigned, KEY, upload_id, b"second")
     left = root / ".parts" / upload_id / f"00001-{'f' * 32}"
     left.write_bytes(b"first")
     (left.parent / "stray").write_bytes(b"")
     os.utime(left, (1, 1))
-    assert await landing.parts(KEY, upload_id) == [StoredPart(1, part.etag, 6)]
+    assert await presigned.list_parts(KEY, upload_id) == [StoredPart(1, part.etag, 6)]
     os.utime(left, (2**33, 2**33))
-    assert await landing.parts(KEY, upload_id) == [StoredPart(1, "f" * 32, 5)]
+    assert await presigned.list_parts(KEY, upload_id) == [StoredPart(1, "f" * 32, 5)]
 
 
-async def test_the_same_part_sent_many_times_at_once_is_one_of_them(landing, blobs, root):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    url = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
+async def test_the_same_part_sent_many_times_at_once_is_one_of_them(presigned, blobs, root):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    url = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
     bodies = {str(number).encode() * 1000 for number in range(20)}
-    etags = await asyncio.gather(*(put(landing, url, body) for body in bodies))
+    etags = await asyncio.gather(*(put(presigned, url, body) for body in bodies))
     assert len(list((root / ".parts" / upload_id).iterdir())) == 2
     for etag in etags:
         with contextlib.suppress(Reject):
-            await landing.join(KEY, upload_id, [Part(1, etag)])
+            await presigned.join(KEY, upload_id, [CompletedPart(1, etag)])
             break
     assert await blobs.get(KEY) in bodies
 
@@ -202,59 +202,59 @@ async def test_the_same_part_sent_many_times_at_once_is_one_of_them(landing, blo
 @pytest.mark.parametrize(
     "upload_id", ["", ".", "..", "../..", "../../x", "0" * 31, "a/b", "ü", "\0", "0" * 32]
 )
-async def test_no_upload_id_leads_elsewhere(landing, blobs, root, upload_id):
+async def test_no_upload_id_leads_elsewhere(presigned, blobs, root, upload_id):
     await blobs.put("upload", b"not a record")
     with pytest.raises(Missing):
-        await landing.join(KEY, upload_id, [Part(1, "0" * 32)])
+        await presigned.join(KEY, upload_id, [CompletedPart(1, "0" * 32)])
     with pytest.raises(Missing):
-        await landing.parts(KEY, upload_id)
-    await landing.give_up(KEY, upload_id)
-    url = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
+        await presigned.list_parts(KEY, upload_id)
+    await presigned.abort(KEY, upload_id)
+    url = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
     with pytest.raises(Missing):
-        await put(landing, url, b"x")
+        await put(presigned, url, b"x")
     assert {path for path in everything(root) if not path.startswith(".meta/")} == {"upload"}
 
 
-async def test_an_upload_that_ends_while_a_part_arrives_takes_it_no_more(landing, root):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    url = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
+async def test_an_upload_that_ends_while_a_part_arrives_takes_it_no_more(presigned, root):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    url = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
 
     async def late():
         yield b"x"
-        await landing.give_up(KEY, upload_id)
+        await presigned.abort(KEY, upload_id)
         yield b"y"
 
     with pytest.raises(Missing):
-        await landing.receive(url.rpartition("/")[2], late(), length=2)
+        await presigned.receive(url.rpartition("/")[2], late(), length=2)
     assert everything(root) == set()
 
 
-async def test_a_part_replaced_while_parts_are_joined_joins_nothing(landing, blobs, root, monkeypatch):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    parts = await put_parts(landing, KEY, upload_id, b"first")
-    files = local_parts.PartFiles(landing._vault)
+async def test_a_part_replaced_while_parts_are_joined_joins_nothing(presigned, blobs, root, monkeypatch):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    parts = await put_parts(presigned, KEY, upload_id, b"first")
+    files = local_parts.PartFiles(presigned._vault)
     copied = local_parts._joined
 
     def slow(spool, folder, names):
         digest = copied(spool, folder, names)
-        new = landing._vault.spool(KEY)
+        new = presigned._vault.spool(KEY)
         new.write(b"second")
         files.add(new, KEY, upload_id, 1, "2" * 32)
         return digest
 
     monkeypatch.setattr(local_parts, "_joined", slow)
     with pytest.raises(Reject) as refused:
-        await landing.join(KEY, upload_id, parts)
+        await presigned.join(KEY, upload_id, parts)
     assert refused.value.code == "bad_parts"
     assert [stored async for stored in blobs.list()] == []
     monkeypatch.undo()
-    await landing.join(KEY, upload_id, [Part(1, "2" * 32)])
+    await presigned.join(KEY, upload_id, [CompletedPart(1, "2" * 32)])
     assert await blobs.get(KEY) == b"second"
 
 
-async def test_joining_goes_on_when_nobody_waits_and_is_not_done_twice(landing, blobs, monkeypatch):
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    parts = await put_parts(landing, KEY, upload_id, b"1", b"2")
+async def test_joining_goes_on_when_nobody_waits_and_is_not_done_twice(presigned, blobs, monkeypatch):
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    parts = await put_parts(presigned, KEY, upload_id, b"1", b"2")
     loop = asyncio.get_running_loop()
     begun, going_on, copies = asyncio.Event(), threading.Event(), []
     copied = local_parts._joined
@@ -266,49 +266,49 @@ async def test_joining_goes_on_when_nobody_waits_and_is_not_done_twice(landing, 
         return copied(*asked)
 
     monkeypatch.setattr(local_parts, "_joined", slow)
-    impatient = asyncio.create_task(landing.join(KEY, upload_id, parts))
+    impatient = asyncio.create_task(presigned.join(KEY, upload_id, parts))
     await begun.wait()
     impatient.cancel()
     with pytest.raises(asyncio.CancelledError):
         await impatient
-    again = [asyncio.create_task(landing.join(KEY, upload_id, parts)) for _ in range(2)]
-    closing = asyncio.create_task(landing.close())
+    again = [asyncio.create_task(presigned.join(KEY, upload_id, parts)) for _ in range(2)]
+    closing = asyncio.create_task(presigned.close())
     going_on.set()
     first, second = await asyncio.gather(*again)
     await closing
     assert first == second == await blobs.head(KEY)
     assert len(copies) == 1
     with pytest.raises(Missing):
-        await landing.join(KEY, upload_id, parts)
+        await presigned.join(KEY, upload_id, parts)
 
 
-async def test_parts_are_joined_where_the_kernel_does_not_copy(landing, blobs, monkeypatch):
+async def test_parts_are_joined_where_the_kernel_does_not_copy(presigned, blobs, monkeypatch):
     def unable(*_):
         raise OSError(errno.EXDEV, "cross-device")
 
     monkeypatch.setattr(local_spool.os, "copy_file_range", unable)
-    upload_id = await landing.begin(KEY, content_type="a/b")
+    upload_id = await presigned.begin(KEY, content_type="a/b")
     bodies = (b"a" * (2 * MIB + 1), b"b" * 3)
-    await landing.join(KEY, upload_id, await put_parts(landing, KEY, upload_id, *bodies))
+    await presigned.join(KEY, upload_id, await put_parts(presigned, KEY, upload_id, *bodies))
     assert await blobs.get(KEY) == b"".join(bodies)
 
 
-async def test_broken_off_and_cancelled_uploads_leave_nothing(landing, root):
+async def test_broken_off_and_cancelled_uploads_leave_nothing(presigned, root):
     async def broken(sent, going_on):
         yield b"x" * 2 * MIB
         sent.set()
         await going_on.wait()
         raise ConnectionResetError
 
-    upload_id = await landing.begin(KEY, content_type="a/b")
-    part = (await landing.part_urls(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
-    await put(landing, part, b"")
+    upload_id = await presigned.begin(KEY, content_type="a/b")
+    part = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
+    await put(presigned, part, b"")
     before, files = everything(root), open_files()
-    for url in (part, await landing.put_url(KEY, seconds=60, base_url="")):
+    for url in (part, await presigned.sign_put(KEY, seconds=60, base_url="")):
         for cancelled in (True, False):
             sent, going_on = asyncio.Event(), asyncio.Event()
             token = url.rpartition("/")[2]
-            task = asyncio.create_task(landing.receive(token, broken(sent, going_on), length=3 * MIB))
+            task = asyncio.create_task(presigned.receive(token, broken(sent, going_on), length=3 * MIB))
             await sent.wait()
             assert everything(root) > before
             task.cancel() if cancelled else going_on.set()
@@ -318,44 +318,44 @@ async def test_broken_off_and_cancelled_uploads_leave_nothing(landing, root):
     assert open_files() == files
 
 
-async def test_a_full_disk_is_told_and_leaves_nothing(landing, root, monkeypatch):
+async def test_a_full_disk_is_told_and_leaves_nothing(presigned, root, monkeypatch):
     def full(_, __):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    url = await landing.put_url(KEY, seconds=60, base_url="")
+    url = await presigned.sign_put(KEY, seconds=60, base_url="")
     monkeypatch.setattr(local_spool.os, "write", full)
     with pytest.raises(Retry) as told:
-        await put(landing, url, b"x")
+        await put(presigned, url, b"x")
     assert told.value.code == "storage_full"
     assert everything(root) == set()
 
 
-async def test_idle_uploads_are_swept_and_others_not(landing, blobs, root):
-    idle, busy, damaged = [await landing.begin(KEY, content_type="a/b") for _ in range(3)]
-    parts = await put_parts(landing, KEY, busy, b"x")
-    await put_parts(landing, KEY, idle, b"x", b"y")
+async def test_idle_uploads_are_swept_and_others_not(presigned, blobs, root):
+    idle, busy, damaged = [await presigned.begin(KEY, content_type="a/b") for _ in range(3)]
+    parts = await put_parts(presigned, KEY, busy, b"x")
+    await put_parts(presigned, KEY, idle, b"x", b"y")
     (root / ".parts" / damaged / "upload").chmod(0o600)
     (root / ".parts" / damaged / "upload").write_bytes(b"{")
     with pytest.raises(Reject):
-        await landing.join(KEY, damaged, parts)
+        await presigned.join(KEY, damaged, parts)
     for upload_id in (idle, damaged):
         os.utime(root / ".parts" / upload_id, (1000, 1000))
     assert await blobs.sweep(3600, time.time()) == 2
     assert [path.name for path in (root / ".parts").iterdir()] == [busy]
-    await landing.join(KEY, busy, parts)
+    await presigned.join(KEY, busy, parts)
     assert await blobs.sweep(3600, time.time(), uploads_older_than_seconds=-60) == 0
 
 
 async def test_a_folder_that_is_not_there_is_told(tmp_path):
     with pytest.raises((Misconfigured, Retry)):
-        opened(tmp_path / "nowhere")
+        open_presigned(tmp_path / "nowhere")
 
 
-async def test_one_cannot_land_on_a_folder_of_blobs(landing, blobs):
+async def test_one_cannot_land_on_a_folder_of_blobs(presigned, blobs):
     await blobs.put("a/b", b"x")
     for key in ("a", "a/b/c"):
-        url = await landing.put_url(key, seconds=60, base_url="")
+        url = await presigned.sign_put(key, seconds=60, base_url="")
         with pytest.raises(Reject) as refused:
-            await put(landing, url, b"y")
+            await put(presigned, url, b"y")
         assert refused.value.code == "bad_key"
     assert [stored.key async for stored in blobs.list()] == ["a/b"]

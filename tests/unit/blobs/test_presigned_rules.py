@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.blobs.presigned import Part
-from quire.blobs.presigned_rules import attachment, in_order
+from quire.blobs.presigned import CompletedPart
+from quire.blobs.presigned_rules import attachment, sort_parts
 from quire.model.errors import Reject
 
 
 def test_parts_are_sorted_and_their_quotes_taken_off():
-    parts = [Part(3, '"c"'), Part(1, "a"), Part(2, ' "b" ')]
-    assert in_order(parts) == [Part(1, "a"), Part(2, "b"), Part(3, "c")]
+    parts = [CompletedPart(3, '"c"'), CompletedPart(1, "a"), CompletedPart(2, ' "b" ')]
+    assert sort_parts(parts) == [CompletedPart(1, "a"), CompletedPart(2, "b"), CompletedPart(3, "c")]
 
 
-@given(st.lists(st.builds(Part, st.integers(), st.text(max_size=200)), max_size=5))
+@given(st.lists(st.builds(CompletedPart, st.integers(), st.text(max_size=200)), max_size=5))
 def test_any_list_of_parts_is_good_or_refused(parts):
     try:
-        ordered = in_order(parts)
+        ordered = sort_parts(parts)
     except Reject as refused:
         assert refused.code == "bad_parts"  # noqa: PT017 - both ends are right
     else:

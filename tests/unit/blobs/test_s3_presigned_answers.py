@@ -5,13 +5,13 @@ import contextlib
 
 import pytest
 
-from quire.blobs.presigned import Part, StoredPart
+from quire.blobs.presigned import CompletedPart, StoredPart
 from quire.blobs.s3.presigned import S3PresignedUploads
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.testing.time import FakeClock
 
 SECRET = "do-not-tell-anyone"
-PARTS = [Part(1, "a" * 32)]
+PARTS = [CompletedPart(1, "a" * 32)]
 BEGUN = (
     "<InitiateMultipartUploadResult xmlns='urn:x'><UploadId>u+1/=</UploadId></InitiateMultipartUploadResult>"
 )
@@ -62,7 +62,7 @@ async def server():
     await running.wait_closed()
 
 
-def opened(port, **more):
+def open_presigned(port, **more):
     async def at_once(_):
         return
 
@@ -79,26 +79,26 @@ def opened(port, **more):
 
 
 @pytest.fixture
-async def landing(server):
-    landing = opened(server.port)
-    yield landing
-    await landing.close()
+async def presigned(server):
+    presigned = open_presigned(server.port)
+    yield presigned
+    await presigned.close()
 
 
-async def test_an_upload_id_of_any_letters_is_escaped(landing, server):
+async def test_an_upload_id_of_any_letters_is_escaped(presigned, server):
     server.script = [(200, BEGUN)]
-    assert await landing.begin("a b", content_type="image/tiff") == "u+1/="
+    assert await presigned.begin("a b", content_type="image/tiff") == "u+1/="
     line, headers, _ = server.requests[0]
     assert line.startswith("POST /bucket/a%20b?")
     assert "&uploads=&" in line
     assert headers["content-type"] == "image/tiff"
-    url = (await landing.part_urls("a b", "u+1/=", parts=1, seconds=60, base_url=""))[0]
+    url = (await presigned.sign_parts("a b", "u+1/=", parts=1, seconds=60, base_url=""))[0]
     assert "partNumber=1&uploadId=u%2B1%2F%3D&X-Amz-Signature=" in url
 
 
-async def test_a_join_is_well_formed_whatever_the_etags_are(landing, server):
+async def test_a_join_is_well_formed_whatever_the_etags_are(presigned, server):
     server.script = [(200, JOINED), (200, "x" * 77)]
-    stored = await landing.join("k", "u", [Part(2, '"</ETag>&<'), Part(1, "a")])
+    stored = await presigned.join("k", "u", [CompletedPart(2, '"</ETag>&<'), CompletedPart(1, "a")])
     assert (stored.size, stored.version) == (77, '"e-1"')
     body = server.requests[0][2]
     assert "<PartNumber>1</PartNumber><ETag>&quot;a&quot;</ETag>" in body
@@ -106,15 +106,15 @@ async def test_a_join_is_well_formed_whatever_the_etags_are(landing, server):
 
 
 @pytest.mark.parametrize("bad", [None, (500, ""), (503, error("SlowDown")), (200, error("InternalError"))])
-async def test_passing_faults_are_tried_again_and_then_told(landing, server, bad):
+async def test_passing_faults_are_tried_again_and_then_told(presigned, server, bad):
     server.script = [bad, bad, (200, BEGUN)]
-    assert await landing.begin("k", content_type="a/b") == "u+1/="
+    assert await presigned.begin("k", content_type="a/b") == "u+1/="
     server.script = [bad]
     for call in (
-        landing.begin("k", content_type="a/b"),
-        landing.parts("k", "u"),
-        landing.join("k", "u", PARTS),
-        landing.give_up("k", "u"),
+        presigned.begin("k", content_type="a/b"),
+        presigned.list_parts("k", "u"),
+        presigned.join("k", "u", PARTS),
+        presigned.abort("k", "u"),
     ):
         server.requests.clear()
         with pytest.raises(Retry) as told:
@@ -125,10 +125,10 @@ async def test_passing_faults_are_tried_again_and_then_told(landing, server, bad
         assert "Signature" not in str(told.value)
 
 
-async def test_a_join_whose_answer_was_lost_is_missing_at_the_next(landing, server):
+async def test_a_join_whose_answer_was_lost_is_missing_at_the_next(presigned, server):
     server.script = [None, (404, error("NoSuchUpload"))]
     with pytest.raises(Missing):
-        await landing.join("k", "u", PARTS)
+        await presigned.join("k", "u", PARTS)
     assert len(server.requests) == 2
 
 
@@ -148,17 +148,17 @@ async def test_a_join_whose_answer_was_lost_is_missing_at_the_next(landing, serv
         ((400, "not XML at all"), Misconfigured, "storage_refused"),
     ],
 )
-async def test_refusals_say_what_to_do(landing, server, answer, kind, code):
+async def test_refusals_say_what_to_do(presigned, server, answer, kind, code):
     server.script = [answer]
     with pytest.raises(kind) as told:
-        await landing.join("k", "u", PARTS)
+        await presigned.join("k", "u", PARTS)
     assert told.value.code == code
     assert len(server.requests) == 1
 
 
-async def test_blanks_ahead_of_an_answer_do_not_matter(landing, server):
+async def test_blanks_ahead_of_an_answer_do_not_matter(presigned, server):
     server.script = [(200, "  \n\n " + JOINED), (200, "x")]
-    assert (await landing.join("k", "u", PARTS)).size == 1
+    assert (await presigned.join("k", "u", PARTS)).size == 1
 
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x><UploadId>&b;</UploadId></x>'
@@ -177,10 +177,10 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x><Upload
     ],
     ids=["entities", "entities in UTF-16", "empty", "cut", "nothing", "not text", "too long"],
 )
-async def test_answers_that_are_none_are_refused(landing, server, content):
+async def test_answers_that_are_none_are_refused(presigned, server, content):
     server.script = [(200, content)]
     with pytest.raises(Misconfigured) as told:
-        await landing.begin("k", content_type="a/b")
+        await presigned.begin("k", content_type="a/b")
     assert told.value.code == "broken_store"
 
 
@@ -197,9 +197,9 @@ def listed(*numbers, following=None):
     )
 
 
-async def test_parts_are_listed_page_by_page(landing, server):
+async def test_parts_are_listed_page_by_page(presigned, server):
     server.script = [(200, listed(1, 2, following=2)), (200, listed(7, following=7)), (200, listed(1000))]
-    parts = await landing.parts("k", "u+1")
+    parts = await presigned.list_parts("k", "u+1")
     assert parts == [StoredPart(no, f"e{no}", no * 10) for no in (1, 2, 7, 1000)]
     markers = [line.partition("part-number-marker=")[2].partition("&")[0] for line, _, _ in server.requests]
     assert markers == ["0", "2", "7"]
@@ -221,50 +221,50 @@ async def test_parts_are_listed_page_by_page(landing, server):
     ],
     ids=["back", "beyond", "no number", "other", "size", "tag", "no marker", "DTD", "nothing"],
 )
-async def test_a_list_of_parts_that_is_none_is_refused(landing, server, content):
+async def test_a_list_of_parts_that_is_none_is_refused(presigned, server, content):
     server.script = [(200, listed(1, following=1)), (200, content)]
     with pytest.raises(Misconfigured) as told:
-        await landing.parts("k", "u")
+        await presigned.list_parts("k", "u")
     assert told.value.code == "broken_store"
     assert len(server.requests) == 2
 
 
-async def test_a_part_of_which_two_are_listed_is_none(landing, server):
+async def test_a_part_of_which_two_are_listed_is_none(presigned, server):
     server.script = [(200, listed(1, 2, 2, following=2)), (200, listed(3))]
-    assert [part.number for part in await landing.parts("k", "u")] == [1, 3]
+    assert [part.number for part in await presigned.list_parts("k", "u")] == [1, 3]
 
 
-async def test_parts_of_an_upload_that_is_not_there_are_missing(landing, server):
+async def test_parts_of_an_upload_that_is_not_there_are_missing(presigned, server):
     server.script = [(404, error("NoSuchUpload"))]
     with pytest.raises(Missing):
-        await landing.parts("k", "u")
+        await presigned.list_parts("k", "u")
 
 
 async def test_nobody_at_the_address_is_told(unused_tcp_port):
-    landing = opened(unused_tcp_port)
+    presigned = open_presigned(unused_tcp_port)
     with pytest.raises(Retry) as told:
-        await landing.begin("k", content_type="a/b")
+        await presigned.begin("k", content_type="a/b")
     assert told.value.code == "storage_unavailable"
-    await landing.close()
-    await landing.close()
+    await presigned.close()
+    await presigned.close()
 
 
 async def test_uploaders_may_have_another_address_than_we(server):
-    landing = opened(server.port, public_endpoint="https://store.example", prefix="archive")
-    url = await landing.put_url("k", seconds=60, base_url="http://quire")
+    presigned = open_presigned(server.port, public_endpoint="https://store.example", prefix="archive")
+    url = await presigned.sign_put("k", seconds=60, base_url="http://quire")
     assert url.startswith("https://store.example/bucket/archive/k?")
     server.script = [(200, BEGUN)]
-    await landing.begin("k", content_type="a/b")
+    await presigned.begin("k", content_type="a/b")
     assert server.requests[0][0].startswith("POST /bucket/archive/k?")
-    assert SECRET not in repr(landing)
-    await landing.close()
+    assert SECRET not in repr(presigned)
+    await presigned.close()
 
 
 async def test_without_an_endpoint_it_is_aws():
-    landing = opened(0, endpoint=None, region="eu-west-3", allow_http=False)
-    url = await landing.put_url("k", seconds=60, base_url="")
+    presigned = open_presigned(0, endpoint=None, region="eu-west-3", allow_http=False)
+    url = await presigned.sign_put("k", seconds=60, base_url="")
     assert url.startswith("https://s3.eu-west-3.amazonaws.com/bucket/k?")
-    await landing.close()
+    await presigned.close()
 
 
 @pytest.mark.parametrize(
@@ -273,4 +273,4 @@ async def test_without_an_endpoint_it_is_aws():
 async def test_plain_http_must_be_allowed(more):
     given = {"endpoint": "https://a.example", "allow_http": False, **more}
     with pytest.raises(Misconfigured):
-        opened(0, **given)
+        open_presigned(0, **given)

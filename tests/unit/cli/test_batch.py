@@ -16,7 +16,7 @@ from tests.situations.batches import (
 )
 from typer.testing import CliRunner
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.cli.app import app
 from quire.cli.batch import control
 from quire.cli.batch import options as batch_office
@@ -38,7 +38,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("QUIRE_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(batch_office, "open_office", partial(open_office, pipelines=pipelines))
+    monkeypatch.setattr(batch_office, "open_components", partial(open_components, pipelines=pipelines))
     home = tmp_path / "home"
     home.mkdir()
     return home
@@ -58,7 +58,7 @@ def within(home):
 
     def do(work):
         async def opened_office():
-            async with open_office(Settings(home=home), pipelines=pipelines) as office:
+            async with open_components(Settings(home=home), pipelines=pipelines) as office:
                 return await work(office)
 
         return asyncio.run(opened_office())
@@ -345,7 +345,7 @@ def test_a_dry_run_tells_and_changes_nothing(quire, made, within):
     assert "round 2, for 2 files" in ran.stdout
     assert "1 failed task  ONE  corrupt" in ran.stdout
     assert "1 failed task  TWO  timeout" in ran.stdout
-    assert within(lambda office: office.ledger.batch(ID)) == before
+    assert within(lambda office: office.batches.get_batch(ID)) == before
     told = json.loads(quire("retry", ID, "--dry-run", "--json").stdout)
     assert (told["kind"], told["tasks"], told["files"], told["did"]) == ("new_round", 2, 2, None)
 
@@ -356,7 +356,7 @@ def test_a_retry_says_what_happens_next(quire, made, within):
     assert ran.exit_code == 0, ran.stderr
     assert "was taken up again" in ran.stdout
     assert "quire conductor --workers" in ran.stderr
-    assert within(lambda office: office.ledger.batch(ID)).position.round == 2
+    assert within(lambda office: office.batches.get_batch(ID)).position.round == 2
     assert "new scanner" in quire("events", ID).stdout
 
 
@@ -372,7 +372,7 @@ def test_at_a_terminal_it_asks_first(quire, made, within, monkeypatch, answer, c
     monkeypatch.setattr(control, "_somebody_is_there", lambda: True)
     ran = quire("retry", ID, answer=answer)
     assert ran.exit_code == code
-    assert within(lambda office: office.ledger.batch(ID)).position.round == round_no
+    assert within(lambda office: office.batches.get_batch(ID)).position.round == round_no
 
 
 def test_a_cancelled_batch_is_continued(quire, made):
@@ -424,10 +424,10 @@ def test_a_spent_budget_needs_a_larger_one(quire, made, within):
     batch = made(until=Stage.WORKING, budget=Budget(seconds=99.0, money_micros=1_000_000))
 
     async def spend(office):
-        member = await office.ledger.enlist("m", "test", "here", now=1.0)
-        (claim,) = await office.ledger.claim(batch.no, member=member.no, limit=1, now=office.clock.now())
+        member = await office.members.add_member("m", "test", "here", now=1.0)
+        (claim,) = await office.tasks.claim_tasks(batch.no, member=member.no, limit=1, now=office.clock.now())
         cost = Cost(money_micros=1_000_000)
-        await office.ledger.settle(batch.no, [settlement(claim, {}, cost)], now=office.clock.now())
+        await office.tasks.settle_reports(batch.no, [settlement(claim, {}, cost)], now=office.clock.now())
 
     within(spend)
     assert "held: budget spent" in quire("show", ID).stdout
@@ -475,7 +475,7 @@ def test_results_are_laid_out_again(quire, home, made, within):
     assert "3 files: 3 failed" in ran.stdout
     report = json.loads((out / "report.json").read_text())
     assert json.loads(quire("export", ID, "--out", str(out), "--json").stdout) == report
-    assert within(lambda office: office.ledger.batch(ID)).delivered_at is None
+    assert within(lambda office: office.batches.get_batch(ID)).delivered_at is None
 
 
 def test_results_are_not_laid_out_over_other_files_or_into_the_home(quire, home, made):
@@ -488,7 +488,7 @@ def test_results_are_not_laid_out_over_other_files_or_into_the_home(quire, home,
 
 def test_a_batch_that_was_cancelled_is_laid_out_as_far_as_it_came(quire, home, made, within):
     made(until=Stage.WORKING)
-    within(lambda office: office.ledger.cancel(1, OperatorAction(actor="x", reason="enough", now=1.0)))
+    within(lambda office: office.control.cancel(1, OperatorAction(actor="x", reason="enough", now=1.0)))
     ran = quire("export", ID, "--out", str(home.parent / "out"))
     assert ran.exit_code == 3
     assert "3 cancelled" in ran.stdout

@@ -7,7 +7,7 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.cli.app import app
 from quire.settings import Settings
 
@@ -57,7 +57,7 @@ def test_a_key_has_what_it_was_made_with(created, home):
     assert (key["requests_per_minute"], key["max_batches"], key["max_bytes"]) == (60, 3, 1000)
 
     async def kept():
-        async with open_office(Settings(home=home)) as office:
+        async with open_components(Settings(home=home)) as office:
             return await office.ledger.key(key["id"])
 
     stored = asyncio.run(kept())

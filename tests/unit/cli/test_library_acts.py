@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.situations.bucket_folder import named
 
-from quire.library.protocol.bodies import Job, encode
+from quire.library.protocol.bodies import JobRecord, encode
 
 A, B, C, D, E, G = (named(letter) for letter in "ABCDEG")
 
@@ -127,7 +127,7 @@ def test_cancel_takes_it_from_its_worker(library, bucket):
 
 def test_clear_dead_asks_and_keeps_the_sources(library, bucket):
     furnished(bucket)
-    own = Job(state="dead", attempt=4, charged=4, nonce="x")
+    own = JobRecord(state="dead", attempt=4, charged=4, nonce="x")
     bucket.dead(E)
     bucket.put(f"queue/state/{E}", encode(own))
     assert library("clear-dead").exit_code == 1  # nobody can be asked

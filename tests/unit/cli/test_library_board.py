@@ -13,7 +13,7 @@ from tests.situations.bucket_folder import named
 
 from quire.cli.library.dashboard import drawn
 from quire.cli.library.output import size_of, span
-from quire.library.dashboard import Glance, Mishap, Running
+from quire.library.dashboard import DashboardView, FailedJob, RunningJob
 
 NOW = 1_700_000_000.0
 EVIL = "\x1b[31mred\x1b[0m [bold]x[/bold] \u202e\n.pdf"
@@ -28,7 +28,7 @@ def glance(**more):
         "done": 10_000,
         "done_age_seconds": 130.0,
         "running": (
-            Running(
+            RunningJob(
                 job=named("a"),
                 worker="node01",
                 name=EVIL,
@@ -39,7 +39,7 @@ def glance(**more):
                 attempt=2,
             ),
         ),
-        "mishaps": (Mishap(job=named("b"), error=EVIL * 9, attempts=4),),
+        "mishaps": (FailedJob(job=named("b"), error=EVIL * 9, attempts=4),),
         "finished": 12,
         "watched_seconds": 1800.0,
         "per_hour": 24.0,
@@ -47,7 +47,7 @@ def glance(**more):
         "round_seconds": 1.8,
         "age_seconds": 3.0,
     }
-    return Glance(**facts | more)
+    return DashboardView(**facts | more)
 
 
 def picture(shown, width=80, **more):

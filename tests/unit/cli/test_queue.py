@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.assembly.queues import queue_policies
 from quire.cli.app import app
 from quire.cli.queue import options as queue_desk
@@ -51,7 +51,7 @@ def within(home):
 
     def do(work):
         async def opened_office():
-            async with open_office(Settings(home=home)) as office:
+            async with open_components(Settings(home=home)) as office:
                 return await work(office)
 
         return asyncio.run(opened_office())
@@ -401,7 +401,7 @@ def trail(within):
     """The audit trail: what was done, and the actor, reason and rest of it."""
 
     async def work(office):
-        return [(kind, data) for _, _, kind, data in await office.ledger.events(NO_BATCH, after=0, limit=99)]
+        return [(kind, data) for _, _, kind, data in await office.records.list_events(NO_BATCH, after=0, limit=99)]
 
     return lambda: within(work)
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.cli.app import app
 from quire.ledger.port import NO_BATCH
 from quire.settings import Settings
@@ -75,9 +75,9 @@ def test_acts_are_in_the_audit_trail_and_addresses_are_not(quire, tmp_path):
     assert quire("webhook", "remove", made).exit_code == 0
 
     async def trail():
-        async with open_office(Settings(home=tmp_path / "home")) as office:
+        async with open_components(Settings(home=tmp_path / "home")) as office:
             return [
-                (kind, data) for _, _, kind, data in await office.ledger.events(NO_BATCH, after=0, limit=9)
+                (kind, data) for _, _, kind, data in await office.records.list_events(NO_BATCH, after=0, limit=9)
             ]
 
     by = {"actor": who(), "reason": ""}

@@ -14,13 +14,13 @@ from tests.standins.ingest_server import (
 
 from quire.client import file_upload
 from quire.client.folder_upload import (
-    Desk,
-    Request,
-    plan_of,
+    UploadContext,
+    UploadRequest,
+    plan_request,
     upload_folder,
 )
-from quire.client.http import IngestClient, Patience
-from quire.client.memory import MemoryFile
+from quire.client.http import IngestClient, ClientRetries
+from quire.client.memory import UploadStateFile
 from quire.client.plan import EVERYTHING
 from quire.model.errors import Lost, Misconfigured, Reject, Retry
 from quire.testing.time import CountingIds, FakeClock
@@ -67,7 +67,7 @@ class Uploads:
         self.clock = FakeClock(now=4_000_000_000.0)  # every file is older than its batch
         self.ids = CountingIds()
         self.stop = asyncio.Event()
-        self.memory = MemoryFile(self.home, self.folder, server.url)
+        self.memory = UploadStateFile(self.home, self.folder, server.url)
         self.slept = []
 
     def write(self, name, data=b"some text"):
@@ -85,10 +85,10 @@ class Uploads:
             clock=self.clock,
             sleep=self.sleep,
             fraction=lambda: 0.5,
-            patience=Patience(attempts=3),
+            patience=ClientRetries(attempts=3),
         )
         async with client:
-            yield Desk(
+            yield UploadContext(
                 client=client,
                 memory=self.memory,
                 clock=self.clock,
@@ -99,7 +99,7 @@ class Uploads:
 
     def asked(self, **more):
         given = {"folder": self.folder, "url": self.server.url, "uploader": "ana", "config": EVERYTHING}
-        return Request(**given | more)
+        return UploadRequest(**given | more)
 
     async def __call__(self, **more):
         self.seen = Seen()
@@ -361,13 +361,13 @@ async def test_parts_cut_at_other_places_are_sent_again(upload, server, original
 
 async def test_a_file_that_was_completed_meanwhile_is_left(upload, server, original):
     upload.write("large.bin", os.urandom(6 * MIB))
-    plan = await asyncio.to_thread(plan_of, upload.asked())
+    plan = await asyncio.to_thread(plan_request, upload.asked())
     (large,) = [file for file in plan.files if file.path == "large.bin"]
     async with upload.desk() as desk:
         opening = {"uploader": "ana", "root_path": "/", "file_count": 1, "total_size": 1}
         batch = (await desk.client.init(opening, None)).batch_id
         told = []
-        sender = file_upload.Sender(desk.client, batch, parts_at_once=1, sent=told.append)
+        sender = file_upload.FileSender(desk.client, batch, parts_at_once=1, sent=told.append)
         assert await sender.send(large) == 6 * MIB
         told.clear()
         assert await sender.send(large, resume=True) == (6 * MIB if original else 0)

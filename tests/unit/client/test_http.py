@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from tests.standins.ingest_server import Fault, IngestServer, running
 
 from quire.client.answers import (
-    Incomplete,
-    clean,
-    refusal,
-    store_refusal,
+    IncompleteUpload,
+    clean_text,
+    translate_refusal,
+    translate_store_refusal,
 )
-from quire.client.http import Announcement, IngestClient, Patience
+from quire.client.http import FileAnnouncement, IngestClient, ClientRetries
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
 from quire.testing.time import FakeClock
 
 INIT = {"uploader": "ana", "root_path": "/", "parent_pi": "", "file_count": 1, "total_size": 3}
-FILE = Announcement(
+FILE = FileAnnouncement(
     file_name="a.txt",
     file_size=3,
     logical_path="/a.txt",
@@ -94,7 +94,7 @@ async def test_a_cut_connection_is_tried_again(client, server, slept):
 
 
 async def test_nobody_there_is_an_error_without_the_address(slept):
-    async with made("http://127.0.0.1:9", slept, patience=Patience(attempts=2)) as client:
+    async with made("http://127.0.0.1:9", slept, patience=ClientRetries(attempts=2)) as client:
         with pytest.raises(Retry, match="cannot be reached"):
             await client.status("01KA")
 
@@ -151,7 +151,7 @@ async def test_what_is_no_batch_id_stays_inside_the_path(client, server):
 async def test_a_batch_that_misses_files_says_which(client):
     opened = await client.init(INIT, None)
     await client.start(opened.batch_id, FILE)
-    with pytest.raises(Incomplete, match=r"a\.txt"):
+    with pytest.raises(IncompleteUpload, match=r"a\.txt"):
         await client.finalize(opened.batch_id)
     with pytest.raises(Reject, match="No files uploaded"):
         await client.finalize(opened.batch_id, skip_incomplete=True)
@@ -177,7 +177,7 @@ async def test_another_kind_of_server_is_recognised(client, server, status, body
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:999999", "nonsense"])
 async def test_an_address_that_cannot_be_used_says_so(slept, url):
-    async with made(url, slept, patience=Patience(attempts=1)) as client:
+    async with made(url, slept, patience=ClientRetries(attempts=1)) as client:
         with pytest.raises(QuireError):
             await client.status("01KA")
 
@@ -186,14 +186,14 @@ PROBLEM = b'{"type":"about:blank","title":"Too large","status":413,"detail":"5 G
 
 
 def test_problems_of_rfc_9457_are_told_in_their_words():
-    error = refusal(413, {}, PROBLEM, now=0)
+    error = translate_refusal(413, {}, PROBLEM, now=0)
     assert isinstance(error, Reject)
     assert "Too large; 5 GiB are [31mthe limit" in str(error)
 
 
 def test_a_store_s_xml_is_told_in_its_words():
     body = b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>"
-    error = store_refusal(403, {}, body, now=0)
+    error = translate_store_refusal(403, {}, body, now=0)
     assert isinstance(error, Reject)  # this file alone: links expire
     assert "Request has expired" in str(error)
 
@@ -203,7 +203,7 @@ def test_a_store_s_xml_is_told_in_its_words():
     st.binary(max_size=200) | st.text().map(lambda text: json.dumps({"error": text}).encode()),
 )
 def test_any_refusal_becomes_an_error_of_one_clean_line(status, body):
-    for error in (refusal(status, {}, body, now=0), store_refusal(status, {}, body, now=0)):
+    for error in (translate_refusal(status, {}, body, now=0), translate_store_refusal(status, {}, body, now=0)):
         assert str(error).isprintable() or not str(error).isascii()
         assert "\n" not in str(error)
         assert len(str(error)) < 1000
@@ -211,6 +211,6 @@ def test_any_refusal_becomes_an_error_of_one_clean_line(status, body):
 
 @given(st.text(max_size=1000))
 def test_clean_text_is_short_and_steers_nothing(text):
-    cleaned = clean(text)
+    cleaned = clean_text(text)
     assert len(cleaned) <= 300
     assert not any(ord(one) < 32 or one in "\x7f\u202e\u2028" for one in cleaned)

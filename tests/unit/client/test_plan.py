@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from quire.client.plan import (
     CONFIG_NAME,
     EVERYTHING,
-    checked_parent,
-    checked_root,
-    custom_prompts,
-    decoded,
-    flaw_of_path,
-    joined,
+    check_parent,
+    check_root_path,
+    read_custom_prompts,
+    decode_json,
+    find_path_flaw,
+    join_path,
     plan_upload,
-    processing_config,
+    read_processing_config,
 )
 from quire.model.errors import Reject
 
@@ -118,20 +118,20 @@ def test_a_file_is_no_folder(tmp_path):
 
 @pytest.mark.parametrize(("given", "wanted"), [("/", "/"), ("//", "/"), ("/a/", "/a"), ("/a/b", "/a/b")])
 def test_root_paths(given, wanted):
-    assert checked_root(given) == wanted
+    assert check_root_path(given) == wanted
 
 
 @pytest.mark.parametrize("root", ["", "a", "/a//b", "/..", "/a/./b", '/a"b', "/a\\b", "/a\x07", "/a:b"])
 def test_root_paths_that_the_server_would_refuse(root):
     with pytest.raises(Reject):
-        checked_root(root)
+        check_root_path(root)
 
 
 @pytest.mark.parametrize("parent", ["01k8rnkn488rqcg3ygg72qbzs5", "short", "0" * 27])
 def test_parents_that_the_server_would_refuse(parent):
     with pytest.raises(Reject):
-        checked_parent(parent)
-    assert checked_parent("") == ""
+        check_parent(parent)
+    assert check_parent("") == ""
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=20)
@@ -140,7 +140,7 @@ ROOTS = st.lists(st.text("ab é#%+", min_size=1), max_size=3).map(lambda parts: 
 
 @given(ROOTS, st.lists(NAMES, min_size=1, max_size=4).map("/".join))
 def test_a_joined_path_has_one_slash_between_and_keeps_both(root, path):
-    whole = joined(checked_root(root), path)
+    whole = join_path(check_root_path(root), path)
     assert whole == (f"/{path}" if root == "/" else f"{root}/{path}")
     assert whole.startswith("/")
     assert whole.endswith(f"/{path}")
@@ -148,8 +148,8 @@ def test_a_joined_path_has_one_slash_between_and_keeps_both(root, path):
 
 @given(ROOTS, st.lists(NAMES, min_size=1, max_size=4).map("/".join))
 def test_what_is_let_through_keeps_the_published_rules(root, path):
-    whole = joined(checked_root(root), path)
-    if flaw_of_path(whole) is None:
+    whole = join_path(check_root_path(root), path)
+    if find_path_flaw(whole) is None:
         segments = whole.split("/")
         assert segments[0] == ""
         assert all(segments[1:])
@@ -159,20 +159,20 @@ def test_what_is_let_through_keeps_the_published_rules(root, path):
 
 @given(st.text('<>:"|?*\\\x00\x1f\n', min_size=1, max_size=1), st.text("abc", max_size=3))
 def test_every_forbidden_character_is_refused(character, around):
-    assert flaw_of_path(f"/x/{around}{character}{around}") is not None
+    assert find_path_flaw(f"/x/{around}{character}{around}") is not None
 
 
 @pytest.mark.parametrize("said", [[], "x", {"general": 1}, {"unknown": "x"}])
 def test_prompts_that_cannot_be_used_are_refused(said):
     with pytest.raises(Reject, match=r"prompts\.json"):
-        custom_prompts(said, "prompts.json")
+        read_custom_prompts(said, "prompts.json")
 
 
 def test_what_a_configuration_does_not_say_is_true():
-    assert processing_config({}, "x") == {"ocr": True, "describe": True, "pinax": True}
-    assert "reorganize" not in processing_config({}, "x")  # its absence has a meaning
+    assert read_processing_config({}, "x") == {"ocr": True, "describe": True, "pinax": True}
+    assert "reorganize" not in read_processing_config({}, "x")  # its absence has a meaning
 
 
 def test_what_is_no_json_names_its_place():
     with pytest.raises(Reject, match="--metadata is not JSON"):
-        decoded("{oops", "--metadata")
+        decode_json("{oops", "--metadata")

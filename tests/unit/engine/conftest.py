@@ -59,15 +59,15 @@ class Small:
         self.compute = InlineCompute(judge or (lambda _: (Outcome.DONE, StepResult())), signal, room)
         pipelines = {pipeline.name: pipeline}
         conductor = Scheduler(
-            ledger=ledger,
+            batches=ledger, files=ledger,
             blobs=self.blobs,
-            mail=Outbox(ledger, self.queues, self.blobs, self.clock),
+            outbox=Outbox(ledger, ledger, ledger, ledger, self.queues, self.blobs, self.clock),
             pipelines=pipelines,
             clock=self.clock,
             policy=PhasePolicy(),
         )
         self.foreman = Dispatcher(
-            ledger=ledger,
+            batches=ledger, tasks=ledger,
             blobs=self.blobs,
             compute=self.compute,
             pipelines=pipelines,
@@ -77,10 +77,10 @@ class Small:
             shares=Shares(),
         )
         return EngineLoop(
-            ledger=ledger,
-            roster=Membership(ledger, self.clock, name=name, kind="run", place="here"),
-            conductor=conductor if conducts else None,
-            foreman=self.foreman if works else None,
+            batches=ledger, tasks=ledger,
+            membership=Membership(ledger, self.clock, name=name, kind="run", place="here"),
+            scheduler=conductor if conducts else None,
+            dispatcher=self.foreman if works else None,
             clock=self.clock,
             signal=signal,
             trouble=self.troubles.append,

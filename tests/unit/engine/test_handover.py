@@ -103,7 +103,7 @@ async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_i
     assert [one["directory_path"] for one in plain["directories"]] == ["/", "/a", "/a/c", "/b"]
     assert await small.blobs.get(handover.original_key(batch.manifest_key)) == first
 
-    original = json.loads(await small.ledger.message(batch.no))
+    original = json.loads(await small.ledger.get_start_message(batch.no))
     (message,) = await told(small)
     assert message == original | {
         "total_files": len(found),
@@ -111,7 +111,7 @@ async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_i
     }
     assert list(message) == list(original)
     events = [
-        data for _, _, kind, data in await small.ledger.events(batch.no, limit=99) if kind == "batch_done"
+        data for _, _, kind, data in await small.ledger.list_events(batch.no, limit=99) if kind == "batch_done"
     ]
     assert events == [{"round": 1, "handed_over_to": NEXT}]
 
@@ -121,7 +121,7 @@ async def test_a_later_round_brings_the_manifest_up_to_date_and_sends_nothing(sm
     first = await small.blobs.get(batch.manifest_key)
     batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
     again = moves.again(batch, TWO, 1, now=small.clock.now())
-    await small.ledger.again(again, Selection(), small.act())
+    await small.ledger.retry_tasks(again, Selection(), small.act())
     batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
     assert (batch.position.stage, batch.position.round) == (Stage.DONE, 2)
     found = {one.path for one in await listed(small, batch)}
@@ -206,7 +206,7 @@ async def test_who_was_overtaken_writes_over_nothing(small, monkeypatch, held):
 
 async def test_a_manifest_written_by_somebody_else_meanwhile_is_not_overwritten(small, monkeypatch):
     batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
-    standing = small.ledger.standing
+    standing = small.ledger.get_positions
     seen = []
 
     async def meanwhile(numbers):
@@ -215,7 +215,7 @@ async def test_a_manifest_written_by_somebody_else_meanwhile_is_not_overwritten(
             await small.blobs.put(batch.manifest_key, b"another list")
         return await standing(numbers)
 
-    small.ledger.standing = meanwhile
+    small.ledger.get_positions = meanwhile
     written = []
 
     async def refused(*arguments):
@@ -248,7 +248,7 @@ def slowly(small, monkeypatch):
 async def test_who_hands_over_a_long_list_shows_that_it_lives(small, monkeypatch, slowly):
     await small.submitted(TWO, NAMES, hands_over_to=NEXT)
     beats = []
-    beat, hand_over = small.ledger.beat, handover.hand_over
+    beat, hand_over = small.ledger.record_heartbeat, handover.hand_over
 
     async def counted(member, *, now):
         beats.append(now)
@@ -256,9 +256,9 @@ async def test_who_hands_over_a_long_list_shows_that_it_lives(small, monkeypatch
 
     async def watched(*arguments):
         before = len(beats)
-        letter = await hand_over(*arguments)
+        message = await hand_over(*arguments)
         assert len(beats) > before + 2
-        return letter
+        return message
 
     monkeypatch.setattr(small.ledger, "beat", counted)
     monkeypatch.setattr(handover, "hand_over", watched)
@@ -273,15 +273,15 @@ async def test_who_is_taken_for_dead_meanwhile_leaves_it_to_others(small, monkey
 
     async def dismissed(*arguments):
         if not tries:
-            for member in await small.ledger.crew():
-                await small.ledger.dismiss(member.no)
+            for member in await small.ledger.list_members():
+                await small.ledger.remove_member(member.no)
         try:
-            letter = await hand_over(*arguments)
+            message = await hand_over(*arguments)
         except Stale as error:
             tries.append(str(error))
             raise
         tries.append("handed over")
-        return letter
+        return message
 
     monkeypatch.setattr(handover, "hand_over", dismissed)
     batch = await small.wheel(TWO, making()).conduct(ID, ignore)

@@ -48,17 +48,17 @@ def making(*bad, outcome=Outcome.REJECTED):
 
 
 async def ends(small, batch):
-    return {one.path: one.outcome for one in await small.ledger.inputs(batch.no, limit=99)}
+    return {one.path: one.outcome for one in await small.ledger.list_inputs(batch.no, limit=99)}
 
 
 async def test_a_batch_walks_from_its_message_to_its_end(small):
     await small.submitted(TWO, NAMES)
     batch = await small.wheel(TWO, making()).conduct(ID, ignore)
     assert batch.status == "DONE"
-    counts = [(one.name, one.total, one.done) for one in await small.ledger.counts(batch.no)]
+    counts = [(one.name, one.total, one.done) for one in await small.ledger.count_tasks(batch.no)]
     assert counts == [("ONE", 5, 5), ("TWO", 5, 5)]
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
-    message = json.loads(await small.ledger.message(batch.no))
+    message = json.loads(await small.ledger.get_start_message(batch.no))
     assert message["batch_id"] == ID
 
 
@@ -81,13 +81,13 @@ async def test_what_was_settled_elsewhere_is_back_without_a_second_word(small):
             settlements = [
                 Settlement(report=report, state=TaskState.DONE) for report in small.compute._reports
             ]
-            await small.ledger.settle(batch.no, settlements, now=small.clock.now())
+            await small.ledger.settle_reports(batch.no, settlements, now=small.clock.now())
 
     small.elsewhere, handed = False, small.compute.hand
     small.compute.reports, small.compute.hand = reports, hand
     assert (await wheel.conduct(ID, ignore)).status == "DONE"
-    assert await small.ledger.strays(batch.no, limit=9) == []
-    assert [one.attempt for one in (await small.ledger.story(batch.no, NAMES[0]))[1]] == [1]
+    assert await small.ledger.list_stray_reports(batch.no, limit=9) == []
+    assert [one.attempt for one in (await small.ledger.get_file_history(batch.no, NAMES[0]))[1]] == [1]
 
 
 async def test_only_what_failed_runs_again_and_only_its_own_followers(small):
@@ -95,15 +95,15 @@ async def test_only_what_failed_runs_again_and_only_its_own_followers(small):
     batch = await small.wheel(TWO, making(NAMES[1], NAMES[2])).conduct(ID, ignore)
     assert (await ends(small, batch))[NAMES[1]] is FileOutcome.FAILED
     small_move = _again(batch, 1, small)
-    batch = await small.ledger.again(small_move, Selection(path=NAMES[1]), small.act())
+    batch = await small.ledger.retry_tasks(small_move, Selection(path=NAMES[1]), small.act())
     assert batch.position.round == 2
     batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
     assert [order.file.path for order in small.compute.seen] == [NAMES[1], f"{NAMES[1]}.jpg"]
     found = await ends(small, batch)
     assert (found[NAMES[1]], found[NAMES[2]]) == (FileOutcome.DONE, FileOutcome.FAILED)
-    counts = [(one.total, one.done, one.failed) for one in await small.ledger.counts(batch.no)]
+    counts = [(one.total, one.done, one.failed) for one in await small.ledger.count_tasks(batch.no)]
     assert counts == [(5, 4, 1), (4, 4, 0)]
-    _, attempts = await small.ledger.story(batch.no, NAMES[1])
+    _, attempts = await small.ledger.get_file_history(batch.no, NAMES[1])
     assert [(one.round, one.state, one.outcome) for one in attempts] == [
         (1, TaskState.SUPERSEDED, "rejected"),
         (2, TaskState.DONE, "done"),
@@ -126,7 +126,7 @@ async def test_a_cancelled_batch_stops_and_goes_on_where_it_stood(small):
     wheel = small.wheel(TWO, judge, room=2)
 
     async def observe(batch):
-        if cancelled and (await small.ledger.batch(ID)).status != "CANCELLED":
+        if cancelled and (await small.ledger.get_batch(ID)).status != "CANCELLED":
             await small.ledger.cancel(batch.no, small.act("changed my mind"))
 
     batch = await wheel.conduct(ID, observe)
@@ -174,7 +174,7 @@ async def test_a_spent_budget_holds_the_batch_until_it_gets_more(small):
     await small.ledger.resume(batch.no, small.act(), budget=Budget())
     batch = await small.wheel(TWO, judge, name="second").conduct(ID, ignore)
     assert batch.status == "DONE"
-    kinds = [kind for _, _, kind, _ in await small.ledger.events(batch.no, limit=99)]
+    kinds = [kind for _, _, kind, _ in await small.ledger.list_events(batch.no, limit=99)]
     assert kinds.count("batch_held") == 1
 
 
@@ -193,7 +193,7 @@ async def test_rules_that_throw_are_retried_and_then_name_the_cause(small, rule)
     assert 60.0 <= small.clock.now() - began < 70.0  # 2 + 4 + 8 + 16 + 30
     events = [
         data["retry"]
-        for _, _, kind, data in await small.ledger.events(batch.no, limit=99)
+        for _, _, kind, data in await small.ledger.list_events(batch.no, limit=99)
         if kind == "phase_retry"
     ]
     assert events == [1, 2, 3, 4, 5]
@@ -220,7 +220,7 @@ async def test_a_manifest_that_is_none_ends_the_batch_at_once(small):
     batch = await small.wheel(TWO).conduct(ID, ignore)
     assert batch.status == "ERROR"
     assert "manifest" in batch.error
-    assert await small.ledger.files(batch, after=0, limit=9) == []
+    assert await small.ledger.list_files(batch, after=0, limit=9) == []
 
 
 class Away:
@@ -256,7 +256,7 @@ async def test_a_ledger_that_comes_and_goes_only_delays(small, every):
     found = await ends(small, batch)
     assert found.pop(NAMES[1]) is FileOutcome.FAILED
     assert set(found.values()) == {FileOutcome.DONE}
-    counts = [(one.total, one.done, one.failed) for one in await small.ledger.counts(batch.no)]
+    counts = [(one.total, one.done, one.failed) for one in await small.ledger.count_tasks(batch.no)]
     assert counts == [(5, 4, 1), (4, 4, 0)]
     assert None in small.troubles
 
@@ -288,7 +288,7 @@ async def test_a_full_disk_only_delays(small):
     assert batch.status == "DONE"
     assert "no space" in told[0]
     assert told[-1] is None
-    counts = [(one.total, one.done) for one in await small.ledger.counts(batch.no)]
+    counts = [(one.total, one.done) for one in await small.ledger.count_tasks(batch.no)]
     assert counts == [(1500, 1500), (1500, 1500)]
 
 
@@ -322,8 +322,8 @@ async def test_another_takes_over_from_a_conductor_that_died(small):
     second = small.wheel(TWO, making(), name="second")
     batch = await second.conduct(ID, ignore)
     assert batch.status == "DONE"
-    assert [member.name for member in await small.ledger.crew()] == ["second"]
-    _, attempts = await small.ledger.story(batch.no, NAMES[0])
+    assert [member.name for member in await small.ledger.list_members()] == ["second"]
+    _, attempts = await small.ledger.get_file_history(batch.no, NAMES[0])
     assert [one.outcome for one in attempts][:2] == ["interrupted", "done"]
 
 
@@ -377,11 +377,11 @@ async def test_a_directory_that_failed_is_retried_with_all_its_files(small):
         "b/z": FileOutcome.DONE,
     }
     again = moves.again(batch, folders, 1, now=small.clock.now())
-    await small.ledger.again(again, Selection(), small.act())
+    await small.ledger.retry_tasks(again, Selection(), small.act())
     batch = await small.wheel(folders, making(), name="second").conduct(ID, ignore)
     assert [order.file.path for order in small.compute.seen] == ["a"]
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
-    (counts,) = await small.ledger.counts(batch.no)
+    (counts,) = await small.ledger.count_tasks(batch.no)
     assert (counts.total, counts.done, counts.failed) == (2, 2, 0)
 
 
@@ -403,8 +403,8 @@ async def test_batches_of_other_pipelines_are_not_in_the_way(small):
     await wheel._begin()
     for _ in range(60):
         await wheel._turn_or_rest(None)
-    assert (await small.ledger.batch("7" + "0" * 25)).status == "DONE"
-    assert (await small.ledger.batch("0" * 26)).position.stage is Stage.FILLING
+    assert (await small.ledger.get_batch("7" + "0" * 25)).status == "DONE"
+    assert (await small.ledger.get_batch("0" * 26)).position.stage is Stage.FILLING
 
 
 async def test_a_claim_is_of_the_phase_that_was_offered(small):
@@ -419,7 +419,7 @@ async def test_a_claim_is_of_the_phase_that_was_offered(small):
 
         async def claim(self, batch_no, **how):
             asked.append((how["phase"], how["round_no"]))
-            return await small.ledger.claim(batch_no, **{**how, "phase": how["phase"] + 1})
+            return await small.ledger.claim_tasks(batch_no, **{**how, "phase": how["phase"] + 1})
 
     small.foreman._ledger = Late()
     await wheel._begin()
@@ -437,12 +437,12 @@ async def test_a_conductor_alone_frees_what_the_dead_had(small):
     await first._begin()
     for _ in range(12):
         await first._turn_or_rest(None)
-    assert len(await small.ledger.running(first._roster.me)) == 2
+    assert len(await small.ledger.list_running(first._roster.me)) == 2
     alone = small.wheel(TWO, name="alone", works=False)
     alone._roster._gone = lambda member: member.name == "first"
     await alone._begin()
-    assert await small.ledger.running(first._roster.me) == []
-    assert [member.name for member in await small.ledger.crew()] == ["alone"]
+    assert await small.ledger.list_running(first._roster.me) == []
+    assert [member.name for member in await small.ledger.list_members()] == ["alone"]
 
 
 async def test_who_falls_gives_everything_up_and_may_begin_again(small):
@@ -453,17 +453,17 @@ async def test_who_falls_gives_everything_up_and_may_begin_again(small):
     for _ in range(12):
         await wheel._turn_or_rest(None)
     first = wheel._roster.me
-    assert len(await small.ledger.running(first)) == 2
+    assert len(await small.ledger.list_running(first)) == 2
     await wheel.fall()
-    assert await small.ledger.running(first) == []
-    assert await small.ledger.crew() == []
+    assert await small.ledger.list_running(first) == []
+    assert await small.ledger.list_members() == []
     small.compute._reports.clear()
     small.compute.reports = told
     batch = await wheel.conduct(ID, ignore)
     assert wheel._roster.me != first
     assert batch.status == "DONE"
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
-    assert await small.ledger.strays(batch.no, limit=9) == []
+    assert await small.ledger.list_stray_reports(batch.no, limit=9) == []
 
 
 async def test_a_fall_while_the_ledger_is_away_is_finished_before_the_wheel_turns_again(small, monkeypatch):
@@ -473,7 +473,7 @@ async def test_a_fall_while_the_ledger_is_away_is_finished_before_the_wheel_turn
     await wheel._begin()
     for _ in range(12):
         await wheel._turn_or_rest(None)
-    first, running = wheel._roster.me, small.ledger.running
+    first, running = wheel._roster.me, small.ledger.list_running
     with monkeypatch.context() as away:
 
         async def gone(member):
@@ -487,7 +487,7 @@ async def test_a_fall_while_the_ledger_is_away_is_finished_before_the_wheel_turn
     small.compute.reports = told
     batch = await wheel.conduct(ID, ignore)
     assert batch.status == "DONE"
-    assert [member.no for member in await small.ledger.crew()] == [wheel._roster.me] != [first]
+    assert [member.no for member in await small.ledger.list_members()] == [wheel._roster.me] != [first]
 
 
 async def test_an_urgent_batch_does_not_wait_for_the_end_of_a_large_one(small, monkeypatch):
@@ -501,9 +501,9 @@ async def test_an_urgent_batch_does_not_wait_for_the_end_of_a_large_one(small, m
     small.clock.advance(1.0)
     for _ in range(24):
         await wheel._turn_or_rest(None)
-    assert (await small.ledger.batch("1" * 26)).status == "DONE"
+    assert (await small.ledger.get_batch("1" * 26)).status == "DONE"
     # Thirty moves of filling and as many of discovering: the large one is not through its first phase.
-    assert (await small.ledger.batch(ID)).position.phase <= 1
+    assert (await small.ledger.get_batch(ID)).position.phase <= 1
 
 
 async def served_in_turn(small, turns):

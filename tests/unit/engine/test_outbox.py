@@ -16,7 +16,7 @@ from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage
 from quire.queues.port import Message
 from quire.queues.sqlite import SqliteQueues
-from quire.testing.factories import draft, letter
+from quire.testing.factories import draft, outbox_message
 from quire.testing.time import CountingIds, FakeClock
 
 
@@ -26,16 +26,16 @@ class Post:
         self.queues = SqliteQueues(database, CountingIds())
         self.blobs = LocalBlobs(tmp_path / "blobs")
         self.clock = FakeClock()
-        self.mail = Outbox(self.ledger, self.queues, self.blobs, self.clock)
+        self.mail = Outbox(self.ledger, self.ledger, self.ledger, self.ledger, self.queues, self.blobs, self.clock)
 
     async def finalized(self):
         batch = await self.ledger.open_batch(draft())
-        return await self.ledger.finalize(
-            batch.no, manifest_key="m", total_files=0, letter=letter(), now=self.clock.now()
+        return await self.ledger.close_batch(
+            batch.no, manifest_key="m", total_files=0, message=outbox_message(), now=self.clock.now()
         )
 
     async def stage(self):
-        return (await self.ledger.batch("01B")).position.stage
+        return (await self.ledger.get_batch("01B")).position.stage
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ async def test_a_finalized_batch_is_started_through_outbox_and_queue(post):
     await post.finalized()
     assert await post.mail.deliver("plain") == 1
     assert await post.stage() is Stage.FILLING
-    assert await post.ledger.outbox(10) == []
+    assert await post.ledger.list_unsent(10) == []
     assert await post.mail.deliver("plain") == 0
 
 
 async def test_a_letter_sent_twice_is_one_message(post):
     await post.blobs.put("m", b"{}")
     await post.finalized()
-    (waiting,) = await post.ledger.outbox(10)
+    (waiting,) = await post.ledger.list_unsent(10)
     # The crash after sending and before noting it.
     await post.queues.send("plain", [Message(id=waiting.message_id, body=waiting.body)], now=post.clock.now())
     assert await post.mail.deliver("plain") == 1
@@ -77,7 +77,7 @@ async def test_a_conductor_that_died_before_acknowledging_starts_nothing_twice(p
     await post.mail._begin(msgspec.json.decode(leased.body, type=StartMessage), original=True)
     post.clock.advance(LEASE_SECONDS)
     assert await post.mail.deliver("plain") == 1  # delivered again, acknowledged, changes nothing
-    kinds = [kind for _, _, kind, _ in await post.ledger.events(1, limit=99)]
+    kinds = [kind for _, _, kind, _ in await post.ledger.list_events(1, limit=99)]
     assert kinds.count("batch_started") == 1
 
 
@@ -88,7 +88,7 @@ async def test_a_missing_manifest_is_waited_for_and_then_given_up_with_the_reaso
         await post.mail.deliver("plain")
         post.clock.advance(60)
     assert await post.stage() is Stage.ERROR
-    assert "could not start" in (await post.ledger.batch("01B")).error
+    assert "could not start" in (await post.ledger.get_batch("01B")).error
     assert (await post.queues.depth("plain", now=post.clock.now())).dead == 1
 
 
@@ -116,10 +116,10 @@ async def test_a_batch_in_error_is_taken_up_again_by_its_message(post):
     await post.mail.deliver("plain")
     await post.ledger.reset(batch.no, OperatorAction(actor="operator", reason="stuck", now=post.clock.now()))
     assert await post.stage() is Stage.ERROR
-    await post.queues.send("plain", [Message(id="once more", body=letter().body)], now=post.clock.now())
+    await post.queues.send("plain", [Message(id="once more", body=outbox_message().body)], now=post.clock.now())
     await post.mail.deliver("plain")
     assert await post.stage() is Stage.FILLING
-    acts = [data.get("actor") for _, _, _, data in await post.ledger.events(1, limit=99)]
+    acts = [data.get("actor") for _, _, _, data in await post.ledger.list_events(1, limit=99)]
     assert acts[-2:] == ["operator", "queue"]
 
 

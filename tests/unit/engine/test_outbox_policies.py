@@ -38,7 +38,7 @@ class Post:
         self.ledger, self.queues, self.clock = Strangers(), MemoryQueues(), FakeClock()
 
     def mail(self, **options):
-        return Outbox(self.ledger, self.queues, MemoryBlobs(), self.clock, **options)
+        return Outbox(self.ledger, self.ledger, self.ledger, self.ledger, self.queues, MemoryBlobs(), self.clock, **options)
 
     async def send(self, queue, *ids):
         await self.queues.send(queue, [Message(id=one, body=BODY) for one in ids], now=self.clock.now())
@@ -85,9 +85,9 @@ async def test_delays_are_exact_where_the_policy_says_so_and_else_by_backoff_and
 
 async def test_the_dead_letter_has_the_class_and_every_error(post):
     await post.deliveries_until_dead(post.mail(), "any")
-    (letter,) = await post.queues.dead("any", limit=9)
-    assert letter.error_class == "unknown_batch"
-    assert [trial.error_class for trial in letter.trials] == ["unknown_batch"] * 3
+    (message,) = await post.queues.dead("any", limit=9)
+    assert message.error_class == "unknown_batch"
+    assert [trial.error_class for trial in message.trials] == ["unknown_batch"] * 3
 
 
 async def test_a_ledger_that_is_away_uses_up_no_delivery_of_any_message(post):

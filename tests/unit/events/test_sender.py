@@ -13,7 +13,7 @@ from tests.standins.webhook_receiver import Reply, receiver
 from quire.database.sqlite import SqliteDatabase
 from quire.events.messages import new_secret
 from quire.events.sender import DELAYS_SECONDS, DeliveryPolicy, WebhookSender
-from quire.ledger.hooks import Webhook
+from quire.events.port import Webhook
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Unavailable
 from quire.system import LoopSignal

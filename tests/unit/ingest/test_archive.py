@@ -10,7 +10,7 @@ from tests.unit.ingest.test_cleanup import DAY, opened_scene
 from quire.assets.registry import deliver
 from quire.blobs import asset_records
 from quire.ingest.archive import archive_batch
-from quire.ingest.cleanup import Cleaned, Terms, clean
+from quire.ingest.cleanup import CleanupResult, CleanupPolicy, clean_up
 from quire.model.asset import Asset, Rendition
 from quire.model.errors import Reject, Retry
 from quire.model.ids import named_ulid
@@ -39,7 +39,7 @@ def asset(key, asset_id=ID, role="original"):
 
 async def cleaned(scene, *, archives):
     scene.clock.advance(31 * DAY)
-    return await clean(scene.office, scene.landing, Terms(archives=archives))
+    return await clean_up(scene.office, scene.presigned, CleanupPolicy(archives=archives))
 
 
 async def under(scene, prefix):
@@ -57,16 +57,16 @@ async def test_without_an_archive_originals_of_assets_stay_and_the_rest_goes(sce
     batch_id = await ended(scene, "p1.jpg", "letter.pdf")
     key = f"staging/{batch_id}/p1.jpg"
     await asset_records.register(scene.office.blobs, asset(key))
-    assert await cleaned(scene, archives=False) == Cleaned(stagings=1, objects=1, kept=1)
+    assert await cleaned(scene, archives=False) == CleanupResult(stagings=1, objects=1, kept=1)
     assert await under(scene, "staging/") == [key]
     assert (await deliver(scene.office.blobs, ID, "original", allowed=str)).key == key
-    assert await cleaned(scene, archives=False) == Cleaned()
+    assert await cleaned(scene, archives=False) == CleanupResult()
 
 
 async def test_with_an_archive_everything_is_copied_first_and_assets_go_on(scene):
     batch_id = await ended(scene, "p1.jpg", "box/Brief é.PDF", "none")
     await asset_records.register(scene.office.blobs, asset(f"staging/{batch_id}/p1.jpg"))
-    assert await cleaned(scene, archives=True) == Cleaned(stagings=1, objects=3, archived=3)
+    assert await cleaned(scene, archives=True) == CleanupResult(stagings=1, objects=3, archived=3)
     assert await under(scene, "staging/") == []
     given = await deliver(scene.office.blobs, ID, "original", allowed=str)
     assert given.key == f"archive/{batch_id}/{ID}/original.jpg"
@@ -110,7 +110,7 @@ async def test_a_copy_that_is_not_right_is_removed_and_its_original_stays(scene,
         return await put(key, data, **options)
 
     monkeypatch.setattr(blobs, "put", lossy)
-    assert await cleaned(scene, archives=True) == Cleaned(postponed=1)
+    assert await cleaned(scene, archives=True) == CleanupResult(postponed=1)
     assert await under(scene, "staging/") == [f"staging/{batch_id}/p1.jpg"]
     assert await under(scene, "archive/") == []
     with pytest.raises(Retry, match="made anew"):
@@ -145,12 +145,12 @@ async def test_two_contents_under_one_identifier_are_both_kept(scene):
     for name, data in (("a.bin", b"abc"), ("b.bin", b"xyz")):
         key = await scene.sent(batch_id, name)
         await scene.office.blobs.put(key, data)
-        no = (await scene.office.ledger.batch(batch_id)).no
-        upload = await scene.office.ledger.upload(no, f"/{name}")
+        no = (await scene.office.batches.get_batch(batch_id)).no
+        upload = await scene.office.submissions.get_upload(no, f"/{name}")
         again = msgspec.structs.replace(upload, state="awaited", stamp="2", cid="bafkreisame")
-        await scene.office.ledger.announce(no, again, now=scene.clock.now())
+        await scene.office.submissions.announce_upload(no, again, now=scene.clock.now())
         taken = msgspec.structs.replace(again, state="taken", taken_at=scene.clock.now())
-        await scene.office.ledger.received(no, taken, now=scene.clock.now())
+        await scene.office.submissions.record_received(no, taken, now=scene.clock.now())
     await scene.done(batch_id)
     await archive_batch(scene.office, batch_id)
     lines = await index(scene, batch_id)
@@ -179,7 +179,7 @@ async def test_an_original_stays_when_every_place_for_its_copy_holds_something_e
     await scene.office.blobs.put(f"archive/{batch_id}/{named_ulid(digest)}/original.jpg", b"abd")
     with pytest.raises(Retry, match="hold something else"):
         await archive_batch(scene.office, batch_id)
-    assert await cleaned(scene, archives=True) == Cleaned(postponed=1)
+    assert await cleaned(scene, archives=True) == CleanupResult(postponed=1)
     assert await under(scene, "staging/") == [f"staging/{batch_id}/p1.jpg"]
 
 
@@ -187,7 +187,7 @@ async def test_a_copy_that_an_asset_names_stays_in_staging_also_with_an_archive(
     batch_id = await ended(scene, "p1.thumb.jpg")
     key = f"staging/{batch_id}/p1.thumb.jpg"
     await asset_records.register(scene.office.blobs, asset(key, role="thumb"))
-    assert await cleaned(scene, archives=True) == Cleaned(stagings=1, kept=1, archived=1)
+    assert await cleaned(scene, archives=True) == CleanupResult(stagings=1, kept=1, archived=1)
     assert await under(scene, "staging/") == [key]
 
 

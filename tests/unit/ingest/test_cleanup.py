@@ -10,9 +10,9 @@ from quire.blobs.local import LocalBlobs
 from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.database.sqlite import SqliteDatabase
 from quire.ingest.cleanup import (
-    Cleaned,
-    Terms,
-    clean,
+    CleanupResult,
+    CleanupPolicy,
+    clean_up,
     due,
 )
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload
@@ -28,8 +28,8 @@ QUEUE = "arke-batch-jobs"
 
 
 class Scene:
-    def __init__(self, office: BatchContext, landing: LocalPresignedUploads, clock: FakeClock) -> None:
-        self.office, self.landing, self.clock = office, landing, clock
+    def __init__(self, office: BatchContext, presigned: LocalPresignedUploads, clock: FakeClock) -> None:
+        self.office, self.presigned, self.clock = office, presigned, clock
 
     async def opened(self, *, hands_over_to: str = "") -> str:
         batch_id = self.office.ids.ulid()
@@ -51,12 +51,12 @@ class Scene:
             file_count=1,
             total_size=3,
         )
-        await self.office.ledger.open_submission(new)
+        await self.office.submissions.open_submission(new)
         return batch_id
 
     async def sent(self, batch_id: str, name: str = "a.txt", *, parts: bool = False) -> str:
         key = f"staging/{batch_id}/{name}"
-        upload_id = await self.landing.begin(key, content_type="text/plain") if parts else ""
+        upload_id = await self.presigned.begin(key, content_type="text/plain") if parts else ""
         upload = Upload(
             path=f"/{name}",
             state="awaited",
@@ -66,35 +66,35 @@ class Scene:
             content_type="text/plain",
             upload_id=upload_id,
         )
-        no = (await self.office.ledger.batch(batch_id)).no
-        await self.office.ledger.announce(no, upload, now=self.clock.now())
+        no = (await self.office.batches.get_batch(batch_id)).no
+        await self.office.submissions.announce_upload(no, upload, now=self.clock.now())
         if not parts:
             await self.office.blobs.put(key, b"abc")
             taken = msgspec.structs.replace(upload, state="taken", taken_at=self.clock.now())
-            await self.office.ledger.received(no, taken, now=self.clock.now())
+            await self.office.submissions.record_received(no, taken, now=self.clock.now())
         return key
 
     async def done(self, batch_id: str) -> None:
         """Closed, and preprocessed elsewhere."""
-        found = await self.office.ledger.submission(batch_id)
-        await self.office.ledger.close_submission(
+        found = await self.office.submissions.get_submission(batch_id)
+        await self.office.submissions.close_submission(
             found.batch.no,
             revision=found.revision,
             manifest_key=f"staging/{batch_id}/_manifest.json",
-            letter=OutboxMessage(queue="a", message_id=f"start-{batch_id}", body=b"{}"),
+            message=OutboxMessage(queue="a", message_id=f"start-{batch_id}", body=b"{}"),
             now=self.clock.now(),
         )
-        letter = OutboxMessage(queue=QUEUE, message_id=f"handover-{batch_id}", body=b"{}")
-        uploads = await self.office.ledger.arrivals(found.batch.no, after=None, limit=9)
-        await self.office.ledger.processed_elsewhere(
-            found.batch.no, uploads, letter=letter, now=self.clock.now()
+        message = OutboxMessage(queue=QUEUE, message_id=f"handover-{batch_id}", body=b"{}")
+        uploads = await self.office.submissions.list_arrivals(found.batch.no, after=None, limit=9)
+        await self.office.submissions.accept_processed(
+            found.batch.no, uploads, message=message, now=self.clock.now()
         )
 
     async def keys(self) -> list[str]:
         return [stored.key async for stored in self.office.blobs.list()]
 
-    async def clean(self, **terms: float) -> Cleaned:
-        return await clean(self.office, self.landing, Terms(**terms))
+    async def clean_up(self, **terms: float) -> CleanupResult:
+        return await clean_up(self.office, self.presigned, CleanupPolicy(**terms))
 
 
 @asynccontextmanager
@@ -106,12 +106,12 @@ async def opened_scene(folder):
     await ledger.prepare()
     await queues.prepare()
     blobs = LocalBlobs(folder / "blobs")
-    landing = LocalPresignedUploads(
+    presigned = LocalPresignedUploads(
         folder / "blobs", secret=b"s" * 32, clock=clock, max_blob_bytes=100, max_part_bytes=100
     )
     office = BatchContext(ledger=ledger, queues=queues, blobs=blobs, clock=clock, ids=ids, pipelines={})
     try:
-        yield Scene(office, landing, clock)
+        yield Scene(office, presigned, clock)
     finally:
         await database.close()
 
@@ -127,13 +127,13 @@ async def test_an_upload_that_nobody_goes_on_with_is_given_up_with_its_bytes(sce
     await scene.sent(batch)
     await scene.sent(batch, "large.bin", parts=True)
     scene.clock.advance(7 * DAY + 1)
-    assert [(one.kind, one.batch_id) for one in await due(scene.office, Terms())] == [("idle_upload", batch)]
+    assert [(one.kind, one.batch_id) for one in await due(scene.office, CleanupPolicy())] == [("idle_upload", batch)]
     assert (await scene.clean()).idle_uploads == 1
-    found = (await scene.office.ledger.submission(batch)).batch
+    found = (await scene.office.submissions.get_submission(batch)).batch
     assert found.position.stage is Stage.CANCELLED
     assert "7 days" in found.error
     assert await scene.keys() == []
-    assert await scene.clean() == Cleaned()
+    assert await scene.clean() == CleanupResult()
 
 
 async def test_an_upload_that_goes_on_is_left_alone(scene):
@@ -141,7 +141,7 @@ async def test_an_upload_that_goes_on_is_left_alone(scene):
     scene.clock.advance(6 * DAY)
     await scene.sent(batch)
     scene.clock.advance(6 * DAY)
-    assert await scene.clean() == Cleaned()
+    assert await scene.clean() == CleanupResult()
     assert len(await scene.keys()) == 1
 
 
@@ -151,18 +151,18 @@ async def test_who_comes_back_while_others_are_cleaned_up_loses_nothing(scene):
     upload = await scene.sent(batch, "large.bin", parts=True)
     scene.clock.advance(8 * DAY)
     ledger = scene.office.ledger
-    found = await ledger.idle_submissions(before=scene.clock.now(), limit=9)
+    found = await ledger.list_idle_submissions(before=scene.clock.now(), limit=9)
     await scene.sent(batch, "b.txt")
 
     async def found_before(**_):
         return found
 
-    ledger.idle_submissions = found_before
-    assert await scene.clean() == Cleaned()
-    assert (await ledger.batch(batch)).position.stage is Stage.OPEN
+    ledger.list_idle_submissions = found_before
+    assert await scene.clean() == CleanupResult()
+    assert (await ledger.get_batch(batch)).position.stage is Stage.OPEN
     assert len(await scene.keys()) == 2
-    noted = (await ledger.upload(1, "/large.bin")).upload_id
-    assert await scene.landing.parts(upload, noted) == []
+    noted = (await ledger.get_upload(1, "/large.bin")).upload_id
+    assert await scene.presigned.parts(upload, noted) == []
 
 
 async def test_a_batch_that_goes_on_again_keeps_its_staging(scene):
@@ -171,15 +171,15 @@ async def test_a_batch_that_goes_on_again_keeps_its_staging(scene):
     await scene.done(batch)
     scene.clock.advance(31 * DAY)
     ledger = scene.office.ledger
-    read = ledger.submission
+    read = ledger.get_submission
 
     async def reopened(batch_id):
         known = await read(batch_id)
         position = msgspec.structs.replace(known.batch.position, stage=Stage.WORKING)
         return msgspec.structs.replace(known, batch=msgspec.structs.replace(known.batch, position=position))
 
-    ledger.submission = reopened
-    assert await scene.clean() == Cleaned()
+    ledger.get_submission = reopened
+    assert await scene.clean() == CleanupResult()
     assert len(await scene.keys()) == 1
 
 
@@ -205,8 +205,8 @@ async def test_staged_files_go_some_time_after_the_end_and_only_those_of_their_b
     assert (await scene.clean()).stagings == 1
     assert kept in await scene.keys()
     assert not [key for key in await scene.keys() if ended in key]
-    assert (await scene.office.ledger.submission(ended)).swept_at == scene.clock.now()
-    kinds = [kind for _, _, kind, _ in await scene.office.ledger.events(1, limit=99)]
+    assert (await scene.office.submissions.get_submission(ended)).swept_at == scene.clock.now()
+    kinds = [kind for _, _, kind, _ in await scene.office.records.list_events(1, limit=99)]
     assert kinds[-1] == "staging_swept"
 
 
@@ -223,7 +223,7 @@ async def test_what_the_next_stage_has_not_taken_over_stays(scene, where):
         leased = await queues.lease(QUEUE, limit=1, seconds=60, now=scene.clock.now())
     if where == "dead":
         await queues.bury(leased[0], now=scene.clock.now(), reason="no", error_class="no")
-    assert await scene.clean() == Cleaned()
+    assert await scene.clean() == CleanupResult()
     if where == "leased":
         await queues.acknowledge(leased, now=scene.clock.now())
         assert (await scene.clean()).stagings == 1
@@ -233,5 +233,5 @@ async def test_what_the_next_stage_has_not_taken_over_stays(scene, where):
 async def test_it_can_be_switched_off(scene, terms):
     await scene.sent(await scene.opened())
     scene.clock.advance(1000 * DAY)
-    assert await due(scene.office, Terms(**terms)) == []
-    assert await scene.clean(**terms) == Cleaned()
+    assert await due(scene.office, CleanupPolicy(**terms)) == []
+    assert await scene.clean(**terms) == CleanupResult()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.ingest.content_types import kind_of
+from quire.ingest.content_types import detect_content_type
 from quire.ledger.port import Upload
 from quire.testing.memory_blobs import MemoryBlobs
 
@@ -31,7 +31,7 @@ async def test_the_bytes_win_where_they_prove_something(path, said, data, kind, 
     blobs = Watched()
     await blobs.put(f"staging/1{path}", data)
     upload = Upload(path=path, state="taken", size=len(data), key=f"staging/1{path}", content_type=said)
-    assert await kind_of(blobs, upload) == kind
+    assert await detect_content_type(blobs, upload) == kind
     assert blobs.reads == ([min(len(data), 512)] if read else [])
 
 

@@ -6,16 +6,16 @@ from hashlib import sha256
 
 import pytest
 
-from quire.assembly.batches import open_office
-from quire.assembly.presigned import open_landing
+from quire.assembly.components import open_components
+from quire.assembly.presigned import open_presigned_uploads
 from quire.ingest.context import IngestContext, IngestLimits
 from quire.ingest.file_upload import (
     complete_file,
-    expected,
+    accept_bytes,
     start_file,
     withdraw_file,
 )
-from quire.ingest.new_batch import Asker, open_batch
+from quire.ingest.new_batch import Submitter, open_batch
 from quire.model.cid import cid_of
 from quire.model.errors import Missing, Reject
 from quire.settings import Settings
@@ -42,8 +42,8 @@ class Scene:
         return ticket.key, ticket.urls[0].rpartition("/")[2]
 
     async def put(self, token: str, body, size: int) -> str:
-        return await self.front.landing.receive(
-            token, body, length=size, awaited=lambda key: expected(self.front, key)
+        return await self.front.presigned.receive(
+            token, body, length=size, guard=lambda key: accept_bytes(self.front, key)
         )
 
     async def complete(self, key: str) -> None:
@@ -58,11 +58,11 @@ class Scene:
 
 @pytest.fixture
 async def scene(tmp_path):
-    async with open_office(Settings(home=tmp_path)) as office:
-        landing = open_landing(Settings(home=tmp_path), office)
-        front = IngestContext(office, landing, IngestLimits(), pipeline="preprocess", hands_over_to="")
-        yield Scene(front, (await open_batch(front, OPENING, Asker())).batch.id)
-        await landing.close()
+    async with open_components(Settings(home=tmp_path)) as office:
+        presigned = open_presigned_uploads(Settings(home=tmp_path), office)
+        front = IngestContext(office, presigned, IngestLimits(), pipeline="preprocess", hands_over_to="")
+        yield Scene(front, (await open_batch(front, OPENING, Submitter())).batch.id)
+        await presigned.close()
 
 
 async def body(data, meanwhile=None):
@@ -115,14 +115,14 @@ async def test_bytes_wait_while_their_file_is_being_confirmed(scene):
     key, token = await scene.started(5)
     await scene.put(token, body(b"first"), 5)
     ledger, late = scene.front.office.ledger, []
-    received = ledger.received
+    received = ledger.record_received
 
     async def slowly(*arguments, **named):
         late.append(asyncio.ensure_future(scene.put(token, body(b"other"), 5)))
         assert scene.front.alone_with(key).locked()
         await received(*arguments, **named)
 
-    ledger.received = slowly
+    ledger.record_received = slowly
     await scene.complete(key)
     with pytest.raises(Reject):
         await late[0]

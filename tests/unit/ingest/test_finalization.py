@@ -5,10 +5,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from quire.assembly.batches import open_office
+from quire.assembly.components import open_components
 from quire.ingest.context import IngestContext, IngestLimits
-from quire.ingest.finalization import file_of, finalize, processed_elsewhere
-from quire.ingest.new_batch import Asker, open_batch
+from quire.ingest.finalization import build_file, finalize, accept_processed
+from quire.ingest.new_batch import Submitter, open_batch
 from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.model.errors import Reject
@@ -41,7 +41,7 @@ class Interrupted:
 
 @pytest.fixture
 async def front(tmp_path):
-    async with open_office(Settings(home=tmp_path)) as office:
+    async with open_components(Settings(home=tmp_path)) as office:
         yield front_of(office)
 
 
@@ -56,7 +56,7 @@ def slower(front, part, method, happens):
 
 
 async def uploaded(front):
-    batch = (await open_batch(front, OPENING, Asker())).batch
+    batch = (await open_batch(front, OPENING, Submitter())).batch
     await arrive(front, batch, "/a.txt")
     return batch
 
@@ -66,9 +66,9 @@ async def arrive(front, batch, path):
     upload = Upload(
         path=path, state=AWAITED, size=3, stamp=path, key=key, content_type="text/plain", config=CONFIG
     )
-    await front.office.ledger.announce(batch.no, upload, now=1.0)
+    await front.office.submissions.announce_upload(batch.no, upload, now=1.0)
     await front.office.blobs.put(key, b"abc")
-    await front.office.ledger.received(batch.no, upload, now=2.0)
+    await front.office.submissions.record_received(batch.no, upload, now=2.0)
 
 
 def entry(batch, name, size=5):
@@ -95,8 +95,8 @@ async def test_a_file_that_comes_while_the_manifest_is_written_is_in_it(front):
     closed = await finalize(other, batch.id)
     assert (closed.files, closed.size) == (2, 6)
     assert (await manifest(front, batch))["total_files"] == 2
-    (letter,) = await front.office.ledger.outbox(10)
-    assert json.loads(letter.body)["total_files"] == 2
+    (message,) = await front.office.outbox.list_unsent(10)
+    assert json.loads(message.body)["total_files"] == 2
 
 
 async def test_who_closes_second_changes_nothing(front):
@@ -107,14 +107,14 @@ async def test_who_closes_second_changes_nothing(front):
 
     closed = await finalize(slower(front, "ledger", "close_submission", faster), batch.id)
     assert (closed.files, closed.size) == (1, 3)
-    assert len(await front.office.ledger.outbox(10)) == 1
+    assert len(await front.office.outbox.list_unsent(10)) == 1
     assert (await manifest(front, batch))["total_files"] == 1
 
 
 async def announce(front, batch, path):
     key = f"staging/{batch.id}{path}"
     upload = Upload(path=path, state=AWAITED, size=3, stamp=path, key=key, content_type="text/plain")
-    await front.office.ledger.announce(batch.no, upload, now=1.0)
+    await front.office.submissions.announce_upload(batch.no, upload, now=1.0)
     return upload
 
 
@@ -124,11 +124,11 @@ async def test_what_is_confirmed_while_the_incomplete_are_left_out_stays(front):
     await announce(front, batch, "/never.txt")
 
     async def confirmed():
-        await front.office.ledger.received(batch.no, late, now=3.0)
+        await front.office.submissions.record_received(batch.no, late, now=3.0)
 
     closed = await finalize(slower(front, "ledger", "withdraw", confirmed), batch.id, skip_incomplete=True)
     assert closed.files == 2
-    assert (await front.office.ledger.upload(batch.no, "/late.txt")).state == TAKEN
+    assert (await front.office.submissions.get_upload(batch.no, "/late.txt")).state == TAKEN
 
 
 async def test_nobody_is_told_of_incomplete_files_when_the_last_has_just_come(front):
@@ -136,7 +136,7 @@ async def test_nobody_is_told_of_incomplete_files_when_the_last_has_just_come(fr
     late = await announce(front, batch, "/late.txt")
 
     async def confirmed():
-        await front.office.ledger.received(batch.no, late, now=3.0)
+        await front.office.submissions.record_received(batch.no, late, now=3.0)
 
     closed = await finalize(slower(front, "ledger", "awaited", confirmed), batch.id)
     assert closed.files == 2
@@ -151,7 +151,7 @@ async def test_two_that_leave_out_the_incomplete_close_once(front):
 
     other = slower(front, "ledger", "withdraw", faster)
     assert (await finalize(other, batch.id, skip_incomplete=True)).files == 1
-    assert len(await front.office.ledger.outbox(10)) == 1
+    assert len(await front.office.outbox.list_unsent(10)) == 1
 
 
 async def handed_back_by_another_process(front, batch, files):
@@ -171,10 +171,10 @@ async def handed_back_by_another_process(front, batch, files):
         )
         for one in files
     ]
-    letter = OutboxMessage(queue="arke-batch-jobs", message_id=f"handover-{batch.id}", body=b"{}")
-    await ledger.processed_elsewhere(batch.no, uploads, letter=letter, now=9.0)
+    message = OutboxMessage(queue="arke-batch-jobs", message_id=f"handover-{batch.id}", body=b"{}")
+    await ledger.accept_processed(batch.no, uploads, message=message, now=9.0)
     writer = ManifestWriter(batch.id)
-    return json.loads(writer.begin() + writer.add(map(file_of, uploads)) + writer.end())
+    return json.loads(writer.begin() + writer.add(map(build_file, uploads)) + writer.end())
 
 
 async def test_who_hands_back_second_leaves_the_manifest_of_the_first(front):
@@ -189,10 +189,10 @@ async def test_who_hands_back_second_leaves_the_manifest_of_the_first(front):
 
     other = slower(front, "ledger", "processed_elsewhere", faster)
     ours = {"files": [entry(batch, f"{place}.json") for place in range(5)]}
-    assert await processed_elsewhere(other, batch.id, ours) == 2
+    assert await accept_processed(other, batch.id, ours) == 2
     assert [await manifest(front, batch)] == theirs
     assert await manifest(front, batch, "_manifest.original.json") == original
-    assert [letter.message_id for letter in await front.office.ledger.outbox(10)] == [
+    assert [message.message_id for letter in await front.office.outbox.list_unsent(10)] == [
         f"start-{batch.id}",
         f"handover-{batch.id}",
     ]
@@ -209,7 +209,7 @@ async def test_the_first_manifest_is_kept_though_another_has_just_written_it_ane
         await blobs.put(key, b"{}")
 
     other = slower(front, "blobs", "put", faster)
-    assert await processed_elsewhere(other, batch.id, {"files": [entry(batch, "x.json")]}) == 1
+    assert await accept_processed(other, batch.id, {"files": [entry(batch, "x.json")]}) == 1
     assert await manifest(front, batch, "_manifest.original.json") == original
     assert (await manifest(front, batch))["total_files"] == 1
 
@@ -220,15 +220,15 @@ async def test_handing_back_is_repeatable_where_nothing_follows(front):
     batch = await uploaded(front)
     await finalize(front, batch.id)
     said = {"files": [entry(batch, "x.json")]}
-    assert await processed_elsewhere(front, batch.id, said) == 1
-    assert await processed_elsewhere(front, batch.id, said) == 1
-    assert len(await front.office.ledger.outbox(10)) == 2
+    assert await accept_processed(front, batch.id, said) == 1
+    assert await accept_processed(front, batch.id, said) == 1
+    assert len(await front.office.outbox.list_unsent(10)) == 2
 
 
 async def test_closing_again_is_answered_as_the_first_time(front):
     batch = await uploaded(front)
     first = await finalize(front, batch.id)
-    await processed_elsewhere(front, batch.id, {"files": [entry(batch, "x.json"), entry(batch, "y.json")]})
+    await accept_processed(front, batch.id, {"files": [entry(batch, "x.json"), entry(batch, "y.json")]})
     again = await finalize(front, batch.id)
     assert (again.files, again.size, again.warnings) == (first.files, first.size, []) == (1, 3, [])
 
@@ -236,4 +236,4 @@ async def test_closing_again_is_answered_as_the_first_time(front):
 async def test_an_open_batch_is_not_handed_back(front):
     batch = await uploaded(front)
     with pytest.raises(Reject, match="Invalid batch state: uploading, expected preprocessing"):
-        await processed_elsewhere(front, batch.id, {"files": [entry(batch, "x.json")]})
+        await accept_processed(front, batch.id, {"files": [entry(batch, "x.json")]})

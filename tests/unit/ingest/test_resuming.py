@@ -2,11 +2,11 @@
 
 import pytest
 
-from quire.assembly.batches import open_office
-from quire.assembly.presigned import open_landing
+from quire.assembly.components import open_components
+from quire.assembly.presigned import open_presigned_uploads
 from quire.ingest.context import IngestContext, IngestLimits
 from quire.ingest.file_upload import start_file
-from quire.ingest.new_batch import Asker, open_batch
+from quire.ingest.new_batch import Submitter, open_batch
 from quire.model.errors import Misconfigured, Missing, Retry
 from quire.settings import Settings
 
@@ -35,21 +35,21 @@ class Reluctant:
 
 @pytest.fixture
 async def front(tmp_path):
-    async with open_office(Settings(home=tmp_path)) as office:
-        landing = open_landing(Settings(home=tmp_path), office)
-        yield IngestContext(office, landing, IngestLimits(), pipeline="preprocess", hands_over_to="")
-        await landing.close()
+    async with open_components(Settings(home=tmp_path)) as office:
+        presigned = open_presigned_uploads(Settings(home=tmp_path), office)
+        yield IngestContext(office, presigned, IngestLimits(), pipeline="preprocess", hands_over_to="")
+        await presigned.close()
 
 
 async def begun(front):
-    batch = (await open_batch(front, OPENING, Asker())).batch
+    batch = (await open_batch(front, OPENING, Submitter())).batch
     return batch, await start_file(front, batch.id, LARGE, base_url="")
 
 
 @pytest.mark.parametrize("error", [Missing("gone"), Misconfigured("denied")])
 async def test_a_store_that_does_not_tell_its_parts_begins_anew(front, error):
     batch, first = await begun(front)
-    front.landing = Reluctant(front.landing, error)
+    front.presigned = Reluctant(front.presigned, error)
     again = await start_file(front, batch.id, LARGE, base_url="")
     assert (again.there, again.completed) == ([], False)
     assert again.upload_id != first.upload_id
@@ -57,17 +57,17 @@ async def test_a_store_that_does_not_tell_its_parts_begins_anew(front, error):
 
 async def test_a_store_that_is_away_leaves_what_was_begun(front):
     batch, first = await begun(front)
-    landing = front.landing
-    front.landing = Reluctant(landing, Retry("away"))
+    presigned = front.presigned
+    front.presigned = Reluctant(presigned, Retry("away"))
     with pytest.raises(Retry):
         await start_file(front, batch.id, LARGE, base_url="")
-    front.landing = landing
+    front.presigned = presigned
     assert (await start_file(front, batch.id, LARGE, base_url="")).upload_id == first.upload_id
 
 
 async def test_going_on_changes_nothing_in_the_ledger(front):
     batch, _ = await begun(front)
     ledger = front.office.ledger
-    before = await ledger.upload(batch.no, "/a.bin"), await ledger.submission(batch.id)
+    before = await ledger.get_upload(batch.no, "/a.bin"), await ledger.get_submission(batch.id)
     await start_file(front, batch.id, LARGE, base_url="")
-    assert (await ledger.upload(batch.no, "/a.bin"), await ledger.submission(batch.id)) == before
+    assert (await ledger.get_upload(batch.no, "/a.bin"), await ledger.get_submission(batch.id)) == before

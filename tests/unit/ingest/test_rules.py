@@ -16,13 +16,13 @@ from quire.ingest.rules import (
     MAX_WHOLE,
     ORIGIN,
     PROMPTS,
-    Announcement,
-    Opening,
-    announcement,
+    FileRequest,
+    BatchRequest,
+    read_file_request,
     content_type,
-    logical_path,
-    opening,
-    processing_config,
+    read_logical_path,
+    read_batch_request,
+    read_processing_config,
 )
 from quire.model.errors import Reject
 
@@ -132,7 +132,7 @@ INIT_REFUSED = [
 
 @pytest.mark.parametrize(("field", "value", "words"), INIT_REFUSED)
 def test_an_opening_is_refused_with_the_words_of_its_rule(field, value, words):
-    assert refusal(opening, said(INIT, field, value), LIMITS) == words
+    assert refusal(read_batch_request, said(INIT, field, value), LIMITS) == words
 
 
 INIT_TAKEN = [
@@ -162,7 +162,7 @@ INIT_TAKEN = [
 @pytest.mark.parametrize(("field", "value", "kept"), INIT_TAKEN)
 def test_an_opening_is_taken_at_the_edge_of_its_rule(field, value, kept):
     base = INIT | {"parent_pi": ""}
-    assert getattr(opening(said(base, field, value), LIMITS), field) == kept
+    assert getattr(read_batch_request(said(base, field, value), LIMITS), field) == kept
 
 
 def test_of_several_faults_the_first_in_the_protocols_order_is_told():
@@ -185,24 +185,24 @@ def test_of_several_faults_the_first_in_the_protocols_order_is_told():
         ("custom_prompts", {}, "Invalid custom_prompts (must be an object)"),
     ]
     for field, good, words in mended:
-        assert refusal(opening, wrong, LIMITS) == words
+        assert refusal(read_batch_request, wrong, LIMITS) == words
         wrong = wrong | {field: good}
-    assert opening(wrong, LIMITS)
+    assert read_batch_request(wrong, LIMITS)
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, True, 1.5])
 def test_what_is_no_object_is_refused(value):
-    assert refusal(opening, value, LIMITS) == OBJECT
-    assert refusal(announcement, value, BATCH, LIMITS) == OBJECT
+    assert refusal(read_batch_request, value, LIMITS) == OBJECT
+    assert refusal(read_file_request, value, BATCH, LIMITS) == OBJECT
 
 
 def test_unknown_fields_do_no_harm():
-    assert opening(INIT | {"node_pis": [1]}, LIMITS) == opening(INIT, LIMITS)
+    assert read_batch_request(INIT | {"node_pis": [1]}, LIMITS) == read_batch_request(INIT, LIMITS)
 
 
 NAME = "Missing or invalid file_name"
 FILE_SIZE = "Invalid file_size"
-CONFIG_MISSING = "Missing or invalid processing_config"
+CONFIG_MISSING = "Missing or invalid read_processing_config"
 CONFIG_LARGE = "Invalid processing_config: more than 16384 bytes, or nested too deep"
 CONFIG_PAGES = "Invalid processing_config: pdf_pages must be one of images, pdfs, both, none"
 
@@ -258,23 +258,23 @@ START_REFUSED = [
 
 @pytest.mark.parametrize(("field", "value", "words"), START_REFUSED)
 def test_an_announcement_is_refused_with_the_words_of_its_rule(field, value, words):
-    assert refusal(announcement, said(START, field, value), BATCH, LIMITS) == words
+    assert refusal(read_file_request, said(START, field, value), BATCH, LIMITS) == words
 
 
 @pytest.mark.parametrize("name", ["_manifest.json", "_manifest.original.json"])
 def test_the_manifests_names_are_reserved_at_the_top_alone(name):
     for path in (f"/{name}", f"//{name}", f"/{name}/"):
         assert (
-            refusal(announcement, START | {"file_name": name, "logical_path": path}, BATCH, LIMITS)
+            refusal(read_file_request, START | {"file_name": name, "logical_path": path}, BATCH, LIMITS)
             == RESERVED
         )
     below = f"/fonds/{name}"
-    assert announcement(START | {"file_name": name, "logical_path": below}, BATCH, LIMITS).path == below
+    assert read_file_request(START | {"file_name": name, "logical_path": below}, BATCH, LIMITS).path == below
 
 
 def test_a_path_that_is_too_long_for_a_key_is_refused():
     path = "/" + "/".join(["x" * 200] * 6)
-    assert "is longer than 1024 bytes" in refusal(logical_path, path, BATCH)
+    assert "is longer than 1024 bytes" in refusal(read_logical_path, path, BATCH)
 
 
 START_TAKEN = [
@@ -305,17 +305,17 @@ START_TAKEN = [
 @pytest.mark.parametrize(("field", "value", "where", "kept"), START_TAKEN)
 def test_an_announcement_is_taken_at_the_edge_of_its_rule(field, value, where, kept):
     base = START | {"cid": "bafkrei"}
-    assert getattr(announcement(said(base, field, value), BATCH, LIMITS), where) == kept
+    assert getattr(read_file_request(said(base, field, value), BATCH, LIMITS), where) == kept
 
 
 @pytest.mark.parametrize("name", ["a.bin", "scan", ".tif", "a.tif.exe", "a."])
 def test_the_strict_mode_names_the_extension_that_it_refuses(name):
     strict = IngestLimits(allowed_extensions=(".tif", ".jpg"))
     ending = {"scan": "(none)", ".tif": "(none)", "a.bin": ".bin", "a.tif.exe": ".exe", "a.": "."}[name]
-    words = refusal(announcement, START | {"file_name": name, "logical_path": f"/{name}"}, BATCH, strict)
+    words = refusal(read_file_request, START | {"file_name": name, "logical_path": f"/{name}"}, BATCH, strict)
     assert words == f"File extension {ending} is not allowed; allowed are .tif .jpg"
     good = START | {"file_name": "A.TIF", "logical_path": "/A.TIF"}
-    assert announcement(good, BATCH, strict).name == "A.TIF"
+    assert read_file_request(good, BATCH, strict).name == "A.TIF"
 
 
 _ANY_TEXT = st.text(st.characters(), max_size=30)
@@ -344,7 +344,7 @@ _BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 @example("/" + "/".join(["é" * 127] * 4))
 @example("/.tmp/a")
 def test_whatever_path_is_let_through_is_a_key_below_the_batch(path):
-    if (kept := tried(logical_path, path, BATCH)) is None:
+    if (kept := tried(read_logical_path, path, BATCH)) is None:
         return
     key = f"staging/{BATCH}{kept}"
     assert keys.check(key) == key
@@ -354,7 +354,7 @@ def test_whatever_path_is_let_through_is_a_key_below_the_batch(path):
     assert not any(unicodedata.category(one) in {"Cc", "Cs"} for one in kept)
     assert not any(unicodedata.bidirectional(one) in _BIDI for one in kept)
     assert not re.search(r'[<>:"|?*\\\u061c\u200e\u200f]', kept)
-    assert logical_path(kept, BATCH) == kept
+    assert read_logical_path(kept, BATCH) == kept
 
 
 _JSON = st.recursive(
@@ -377,9 +377,9 @@ def _bodies(base, more=()):
 @example(INIT | {"metadata": {"a": [[[["\ud800"]]]]}})
 @example(INIT | {"total_size": 1e308, "file_count": 10**400})
 def test_whatever_is_said_to_open_a_batch_gives_a_value_or_a_refusal(body):
-    if (made := tried(opening, body, LIMITS)) is None:
+    if (made := tried(read_batch_request, body, LIMITS)) is None:
         return
-    assert isinstance(made, Opening)
+    assert isinstance(made, BatchRequest)
     assert 0 < made.total_size <= LIMITS.max_batch_bytes
     assert json.dumps(made.metadata, ensure_ascii=False).encode()
 
@@ -389,9 +389,9 @@ def test_whatever_is_said_to_open_a_batch_gives_a_value_or_a_refusal(body):
 @example(START | {"processing_config": CONFIG | {"x": nested(5000)}})
 @example(START | {"file_size": 10**400})
 def test_whatever_is_announced_gives_a_value_or_a_refusal(body):
-    if (made := tried(announcement, body, BATCH, LIMITS)) is None:
+    if (made := tried(read_file_request, body, BATCH, LIMITS)) is None:
         return
-    assert isinstance(made, Announcement)
+    assert isinstance(made, FileRequest)
     assert made.path.endswith(f"/{made.name}")
     assert 0 < made.size <= LIMITS.max_file_bytes
 
@@ -399,5 +399,5 @@ def test_whatever_is_announced_gives_a_value_or_a_refusal(body):
 @given(_JSON)
 def test_whatever_is_said_of_one_field_gives_a_value_or_a_refusal(value):
     tried(content_type, value)
-    tried(processing_config, value)
-    tried(logical_path, value, BATCH)
+    tried(read_processing_config, value)
+    tried(read_logical_path, value, BATCH)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tests.situations.bucket_folder import archive
 
 from quire.library import archives
-from quire.library.archives import Archive, relinked
+from quire.library.archives import ResultArchive, relink_assets
 from quire.model.errors import Reject
 
 
 def opened(tmp_path, members):
     path = tmp_path / "result.zip"
     path.write_bytes(archive(members))
-    return Archive(path)
+    return ResultArchive(path)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_is_no_archive_is_refused(tmp_path, body):
     path = tmp_path / "x.zip"
     path.write_bytes(body)
     with pytest.raises(Reject, match="cannot be read"):
-        Archive(path)
+        ResultArchive(path)
 
 
 def test_damaged_members_are_refused(tmp_path):
@@ -55,7 +55,7 @@ def test_damaged_members_are_refused(tmp_path):
     body = bytearray(buffer.getvalue())
     body[45:60] = b"\xff" * 15
     path.write_bytes(body)
-    with Archive(path) as found, pytest.raises(Reject, match="cannot be read"):
+    with ResultArchive(path) as found, pytest.raises(Reject, match="cannot be read"):
         found.text()
 
 
@@ -85,7 +85,7 @@ def test_links_are_passed_over(tmp_path):
         link = zipfile.ZipInfo("assets/link")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         made.writestr(link, "/etc/passwd")
-    with Archive(path) as found:
+    with ResultArchive(path) as found:
         assert found.assets() == []
 
 
@@ -128,7 +128,7 @@ def test_whatever_a_member_is_called_it_stays_in_its_folder(tmp_path_factory, na
     ],
 )
 def test_links_lead_to_the_folder_beside(text, wanted):
-    assert relinked(text, "B.assets") == wanted
+    assert relink_assets(text, "B.assets") == wanted
 
 
 def test_an_archive_is_laid_out_again_and_again(tmp_path):
@@ -136,7 +136,7 @@ def test_an_archive_is_laid_out_again_and_again(tmp_path):
     path.write_bytes(archive({"content.md": "one", "assets/a.png": "a", "info.json": '{"x":1}'}))
     target = tmp_path / "out"
     target.mkdir()
-    assert archives.laid_out(path, target) == (target / "content.md", 1)
+    assert archives.unpack(path, target) == (target / "content.md", 1)
     path.write_bytes(archive({"index.md": "two"}))
-    assert archives.laid_out(path, target) == (target / "content.md", 0)
+    assert archives.unpack(path, target) == (target / "content.md", 0)
     assert sorted(one.name for one in target.iterdir()) == ["content.md", "info.json"]

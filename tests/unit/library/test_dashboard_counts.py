@@ -6,11 +6,11 @@ import pytest
 from tests.situations.bucket_folder import named
 
 from quire.blobs.objects import BlobObjects
-from quire.library import survey as listing
+from quire.library import listing
 from quire.library.context import LibraryContext
-from quire.library.dashboard import Board
+from quire.library.dashboard import Dashboard
 from quire.library.protocol import layout
-from quire.library.protocol.bodies import Failure, Lock, encode
+from quire.library.protocol.bodies import FailedMarker, LockMarker, encode
 from quire.model.errors import Retry
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.time import CountingIds, FakeClock
@@ -46,7 +46,7 @@ async def queued(room, *names, tier="3_normal"):
 
 async def locked(room, *names, **more):
     for name in names:
-        lock = Lock(worker="w", started=1_699_999_000_000, **more)
+        lock = LockMarker(worker="w", started=1_699_999_000_000, **more)
         await room.objects.put(layout.processing(named(name)), encode(lock))
 
 
@@ -61,7 +61,7 @@ async def test_a_job_counts_once_and_waits_in_the_more_urgent_tier(room):
     await queued(room, "a", "b", "c")
     await queued(room, "b", tier="1_critical")
     await locked(room, "c")
-    found = await listing.survey(room)
+    found = await listing.list_queue(room)
     assert {tier: len(jobs) for tier, jobs in found.todo.items() if jobs} == {"1_critical": 1, "3_normal": 1}
     assert (found.waiting, len(found.processing), found.done) == (2, 1, 0)
 
@@ -75,13 +75,13 @@ async def test_what_is_not_ours_is_not_counted(room):
     ):
         await room.objects.put(key, b"")
     await room.objects.put(f"queue/failed/{named('x')}.tmp", b"")
-    found = await listing.survey(room)
+    found = await listing.list_queue(room)
     assert (found.waiting, len(found.failed), len(found.dead)) == (0, 0, 0)
 
 
 async def test_throughput_and_end_are_told_from_what_was_seen_to_finish(room):
     await queued(room, *map(str, range(100)))
-    board = Board(room)
+    board = Dashboard(room)
     first = await board.refresh()
     assert (first.waiting, first.done, first.per_hour, first.eta_seconds) == (100, 0, None, None)
     room.clock.advance(60)
@@ -95,7 +95,7 @@ async def test_throughput_and_end_are_told_from_what_was_seen_to_finish(room):
 
 async def test_results_are_counted_rarely(room):
     await queued(room, "a")
-    board = Board(room)
+    board = Dashboard(room)
     for _ in range(10):
         await board.refresh()
         room.clock.advance(60)
@@ -105,14 +105,14 @@ async def test_results_are_counted_rarely(room):
 async def test_only_running_jobs_are_read_a_few_of_them_and_again_only_when_they_wrote(room):
     await queued(room, *map(str, range(200)))
     await locked(room, *map(str, range(50)), progress={"percent": 50, "original_filename": "x.pdf"})
-    board = Board(room, shown=15)
+    board = Dashboard(room, shown=15)
     glance = await board.refresh()
     assert (glance.processing, len(glance.running), len(room.objects.reads)) == (50, 15, 15)
     assert (glance.running[0].percent, glance.running[0].name) == (50.0, "x.pdf")
     await board.refresh()
     assert len(room.objects.reads) == 15
     one = glance.running[3].job
-    await room.objects.put(layout.processing(one), encode(Lock(worker="other")))
+    await room.objects.put(layout.processing(one), encode(LockMarker(worker="other")))
     again = await board.refresh()
     assert room.objects.reads[15:] == [layout.processing(one)]
     assert {run.job for run in again.running} == {run.job for run in glance.running}, "lines do not jump"
@@ -120,7 +120,7 @@ async def test_only_running_jobs_are_read_a_few_of_them_and_again_only_when_they
 
 async def test_what_was_missed_between_two_listings_is_not_finished(room):
     await queued(room, "a")
-    board = Board(room)
+    board = Dashboard(room)
     await board.refresh()
     await room.objects.delete([layout.todo("3_normal", named("a"))])
     assert (await board.refresh()).finished == 1
@@ -130,7 +130,7 @@ async def test_what_was_missed_between_two_listings_is_not_finished(room):
 
 async def test_a_death_is_no_finish_nor_is_its_burial_forgotten(room):
     await queued(room, "a")
-    board = Board(room)
+    board = Dashboard(room)
     await board.refresh()
     await room.objects.delete([layout.todo("3_normal", named("a"))])
     await room.objects.put(layout.dead(named("a")), b"no json")
@@ -140,15 +140,15 @@ async def test_a_death_is_no_finish_nor_is_its_burial_forgotten(room):
 
 
 async def test_the_last_mishaps_are_told(room):
-    await room.objects.put(layout.failed(named("a")), encode(Failure(error="oom", retries=1)))
-    glance = await Board(room).refresh(mishaps=5)
+    await room.objects.put(layout.failed(named("a")), encode(FailedMarker(error="oom", retries=1)))
+    glance = await Dashboard(room).refresh(mishaps=5)
     assert [(one.job, one.error, one.attempts) for one in glance.mishaps] == [(named("a"), "oom", 2)]
-    assert (await Board(room).refresh()).mishaps == ()
+    assert (await Dashboard(room).refresh()).mishaps == ()
 
 
 async def test_a_store_that_is_away_is_told_of_and_asked_again(room):
     await queued(room, "a")
-    board, stop, told = Board(room), asyncio.Event(), []
+    board, stop, told = Dashboard(room), asyncio.Event(), []
     room.objects.away = True
 
     def on_round(glance):

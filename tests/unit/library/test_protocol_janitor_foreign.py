@@ -12,10 +12,10 @@ from quire.library.protocol import (
     lifecycle,
     operator,
 )
-from quire.library.protocol.bodies import Job, decode, encode
-from quire.library.protocol.janitor import Done
-from quire.library.protocol.lifecycle import Candidate, Terms
-from quire.library.protocol.requests import Means, perform
+from quire.library.protocol.bodies import JobRecord, decode, encode
+from quire.library.protocol.janitor import SettleOutcome
+from quire.library.protocol.lifecycle import JobCandidate, JobActor
+from quire.library.protocol.requests import StoreAccess, perform
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.time import CountingIds, FakeClock
 
@@ -30,36 +30,36 @@ def bucket():
 
 @pytest.fixture
 def terms():
-    return Terms(worker="ours", limit=4, nonce=CountingIds().ulid, now=FakeClock().now)
+    return JobActor(worker="ours", limit=4, nonce=CountingIds().ulid, now=FakeClock().now)
 
 
 async def done(bucket, asking, stale_seconds=STALE):
-    return await perform(asking, Means(objects=bucket, stale_seconds=stale_seconds))
+    return await perform(asking, StoreAccess(objects=bucket, stale_seconds=stale_seconds))
 
 
 async def tried_once(bucket, terms):
     """It waits, with a state, after one attempt of ours."""
     await bucket.put(layout.todo("3_normal", JOB), b"")
-    held = await done(bucket, lifecycle.claim(Candidate(id=JOB, tier="3_normal"), terms))
+    held = await done(bucket, lifecycle.claim(JobCandidate(id=JOB, tier="3_normal"), terms))
     await done(bucket, lifecycle.fail(held, terms, "ours"))
-    assert await done(bucket, janitor.settle(JOB, terms)) is Done.REQUEUED
+    assert await done(bucket, janitor.settle(JOB, terms)) is SettleOutcome.REQUEUED
 
 
 async def state(bucket):
-    return decode((await bucket.read(layout.state(JOB))).body, Job)
+    return decode((await bucket.read(layout.state(JOB))).body, JobRecord)
 
 
 @pytest.mark.parametrize(
     ("key", "body", "wanted", "charged"),
     [
-        (layout.failed(JOB), {"error": "theirs", "retries": 1}, Done.REQUEUED, 2),
-        (layout.failed(JOB), {"error": "theirs", "retries": 3}, Done.BURIED, 4),
-        (layout.failed(JOB), {"error": "old", "retries": 0}, Done.NOTHING, 1),
-        (layout.processing(JOB), {"worker": "theirs", "retries": 1}, Done.REQUEUED, 2),
-        (layout.processing(JOB), {"worker": "theirs", "retries": 0}, Done.NOTHING, 1),
-        (layout.todo("3_normal", JOB), {"retries": 3}, Done.REQUEUED, 3),
-        (layout.todo("3_normal", JOB), {"retries": 4}, Done.BURIED, 4),
-        (layout.dead(JOB), {"error": "theirs", "total_retries": 4}, Done.BURIED, 4),
+        (layout.failed(JOB), {"error": "theirs", "retries": 1}, SettleOutcome.REQUEUED, 2),
+        (layout.failed(JOB), {"error": "theirs", "retries": 3}, SettleOutcome.BURIED, 4),
+        (layout.failed(JOB), {"error": "old", "retries": 0}, SettleOutcome.NOTHING, 1),
+        (layout.processing(JOB), {"worker": "theirs", "retries": 1}, SettleOutcome.REQUEUED, 2),
+        (layout.processing(JOB), {"worker": "theirs", "retries": 0}, SettleOutcome.NOTHING, 1),
+        (layout.todo("3_normal", JOB), {"retries": 3}, SettleOutcome.REQUEUED, 3),
+        (layout.todo("3_normal", JOB), {"retries": 4}, SettleOutcome.BURIED, 4),
+        (layout.dead(JOB), {"error": "theirs", "total_retries": 4}, SettleOutcome.BURIED, 4),
     ],
 )
 async def test_an_attempt_of_theirs_is_counted_once(bucket, terms, key, body, wanted, charged):
@@ -67,18 +67,18 @@ async def test_an_attempt_of_theirs_is_counted_once(bucket, terms, key, body, wa
     await bucket.put(key, json.dumps(body).encode())
     assert await done(bucket, janitor.settle(JOB, terms)) is wanted
     assert (await state(bucket)).charged == charged
-    assert await done(bucket, janitor.settle(JOB, terms)) is Done.NOTHING
+    assert await done(bucket, janitor.settle(JOB, terms)) is SettleOutcome.NOTHING
     assert (await state(bucket)).charged == charged
     there = [seen.key async for page in bucket.pages(layout.QUEUE) for seen in page]
-    final = layout.dead(JOB) if wanted is Done.BURIED else layout.todo("3_normal", JOB)
+    final = layout.dead(JOB) if wanted is SettleOutcome.BURIED else layout.todo("3_normal", JOB)
     assert there == sorted([layout.state(JOB), final])
 
 
 async def test_a_lock_of_theirs_that_beats_is_left_alone(bucket, terms):
     await tried_once(bucket, terms)
     await bucket.put(layout.processing(JOB), b'{"worker": "theirs", "retries": 1}')
-    assert await done(bucket, janitor.settle(JOB, terms), FRESH) is Done.NOTHING
-    assert await bucket.look(layout.processing(JOB)) is not None
+    assert await done(bucket, janitor.settle(JOB, terms), FRESH) is SettleOutcome.NOTHING
+    assert await bucket.head(layout.processing(JOB)) is not None
     assert (await state(bucket)).charged == 1
 
 
@@ -89,15 +89,15 @@ async def test_our_own_late_markers_count_for_nothing(bucket, terms):
     await bucket.put(layout.failed(JOB), b'{"retries": 2, "attempt": 3}')
     await bucket.put(layout.dead(JOB), b'{"total_retries": 4, "attempt": 4}')
     await bucket.put(layout.todo("3_normal", JOB), b"")
-    assert await done(bucket, janitor.settle(JOB, terms)) is Done.NOTHING
+    assert await done(bucket, janitor.settle(JOB, terms)) is SettleOutcome.NOTHING
     assert (await state(bucket)).charged == 0
-    assert await bucket.look(layout.dead(JOB)) is None
+    assert await bucket.head(layout.dead(JOB)) is None
 
 
 async def test_what_somebody_asked_for_a_moment_ago_is_not_buried_again(bucket, terms):
     await bucket.put(layout.dead(JOB), b'{"error": "theirs", "total_retries": 4}')
     await bucket.put(layout.raw(JOB), b"%PDF")
-    await done(bucket, operator.again(JOB, terms, tier=None, reset=False))
+    await done(bucket, operator.retry(JOB, terms, tier=None, reset=False))
     await bucket.put(layout.dead(JOB), b'{"error": "theirs", "total_retries": 4}')  # not gone yet
-    assert await done(bucket, janitor.settle(JOB, terms), FRESH) is Done.NOTHING
+    assert await done(bucket, janitor.settle(JOB, terms), FRESH) is SettleOutcome.NOTHING
     assert (await state(bucket)).state == "waiting"

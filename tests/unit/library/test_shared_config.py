@@ -27,9 +27,9 @@ def new_room():
 
 
 async def test_what_is_not_there_says_nothing(room):
-    shared = await shared_config.read(room)
+    shared = await shared_config.read_config(room)
     assert (shared.values, shared.problems) == ({}, ())
-    assert shared_config.ruled(LibraryRules(), shared, frozenset()) == LibraryRules()
+    assert shared_config.merge_rules(LibraryRules(), shared, frozenset()) == LibraryRules()
 
 
 async def test_the_bucket_counts_unless_this_machine_says_otherwise(room):
@@ -40,37 +40,37 @@ async def test_the_bucket_counts_unless_this_machine_says_otherwise(room):
         "heartbeat_interval": 20,
     }
     await room.objects.put(layout.CONFIG, json.dumps(said).encode())
-    shared = await shared_config.read(room)
-    rules = shared_config.ruled(LibraryRules(), shared, frozenset())
+    shared = await shared_config.read_config(room)
+    rules = shared_config.merge_rules(LibraryRules(), shared, frozenset())
     assert (rules.max_retries, rules.stale_seconds) == (7, 1800)
     assert (rules.conversion_seconds, rules.heartbeat_seconds) == (86400, 20)
-    own = shared_config.ruled(LibraryRules(max_retries=1), shared, frozenset({"max_retries"}))
+    own = shared_config.merge_rules(LibraryRules(max_retries=1), shared, frozenset({"max_retries"}))
     assert (own.max_retries, own.stale_seconds) == (1, 1800)
 
 
 async def test_a_worker_beats_often_enough_whatever_the_bucket_says(room):
     await room.objects.put(layout.CONFIG, b'{"stale_timeout_minutes": 1, "heartbeat_interval": 3600}')
-    rules = shared_config.ruled(LibraryRules(), await shared_config.read(room), frozenset())
+    rules = shared_config.merge_rules(LibraryRules(), await shared_config.read_config(room), frozenset())
     assert rules.heartbeat_seconds == 20
 
 
 async def test_nonsense_is_told_and_not_obeyed(room):
     await room.objects.put(layout.CONFIG, b'{"max_retries": -1, "conversion_timeout": "long", "x": 1}')
-    shared = await shared_config.read(room)
+    shared = await shared_config.read_config(room)
     assert shared.values == {}
     assert len(shared.problems) == 2
     await room.objects.put(layout.CONFIG, b"no json")
-    assert "cannot be read" in (await shared_config.read(room)).problems[0]
+    assert "cannot be read" in (await shared_config.read_config(room)).problems[0]
 
 
 async def test_one_that_was_stored_as_true_counts_as_one(room):
     await room.objects.put(layout.CONFIG, b'{"max_retries": true}')
-    assert (await shared_config.read(room)).values == {"max_retries": 1}
+    assert (await shared_config.read_config(room)).values == {"max_retries": 1}
 
 
 async def test_a_number_is_stored_as_a_number_and_what_is_unknown_is_kept(room):
     await room.objects.put(layout.CONFIG, b'{"theirs": [1]}')
-    await shared_config.change(room, {"max_retries": "1", "s3_supports_conditional_writes": "1"})
+    await shared_config.change_config(room, {"max_retries": "1", "s3_supports_conditional_writes": "1"})
     found = await room.objects.read(layout.CONFIG)
     assert found.body == b'{"theirs":[1],"max_retries":1,"s3_supports_conditional_writes":true}'
 
@@ -78,34 +78,34 @@ async def test_a_number_is_stored_as_a_number_and_what_is_unknown_is_kept(room):
 @pytest.mark.parametrize("pair", [("max_retries", "true"), ("max_retries", "1.5"), ("max_retries", "-1")])
 async def test_what_a_key_cannot_be_is_refused(room, pair):
     with pytest.raises(Reject, match=r"max_retries must be a whole number from 0 to 1000"):
-        await shared_config.change(room, dict([pair]))
+        await shared_config.change_config(room, dict([pair]))
     assert await room.objects.read(layout.CONFIG) is None
 
 
 async def test_an_unknown_key_is_refused_with_those_there_are(room):
     with pytest.raises(Reject, match="max_retries, heartbeat_interval"):
-        await shared_config.change(room, {"max_retry": "1"})
+        await shared_config.change_config(room, {"max_retry": "1"})
 
 
 async def test_two_who_set_at_once_both_succeed(room):
     await asyncio.gather(
-        shared_config.change(room, {"max_retries": "2"}),
-        shared_config.change(room, {"conversion_timeout": "60"}),
+        shared_config.change_config(room, {"max_retries": "2"}),
+        shared_config.change_config(room, {"conversion_timeout": "60"}),
     )
-    assert (await shared_config.read(room)).values == {"max_retries": 2, "conversion_timeout": 60}
+    assert (await shared_config.read_config(room)).values == {"max_retries": 2, "conversion_timeout": 60}
 
 
 @given(
     st.binary(max_size=200)
     | st.dictionaries(
-        st.sampled_from([*shared_config.KINDS]),
+        st.sampled_from([*shared_config.SHARED_KEYS]),
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
     ).map(lambda said: json.dumps(said).encode())
 )
 async def test_whatever_lies_there_gives_rules_within_their_limits(body):
     room = new_room()
     await room.objects.put(layout.CONFIG, body)
-    rules = shared_config.ruled(LibraryRules(), await shared_config.read(room), frozenset())
+    rules = shared_config.merge_rules(LibraryRules(), await shared_config.read_config(room), frozenset())
     assert 0 <= rules.max_retries <= 1000
     assert isinstance(rules.max_retries, int)
     assert 1 <= rules.heartbeat_seconds <= max(1, rules.stale_seconds / 3)

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct, structs
 
-from quire.batches.context import BatchContext
+from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.page_count import has_several_pages
 from quire.blobs import keys
 from quire.compute.remote.callback_body import (
@@ -88,7 +88,7 @@ def url(base: str, secret: bytes, about: Attempt, rest: str = "") -> str:
 
 
 async def receive(
-    office: BatchContext,
+    office: RemoteContext,
     about: Attempt,
     body: bytes,
     *,
@@ -109,15 +109,15 @@ async def receive(
     now = office.clock.now()
     # Not remembered in the step cache: what other programs make is not what our step would have made.
     settlement = judged(report, task.claim, policy_of(phase, policy), now=now, fraction=office.ids.fraction())
-    if (await office.ledger.settle(batch.no, [settlement], now=now)).applied:
+    if (await office.tasks.settle_reports(batch.no, [settlement], now=now)).applied:
         return CallbackAnswer(ok=True)
     return await _stray(office, about)
 
 
-async def looked_up(office: BatchContext, about: Attempt) -> tuple[Batch, TaskStanding, Phase]:
+async def looked_up(office: RemoteContext, about: Attempt) -> tuple[Batch, TaskStanding, Phase]:
     """Raises Missing for a batch, task or attempt that never was."""
-    batch = await office.ledger.batch(about.batch_id)
-    task = await office.ledger.task(batch.no, about.task_no)
+    batch = await office.batches.get_batch(about.batch_id)
+    task = await office.tasks.get_task(batch.no, about.task_no)
     phase = pipeline_of(batch, office.pipelines).phases[task.phase - 1]
     order = task.claim.order
     if about.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
@@ -127,9 +127,9 @@ async def looked_up(office: BatchContext, about: Attempt) -> tuple[Batch, TaskSt
     return batch, task, phase
 
 
-async def _stray(office: BatchContext, about: Attempt) -> CallbackAnswer:
-    batch = await office.ledger.batch(about.batch_id)
-    task = await office.ledger.task(batch.no, about.task_no)
+async def _stray(office: RemoteContext, about: Attempt) -> CallbackAnswer:
+    batch = await office.batches.get_batch(about.batch_id)
+    task = await office.tasks.get_task(batch.no, about.task_no)
     current = (task.phase, task.round) == (batch.position.phase, batch.position.round)
     overtaken = about.attempt < task.claim.order.attempt or task.state is TaskState.SUPERSEDED
     late = overtaken or not current
@@ -149,7 +149,7 @@ def _decoded(body: bytes, about: Attempt) -> Callback:
 
 
 async def _report(
-    office: BatchContext, batch: Batch, phase: Phase, task: TaskStanding, attempt: int, said: Callback
+    office: RemoteContext, batch: Batch, phase: Phase, task: TaskStanding, attempt: int, said: Callback
 ) -> Report:
     order, started_at = task.claim.order, task.claim.started_at
     names = (order.batch_no, order.task_no, attempt)
@@ -188,7 +188,7 @@ def _priced(report: Report, price: float) -> Report:
     return priced(report, Decimal(str(price))) if price else report
 
 
-async def _check_pages(office: BatchContext, phase: Phase, key: str, said: Callback) -> None:
+async def _check_pages(office: RemoteContext, phase: Phase, key: str, said: Callback) -> None:
     """Raises Reject when pages would be lost: workers that know the contract alone convert the first page."""
     if phase.step != "tiff_to_jpeg" or said.quire is not None or not wants_all_pages(phase):
         return
@@ -205,7 +205,7 @@ def wants_all_pages(phase: Phase) -> bool:
 
 
 async def _result(
-    office: BatchContext, batch: Batch, phase: Phase, attempt: int, said: Callback
+    office: RemoteContext, batch: Batch, phase: Phase, attempt: int, said: Callback
 ) -> StepResult:
     shape = SHAPES.get(phase.step)
     if shape is None:
@@ -221,7 +221,7 @@ async def _result(
     return StepResult(products=tuple(products), facts=facts)
 
 
-async def _verified(office: BatchContext, batch: Batch, product: Product, size: int | None) -> Product:
+async def _verified(office: RemoteContext, batch: Batch, product: Product, size: int | None) -> Product:
     """As it lies in the store. Raises Reject."""
     await _check_place(office, batch, product.key)
     stored = (await office.blobs.head(product.key)).size
@@ -233,7 +233,7 @@ async def _verified(office: BatchContext, batch: Batch, product: Product, size: 
     return structs.replace(product, size=stored)
 
 
-async def _check_place(office: BatchContext, batch: Batch, key: str) -> None:
+async def _check_place(office: RemoteContext, batch: Batch, key: str) -> None:
     """Raises Reject unless it is new and lies in the batch's own folder: of a worker that wrote over another
     file, not both may be listed.
     """
@@ -245,7 +245,7 @@ async def _check_place(office: BatchContext, batch: Batch, key: str) -> None:
     files = [
         one
         for form in (path, path.removeprefix("/"))
-        for one in (await office.ledger.story(batch.no, form))[0]
+        for one in (await office.records.get_file_history(batch.no, form))[0]
     ]
     if key == batch.manifest_key or any(one.key == key and one.gone != 0 for one in files):
         raise bad(f"the output {key[:200]!r} has the key of another file of the batch")

@@ -6,8 +6,8 @@ another attempt has taken its place. Must not know: HTTP.
 
 import msgspec
 
-from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import Attempt, looked_up
+from quire.batches.remote.context import RemoteContext
 from quire.blobs.presigned import PresignedUploads
 from quire.compute.remote.output_keys import MAX_PAGES, page_key, page_of
 from quire.compute.remote.output_request import MoreOutputs, OutputPlace, OutputPlaces
@@ -22,8 +22,8 @@ _decoder = msgspec.json.Decoder(MoreOutputs)
 
 
 async def places(
-    office: BatchContext,
-    landing: PresignedUploads,
+    office: RemoteContext,
+    presigned: PresignedUploads,
     about: Attempt,
     body: bytes,
     *,
@@ -51,6 +51,6 @@ async def places(
                 code="bad_request",
             )
         key = page_key(about.batch_id, about.task_id, about.attempt, page)
-        url = await landing.put_url(key, seconds=seconds, base_url=base_url, awaited=False)
+        url = await presigned.sign_put(key, seconds=seconds, base_url=base_url, announced=False)
         made.append(OutputPlace(role=role, key=prefix + key, url=url))
     return OutputPlaces(current=True, places=tuple(made))

@@ -6,7 +6,7 @@ and too late is not at all, as the ledger looks at the attempt. Must not know: q
 
 from collections.abc import Collection
 
-from quire.batches.context import BatchContext
+from quire.batches.remote.context import RemoteContext
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import pipeline_of
 from quire.engine.settlement import judged, policy_of
@@ -16,23 +16,23 @@ from quire.model.work import Report
 
 
 class Estate:
-    def __init__(self, office: BatchContext, policy: RetryPolicy) -> None:
+    def __init__(self, office: RemoteContext, policy: RetryPolicy) -> None:
         self._office = office
         self._policy = policy
 
     async def present(self) -> Collection[str]:
         """Raises Retry when the ledger is away."""
-        return {member.name for member in await self._office.ledger.crew()}
+        return {member.name for member in await self._office.members.list_members()}
 
     async def fold(self, report: Report) -> None:
         """A batch or task that is not there any more needs no report. Raises Retry."""
         office = self._office
-        found = await office.ledger.batches(BatchFilter(before=report.batch_no + 1, limit=1))
+        found = await office.records.list_batches(BatchFilter(before=report.batch_no + 1, limit=1))
         batch = next((one for one in found if one.no == report.batch_no), None)
         if batch is None:
             return
         try:
-            task = await office.ledger.task(report.batch_no, report.task_no)
+            task = await office.tasks.get_task(report.batch_no, report.task_no)
         except Missing:
             return
         if not 1 <= report.attempt <= task.claim.order.attempt:
@@ -40,4 +40,4 @@ class Estate:
         phase = pipeline_of(batch, office.pipelines).phases[task.phase - 1]
         policy, now = policy_of(phase, self._policy), office.clock.now()
         settlement = judged(report, task.claim, policy, now=now, fraction=office.ids.fraction())
-        await office.ledger.settle(batch.no, [settlement], now=now)
+        await office.tasks.settle_reports(batch.no, [settlement], now=now)

@@ -13,9 +13,9 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from quire.batches.context import BatchContext
 from quire.batches.remote import callbacks
 from quire.batches.remote.callbacks import MAX_BODY_BYTES, Attempt
+from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
 from quire.blobs.presigned import PresignedUploads
@@ -73,9 +73,9 @@ class Place(Struct, frozen=True):
 
 
 class LedgerRemoteTasks:
-    def __init__(self, office: BatchContext, landing: PresignedUploads, terms: Terms) -> None:
+    def __init__(self, office: RemoteContext, presigned: PresignedUploads, terms: Terms) -> None:
         self._office = office
-        self._landing = landing
+        self._landing = presigned
         self._terms = terms
         self._batches: dict[int, Batch] = {}
 
@@ -92,7 +92,7 @@ class LedgerRemoteTasks:
             "INPUT_FILE_NAME": file.name,
             "INPUT_CONTENT_TYPE": file.content_type,
             "INPUT_FILE_SIZE": str(file.size),
-            "INPUT_URL": await self._landing.get_url(file.key, seconds=seconds, base_url=base, name="input"),
+            "INPUT_URL": await self._landing.sign_get(file.key, seconds=seconds, base_url=base, name="input"),
             "CALLBACK_URL": callbacks.url(base, self._terms.secret, about),
             "MORE_OUTPUTS_URL": callbacks.url(base, self._terms.secret, about, "/outputs"),
             "QUIRE_INPUT_KEY": self._terms.prefix + file.key,
@@ -109,8 +109,8 @@ class LedgerRemoteTasks:
         outputs = {role: output_key(place.input_key, role) for role in ROLES[call.step]}
         outputs[RESULT] = _result_key(about)
         for role, key in outputs.items():
-            environment[variable(role)] = await self._landing.put_url(
-                key, seconds=seconds, base_url=base, awaited=False
+            environment[variable(role)] = await self._landing.sign_put(
+                key, seconds=seconds, base_url=base, announced=False
             )
         if self._terms.access is not None:
             await self._copied(place, order)
@@ -118,7 +118,7 @@ class LedgerRemoteTasks:
         return environment
 
     async def over(self, names: Collection[Name]) -> set[Name]:
-        standing = await self._office.ledger.standing({name[0] for name in names})
+        standing = await self._office.batches.get_positions({name[0] for name in names})
         working = {no for no, position in standing.items() if position.stage is Stage.WORKING}
         return {name for name in names if name[0] not in working or not await self._runs(name)}
 
@@ -145,14 +145,14 @@ class LedgerRemoteTasks:
     async def _runs(self, name: Name) -> bool:
         batch_no, task_no, attempt = name
         try:
-            task = await self._office.ledger.task(batch_no, task_no)
+            task = await self._office.tasks.get_task(batch_no, task_no)
         except Missing:
             return False
         return task.state is TaskState.RUNNING and task.claim.order.attempt == attempt
 
     async def _place(self, order: Order) -> Place:
         batch = await self._batch(order.batch_no)
-        task = await self._office.ledger.task(order.batch_no, order.task_no)
+        task = await self._office.tasks.get_task(order.batch_no, order.task_no)
         phase = pipeline_of(batch, self._office.pipelines).phases[task.phase - 1]
         if phase.step not in ROLES:
             raise Reject(f"the step {phase.step} cannot be done elsewhere", code="not_elsewhere")
@@ -168,7 +168,7 @@ class LedgerRemoteTasks:
         """Of a batch that has tasks out nothing changes that is looked at here."""
         known = self._batches.get(number)
         if known is None:
-            found = await self._office.ledger.batches(BatchFilter(before=number + 1, limit=1))
+            found = await self._office.records.list_batches(BatchFilter(before=number + 1, limit=1))
             known = next((batch for batch in found if batch.no == number), None)
             if known is None:
                 raise Missing(f"there is no batch {number}", code="unknown_batch")
@@ -198,7 +198,7 @@ class LedgerRemoteTasks:
         if alias == file.key:
             return
         path = alias.removeprefix(f"staging/{place.batch.id}").casefold()
-        if await self._office.ledger.taken(place.batch.no, {path, path.removeprefix("/")}):
+        if await self._office.files.count_paths(place.batch.no, {path, path.removeprefix("/")}):
             raise Reject(f"a file of the batch has the key {alias!r} of a copy for a worker", code="bad_key")
         with suppress(Missing):
             if (await blobs.head(alias)).size == file.size:
@@ -215,7 +215,7 @@ class LedgerRemoteTasks:
         else:
             rivals = {output_key(file.path, role).casefold() for role in ROLES[phase.step]}
         own = file.path.casefold()
-        taken = await self._office.ledger.taken(batch.no, rivals | {own})
+        taken = await self._office.files.count_paths(batch.no, rivals | {own})
         return taken.pop(own, 1) == 1 and not taken
 
     async def _kept(self, key: str, limit: int = MAX_BODY_BYTES) -> bytes | None:
@@ -236,7 +236,7 @@ class LedgerRemoteTasks:
             stored = await self._office.blobs.head(key)
         except Missing:
             return None
-        task = await self._office.ledger.task(order.batch_no, order.task_no)
+        task = await self._office.tasks.get_task(order.batch_no, order.task_no)
         if stored.size == 0 or stored.modified_at < task.claim.started_at - SKEW_SECONDS:
             return None
         if role == JPEG:

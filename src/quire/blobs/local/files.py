@@ -1,7 +1,7 @@
-"""The blocking half of the local store: one call, one thread hop, one outcome on the disk.
+"""The blocking half of the local store: each call runs in one thread and leaves one outcome on the disk.
 
-Promise: two fsyncs to a put without labels (file, folder), atomic to readers, decided under a lock that
-works between processes. Must not know asyncio.
+Promise: a put without labels costs two fsyncs (file, folder), is atomic to readers, and is decided under a
+lock that works between processes. Must not know: asyncio.
 """
 
 import contextlib
@@ -19,35 +19,35 @@ from quire.blobs.local.spool import Spool, version_of
 from quire.blobs.local.tree import (
     TEMPORARY,
     Tree,
-    look,
-    translated,
+    stat_file,
+    translate_errors,
     unsafe,
 )
-from quire.blobs.port import Condition, IfAbsent, IfVersion, Stored
+from quire.blobs.port import BlobInfo, Condition, IfAbsent, IfVersion
 from quire.model.errors import Missing, Stale
 
 _TRIES = 100
 _MANY = 16  # fewer are not worth threads
-_WAITING_TOGETHER = 4  # each thread's stack counts as memory of a worker that may have a limit
+_THREADS = 4  # each thread's stack counts as memory of a worker that may have a limit
 
 
-class Vault:
+class BlobFiles:
     def __init__(self, root: Path) -> None:
         self.tree = Tree(root)
         self._labels = LabelFiles(self.tree)
 
     def spool(self, key: str) -> Spool:
-        with translated("store", key):
+        with translate_errors("store", key):
             return Spool(self.tree)
 
     def fill(self, spool: Spool, key: str, data: bytes | bytearray) -> None:
-        with translated("store", key), spool.held():
+        with translate_errors("store", key), spool.lock():
             spool.write(data)
 
-    def put(self, key: str, source: bytes | Path, labels: Labels, condition: Condition | None) -> Stored:
-        with translated("store", key):
+    def put(self, key: str, source: bytes | Path, labels: Labels, condition: Condition | None) -> BlobInfo:
+        with translate_errors("store", key):
             if condition is not None:
-                self._demand(key, self._find(key), condition)  # before anything is written
+                self._check_condition(key, self._find(key), condition)  # before anything is written
             spool = Spool(self.tree)
             try:
                 if isinstance(source, Path):
@@ -58,18 +58,18 @@ class Vault:
             finally:
                 spool.discard()
 
-    def take(self, source: Path, *, owned: bool) -> tuple[str, int]:
-        """Store a file under its content; digest and size. The bytes that are named are those that were
-        stored, so a source that changes meanwhile cannot get a wrong name.
+    def store_file(self, source: Path, *, owned: bool) -> tuple[str, int]:
+        """Store a file under the key of its content; return digest and size. The digest is computed from the
+        spooled copy, so a source that changes meanwhile cannot get a wrong name.
         """
-        with translated("store", source.name):
-            spool = self._gathered(source, owned=owned)
+        with translate_errors("store", source.name):
+            spool = self._fill_spool(source, owned=owned)
             try:
                 digest, size = spool.digest()
                 key = keys.content(digest)
                 present = self._find(key)
                 if present is None:
-                    # Whoever is faster stores the same bytes: no lock is needed, and losing is no loss.
+                    # A concurrent writer stores the same bytes: no lock is needed, and losing is no loss.
                     with contextlib.suppress(Stale):
                         self._commit(spool, key, NO_LABELS, IfAbsent())
                 elif present.st_size != size:
@@ -78,23 +78,22 @@ class Vault:
             finally:
                 spool.discard()
 
-    def take_all(self, sources: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
-        """Many wait for the disk together: file systems make several files durable in one turn, so that a
-        book of thousands of pages costs seconds and not minutes. Of those after one that fails, some may be
-        stored too.
+    def store_files(self, sources: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+        """Store files in several threads: file systems make several files durable in one turn, so that a
+        book of thousands of pages costs seconds, not minutes. When one fails, later ones may be stored.
         """
-        taking = partial(self.take, owned=owned)
+        store = partial(self.store_file, owned=owned)
         if len(sources) < _MANY:
-            return list(map(taking, sources))
-        with ThreadPoolExecutor(_WAITING_TOGETHER) as threads:
-            return list(threads.map(taking, sources))
+            return list(map(store, sources))
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return list(threads.map(store, sources))
 
-    def _gathered(self, source: Path, *, owned: bool) -> Spool:
+    def _fill_spool(self, source: Path, *, owned: bool) -> Spool:
         if owned:
             try:
                 return Spool(self.tree, adopted=source)
             except FileNotFoundError as error:
-                raise Missing(f"The file {source.name!r} that was to be stored is not there.") from error
+                raise Missing(f"The file {source.name!r} does not exist, so it cannot be stored.") from error
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise  # on another file system it is copied
@@ -106,15 +105,15 @@ class Vault:
             raise
         return spool
 
-    def commit(self, spool: Spool, key: str, labels: Labels, condition: Condition | None) -> Stored:
-        """The end of a spooled put: afterwards the spool is gone, either way."""
+    def commit(self, spool: Spool, key: str, labels: Labels, condition: Condition | None) -> BlobInfo:
+        """End a spooled put. The spool is discarded, whether it succeeds or not."""
         try:
-            with translated("store", key), spool.held():
+            with translate_errors("store", key), spool.lock():
                 return self._commit(spool, key, labels, condition)
         finally:
             spool.discard()
 
-    def _commit(self, spool: Spool, key: str, labels: Labels, condition: Condition | None) -> Stored:
+    def _commit(self, spool: Spool, key: str, labels: Labels, condition: Condition | None) -> BlobInfo:
         state = spool.stamp()
         for _ in range(_TRIES):
             try:
@@ -124,10 +123,12 @@ class Vault:
             except FileNotFoundError:
                 continue  # the last blob of the folder was deleted, and the folder with it: make it again
             except FileExistsError:
-                state = spool.stamp(above=state.st_mtime_ns)  # the one in a million: a twin of this version
+                state = spool.stamp(
+                    above=state.st_mtime_ns
+                )  # one in a million: another write has this version
         raise FileNotFoundError(errno.ENOENT, "the folder or the temporary file vanishes again and again")
 
-    def _create(self, spool: Spool, key: str, labels: Labels, state: os.stat_result) -> Stored:
+    def _create(self, spool: Spool, key: str, labels: Labels, state: os.stat_result) -> BlobInfo:
         folder, _, name = key.rpartition("/")
         version = version_of(state)
         with self.tree.folder(folder, make=True) as at:
@@ -139,22 +140,22 @@ class Vault:
                 self._labels.remove(key, version)
                 if not isinstance(error, FileExistsError):
                     raise
-                self._demand(key, look(at, name, to_write=True), IfAbsent(), error)
+                self._check_condition(key, stat_file(at, name, to_write=True), IfAbsent(), error)
                 raise FileNotFoundError from error  # it was deleted in between: try again
             os.fsync(at)
-        return _stored(key, state, labels)
+        return _blob_info(key, state, labels)
 
     def _replace(
         self, spool: Spool, key: str, labels: Labels, condition: IfVersion | None, state: os.stat_result
-    ) -> Stored:
+    ) -> BlobInfo:
         folder, _, name = key.rpartition("/")
         with self.tree.folder(folder, make=True) as at:
-            # Unconditional writes take the lock too: otherwise one could slip in between the look and the
-            # rename of a compare-and-swap and be lost without a word.
-            with self.tree.locked(key):
-                present = look(at, name, to_write=True)
+            # Unconditional writes take the lock too: otherwise one could slip in between the check and the
+            # rename of a compare-and-swap and be lost silently.
+            with self.tree.lock(key):
+                present = stat_file(at, name, to_write=True)
                 if condition is not None:
-                    self._demand(key, present, condition)
+                    self._check_condition(key, present, condition)
                 if present is not None and state.st_mtime_ns <= present.st_mtime_ns:
                     state = spool.stamp(above=present.st_mtime_ns)
                 if labels:
@@ -167,44 +168,40 @@ class Vault:
             os.fsync(at)
         if present is not None:
             self._labels.remove(key, version_of(present))
-        return _stored(key, state, labels)
+        return _blob_info(key, state, labels)
 
-    def _demand(
+    def _check_condition(
         self, key: str, present: os.stat_result | None, condition: Condition, cause: OSError | None = None
     ) -> None:
         if isinstance(condition, IfAbsent):
             if present is not None:
                 raise Stale(f"Blob {key!r} exists already.") from cause
         elif present is None:
-            raise Stale(
-                f"Blob {key!r} does not exist, so it has not the version that was expected."
-            ) from cause
+            raise Stale(f"Blob {key!r} does not exist, so it cannot have the expected version.") from cause
         elif version_of(present) != condition.version:
-            raise Stale(
-                f"Blob {key!r} was changed by somebody else: read it again and decide anew."
-            ) from cause
+            raise Stale(f"Blob {key!r} was changed by another writer: read it again, then decide.") from cause
 
-    def head(self, key: str) -> Stored:
-        with translated("look at", key):
+    def head(self, key: str) -> BlobInfo:
+        with translate_errors("look at", key):
             state = self._find(key)
             while state is not None:
                 labels = self._labels.read(key, version_of(state))
                 if labels is not None:
-                    return _stored(key, state, labels)
-                # No labels, or the blob was replaced after the look and they were tidied away.
+                    return _blob_info(key, state, labels)
+                # No labels, or the blob was replaced after the stat and its labels were removed.
                 again = self._find(key)
                 if again is not None and version_of(again) == version_of(state):
-                    return _stored(key, state, NO_LABELS)
+                    return _blob_info(key, state, NO_LABELS)
                 state = again
         raise missing(key)
 
     def open(self, key: str) -> int:
-        """A descriptor to read from: it stays with this version, whatever happens to the key."""
+        """Open a blob for reading. The descriptor stays with this version, whatever happens to the key."""
         folder, _, name = key.rpartition("/")
-        with translated("read", key):
+        with translate_errors("read", key):
             try:
                 with self.tree.folder(folder) as at:
-                    if look(at, name) is None:
+                    if stat_file(at, name) is None:
                         raise missing(key)
                     return os.open(
                         name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at
@@ -217,16 +214,16 @@ class Vault:
                 raise
 
     def read(self, key: str) -> bytes:
-        with translated("read", key), os.fdopen(self.open(key), "rb") as file:
+        with translate_errors("read", key), os.fdopen(self.open(key), "rb") as file:
             return file.read()
 
     def delete(self, key: str) -> None:
         folder, _, name = key.rpartition("/")
-        with translated("delete", key):
+        with translate_errors("delete", key):
             try:
                 with self.tree.folder(folder) as at:
-                    with self.tree.locked(key):
-                        present = look(at, name)
+                    with self.tree.lock(key):
+                        present = stat_file(at, name)
                         if present is None:
                             return
                         os.unlink(name, dir_fd=at)
@@ -237,16 +234,16 @@ class Vault:
             self.tree.prune(folder)
 
     def path(self, key: str) -> Path | None:
-        with translated("find", key):
+        with translate_errors("find", key):
             return self.tree.root / key if self._find(key) is not None else None
 
     def sweep(self, moment: float) -> int:
-        """Remove what crashed writers left before that moment; returns how many files."""
+        """Remove files that crashed writers left before `moment`; return how many."""
         swept = 0
-        with translated("sweep", TEMPORARY):
+        with translate_errors("sweep", TEMPORARY):
             with self.tree.folder(TEMPORARY, make=True) as folder:
                 for name in os.listdir(folder):  # noqa: PTH208 - a descriptor has no pathlib
-                    state = look(folder, name)
+                    state = stat_file(folder, name)
                     if state is not None and state.st_mtime < moment:
                         os.unlink(name, dir_fd=folder)
                         swept += 1
@@ -261,7 +258,7 @@ class Vault:
         folder, _, name = key.rpartition("/")
         try:
             with self.tree.folder(folder) as at:
-                return look(at, name)
+                return stat_file(at, name)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -270,8 +267,8 @@ def missing(key: str) -> Missing:
     return Missing(f"There is no blob {key!r}.")
 
 
-def _stored(key: str, state: os.stat_result, labels: Labels) -> Stored:
-    return Stored(
+def _blob_info(key: str, state: os.stat_result, labels: Labels) -> BlobInfo:
+    return BlobInfo(
         key=key,
         size=state.st_size,
         version=version_of(state),

@@ -1,7 +1,8 @@
 """Content type and metadata in the local store: one small file per version of a blob, under `.meta`.
 
-Promise: it is durable before the blob's version can be seen, and belongs to exactly that version, so bytes
-and labels change in one moment. Blobs without labels have no such file. Blocking; must not know conditions.
+Promise: a label file is durable before its version of the blob is visible and belongs to that version alone,
+so bytes and labels change together. Blobs without labels have no such file. Blocking; must not know:
+conditions.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ class LabelFiles:
         self._tree = tree
 
     def write(self, key: str, version: str, labels: Labels) -> None:
-        """Durable when it returns. Raises FileExistsError when another write has the same version."""
+        """Write labels durably. Raises FileExistsError when another write has the same version."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._tree.folder(f"{LABELS}/{key}", make=True) as folder:
             descriptor = os.open(version + _SUFFIX, flags, 0o644, dir_fd=folder)
@@ -38,7 +39,7 @@ class LabelFiles:
             os.fsync(folder)
 
     def read(self, key: str, version: str) -> Labels | None:
-        """None when this version has none, or has been replaced meanwhile: look at the blob again."""
+        """Read labels. None: this version has none, or was replaced meanwhile; stat the blob again."""
         try:
             with self._tree.folder(f"{LABELS}/{key}") as folder:
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -53,7 +54,7 @@ class LabelFiles:
             raise Reject(f"The labels of blob {key!r} are damaged: {error}", code="corrupt") from error
 
     def remove(self, key: str, version: str) -> None:
-        """May be repeated. Not made durable: a label file without its blob is swept later."""
+        """Remove labels. May be repeated. Not durable: `sweep` removes label files without a blob."""
         path = f"{LABELS}/{key}"
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             with self._tree.folder(path) as folder:
@@ -61,7 +62,7 @@ class LabelFiles:
             self._tree.prune(path, keep=LABELS)
 
     def older_than(self, moment: float) -> Iterator[tuple[str, str]]:
-        """Key and version of label files that have not changed since then."""
+        """Key and version of label files that have not changed since `moment`."""
         for folder, _, names, descriptor in os.fwalk(self._tree.root / LABELS, follow_symlinks=False):
             key = os.path.relpath(folder, self._tree.root / LABELS)
             for name in names:

@@ -1,8 +1,8 @@
-"""Uploads in parts on this machine: a folder each under `.parts`, with a file for each part.
+"""Multipart uploads in the local store: one folder each under `.parts`, with one file per part.
 
-Files are named by number and ETag. Promise: parts and uploads outlive the process; a part is there whole or
-not at all, a later one of the same number replaces it; a joined upload is a blob and nothing else. Whoever is
-killed while joining leaves the parts as they were. Blocking; must not know URLs or clocks.
+Files are named by number and ETag. Promise: parts and uploads outlive the process; a part is stored whole or
+not at all, and a later one of the same number replaces it; a joined upload is a blob and nothing else. A
+process killed while joining leaves the parts as they were. Blocking; must not know: URLs, clocks.
 """
 
 import concurrent.futures
@@ -19,15 +19,15 @@ import msgspec
 from msgspec import Struct
 
 from quire.blobs.labels import Labels
-from quire.blobs.local.files import Vault
+from quire.blobs.local.files import BlobFiles
 from quire.blobs.local.spool import PIECE_BYTES, Spool
-from quire.blobs.local.tree import PARTS, translated
-from quire.blobs.port import Stored
-from quire.blobs.presigned import Part, StoredPart
-from quire.blobs.presigned_rules import bad_parts, in_order
+from quire.blobs.local.tree import PARTS, translate_errors
+from quire.blobs.port import BlobInfo
+from quire.blobs.presigned import CompletedPart, StoredPart
+from quire.blobs.presigned_rules import bad_parts, sort_parts
 from quire.model.errors import Missing, Reject
 
-DIGEST_LABEL = "sha256"  # in the metadata of what has landed: 64 hexadecimal digits
+DIGEST_LABEL = "sha256"  # in the metadata of uploaded blobs: 64 hexadecimal digits
 
 _RECORD = "upload"
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -51,14 +51,14 @@ def etag_of(digest: str) -> str:
 
 
 class PartFiles:
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._tree = vault.tree
+    def __init__(self, files: BlobFiles) -> None:
+        self._files = files
+        self._tree = files.tree
 
     def begin(self, key: str, content_type: str | None) -> str:
-        """Durable when it returns."""
+        """Create an upload durably; return its id."""
         upload_id = secrets.token_hex(16)
-        with translated("begin an upload of", key):
+        with translate_errors("begin an upload of", key):
             spool = Spool(self._tree)
             try:
                 spool.write(_encoder.encode(_Upload(key=key, content_type=content_type)))
@@ -70,108 +70,117 @@ class PartFiles:
                 spool.discard()
         return upload_id
 
-    def demand(self, key: str, upload_id: str) -> None:
+    def require(self, key: str, upload_id: str) -> None:
         """Raises Missing when there is no such upload of this key."""
-        with translated("find an upload of", key), self._opened(key, upload_id):
+        with translate_errors("find an upload of", key), self._open_upload(key, upload_id):
             pass
 
     def add(self, spool: Spool, key: str, upload_id: str, number: int, etag: str) -> None:
-        """The spool becomes that part; afterwards it is gone, either way. Raises Missing."""
+        """Turn the spool into a part. The spool is discarded, whether it succeeds or not. Raises Missing."""
         try:
-            with translated("store a part of", key), spool.held():
+            with translate_errors("store a part of", key), spool.lock():
                 os.fsync(spool.descriptor)
-                with self._opened(key, upload_id) as (folder, record, _), _locked(record, key):
-                    name = _name(number, etag)
+                with self._open_upload(key, upload_id) as (folder, record, _), _lock_upload(record, key):
+                    name = _part_name(number, etag)
                     spool.replace(folder, name)
-                    # Two files of one number are there only when we are killed here: each has its own ETag.
-                    for other in _names(folder):
-                        if other.startswith(_name(number, "")) and other != name:
+                    # A kill at this point leaves two files of one number, each with its own ETag.
+                    for other in _list_names(folder):
+                        if other.startswith(_part_name(number, "")) and other != name:
                             os.unlink(other, dir_fd=folder)
                     os.fsync(folder)
         finally:
             spool.discard()
 
-    def listed(self, key: str, upload_id: str) -> list[StoredPart]:
+    def list_parts(self, key: str, upload_id: str) -> list[StoredPart]:
         """Raises Missing."""
         with (
-            translated("list the parts of", key),
-            self._opened(key, upload_id) as (folder, record, _),
-            _locked(record, key),
+            translate_errors("list the parts of", key),
+            self._open_upload(key, upload_id) as (folder, record, _),
+            _lock_upload(record, key),
         ):
-            named = [found for name in _names(folder) if (found := _PART.fullmatch(name))]
-            # Of two files of one number, which somebody killed has left, the later counts.
+            named = [found for name in _list_names(folder) if (found := _PART.fullmatch(name))]
+            # A killed process may have left two files of one number: the later counts.
             named.sort(key=lambda found: _changed_at(folder, found[0]))
-            parts = {int(one[1]): StoredPart(int(one[1]), one[2], _size(folder, one[0])) for one in named}
+            parts = {
+                int(one[1]): StoredPart(int(one[1]), one[2], _part_size(folder, one[0])) for one in named
+            }
         return [parts[number] for number in sorted(parts)]
 
-    def join(self, key: str, upload_id: str, parts: Sequence[Part], *, max_bytes: int) -> Stored:
-        """Raises Missing, Reject with code `bad_parts` or `too_large`. Whoever else changes the upload
-        meanwhile is faster: nothing is stored then.
+    def join(self, key: str, upload_id: str, parts: Sequence[CompletedPart], *, max_bytes: int) -> BlobInfo:
+        """Join parts to a blob. Raises Missing, Reject with code `bad_parts` or `too_large`. When the upload
+        changes meanwhile, nothing is stored.
         """
-        with translated("join the parts of", key), self._opened(key, upload_id) as (folder, record, upload):
-            names = [_name(part.number, _checked(part.etag)) for part in in_order(parts)]
-            if sum(_size(folder, name) for name in names) > max_bytes:
+        with (
+            translate_errors("join the parts of", key),
+            self._open_upload(key, upload_id) as (folder, record, upload),
+        ):
+            names = [_part_name(part.number, _check_etag(part.etag)) for part in sort_parts(parts)]
+            if sum(_part_size(folder, name) for name in names) > max_bytes:
                 raise too_large(max_bytes)
             spool = Spool(self._tree)
             try:
                 labels = Labels(
-                    content_type=upload.content_type, metadata={DIGEST_LABEL: _joined(spool, folder, names)}
+                    content_type=upload.content_type,
+                    metadata={DIGEST_LABEL: _copy_parts(spool, folder, names)},
                 )
-                # Before the lock, which others wait for: the disk may need seconds for it.
+                # Before the lock: the disk may take seconds, and other callers wait for the lock.
                 os.fsync(spool.descriptor)
-                with _locked(record, key):
+                with _lock_upload(record, key):
                     for name in names:
-                        _size(folder, name)
-                    stored = self._vault.commit(spool, key, labels, None)
-                    self._empty(folder)
+                        _part_size(folder, name)
+                    stored = self._files.commit(spool, key, labels, None)
+                    self._remove_files(folder)
             finally:
                 spool.discard()
         self._tree.prune(f"{PARTS}/{upload_id}", keep=PARTS)
         return stored
 
     def drop(self, key: str | None, upload_id: str) -> None:
-        """Whichever key it is of when that is None. May be repeated."""
-        with translated("give up an upload of", key or upload_id), contextlib.suppress(Missing):
-            with self._opened(key, upload_id) as (folder, record, _), _locked(record, key or upload_id):
-                self._empty(folder)
+        """Remove an upload and its parts; with `key` None whatever its key is. May be repeated."""
+        with translate_errors("give up an upload of", key or upload_id), contextlib.suppress(Missing):
+            with (
+                self._open_upload(key, upload_id) as (folder, record, _),
+                _lock_upload(record, key or upload_id),
+            ):
+                self._remove_files(folder)
             self._tree.prune(f"{PARTS}/{upload_id}", keep=PARTS)
 
     def sweep(self, moment: float) -> int:
-        """Give up what nobody has sent a part to since that moment; returns how many uploads."""
+        """Remove uploads that received no part since `moment`; return how many."""
         swept = 0
-        with translated("sweep", PARTS):
+        with translate_errors("sweep", PARTS):
             try:
                 with self._tree.folder(PARTS) as parts:
-                    idle = [name for name in _names(parts) if _changed_at(parts, name) < moment]
+                    idle = [name for name in _list_names(parts) if _changed_at(parts, name) < moment]
             except FileNotFoundError:
                 return 0
             for name in idle:
-                with contextlib.suppress(Reject):  # a damaged record is cleared away with the rest
+                with contextlib.suppress(Reject):  # a damaged record is removed with the rest
                     self.drop(None, name)
-                self._clear(name)
+                self._remove_leftovers(name)
                 swept += 1
         return swept
 
-    def _clear(self, name: str) -> None:
-        """What is left of an upload whose record is gone, or never came."""
+    def _remove_leftovers(self, name: str) -> None:
+        """Remove the folder of an upload whose record is missing."""
         with contextlib.suppress(OSError):
             with self._tree.folder(f"{PARTS}/{name}") as folder:
-                self._empty(folder)
+                self._remove_files(folder)
             self._tree.prune(f"{PARTS}/{name}", keep=PARTS)
 
     @staticmethod
-    def _empty(folder: int) -> None:
-        # The record first, and for good: without it there is no upload, whatever else is still there.
+    def _remove_files(folder: int) -> None:
+        # The record first, durably: without it there is no upload, whatever files are left.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_RECORD, dir_fd=folder)
             os.fsync(folder)
-        for name in _names(folder):
+        for name in _list_names(folder):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
 
     @contextlib.contextmanager
-    def _opened(self, key: str | None, upload_id: str) -> Iterator[tuple[int, int, _Upload]]:
-        """Descriptors of the folder and of the record in it, and what that says."""
+    def _open_upload(self, key: str | None, upload_id: str) -> Iterator[tuple[int, int, _Upload]]:
+        """Open an upload: descriptors of its folder and of its record, and the decoded record."""
         with contextlib.ExitStack() as closing:
             try:
                 if not _ID.fullmatch(upload_id):
@@ -195,8 +204,8 @@ def _read(record: int, upload_id: str) -> _Upload:
 
 
 @contextlib.contextmanager
-def _locked(record: int, key: str) -> Iterator[None]:
-    """Alone with the upload, which is still there. Raises Missing when it is not."""
+def _lock_upload(record: int, key: str) -> Iterator[None]:
+    """Lock the upload. Raises Missing when it has ended meanwhile."""
     fcntl.flock(record, fcntl.LOCK_EX)
     try:
         if not os.fstat(record).st_nlink:
@@ -206,28 +215,28 @@ def _locked(record: int, key: str) -> Iterator[None]:
         fcntl.flock(record, fcntl.LOCK_UN)
 
 
-def _joined(spool: Spool, folder: int, names: Sequence[str]) -> str:
-    """Copy the parts, mostly inside the kernel, and hash them meanwhile; the SHA-256 of it all."""
-    with concurrent.futures.ThreadPoolExecutor(1) as beside:
-        digest = beside.submit(_digest, folder, names)
+def _copy_parts(spool: Spool, folder: int, names: Sequence[str]) -> str:
+    """Copy the parts, mostly inside the kernel, and hash them in another thread; return the SHA-256."""
+    with concurrent.futures.ThreadPoolExecutor(1) as hasher:
+        digest = hasher.submit(_hash_parts, folder, names)
         for name in names:
-            with _part(folder, name) as reading:
+            with _open_part(folder, name) as reading:
                 spool.append(reading)
         return digest.result()
 
 
-def _digest(folder: int, names: Sequence[str]) -> str:
+def _hash_parts(folder: int, names: Sequence[str]) -> str:
     hashed, buffer = hashlib.sha256(), bytearray(PIECE_BYTES // 4)
     view = memoryview(buffer)
     for name in names:
-        with _part(folder, name) as reading:
+        with _open_part(folder, name) as reading:
             while count := os.readv(reading, [buffer]):
                 hashed.update(view[:count])
     return hashed.hexdigest()
 
 
 @contextlib.contextmanager
-def _part(folder: int, name: str) -> Iterator[int]:
+def _open_part(folder: int, name: str) -> Iterator[int]:
     try:
         reading = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError as error:
@@ -238,24 +247,24 @@ def _part(folder: int, name: str) -> Iterator[int]:
         os.close(reading)
 
 
-def _size(folder: int, name: str) -> int:
+def _part_size(folder: int, name: str) -> int:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
     except FileNotFoundError as error:
         raise _no_part(name) from error
 
 
-def _name(number: int, etag: str) -> str:
+def _part_name(number: int, etag: str) -> str:
     return f"{number:05d}-{etag}"
 
 
-def _names(folder: int) -> list[str]:
+def _list_names(folder: int) -> list[str]:
     return os.listdir(folder)
 
 
-def _checked(etag: str) -> str:
+def _check_etag(etag: str) -> str:
     if not _ETAG.fullmatch(etag):
-        raise bad_parts("an ETag is none that a part was answered with")
+        raise bad_parts("an ETag is not one that was returned for a part")
     return etag
 
 
@@ -267,12 +276,12 @@ def _changed_at(folder: int, name: str) -> float:
 
 
 def _no_part(name: str) -> Reject:
-    return bad_parts(f"part {int(name.partition('-')[0])} is not there, or has another ETag")
+    return bad_parts(f"part {int(name.partition('-')[0])} is missing or has another ETag")
 
 
 def _no_upload(key: str | None, cause: OSError | None = None) -> NoReturn:
-    raise Missing(f"There is no upload of {key!r} by this id: it is joined or given up.") from cause
+    raise Missing(f"There is no upload of {key!r} with this id: it was completed or aborted.") from cause
 
 
 def too_large(max_bytes: int) -> Reject:
-    return Reject(f"This is more than the {max_bytes} bytes that are taken here.", code="too_large")
+    return Reject(f"This is more than the {max_bytes} bytes that are accepted here.", code="too_large")

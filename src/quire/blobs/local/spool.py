@@ -1,7 +1,6 @@
 """Bytes on their way into the local store: a temporary file that becomes a blob whole or not at all.
 
-Promise: a crash leaves at most a file under `.tmp`, which nobody reads and `sweep` removes. Also the file's
-version: its time of change, made unique. Blocking; must not know keys, labels or conditions.
+Promise: a crash leaves at most a file under `.tmp`, never read and removed by `sweep`. The version of a blob is its file's time of change, made unique here. Blocking; must not know: keys, labels, conditions.
 """
 
 import contextlib
@@ -25,12 +24,14 @@ _NO_KERNEL_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class Spool:
-    """One temporary file. `discard` waits for whoever holds it: a cancelled coroutine gives up its file while
-    a thread may still be writing to it.
+    """One temporary file. `discard` waits for the lock: a cancelled coroutine may discard its file while a
+    thread still writes to it.
     """
 
     def __init__(self, tree: Tree, adopted: Path | None = None) -> None:
-        """Empty, or another file of this file system, taken from its place: OSError EXDEV when it is not."""
+        """Start empty, or move the file `adopted` here. Raises OSError EXDEV when that is on another file
+        system.
+        """
         self._lock = threading.Lock()
         self._open = True
         self.name = secrets.token_hex(16)
@@ -41,7 +42,7 @@ class Spool:
                 flags |= os.O_RDWR | os.O_CREAT | os.O_EXCL
             else:
                 os.rename(adopted, self.name, dst_dir_fd=self.folder)
-            # Read-only for everybody: `local_path` hands the file out, and it must not be written to.
+            # Read-only for all users: `local_path` exposes the file, and it must not be written to.
             self.descriptor = os.open(self.name, flags, 0o444, dir_fd=self.folder)
             if adopted is not None:
                 os.fchmod(self.descriptor, 0o444)
@@ -50,33 +51,33 @@ class Spool:
             raise
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Safe from `discard` by another thread. Raises Lost when that has happened already."""
+    def lock(self) -> Iterator[None]:
+        """Keep other threads from discarding the file. Raises Lost when it is discarded already."""
         with self._lock:
             if not self._open:
-                raise Lost("The upload was given up.")
+                raise Lost("The upload was aborted.")
             yield
 
     def write(self, data: bytes | bytearray) -> None:
         _write_all(self.descriptor, data)
 
     def copy(self, source: Path) -> None:
-        """The bytes of another file. Copied by the kernel where it can, which shares blocks where it can."""
+        """Copy another file, by the kernel where possible, which shares blocks where the file system can."""
         try:
             reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
-            raise Missing(f"The file {source.name!r} that was to be stored is not there.") from error
+            raise Missing(f"The file {source.name!r} does not exist, so it cannot be stored.") from error
         try:
             self.append(reading)
         finally:
             os.close(reading)
 
     def append(self, reading: int) -> None:
-        """What is left of an open file, at the end of what there is."""
+        """Append the rest of an open file."""
         _copy(reading, self.descriptor)
 
     def digest(self) -> tuple[str, int]:
-        """SHA-256 and size of what has been gathered: of these bytes, whatever their source is by now."""
+        """SHA-256 and size of the spooled bytes, whatever has happened to their source."""
         hashed, size = hashlib.sha256(), 0
         # One buffer for the whole file: fresh memory for each piece costs more than the hashing.
         buffer = bytearray(_HASH_BYTES)
@@ -87,8 +88,8 @@ class Spool:
         return hashed.hexdigest(), size
 
     def stamp(self, above: int | None = None) -> os.stat_result:
-        """Give the file a time of change that no other write of this key has, later than `above`, and make
-        bytes and time durable.
+        """Set a time of change that no other write of this key has, later than `above`; make bytes and time
+        durable.
         """
         kernel_time = os.fstat(self.descriptor).st_mtime_ns
         chance = secrets.randbits(_CHANCE_BITS)
@@ -100,24 +101,24 @@ class Spool:
         if stamped.st_mtime_ns != stamp:
             raise Misconfigured(
                 "The file system of the blob folder does not keep file times to the nanosecond, so two "
-                "versions of a blob could not be told apart. Put it on ext4, xfs, btrfs, zfs or apfs.",
+                "versions of a blob could look the same. Put it on ext4, xfs, btrfs, zfs or apfs.",
                 code="broken_store",
             )
         os.fsync(self.descriptor)
         return stamped
 
     def link(self, folder: int, name: str) -> None:
-        """Become that file unless there is one: FileExistsError."""
+        """Create that file. Raises FileExistsError when it exists."""
         os.link(self.name, name, src_dir_fd=self.folder, dst_dir_fd=folder, follow_symlinks=False)
         with contextlib.suppress(FileNotFoundError):  # swept a moment ago: it is a blob all the same
             os.unlink(self.name, dir_fd=self.folder)
 
     def replace(self, folder: int, name: str) -> None:
-        """Become that file, whatever was there."""
+        """Create or replace that file."""
         os.replace(self.name, name, src_dir_fd=self.folder, dst_dir_fd=folder)
 
     def discard(self) -> None:
-        """Leave nothing behind, unless the file has become a blob. May be repeated."""
+        """Remove the file, unless it has become a blob. May be repeated."""
         with self._lock:
             if not self._open:
                 return
@@ -139,7 +140,7 @@ def _copy(reading: int, writing: int) -> None:
     except OSError as error:
         if error.errno not in _NO_KERNEL_COPY:
             raise
-    # Some files say they are at their end to the kernel's copy though they are not; reading settles it.
+    # For some files the kernel's copy stops before their end: read what is left.
     while piece := os.read(reading, PIECE_BYTES):
         _write_all(writing, piece)
 

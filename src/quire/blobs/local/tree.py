@@ -1,7 +1,7 @@
-"""The folders of the local store: reached by descriptors, one segment at a time, never through a symlink.
+"""The folders of the local store: opened by descriptors, one segment at a time, never through a symlink.
 
-Promise: nothing here reads or writes outside the root, also when somebody planted links inside it; a folder
-that `folder(make=True)` gives out is durable. Blocking; must not know versions, labels or conditions.
+Promise: nothing reads or writes outside the root, even if it contains planted links; a folder from
+`folder(make=True)` is durable. Blocking; must not know: versions, labels, conditions.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Tree:
 
     @contextlib.contextmanager
     def folder(self, path: str, *, make: bool = False) -> Iterator[int]:
-        """`open` for the length of a block."""
+        """`open`, closed at the end of the block."""
         descriptor = self.open(path, make=make)
         try:
             yield descriptor
@@ -40,8 +40,8 @@ class Tree:
             os.close(descriptor)
 
     def open(self, path: str, *, make: bool = False) -> int:
-        """A descriptor of the folder. Raises FileNotFoundError when it is not there and not to be made,
-        NotADirectoryError when a file is in the way, Reject when a symlink is.
+        """A descriptor of the folder. Raises FileNotFoundError when it does not exist and `make` is False,
+        NotADirectoryError when a file has its name, Reject when a symlink has.
         """
         descriptor = os.open(self.root, _FOLDER)
         end = 0
@@ -64,11 +64,11 @@ class Tree:
             try:
                 below = open_below(parent, segment)
             except FileNotFoundError:
-                # Somebody deleted the last blob in it and the empty folder with it: make it again.
+                # Another process deleted the last blob and with it the empty folder: make it again.
                 self._settled.discard(path)
                 continue
             if path not in self._settled:
-                # Also when another process made the folder: it may not have come to its fsync yet.
+                # Also when another process made the folder: its fsync may not have happened yet.
                 self._settle(path, parent)
             return below
         raise FileNotFoundError(errno.ENOENT, "the folder is removed again and again", segment)
@@ -80,20 +80,20 @@ class Tree:
         self._settled.add(path)
 
     def prune(self, path: str, keep: str = "") -> None:
-        """Remove the folder and those above it, up to `keep`, as far as they are empty."""
+        """Remove the folder and its parents, up to `keep`, as long as they are empty."""
         while path and path != keep:
             above, _, segment = path.rpartition("/")
             try:
                 with self.folder(above) as parent:
                     os.rmdir(segment, dir_fd=parent)
             except OSError:
-                return  # not empty, or somebody else was faster
+                return  # not empty, or removed by another process
             self._settled.discard(path)
             path = above
 
     @contextlib.contextmanager
-    def locked(self, key: str) -> Iterator[None]:
-        """Alone with this key (and those of its stripe) among all threads and processes of this machine."""
+    def lock(self, key: str) -> Iterator[None]:
+        """Lock this key (and the others of its stripe) among all threads and processes of this machine."""
         stripe = f"{hashlib.sha256(key.encode()).digest()[0] % _STRIPES:02x}"
         with self.folder(LOCKS, make=True) as folder:
             lock = os.open(
@@ -103,7 +103,7 @@ class Tree:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(lock)  # closing lets the lock go
+            os.close(lock)  # closing releases the lock
 
 
 def open_below(parent: int, segment: str) -> int:
@@ -112,14 +112,13 @@ def open_below(parent: int, segment: str) -> int:
     except OSError as error:
         # Linux says ENOTDIR for a symlink here, others ELOOP.
         if error.errno in {errno.ENOTDIR, errno.ELOOP}:
-            look(parent, segment)
+            stat_file(parent, segment)
         raise
 
 
-def look(folder: int, name: str, *, to_write: bool = False) -> os.stat_result | None:
-    """What is known of the file; None when there is none. A folder is no file, but in the way of one.
-
-    Raises Reject for anything else.
+def stat_file(folder: int, name: str, *, to_write: bool = False) -> os.stat_result | None:
+    """The file's stat; None when there is no file or a folder. Raises Reject for anything else, and with
+    `to_write` for a folder, too.
     """
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -139,15 +138,15 @@ def look(folder: int, name: str, *, to_write: bool = False) -> os.stat_result | 
 
 def unsafe(name: str) -> Reject:
     return Reject(
-        f"{name!r} in the blob folder is a symbolic link or a device. Quire did not make it and does not "
-        "follow it: find out who put it there and remove it.",
+        f"{name!r} in the blob folder is a symbolic link or a device. Quire did not create it and does not "
+        "follow it: find out where it comes from and remove it.",
         code="unsafe_path",
     )
 
 
 @contextlib.contextmanager
-def translated(action: str, key: str) -> Iterator[None]:
-    """The edge: what the operating system says becomes what the caller can do about it."""
+def translate_errors(action: str, key: str) -> Iterator[None]:
+    """Turn errors of the operating system into errors that say what the caller can do."""
     try:
         yield
     except QuireError:
@@ -159,7 +158,7 @@ def translated(action: str, key: str) -> Iterator[None]:
 def _translate(error: OSError, what: str) -> NoReturn:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            advice = "Free space on that disk or raise its quota; the work can go on afterwards."
+            advice = "Free space on that disk or raise its quota; work continues afterwards."
             raise Retry(f"{what} {advice}", code="storage_full", delay_seconds=30.0) from error
         case errno.EACCES | errno.EPERM | errno.EROFS:
             advice = "Give the user that Quire runs as the right to read and write there."
@@ -172,7 +171,7 @@ def _translate(error: OSError, what: str) -> NoReturn:
         case errno.EMFILE | errno.ENFILE:
             raise Retry(f"{what} Raise the limit of open files (ulimit -n).", code="storage_busy") from error
         case errno.EIO:
-            advice = "Look at the health of that disk and at the system log."
+            advice = "Check the health of that disk and the system log."
             raise Retry(f"{what} {advice}", code="storage_error", delay_seconds=30.0) from error
         case _:
-            raise Retry(f"{what} It may work at the next try.", code="storage_error") from error
+            raise Retry(f"{what} It may work on the next try.", code="storage_error") from error

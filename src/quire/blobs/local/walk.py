@@ -1,7 +1,7 @@
-"""Listing the local store in the order of the keys' bytes, a folder at a time.
+"""Lists the local store in the order of the keys' bytes, a folder at a time.
 
-Promise: memory holds the names of the folders on the way down, never those of the whole tree; symlinks and
-the store's own folders are not seen. Blocking; must not know labels or conditions.
+Promise: memory holds the names of the folders on the way down, never of the whole tree; symlinks and the
+store's own folders are left out. Blocking; must not know: labels, conditions.
 """
 
 import os
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from quire.blobs.keys import RESERVED
 from quire.blobs.local.spool import version_of
 from quire.blobs.local.tree import Tree, open_below
-from quire.blobs.port import Stored
+from quire.blobs.port import BlobInfo
 from quire.model.errors import Reject
 
 _NOT_TEXT = re.compile(r"[\ud800-\udfff]")  # how Python shows names that are not UTF-8: no keys of ours
 
 
-def walk(tree: Tree, folder: str, after: str) -> Iterator[Stored]:
+def walk(tree: Tree, folder: str, after: str) -> Iterator[BlobInfo]:
     """`folder` is "" or ends with a slash."""
     try:
         descriptor = tree.open(folder.removesuffix("/"))
@@ -26,7 +26,7 @@ def walk(tree: Tree, folder: str, after: str) -> Iterator[Stored]:
     yield from _walk(descriptor, folder, after)
 
 
-def _walk(descriptor: int, folder: str, after: str) -> Iterator[Stored]:
+def _walk(descriptor: int, folder: str, after: str) -> Iterator[BlobInfo]:
     try:
         for name in _names(descriptor, hidden=RESERVED if not folder else frozenset()):
             key = folder + name
@@ -35,7 +35,7 @@ def _walk(descriptor: int, folder: str, after: str) -> Iterator[Stored]:
                 if key > after or after.startswith(key):
                     yield from _below(descriptor, name, key, after)
             elif key > after and (state := _state(descriptor, name)) is not None:
-                yield Stored(
+                yield BlobInfo(
                     key=key,
                     size=state.st_size,
                     version=version_of(state),
@@ -45,7 +45,7 @@ def _walk(descriptor: int, folder: str, after: str) -> Iterator[Stored]:
         os.close(descriptor)
 
 
-def _below(descriptor: int, name: str, key: str, after: str) -> Iterator[Stored]:
+def _below(descriptor: int, name: str, key: str, after: str) -> Iterator[BlobInfo]:
     try:
         below = open_below(descriptor, name.removesuffix("/"))
     except (FileNotFoundError, NotADirectoryError, Reject):

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quire.blobs import keys
-from quire.blobs.labels import NONCE, Labels, decode, encode, labels
-from quire.blobs.port import Condition, Metadata, Stored
-from quire.blobs.s3.body import Counted, in_memory, size_of
+from quire.blobs.labels import NONCE, Labels, check_labels, decode, encode
+from quire.blobs.port import BlobInfo, Condition, Metadata
+from quire.blobs.s3.body import CountingStream, read_whole, size_of
 from quire.blobs.s3.client import open_store
 from quire.blobs.s3.conditional import ConditionalWriter, version_of
-from quire.blobs.s3.errors import translated
+from quire.blobs.s3.errors import translate_errors
 from quire.model.errors import Missing, QuireError, Reject
 
 if TYPE_CHECKING:
@@ -61,40 +61,42 @@ class S3Blobs:
         content_type: str | None = None,
         metadata: Metadata | None = None,
         condition: Condition | None = None,
-    ) -> Stored:
+    ) -> BlobInfo:
         path = self._path(key)
-        described = labels(content_type, metadata)
-        attributes = {name: encode(value) for name, value in described.metadata.items()}
-        if described.content_type is not None:
-            attributes["Content-Type"] = described.content_type
+        labels = check_labels(content_type, metadata)
+        attributes = {name: encode(value) for name, value in labels.metadata.items()}
+        if labels.content_type is not None:
+            attributes["Content-Type"] = labels.content_type
         if condition is not None:
-            body = await in_memory(data)
+            body = await read_whole(data)
             version = await self._writer.put(path, key, body, attributes, condition)
-            return _put(key, len(body), version, described)
+            return _info_of_put(key, len(body), version, labels)
         if isinstance(data, bytes | Path):
             size = await size_of(data)
-            return _put(key, size, await self._put_any(path, key, data, attributes), described)
-        counted = Counted(data)
+            return _info_of_put(
+                key, size, await self._put_unconditionally(path, key, data, attributes), labels
+            )
+        counted = CountingStream(data)
         try:
-            version = await self._put_any(path, key, counted, attributes)
+            version = await self._put_unconditionally(path, key, counted, attributes)
         except QuireError:
             if counted.failure is not None:
                 raise counted.failure from None  # not the store's fault
             raise
-        return _put(key, counted.size, version, described)
+        return _info_of_put(key, counted.size, version, labels)
 
-    async def _put_any(
-        self, path: str, key: str, body: bytes | Path | Counted, attributes: dict[str, str]
+    async def _put_unconditionally(
+        self, path: str, key: str, body: bytes | Path | CountingStream, attributes: dict[str, str]
     ) -> str:
         """An unconditional write: large ones go up in parts, and nothing is seen before the last."""
-        with self._edge("store", key):
+        with self._translate("store", key):
             result = await self._store.put_async(
                 path, body, attributes=attributes, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
             )
         return version_of(key, result)
 
     async def get(self, key: str) -> bytes:
-        with self._edge("read", key):
+        with self._translate("read", key):
             found = await self._store.get_async(self._path(key))
             return bytes(await found.bytes_async())
 
@@ -105,22 +107,22 @@ class S3Blobs:
             options = {"range": (start, stop)}
         elif start:
             options = {"range": {"offset": start}}
-        with self._edge("read", key):
+        with self._translate("read", key):
             found = await self._store.get_async(path, options=options)
             async for piece in found.stream(min_chunk_size=_PIECE_BYTES):
                 yield bytes(piece)
 
-    async def head(self, key: str) -> Stored:
+    async def head(self, key: str) -> BlobInfo:
         path = self._path(key)
-        with self._edge("look at", key):
+        with self._translate("look at", key):
             found = await self._store.get_async(path, options={"head": True})
         meta, attributes = found.meta, dict(found.attributes)
         content_type = attributes.pop("Content-Type", None)
         attributes.pop(NONCE, None)
-        described = {name: decode(value) for name, value in attributes.items() if name == name.lower()}
-        return _listed(key, meta, content_type, described)
+        labels = {name: decode(value) for name, value in attributes.items() if name == name.lower()}
+        return _info_of_meta(key, meta, content_type, labels)
 
-    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[Stored]:
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[BlobInfo]:
         # A level at a time: some servers list by folder, where `a/b` comes before `a.b`, and cut at `after`
         # by that order too. Levels are sorted here, so memory holds one level of each folder on the way down.
         waiting = [keys.folder(prefix)]
@@ -128,16 +130,16 @@ class S3Blobs:
         while waiting:
             key = waiting.pop()
             if key and not key.endswith("/"):
-                yield _listed(key, found.pop(key))
+                yield _info_of_meta(key, found.pop(key))
                 continue
             if key and key <= after and not after.startswith(key):
                 continue
-            objects, folders = await self._level(key)
+            objects, folders = await self._list_level(key)
             found.update((name, meta) for name, meta in objects if name > after)
             waiting += sorted([*(name for name, _ in objects if name > after), *folders], reverse=True)
 
-    async def _level(self, folder: str) -> "tuple[Sequence[tuple[str, ObjectMeta]], Sequence[str]]":
-        with self._edge("list", folder):
+    async def _list_level(self, folder: str) -> "tuple[Sequence[tuple[str, ObjectMeta]], Sequence[str]]":
+        with self._translate("list", folder):
             level = await self._store.list_with_delimiter_async(self._prefix + folder or None)
         cut = len(self._prefix)
         # Consoles and some servers keep a marker for an empty folder; the client shows it without its slash.
@@ -148,7 +150,7 @@ class S3Blobs:
     async def delete(self, key: str) -> None:
         path = self._path(key)
         try:
-            with self._edge("delete", key):
+            with self._translate("delete", key):
                 await self._store.delete_async(path)
         except Missing:
             return
@@ -168,7 +170,7 @@ class S3Blobs:
                 f"not for {method!r} and {seconds}.",
                 code="bad_request",
             )
-        with self._edge("sign", key):
+        with self._translate("sign", key):
             return await obstore.sign_async(
                 self._store, "GET" if method == "GET" else "PUT", path, timedelta(seconds=seconds)
             )
@@ -179,26 +181,26 @@ class S3Blobs:
     def _path(self, key: str) -> str:
         return keys.check(self._prefix + keys.check(key))
 
-    def _edge(self, action: str, key: str) -> AbstractContextManager[None]:
-        return translated(action, key, self._bucket)
+    def _translate(self, action: str, key: str) -> AbstractContextManager[None]:
+        return translate_errors(action, key, self._bucket)
 
 
-def _put(key: str, size: int, version: str, described: Labels) -> Stored:
+def _info_of_put(key: str, size: int, version: str, labels: Labels) -> BlobInfo:
     # S3 does not say in its answer when it stored a blob; asking would double the requests.
-    return Stored(
+    return BlobInfo(
         key=key,
         size=size,
         version=version,
         modified_at=0.0,
-        content_type=described.content_type,
-        metadata=described.metadata,
+        content_type=labels.content_type,
+        metadata=labels.metadata,
     )
 
 
-def _listed(
+def _info_of_meta(
     key: str, meta: "ObjectMeta", content_type: str | None = None, metadata: dict[str, str] | None = None
-) -> Stored:
-    return Stored(
+) -> BlobInfo:
+    return BlobInfo(
         key=key,
         size=meta["size"],
         version=version_of(key, meta),

@@ -12,7 +12,7 @@ from quire.model.errors import Missing, Reject
 MAX_CONDITIONAL_BYTES = 64 << 20
 
 
-class Counted:
+class CountingStream:
     """A stream that knows its length when it has passed, and what went wrong in the caller's half of it."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
@@ -20,7 +20,7 @@ class Counted:
         self.size = 0
         self.failure: Exception | None = None
 
-    def __aiter__(self) -> "Counted":
+    def __aiter__(self) -> "CountingStream":
         return self
 
     async def __anext__(self) -> bytes:
@@ -44,19 +44,19 @@ async def size_of(data: bytes | Path) -> int:
         raise Missing(f"The file {data.name!r} that was to be stored is not there.") from error
 
 
-async def in_memory(data: bytes | Path | AsyncIterator[bytes]) -> bytes:
+async def read_whole(data: bytes | Path | AsyncIterator[bytes]) -> bytes:
     """All of it. Raises Reject when it is more than one conditional request should carry."""
     if isinstance(data, bytes | Path):
-        _demand(await size_of(data))
+        _check_size(await size_of(data))
         return data if isinstance(data, bytes) else await asyncio.to_thread(data.read_bytes)
     gathered = bytearray()
     async for piece in data:
-        _demand(len(gathered) + len(piece))
+        _check_size(len(gathered) + len(piece))
         gathered += piece
     return bytes(gathered)
 
 
-def _demand(size: int) -> None:
+def _check_size(size: int) -> None:
     if size > MAX_CONDITIONAL_BYTES:
         raise Reject(
             f"A conditional write to S3 is one request held in memory, {MAX_CONDITIONAL_BYTES >> 20} MiB at "

@@ -14,7 +14,7 @@ from quire.blobs.s3.errors import (
     UNAVAILABLE,
     status_of,
     translate,
-    translated,
+    translate_errors,
 )
 from quire.model.errors import Misconfigured, Missing, Retry, Stale
 
@@ -47,10 +47,10 @@ class ConditionalWriter:
             outcome = await self._attempt(path, key, body, marked, condition)
             if isinstance(outcome, str):
                 return outcome
-            present = await self._present(path, key)
+            present = await self._find(path, key)
             if present is not None and present[1].get(NONCE) == mark:
                 return version_of(key, present[0])
-            refused = isinstance(outcome, Stale) and not _holds(present, condition)
+            refused = isinstance(outcome, Stale) and not _is_met(present, condition)
             if refused or attempt >= (_ATTEMPTS_UNANSWERED if outcome.code == UNAVAILABLE else _ATTEMPTS):
                 raise outcome
             # Nobody won yet, or nobody knows. Apart by chance, so that rivals get past each other.
@@ -81,9 +81,9 @@ class ConditionalWriter:
                 raise fault from error
             return fault
 
-    async def _present(self, path: str, key: str) -> "tuple[ObjectMeta, dict[str, str]] | None":
+    async def _find(self, path: str, key: str) -> "tuple[ObjectMeta, dict[str, str]] | None":
         try:
-            with translated("look at", key, self._bucket):
+            with translate_errors("look at", key, self._bucket):
                 found = await self._store.get_async(path, options={"head": True})
         except Missing:
             return None
@@ -99,7 +99,7 @@ def version_of(key: str, result: "PutResult | ObjectMeta") -> str:
     return result["e_tag"]
 
 
-def _holds(present: "tuple[ObjectMeta, dict[str, str]] | None", condition: Condition) -> bool:
+def _is_met(present: "tuple[ObjectMeta, dict[str, str]] | None", condition: Condition) -> bool:
     if isinstance(condition, IfAbsent):
         return present is None
     return present is not None and present[0]["e_tag"] == condition.version

@@ -24,7 +24,7 @@ def status_of(error: Exception) -> int | None:
 
 
 @contextlib.contextmanager
-def translated(action: str, key: str, bucket: str) -> Iterator[None]:
+def translate_errors(action: str, key: str, bucket: str) -> Iterator[None]:
     from obstore.exceptions import BaseError
 
     try:
@@ -38,11 +38,11 @@ def translated(action: str, key: str, bucket: str) -> Iterator[None]:
 def translate(error: Exception, action: str, key: str, bucket: str) -> QuireError:
     status, code = status_of(error), _CODE.search(str(error))
     answer = " ".join(str(part) for part in (status, code and code[1]) if part) or "no answer"
-    kind, advice, word = _verdict(error, status, code[1] if code else "")
+    kind, advice, word = _classify(error, status, code[1] if code else "")
     return kind(f"Cannot {action} {key!r} in bucket {bucket!r} ({answer}). {advice}", code=word)
 
 
-def _verdict(error: Exception, status: int | None, code: str) -> tuple[type[QuireError], str, str]:
+def _classify(error: Exception, status: int | None, code: str) -> tuple[type[QuireError], str, str]:
     """The kind of error, the advice and the code word: the first line that fits."""
     from obstore import exceptions
 

@@ -53,7 +53,7 @@ class S3Files:
             try:
                 # A connection of its own: it is for large files, which come seldom.
                 async with httpx.AsyncClient(timeout=self._timeout) as client:
-                    response = await client.put(url, content=_pieces(source), headers=headers)
+                    response = await client.put(url, content=_read_pieces(source), headers=headers)
             except httpx.TransportError as error:
                 said = type(error).__name__
             else:
@@ -76,7 +76,7 @@ class S3Files:
         )
 
 
-async def _pieces(source: Path) -> AsyncIterator[bytes]:
+async def _read_pieces(source: Path) -> AsyncIterator[bytes]:
     with source.open("rb") as file:
         while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
             yield piece

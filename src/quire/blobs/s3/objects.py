@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from quire.blobs import keys
 from quire.blobs.keys import CLOCKS
 from quire.blobs.port import Condition, IfAbsent, IfVersion
-from quire.blobs.s3.body import in_memory, size_of
+from quire.blobs.s3.body import read_whole, size_of
 from quire.blobs.s3.client import open_store
 from quire.blobs.s3.conditional import ConditionalWriter, version_of
-from quire.blobs.s3.errors import translated
+from quire.blobs.s3.errors import translate_errors
 from quire.blobs.s3.files import S3Files
 from quire.blobs.s3.requests import Pause
 from quire.blobs.s3.signing import Signer
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Stale
 from quire.model.ids import Ids
-from quire.model.objects import Found, Seen
+from quire.model.objects import ObjectBody, ObjectInfo
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -70,76 +70,76 @@ class S3Objects:
     async def close(self) -> None:
         """The client keeps its connections until it is garbage; there is nothing to end."""
 
-    async def read(self, key: str) -> Found | None:
+    async def read(self, key: str) -> ObjectBody | None:
         try:
-            with self._edge("read", key):
+            with self._translate("read", key):
                 found = await self._store.get_async(self._path(key))
-                return Found(bytes(await found.bytes_async()), version_of(key, found.meta))
+                return ObjectBody(bytes(await found.bytes_async()), version_of(key, found.meta))
         except Missing:
             return None
 
-    async def look(self, key: str) -> Seen | None:
+    async def head(self, key: str) -> ObjectInfo | None:
         try:
-            with self._edge("look at", key):
-                return self._seen(await self._store.head_async(self._path(key)))
+            with self._translate("look at", key):
+                return self._info_of(await self._store.head_async(self._path(key)))
         except Missing:
             return None
 
     async def create(self, key: str, body: bytes) -> str | None:
-        return await self._conditional(key, body, _JSON, IfAbsent())
+        return await self._put_if(key, body, _JSON, IfAbsent())
 
     async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
         if await size_of(source) <= SMALL_BYTES:
-            body = await in_memory(source)
-            return await self._conditional(key, body, content_type, IfAbsent()) is not None
+            body = await read_whole(source)
+            return await self._put_if(key, body, content_type, IfAbsent()) is not None
         path = f"/{self._bucket}/{self._path(key)}"
         return await self._files.create(path, key, source, content_type=content_type)
 
     async def swap(self, key: str, body: bytes, version: str) -> str | None:
-        return await self._conditional(key, body, _JSON, IfVersion(version))
+        return await self._put_if(key, body, _JSON, IfVersion(version))
 
     async def put(self, key: str, body: bytes) -> str:
         attributes: Any = {"Content-Type": _JSON if body else _PLAIN}
-        with self._edge("store", key):
+        with self._translate("store", key):
             return version_of(key, await self._store.put_async(self._path(key), body, attributes=attributes))
 
     async def delete(self, keys: Sequence[str]) -> None:
         if not keys:
             return
-        with self._edge("delete", keys[0]):
+        with self._translate("delete", keys[0]):
             await self._store.delete_async([self._path(key) for key in keys])
 
-    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[Seen]]:
+    async def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
         prefix = self._path(folder)
         offset = self._path(after) if after else None
-        with self._edge("list", folder):
+        with self._translate("list", folder):
             listing = self._store.list(prefix, offset=offset, chunk_size=PAGE)
             async for page in listing:
-                yield [self._seen(meta) for meta in page]
+                yield [self._info_of(meta) for meta in page]
 
     async def now(self) -> float:
         key = f"{CLOCKS}/{self._ids.ulid()}"
         await self.put(key, b"{}")
         try:
-            seen = await self.look(key)
+            seen = await self.head(key)
         finally:
             await self.delete([key])
         if seen is None:
             raise Missing(f"{key!r} was there a moment ago.")
         return seen.modified_at
 
-    async def _conditional(self, key: str, body: bytes, kind: str, condition: Condition) -> str | None:
+    async def _put_if(self, key: str, body: bytes, kind: str, condition: Condition) -> str | None:
         try:
             return await self._writer.put(self._path(key), key, body, {"Content-Type": kind}, condition)
         except Stale:
             return None
 
-    def _seen(self, meta: "ObjectMeta") -> Seen:
+    def _info_of(self, meta: "ObjectMeta") -> ObjectInfo:
         key = meta["path"][len(self._prefix) :]
-        return Seen(key, meta["size"], version_of(key, meta), meta["last_modified"].timestamp())
+        return ObjectInfo(key, meta["size"], version_of(key, meta), meta["last_modified"].timestamp())
 
     def _path(self, key: str) -> str:
         return keys.check(self._prefix + keys.check(key))
 
-    def _edge(self, action: str, key: str) -> AbstractContextManager[None]:
-        return translated(action, key, self._bucket)
+    def _translate(self, action: str, key: str) -> AbstractContextManager[None]:
+        return translate_errors(action, key, self._bucket)

@@ -1,6 +1,6 @@
 """Uploads straight into an S3 bucket: we sign, the store receives. Needs no extra.
 
-Promise: everything in `landing`. S3 adds a rule of its own: every part but the last has 5 MiB or more.
+Promise: everything in `presigned`. S3 adds a rule of its own: every part but the last has 5 MiB or more.
 Must not know: settings, who uploads.
 """
 
@@ -11,18 +11,18 @@ from email.utils import parsedate_to_datetime
 from xml.sax.saxutils import escape
 
 from quire.blobs import keys
-from quire.blobs.labels import labels
-from quire.blobs.port import Stored
-from quire.blobs.presigned import Part, StoredPart
+from quire.blobs.labels import check_labels
+from quire.blobs.port import BlobInfo
+from quire.blobs.presigned import CompletedPart, StoredPart
 from quire.blobs.presigned_rules import (
     MAX_PARTS,
     attachment,
     bad_parts,
     check_count,
     check_seconds,
-    in_order,
+    sort_parts,
 )
-from quire.blobs.s3.requests import Answer, Pause, S3Requests
+from quire.blobs.s3.requests import Pause, S3Requests, S3Response
 from quire.blobs.s3.signing import Signer
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Missing
@@ -72,7 +72,7 @@ class S3PresignedUploads:
         # Not the endpoint: people write credentials into URLs.
         return f"S3Landing(bucket={self._bucket!r}, prefix={self._prefix!r})"
 
-    async def put_url(
+    async def sign_put(
         self,
         key: str,
         *,
@@ -80,25 +80,25 @@ class S3PresignedUploads:
         base_url: str,  # noqa: ARG002
         awaited: bool = True,  # noqa: ARG002 the store receives it, and asks nobody
     ) -> str:
-        return self._signed("PUT", key, {}, seconds)
+        return self._sign("PUT", key, {}, seconds)
 
-    async def get_url(self, key: str, *, seconds: int, base_url: str, name: str) -> str:  # noqa: ARG002
+    async def sign_get(self, key: str, *, seconds: int, base_url: str, name: str) -> str:  # noqa: ARG002
         # S3 cannot be told to say `nosniff`; as an attachment of no known type nothing is shown or run.
         answered = {
             "response-content-disposition": attachment(name),
             "response-content-type": "application/octet-stream",
         }
-        return self._signed("GET", key, answered, seconds)
+        return self._sign("GET", key, answered, seconds)
 
     async def begin(self, key: str, *, content_type: str) -> str:
         """Asked again when the answer is lost: the first upload stays behind then, without parts."""
-        described = labels(content_type, None)
+        labels = check_labels(content_type, None)
         about = ("begin an upload of", key)
         answer = await self._requests.send(
-            "POST", self._path(key), query={"uploads": ""}, content_type=described.content_type, about=about
+            "POST", self._path(key), query={"uploads": ""}, content_type=labels.content_type, about=about
         )
-        if not answer.good:
-            raise self._requests.refusal(answer, about)
+        if not answer.is_success:
+            raise self._requests.error_of(answer, about)
         upload_id = answer.fields.get("UploadId")
         if not upload_id:
             raise Misconfigured(
@@ -107,7 +107,7 @@ class S3PresignedUploads:
             )
         return upload_id
 
-    async def part_urls(
+    async def sign_parts(
         self,
         key: str,
         upload_id: str,
@@ -117,33 +117,33 @@ class S3PresignedUploads:
         base_url: str,  # noqa: ARG002
     ) -> list[str]:
         return [
-            self._signed("PUT", key, {"partNumber": str(number), "uploadId": upload_id}, seconds)
+            self._sign("PUT", key, {"partNumber": str(number), "uploadId": upload_id}, seconds)
             for number in range(1, check_count(parts) + 1)
         ]
 
-    async def parts(self, key: str, upload_id: str) -> list[StoredPart]:
+    async def list_parts(self, key: str, upload_id: str) -> list[StoredPart]:
         about = ("list the parts of", key)
         path, found, after = self._path(key), list[StoredPart](), 0
         while True:
             query = {"uploadId": upload_id, "max-parts": str(_PAGE), "part-number-marker": str(after)}
             answer = await self._requests.send("GET", path, query=query, about=about)
-            if not answer.good:
+            if not answer.is_success:
                 raise self._no_upload(answer, about)
-            page, following = _page(answer, key)
+            page, following = _parse_page(answer, key)
             found += page
             if following is None:
-                return _one_of_each(found)
+                return _drop_repeated(found)
             if not after < following <= MAX_PARTS:  # each page leads on, so that there is an end
                 raise _not_s3(key)
             after = following
 
-    async def join(self, key: str, upload_id: str, parts: Sequence[Part]) -> Stored:
+    async def join(self, key: str, upload_id: str, parts: Sequence[CompletedPart]) -> BlobInfo:
         """When the answer is lost it is asked again, and Missing may then mean that it has joined: look by
         `head`. Some servers remember for a while, and answer once more as they did.
         """
         listed = "".join(
             f"<Part><PartNumber>{part.number}</PartNumber><ETag>&quot;{escape(part.etag)}&quot;</ETag></Part>"
-            for part in in_order(parts)
+            for part in sort_parts(parts)
         )
         namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
         body = f'<CompleteMultipartUpload xmlns="{namespace}">{listed}</CompleteMultipartUpload>'
@@ -158,30 +158,30 @@ class S3PresignedUploads:
         )
         if answer.code in _BAD_PARTS:
             raise bad_parts(f"{key!r} has a part that is missing, too small or has another ETag")
-        if not answer.good:
+        if not answer.is_success:
             raise self._no_upload(answer, about)
         return await self._head(key)
 
-    async def give_up(self, key: str, upload_id: str) -> None:
+    async def abort(self, key: str, upload_id: str) -> None:
         about = ("give up an upload of", key)
         answer = await self._requests.send(
             "DELETE", self._path(key), query={"uploadId": upload_id}, about=about
         )
-        if not answer.good and not isinstance(refusal := self._no_upload(answer, about), Missing):
+        if not answer.is_success and not isinstance(refusal := self._no_upload(answer, about), Missing):
             raise refusal
 
     async def close(self) -> None:
         """Release the connections. May be repeated."""
         await self._requests.close()
 
-    async def _head(self, key: str) -> Stored:
+    async def _head(self, key: str) -> BlobInfo:
         """Joining is answered without the size."""
         about = ("look at", key)
         answer = await self._requests.send("HEAD", self._path(key), query={}, about=about)
-        if not answer.good:
-            raise self._requests.refusal(answer, about)
+        if not answer.is_success:
+            raise self._requests.error_of(answer, about)
         modified = answer.headers.get("last-modified")
-        return Stored(
+        return BlobInfo(
             key=key,
             size=int(answer.headers.get("content-length", "0")),
             version=answer.headers.get("etag", ""),
@@ -189,12 +189,12 @@ class S3PresignedUploads:
             content_type=answer.headers.get("content-type"),
         )
 
-    def _no_upload(self, answer: Answer, about: tuple[str, str]) -> Exception:
+    def _no_upload(self, answer: S3Response, about: tuple[str, str]) -> Exception:
         if answer.code == "NoSuchUpload":
             return Missing(f"There is no upload of {about[1]!r} by this id: it is joined or given up.")
-        return self._requests.refusal(answer, about)
+        return self._requests.error_of(answer, about)
 
-    def _signed(self, method: str, key: str, query: dict[str, str], seconds: int) -> str:
+    def _sign(self, method: str, key: str, query: dict[str, str], seconds: int) -> str:
         return self._public.url(
             method, self._path(key), query=query, seconds=check_seconds(seconds), now=self._clock.now()
         )
@@ -203,7 +203,7 @@ class S3PresignedUploads:
         return f"/{self._bucket}/{keys.check(self._prefix + keys.check(key))}"
 
 
-def _page(answer: Answer, key: str) -> tuple[list[StoredPart], int | None]:
+def _parse_page(answer: S3Response, key: str) -> tuple[list[StoredPart], int | None]:
     """Parts, and the number after which the next page begins. Raises Misconfigured when it is no list."""
     rows = [row for row in answer.rows if row[""] == "Part"]
     try:
@@ -216,7 +216,7 @@ def _page(answer: Answer, key: str) -> tuple[list[StoredPart], int | None]:
         raise _not_s3(key) from error
 
 
-def _one_of_each(parts: Sequence[StoredPart]) -> list[StoredPart]:
+def _drop_repeated(parts: Sequence[StoredPart]) -> list[StoredPart]:
     """SeaweedFS lists a part that was sent again with other bytes beside the first, and times in seconds."""
     times = Counter(part.number for part in parts)
     return sorted((part for part in parts if times[part.number] == 1), key=lambda part: part.number)

@@ -26,7 +26,7 @@ _PASSING = frozenset({408, 409, 425, 429})
 Pause = Callable[[float], Awaitable[None]]
 
 
-class Answer(Struct, frozen=True):
+class S3Response(Struct, frozen=True):
     """`fields` are the texts of all elements, the root's name under ""; `rows` the same of each element below
     the root that has elements of its own. `code` is the word of an error in the body: there may be one with
     status 200 as well.
@@ -39,7 +39,7 @@ class Answer(Struct, frozen=True):
     rows: tuple[Mapping[str, str], ...] = ()
 
     @property
-    def good(self) -> bool:
+    def is_success(self) -> bool:
         return 200 <= self.status < 300 and not self.code
 
 
@@ -77,7 +77,7 @@ class S3Requests:
         body: bytes = b"",
         content_type: str | None = None,
         about: tuple[str, str],
-    ) -> Answer:
+    ) -> S3Response:
         """What the server said, be it good or a refusal: `refusal` puts that into words. Raises Retry when
         it says nothing, or nothing useful, several times. `about` is an action and a key, for messages.
         """
@@ -89,45 +89,45 @@ class S3Requests:
             url = self._signer.url(method, path, query=query, seconds=_SIGNED_SECONDS, now=now)
             try:
                 async with asyncio.timeout(self._timeout_seconds):
-                    answer = await self._once(method, url, headers, body)
+                    answer = await self._send_once(method, url, headers, body)
             except (httpx.TransportError, TimeoutError) as error:
                 if attempt >= _ATTEMPTS:
-                    raise self._silent(about, type(error).__name__) from error
+                    raise self._no_answer(about, type(error).__name__) from error
             else:
-                if not _passing(answer) or attempt >= _ATTEMPTS:
+                if not _is_transient(answer) or attempt >= _ATTEMPTS:
                     return answer
             await self._pause(0.1 * 2**attempt * (0.5 + secrets.randbelow(1000) / 1000))
 
-    async def _once(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _send_once(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> S3Response:
         async with self._client.stream(method, url, headers=headers, content=body) as response:
             read = bytearray()
             async for piece in response.aiter_bytes():
                 read += piece
                 if len(read) > _MAX_ANSWER_BYTES:
                     break
-        fields, rows = _read(bytes(read))
+        fields, rows = _parse_xml(bytes(read))
         failed = response.status_code >= 300 or fields.get("") == "Error"
         code = fields.get("Code", "?") if failed else ""
-        return Answer(response.status_code, dict(response.headers), fields, code, rows)
+        return S3Response(response.status_code, dict(response.headers), fields, code, rows)
 
-    def _silent(self, about: tuple[str, str], reason: str) -> Retry:
+    def _no_answer(self, about: tuple[str, str], reason: str) -> Retry:
         return Retry(
             f"Cannot {about[0]} {about[1]!r} in bucket {self._bucket!r} ({reason}). "
             "Is the endpoint right and the server up? It may work at the next try.",
             code=UNAVAILABLE,
         )
 
-    def refusal(self, answer: Answer, about: tuple[str, str]) -> QuireError:
+    def error_of(self, answer: S3Response, about: tuple[str, str]) -> QuireError:
         """What an answer that is not good means to the caller."""
         said = f"{answer.status} {answer.code}".removesuffix("?").strip()
-        for fits, kind, advice, word in _verdicts(answer):
+        for fits, kind, advice, word in _error_table(answer):
             if fits:
                 what = f"Cannot {about[0]} {about[1]!r} in bucket {self._bucket!r} ({said})."
                 return kind(f"{what} {advice}", code=word)
-        return self._silent(about, said)
+        return self._no_answer(about, said)
 
 
-def _verdicts(answer: Answer) -> tuple[tuple[bool, type[QuireError], str, str], ...]:
+def _error_table(answer: S3Response) -> tuple[tuple[bool, type[QuireError], str, str], ...]:
     """The same words as in `s3_edge`, which has the client's errors to go by: the first line that fits."""
     status, code = answer.status, answer.code
     final = 300 <= status < 500 and status not in _PASSING
@@ -142,13 +142,13 @@ def _verdicts(answer: Answer) -> tuple[tuple[bool, type[QuireError], str, str], 
     )
 
 
-def _passing(answer: Answer) -> bool:
+def _is_transient(answer: S3Response) -> bool:
     if answer.status in _PASSING or (answer.status >= 500 and answer.status != 501):
         return True
     return answer.status == 200 and answer.code in {"InternalError", "SlowDown", "ServiceUnavailable"}
 
 
-def _read(body: bytes) -> tuple[dict[str, str], tuple[dict[str, str], ...]]:
+def _parse_xml(body: bytes) -> tuple[dict[str, str], tuple[dict[str, str], ...]]:
     """Fields and rows of an answer; nothing when it is not XML.
 
     Read as text first: a parser given bytes might find a DTD in an encoding that the search does not.
@@ -164,9 +164,9 @@ def _read(body: bytes) -> tuple[dict[str, str], tuple[dict[str, str], ...]]:
 
 
 def _texts(root: ET.Element) -> dict[str, str]:
-    found = {_local(element.tag): (element.text or "").strip() for element in root.iter()}
-    return {**found, "": _local(root.tag)}
+    found = {_local_name(element.tag): (element.text or "").strip() for element in root.iter()}
+    return {**found, "": _local_name(root.tag)}
 
 
-def _local(tag: str) -> str:
+def _local_name(tag: str) -> str:
     return tag.rpartition("}")[2]

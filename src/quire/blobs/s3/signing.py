@@ -55,10 +55,10 @@ class Signer:
         place = quote(self._base + path, safe="/")
         request = f"{method}\n{place}\n{asked}\nhost:{self._host}\n\nhost\nUNSIGNED-PAYLOAD"
         signed = f"{_ALGORITHM}\n{moment}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-        signature = hmac.new(self._key(day), signed.encode(), hashlib.sha256).hexdigest()
+        signature = hmac.new(self._signing_key(day), signed.encode(), hashlib.sha256).hexdigest()
         return f"{self._scheme}://{self._host}{place}?{asked}&X-Amz-Signature={signature}"
 
-    def _key(self, day: str) -> bytes:
+    def _signing_key(self, day: str) -> bytes:
         """The same for all URLs of a day: the parts of a large file are thousands."""
         if self._day_and_key[0] != day:
             key = f"AWS4{self._secret}".encode()

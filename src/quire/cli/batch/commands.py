@@ -9,13 +9,13 @@ import msgspec
 import typer
 
 from quire.batches import inspection
-from quire.batches.context import BatchContext
-from quire.batches.export import Summary, lay_out_again
+from quire.assembly.components import Components
+from quire.batches.export import Summary, export_batch
 from quire.batches.lines import (
+    BatchDetails,
+    BatchEvent,
     BatchLine,
-    Event,
-    Standing,
-    Story,
+    FileHistory,
 )
 from quire.cli import exits
 from quire.cli.batch import control
@@ -39,7 +39,7 @@ from quire.cli.console import Talk
 from quire.cli.run.progress import amount
 from quire.cli.signals import stop_on_signals
 from quire.cli.text import many, shown
-from quire.ingest.archive import Sum, archive_batch
+from quire.ingest.archive import ArchiveResult, archive_batch
 from quire.ledger.port import BatchFilter
 from quire.model.batch import Batch, FileOutcome
 from quire.settings import Settings
@@ -81,7 +81,7 @@ def list_(
         raise typer.BadParameter("give one of --all, --running and --ended")
     only_ended = True if ended else (False if running else None)
 
-    async def ask(office: BatchContext, _settings: Settings) -> list[BatchLine]:
+    async def ask(office: Components, _settings: Settings) -> list[BatchLine]:
         found: list[BatchLine] = []
         wanted = BatchFilter(ended=only_ended, status=status, tenant=tenant, limit=min(limit, PAGE))
         while len(found) < limit and (page := await inspection.list_batches(office, wanted)):
@@ -112,7 +112,7 @@ def show(batch_id: Id, json_output: Json = False, home: Home = None, config: Con
     Exit codes: 0 shown, whatever its state is, 1 could not, 2 usage.
     """
 
-    async def ask(office: BatchContext, _settings: Settings) -> Standing:
+    async def ask(office: Components, _settings: Settings) -> BatchDetails:
         return await inspection.show(office, batch_id)
 
     standing = answered(ask, home=home, config=config, json_output=json_output)
@@ -161,7 +161,7 @@ def files(
         return
     form = Form.CSV if csv else (Form.JSON if json_output else Form.PEOPLE)
 
-    async def write(office: BatchContext, _settings: Settings) -> None:
+    async def write(office: Components, _settings: Settings) -> None:
         await write_files(inspection.files(office, batch_id, outcome=state, error_class=error_class), form)
 
     answered(write, home=home, config=config, json_output=json_output)
@@ -170,7 +170,7 @@ def files(
 def _tell_story(
     batch_id: str, path: str, home: Path | None, config: Path | None, *, json_output: bool
 ) -> None:
-    async def ask(office: BatchContext, _settings: Settings) -> Story:
+    async def ask(office: Components, _settings: Settings) -> FileHistory:
         return await inspection.story(office, batch_id, path)
 
     story = answered(ask, home=home, config=config, json_output=json_output)
@@ -198,7 +198,7 @@ def events(
     Exit codes: 0 told, 1 could not, 2 usage, 130 stopped by Ctrl-C.
     """
 
-    async def tell(office: BatchContext, _settings: Settings) -> None:
+    async def tell(office: Components, _settings: Settings) -> None:
         async for event in _events(office, batch_id, follow=follow):
             if json_output:
                 print_json(event, indent=None)
@@ -208,7 +208,7 @@ def events(
     answered(tell, home=home, config=config, json_output=json_output)
 
 
-def _events(office: BatchContext, batch_id: str, *, follow: bool) -> AsyncIterator[Event]:
+def _events(office: Components, batch_id: str, *, follow: bool) -> AsyncIterator[BatchEvent]:
     if follow:
         return inspection.follow(office, batch_id, lambda: asyncio.sleep(FOLLOW_SECONDS))
     return inspection.events(office, batch_id)
@@ -232,9 +232,9 @@ def export(
     """
     talk = Talk(json_output=json_output)
 
-    async def lay_out(office: BatchContext, settings: Settings) -> tuple[Batch, Summary | None]:
+    async def lay_out(office: Components, settings: Settings) -> tuple[Batch, Summary | None]:
         stop = stop_on_signals(talk.say)
-        return await lay_out_again(
+        return await export_batch(
             batch_id, out, office, own_folders=[settings.home], progress=lambda _: None, stop=stop
         )
 
@@ -274,7 +274,7 @@ def archive(batch_id: Id, json_output: Json = False, home: Home = None, config: 
     Exit codes: 0 archived, 1 could not, 2 usage.
     """
 
-    async def work(office: BatchContext, _settings: Settings) -> Sum:
+    async def work(office: Components, _settings: Settings) -> ArchiveResult:
         return await archive_batch(office, batch_id)
 
     made = answered(work, home=home, config=config, json_output=json_output)

@@ -11,9 +11,9 @@ import typer
 from msgspec import UNSET, UnsetType
 
 from quire.batches import control, inspection
-from quire.batches.context import BatchContext
-from quire.batches.control import Limits, Preview
-from quire.batches.lines import Standing
+from quire.assembly.components import Components
+from quire.batches.control import BudgetChange, RetryPreview
+from quire.batches.lines import BatchDetails
 from quire.cli import exits
 from quire.cli.batch.options import (
     Config,
@@ -81,10 +81,10 @@ def retry(
     """
     selection = Selection(error_class=error_class, path=file)
 
-    async def look(office: BatchContext, _settings: object) -> Preview:
+    async def look(office: Components, _settings: object) -> RetryPreview:
         return await control.preview_retry(office, batch_id, selection)
 
-    async def do(office: BatchContext, _settings: object) -> tuple[Preview, Standing]:
+    async def do(office: Components, _settings: object) -> tuple[RetryPreview, BatchDetails]:
         done = await control.retry(office, batch_id, act_of(office, reason), selection)
         return done, await inspection.show(office, batch_id)
 
@@ -154,13 +154,13 @@ def resume(
 
     Exit codes: 0 resumed, 1 could not (unknown, not held, or the budget is still spent), 2 usage.
     """
-    limits = Limits(
+    limits = BudgetChange(
         seconds=_limit(budget_seconds, "--budget-seconds", float),
         tokens=_limit(budget_tokens, "--budget-tokens", _whole),
         money_micros=_limit(budget_money, "--budget-money", micros),
     )
 
-    async def resuming(office: BatchContext, name: str, act: OperatorAction) -> Batch:
+    async def resuming(office: Components, name: str, act: OperatorAction) -> Batch:
         return await control.resume(office, name, act, limits)
 
     _do(batch_id, resuming, "resumed", reason, home, config, json_output=json_output)
@@ -199,7 +199,7 @@ def priority(
     Exit codes: 0 set, 1 could not (unknown batch or tier, or it has ended), 2 usage.
     """
 
-    async def prioritising(office: BatchContext, name: str, act: OperatorAction) -> Batch:
+    async def prioritising(office: Components, name: str, act: OperatorAction) -> Batch:
         return await control.prioritise(office, name, tier, act)
 
     _do(batch_id, prioritising, "given another priority", reason, home, config, json_output=json_output)
@@ -207,7 +207,7 @@ def priority(
 
 def _do(
     batch_id: str,
-    doing: Callable[[BatchContext, str, OperatorAction], Awaitable[Batch]],
+    doing: Callable[[Components, str, OperatorAction], Awaitable[Batch]],
     did: str,
     reason: str,
     home: Path | None,
@@ -215,7 +215,7 @@ def _do(
     *,
     json_output: bool,
 ) -> None:
-    async def work(office: BatchContext, _settings: object) -> Standing:
+    async def work(office: Components, _settings: object) -> BatchDetails:
         await doing(office, batch_id, act_of(office, reason))
         return await inspection.show(office, batch_id)
 
@@ -249,7 +249,7 @@ def _somebody_is_there() -> bool:
     return sys.stdin.isatty()
 
 
-def _tell_preview(preview: Preview) -> None:
+def _tell_preview(preview: RetryPreview) -> None:
     if preview.kind == "continues":
         where = f" in {shown(preview.from_phase)}" if preview.from_phase else ""
         typer.echo(f"Batch {preview.batch_id} would go on where it stood{where}:")
@@ -262,11 +262,11 @@ def _tell_preview(preview: Preview) -> None:
         typer.echo(f"  {many(group.tasks, 'failed task')}  {words}")
 
 
-def _print_preview(preview: Preview, *, did: str | None) -> None:
+def _print_preview(preview: RetryPreview, *, did: str | None) -> None:
     print_json(msgspec.to_builtins(preview) | {"tasks": preview.tasks, "did": did})
 
 
-def _tell_done(standing: Standing, did: str) -> None:
+def _tell_done(standing: BatchDetails, did: str) -> None:
     typer.echo(f"Batch {standing.batch_id} was {did}. Now: {shown(standing.state)}")
     if did in {"resumed", "continued", "taken up again"}:
         typer.echo(TAKES_FILES_IN if standing.status == Stage.OPEN.name else GOES_ON, err=True)

@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
-from quire.assembly.batches import open_office
-from quire.batches.context import BatchContext
+from quire.assembly.components import open_components
+from quire.assembly.components import Components
 from quire.cli import exits
 from quire.cli.errors import told_to_people
 from quire.ledger.port import OperatorAction
@@ -35,7 +35,7 @@ Config = Annotated[Path | None, typer.Option("--config", help="A quire.toml to r
 
 
 def answered(
-    ask: Callable[[BatchContext, Settings], Awaitable[T]],
+    ask: Callable[[Components, Settings], Awaitable[T]],
     *,
     home: Path | None,
     config: Path | None,
@@ -62,16 +62,16 @@ def answered(
 
 
 async def _asked(
-    ask: Callable[[BatchContext, Settings], Awaitable[T]], settings: Settings, noted: Noted[T] | None
+    ask: Callable[[Components, Settings], Awaitable[T]], settings: Settings, noted: Noted[T] | None
 ) -> T:
-    async with open_office(settings) as office:
+    async with open_components(settings) as office:
         answer = await ask(office, settings)
         if noted is not None:
-            await office.ledger.acted(act_of(office, ""), *noted(answer))
+            await office.control.record_action(act_of(office, ""), *noted(answer))
         return answer
 
 
-def act_of(office: BatchContext, reason: str) -> OperatorAction:
+def act_of(office: Components, reason: str) -> OperatorAction:
     return OperatorAction(actor=who(), reason=reason, now=office.clock.now())
 
 

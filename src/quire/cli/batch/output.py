@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from quire.batches.lines import (
+    BatchDetails,
+    BatchEvent,
     BatchLine,
-    Event,
+    FileHistory,
     FileLine,
-    Standing,
-    Story,
 )
 from quire.cli.run.progress import amount
 from quire.cli.text import shown
@@ -33,7 +33,7 @@ def show_list(batches: Sequence[BatchLine]) -> None:
     console.print(table)
 
 
-def show_standing(standing: Standing) -> None:
+def show_standing(standing: BatchDetails) -> None:
     console = _console()
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), title_justify="left")
     table.add_column(no_wrap=True)
@@ -49,7 +49,7 @@ def show_standing(standing: Standing) -> None:
         console.print(_failures(standing))
 
 
-def _facts(standing: Standing) -> Iterator[tuple[str, str]]:
+def _facts(standing: BatchDetails) -> Iterator[tuple[str, str]]:
     yield "batch", standing.batch_id
     yield "state", standing.state
     yield "pipeline", f"{standing.pipeline}, version {standing.pipeline_version}"
@@ -77,7 +77,7 @@ def _facts(standing: Standing) -> Iterator[tuple[str, str]]:
         yield "budget", budget
 
 
-def _spent(standing: Standing) -> str:
+def _spent(standing: BatchDetails) -> str:
     spent = standing.spent
     said = [f"{spent.seconds:.1f} s", f"{amount(spent.bytes_in)} in", f"{amount(spent.bytes_out)} out"]
     if spent.tokens_in or spent.tokens_out:
@@ -87,7 +87,7 @@ def _spent(standing: Standing) -> str:
     return ", ".join(said)
 
 
-def _phases(standing: Standing) -> Table:
+def _phases(standing: BatchDetails) -> Table:
     table = _table("phase", "tasks", "done", "failed", "from cache")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -97,7 +97,7 @@ def _phases(standing: Standing) -> Table:
     return table
 
 
-def _failures(standing: Standing) -> Table:
+def _failures(standing: BatchDetails) -> Table:
     classes = ", ".join(f"{name} {tasks}" for name, tasks in standing.failures.items())
     table = _table("failed in", "file", "reason", title=f"Failed tasks: {shown(classes)}")
     for task in standing.failed_tasks[:SHOWN_FAILED]:
@@ -115,7 +115,7 @@ def file_lines(file: FileLine) -> Iterator[str]:
         yield f"{'':<28} {shown(file.reason)}"
 
 
-def show_story(story: Story) -> None:
+def show_story(story: FileHistory) -> None:
     console = _console()
     for line in file_lines(story.file):
         console.print(Text(line))
@@ -125,7 +125,7 @@ def show_story(story: Story) -> None:
             console.print(table)
 
 
-def _made(story: Story) -> Table:
+def _made(story: FileHistory) -> Table:
     table = _table("file", "is", "made in", "now", "size")
     for file in story.files:
         replaced = f"replaced in {file.replaced_in}" if file.replaced_in else "there"
@@ -135,7 +135,7 @@ def _made(story: Story) -> Table:
     return table
 
 
-def _attempts(story: Story) -> Table:
+def _attempts(story: FileHistory) -> Table:
     table = _table("phase", "round", "try", "file", "came out", "s", "reason")
     for one in story.attempts:
         reason = ": ".join(filter(None, (one.error_class, one.error)))
@@ -145,7 +145,7 @@ def _attempts(story: Story) -> Table:
     return table
 
 
-def event_line(event: Event) -> str:
+def event_line(event: BatchEvent) -> str:
     data = " ".join(f"{name}={value}" for name, value in event.data.items())
     return f"{event.at}  {shown(event.kind)}  {shown(data)}".rstrip()
 

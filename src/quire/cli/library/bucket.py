@@ -18,11 +18,16 @@ from quire.cli.library.options import (
     within,
 )
 from quire.cli.text import many, shown
-from quire.library import header_repair, shared_config, store_probe, survey
-from quire.library import manifest as indexing
+from quire.library import (
+    header_repair,
+    listing,
+    shared_config,
+    store_probe,
+)
 from quire.library.context import LibraryContext, LibraryRules
-from quire.library.shared_config import Shared
-from quire.library.store_probe import Tried
+from quire.library.manifest import store as indexing
+from quire.library.shared_config import SharedConfig
+from quire.library.store_probe import ProbeResult
 from quire.settings import Loaded
 
 
@@ -53,7 +58,7 @@ def manifest(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: LibraryContext, _loaded: Loaded) -> tuple[Any, Any]:
-        index = indexing.Manifest(room)
+        index = indexing.LibraryManifest(room)
         did: Any = None
         if repair:
             did = await index.repair(dry_run=dry_run)
@@ -112,9 +117,9 @@ def repair_metadata(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: LibraryContext, _loaded: Loaded) -> Any:
-        view = await indexing.Manifest(room).read()
-        jobs = [await survey.resolve(room, name) for name in names or ()]
-        return await header_repair.relabel(room, view, jobs, force=force, dry_run=dry_run)
+        view = await indexing.LibraryManifest(room).read()
+        jobs = [await listing.resolve_hash(room, name) for name in names or ()]
+        return await header_repair.repair_metadata(room, view, jobs, force=force, dry_run=dry_run)
 
     told = within(ask, way, probed=not dry_run)
     if json_output:
@@ -164,17 +169,17 @@ def shared(
         words[name.strip()] = value
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[Shared, LibraryRules]:
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[SharedConfig, LibraryRules]:
         if words:
-            await shared_config.change(room, words)
-        said = await shared_config.read(room)
+            await shared_config.change_config(room, words)
+        said = await shared_config.read_config(room)
         return said, (await with_shared_rules(room, loaded)).rules
 
     said, rules = within(ask, way)
     if json_output:
         print_json({"shared": said.said, "problems": said.problems, "in_force": rules})
         return
-    for name, kind in shared_config.KINDS.items():
+    for name, kind in shared_config.SHARED_KEYS.items():
         there = said.values.get(name)
         value = "not set" if there is None else str(there).lower()
         in_force = getattr(rules, kind.rule) / kind.scale if kind.rule else ""
@@ -195,13 +200,13 @@ def store_tested(json_output: Json = False, bucket: Bucket = None, config: Confi
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    def each(tried: Tried) -> None:
+    def each(tried: ProbeResult) -> None:
         if not json_output:
             detail = f": {shown(tried.detail)}" if tried.detail else ""
             typer.echo(f"{'ok' if tried.ok else 'FAILED':<8}{tried.ability}{detail}")
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[list[Tried], str]:
-        return await store_probe.try_out(room, each), called(loaded, default_bucket())
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[list[ProbeResult], str]:
+        return await store_probe.probe_store(room, each), called(loaded, default_bucket())
 
     told, place = within(ask, way)
     works = all(tried.ok for tried in told if tried.needed)
@@ -213,7 +218,7 @@ def store_tested(json_output: Json = False, bucket: Bucket = None, config: Confi
     raise typer.Exit(exits.DONE if works else exits.COULD_NOT_RUN)
 
 
-def _verdict(told: list[Tried], place: str, *, works: bool, conditional: bool) -> None:
+def _verdict(told: list[ProbeResult], place: str, *, works: bool, conditional: bool) -> None:
     for tried in told:
         if not tried.ok:
             typer.echo(f"Without “{tried.ability}”: {tried.lacking}.")

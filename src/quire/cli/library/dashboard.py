@@ -26,7 +26,7 @@ from quire.cli.library.output import span
 from quire.cli.library.workers import stop_on_signals
 from quire.cli.text import shown
 from quire.library.context import LibraryContext
-from quire.library.dashboard import Board, Glance, Running
+from quire.library.dashboard import Dashboard, DashboardView, RunningJob
 from quire.settings import Loaded
 
 BAR = 24  # characters
@@ -48,8 +48,8 @@ def dashboard(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[Glance, str, float]:
-        glance = await Board(room).refresh(mishaps=20 if verbose else 0)
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[DashboardView, str, float]:
+        glance = await Dashboard(room).refresh(mishaps=20 if verbose else 0)
         return glance, called(loaded, default_bucket()), room.clock.now()
 
     glance, place, now = within(ask, way)
@@ -80,7 +80,7 @@ def watch(
 
     async def ask(room: LibraryContext, loaded: Loaded) -> None:
         place = called(loaded, default_bucket())
-        board = Board(room)
+        board = Dashboard(room)
         stop = stop_on_signals(lambda _: None)
         if json_output:
             await board.keep(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_line)
@@ -90,11 +90,11 @@ def watch(
     within(ask, way)
 
 
-def _line(glance: Glance) -> None:
+def _line(glance: DashboardView) -> None:
     typer.echo(json.dumps(msgspec.to_builtins(glance)))
 
 
-async def _live(board: Board, stop: asyncio.Event, seconds: float, place: str, room: LibraryContext) -> None:
+async def _live(board: Dashboard, stop: asyncio.Event, seconds: float, place: str, room: LibraryContext) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         await board.keep(
@@ -116,7 +116,7 @@ async def _live(board: Board, stop: asyncio.Event, seconds: float, place: str, r
         await keeping
 
 
-def drawn(glance: Glance, place: str, *, now: float, live: bool = False) -> RenderableType:
+def drawn(glance: DashboardView, place: str, *, now: float, live: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(glance, place, live=live), Text(), _counts(glance)]
     parts += [Text(), _speed(glance)] if live or glance.per_hour is not None else []
     if glance.running:
@@ -128,7 +128,7 @@ def drawn(glance: Glance, place: str, *, now: float, live: bool = False) -> Rend
     return Group(*parts)
 
 
-def _head(glance: Glance, place: str, *, live: bool) -> Text:
+def _head(glance: DashboardView, place: str, *, live: bool) -> Text:
     head = Text(f"Library {shown(place)}", style="bold", no_wrap=True, overflow="ellipsis")
     if live:
         listed = f"   listed {span(glance.age_seconds)} ago in {glance.round_seconds:.1f} s   Ctrl-C ends"
@@ -136,7 +136,7 @@ def _head(glance: Glance, place: str, *, live: bool) -> Text:
     return head
 
 
-def _counts(glance: Glance) -> Table:
+def _counts(glance: DashboardView) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -160,7 +160,7 @@ def _counted(age: float) -> str:
     return f"counted {span(age)} ago" if age >= 2 else ""
 
 
-def _speed(glance: Glance) -> Text:
+def _speed(glance: DashboardView) -> Text:
     if glance.per_hour is None:
         return Text("Throughput is told after the second round.", style="dim")
     watched = span(min(glance.watched_seconds, 3600))
@@ -170,7 +170,7 @@ def _speed(glance: Glance) -> Text:
     return Text(words)
 
 
-def _running(glance: Glance, now: float) -> Table:
+def _running(glance: DashboardView, now: float) -> Table:
     table = _table()
     table.add_column("document", ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column("worker", no_wrap=True, overflow="ellipsis", width=12)
@@ -196,7 +196,7 @@ def _table() -> Table:
     return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
 
 
-def _stage(one: Running) -> str:
+def _stage(one: RunningJob) -> str:
     words = shown(one.stage)
     if one.percent is not None:
         words += f" {one.percent:.0f} %"
@@ -205,7 +205,7 @@ def _stage(one: Running) -> str:
     return words
 
 
-def _mishaps(glance: Glance) -> Table:
+def _mishaps(glance: DashboardView) -> Table:
     table = _table()
     table.add_column("failed or dead", no_wrap=True, min_width=16)
     table.add_column("tries", justify="right", min_width=5)

@@ -28,20 +28,16 @@ from quire.cli.library.options import (
 )
 from quire.cli.library.output import size_of
 from quire.cli.text import shown
-from quire.library import (
-    archives,
-    checksums,
-    hydration,
-    pdf_search,
-)
-from quire.library import ingestion as ingesting
+from quire.library import archives, hydration
 from quire.library.context import LibraryContext
 from quire.library.hydration import (
-    Fate,
-    Hydrated,
-    Tally,
-    Wanted,
+    HydratedFile,
+    HydrationCounts,
+    HydrationOutcome,
+    HydrationSource,
 )
+from quire.library.ingest import checksums, pdf_search
+from quire.library.ingest import run as ingesting
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import DEFAULT_TIER
 from quire.model.errors import Missing
@@ -172,21 +168,21 @@ def hydrate_files(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
     talk = Talk(json_output=json_output)
-    told: list[Hydrated] = []
+    told: list[HydratedFile] = []
 
-    def on_each(one: Hydrated) -> None:
+    def on_each(one: HydratedFile) -> None:
         told.append(one)
-        if one.fate is Fate.FAILED:
+        if one.fate is HydrationOutcome.FAILED:
             talk.say(f"{shown(one.path)}: {shown(one.error)}")
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> tuple[Tally, list[Any]]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> tuple[HydrationCounts, list[Any]]:
         refused: list[Any] = []
         wanted = _wanted(paths, room, refused)
         return await hydration.hydrate(room, wanted, force=force, dry_run=dry_run, on_each=on_each), refused
 
     tally, refused = within(ask, way)
-    failed = tally.fates.get(Fate.FAILED, 0) + len(refused)
-    counts = {fate.value: tally.fates.get(fate, 0) for fate in Fate}
+    failed = tally.fates.get(HydrationOutcome.FAILED, 0) + len(refused)
+    counts = {fate.value: tally.fates.get(fate, 0) for fate in HydrationOutcome}
     if json_output:
         files = [
             {"path": str(one.path), "hash": one.hash, "fate": one.fate.value, "error": one.error}
@@ -204,27 +200,27 @@ def hydrate_files(
     raise typer.Exit(exits.COULD_NOT_RUN if failed else exits.DONE)
 
 
-async def _wanted(paths: list[str], room: LibraryContext, refused: list[Any]) -> AsyncIterator[Wanted]:
+async def _wanted(paths: list[str], room: LibraryContext, refused: list[Any]) -> AsyncIterator[HydrationSource]:
     """Every PDF with its hash, some at a time and in a thread, as they are read for that."""
-    found: Iterator[Any] = pdf_search.find(paths)
+    found: Iterator[Any] = pdf_search.find_pdfs(paths)
     sums = checksums.Checksums(room.clock.now)
 
-    def hashed() -> list[Wanted | None]:
+    def hashed() -> list[HydrationSource | None]:
         """None for what is no PDF: an empty list is the end."""
-        wanted: list[Wanted | None] = []
+        wanted: list[HydrationSource | None] = []
         for one in islice(found, 16):
-            if isinstance(one, pdf_search.Refused):
+            if isinstance(one, pdf_search.RefusedFile):
                 refused.append(one)
                 wanted.append(None)
-            elif isinstance(one, pdf_search.Pdf):
+            elif isinstance(one, pdf_search.FoundPdf):
                 try:
                     digest = one.pointer.oid if one.pointer else sums.sum(one.path).digest
                 except OSError as error:
                     reason = error.strerror or str(error)
-                    refused.append(pdf_search.Refused(path=one.relative, code="unreadable", reason=reason))
+                    refused.append(pdf_search.RefusedFile(path=one.relative, code="unreadable", reason=reason))
                     wanted.append(None)
                 else:
-                    wanted.append(Wanted(one.path, digest))
+                    wanted.append(HydrationSource(one.path, digest))
             else:
                 wanted.append(None)
         return wanted
@@ -293,7 +289,7 @@ def preview(
         with TemporaryDirectory(prefix="quire-preview-") as folder:
             path = Path(folder, "result.zip")
             await _result(room, job, path)
-            with archives.Archive(path) as archive:
+            with archives.ResultArchive(path) as archive:
                 return archive.lines(lines)
 
     found = about(ask, name, way)
@@ -305,6 +301,6 @@ def preview(
 
 async def _result(room: LibraryContext, job: str, target: Path) -> int:
     try:
-        return await hydration.fetched(room, job, target)
+        return await hydration.fetch_result(room, job, target)
     except Missing as error:
         raise Missing(f"{job} has no result ({layout.out(job)}); `status` tells where it stands.") from error

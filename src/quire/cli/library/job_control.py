@@ -21,11 +21,10 @@ from quire.cli.library.options import (
     within,
 )
 from quire.cli.text import many, shown
-from quire.library import job_control
-from quire.library import manifest as indexing
-from quire.library import survey as listing
+from quire.library import job_control, listing
 from quire.library.context import LibraryContext
-from quire.library.job_control import Outcome
+from quire.library.job_control import JobChange
+from quire.library.manifest import store as indexing
 from quire.settings import Loaded
 
 Reset = Annotated[bool, typer.Option("--reset-retries", help="Count its attempts from the beginning.")]
@@ -99,7 +98,7 @@ def cancel(
     _end(told, words, "was not taken back", json_output=json_output, dry_run=dry_run)
 
 
-def _end(told: Outcome, did: str, did_not: str, *, json_output: bool, dry_run: bool = False) -> None:
+def _end(told: JobChange, did: str, did_not: str, *, json_output: bool, dry_run: bool = False) -> None:
     if json_output:
         print_json({**_document(told), "dry_run": dry_run})
     elif told.refused:
@@ -109,7 +108,7 @@ def _end(told: Outcome, did: str, did_not: str, *, json_output: bool, dry_run: b
     raise typer.Exit(exits.COULD_NOT_RUN if told.refused else exits.DONE)
 
 
-def _document(told: Outcome) -> dict[str, Any]:
+def _document(told: JobChange) -> dict[str, Any]:
     return {
         "hash": told.job,
         "was": told.was.value,
@@ -141,8 +140,8 @@ def retry_all(
     way = Way(json_output=json_output, bucket=bucket, config=config)
     both = failed == dead
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Outcome]:
-        found = await listing.survey(room, done=False)
+    async def ask(room: LibraryContext, _loaded: Loaded) -> list[JobChange]:
+        found = await listing.list_queue(room, done=False)
         jobs: list[str] = [*(found.failed if failed or both else ()), *(found.dead if dead or both else ())]
         return await _gathered(job_control.retry_all(room, jobs, tier=tier, reset=reset, dry_run=dry_run))
 
@@ -171,14 +170,14 @@ def clear_dead(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def look(room: LibraryContext, _loaded: Loaded) -> list[str]:
-        return sorted((await listing.survey(room, done=False)).dead)
+        return sorted((await listing.list_queue(room, done=False)).dead)
 
     jobs = within(look, way)
     if jobs and not dry_run:
         question = f"Forget {many(len(jobs), 'document')} that were given up?"
         sure(question, force=force, json_output=json_output)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Outcome]:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> list[JobChange]:
         return await _gathered(job_control.clear_dead(room, jobs, dry_run=dry_run))
 
     words = "would be cleared" if dry_run else "cleared"
@@ -207,10 +206,10 @@ def remove(
     if not seen.refused and not dry_run:
         sure(f"Remove {job} ({seen.was.value}) for good?", force=force, json_output=json_output)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> Outcome:
+    async def ask(room: LibraryContext, _loaded: Loaded) -> JobChange:
         told = await job_control.remove(room, job, force=force, dry_run=dry_run)
         if told.changed and not dry_run:
-            await indexing.Manifest(room).remove([job])
+            await indexing.LibraryManifest(room).remove([job])
         return told
 
     told = within(ask, way)
@@ -218,15 +217,15 @@ def remove(
     _end(told, words, "was not removed", json_output=json_output, dry_run=dry_run)
 
 
-async def _look(room: LibraryContext, job: str) -> tuple[str, Outcome]:
+async def _look(room: LibraryContext, job: str) -> tuple[str, JobChange]:
     return job, await job_control.remove(room, job, force=True, dry_run=True)
 
 
-async def _gathered(outcomes: AsyncIterator[Outcome]) -> list[Outcome]:
+async def _gathered(outcomes: AsyncIterator[JobChange]) -> list[JobChange]:
     return [outcome async for outcome in outcomes]
 
 
-def _end_all(outcomes: Iterable[Outcome], words: str, *, json_output: bool, dry_run: bool) -> None:
+def _end_all(outcomes: Iterable[JobChange], words: str, *, json_output: bool, dry_run: bool) -> None:
     told = list(outcomes)
     refused = [one for one in told if one.refused]
     if json_output:

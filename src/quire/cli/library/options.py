@@ -16,7 +16,7 @@ from quire.assembly.library import PUBLISHED_BUCKET, open_library
 from quire.cli import exits
 from quire.cli.errors import told_to_people
 from quire.cli.text import shown
-from quire.library import survey
+from quire.library import listing
 from quire.library.context import LibraryContext
 from quire.model.errors import Reject
 from quire.model.tiers import tier_name, tier_number
@@ -118,7 +118,7 @@ def about(
     """Ask about one document, named by its hash or the beginning of it."""
 
     async def asking(room: LibraryContext, _loaded: Loaded) -> T:
-        return await ask(room, await survey.resolve(room, text))
+        return await ask(room, await listing.resolve_hash(room, text))
 
     return within(asking, way, ruled=ruled)
 

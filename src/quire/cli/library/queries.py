@@ -23,33 +23,33 @@ from quire.cli.library.options import (
 )
 from quire.cli.library.output import size_of
 from quire.cli.text import many, shown
-from quire.library import catalogue
-from quire.library import manifest as indexing
-from quire.library import survey as listing
+from quire.library import listing
 from quire.library.context import LibraryContext
-from quire.library.protocol.operator import Standing
+from quire.library.listing import QueueListing
+from quire.library.manifest import search as catalogue
+from quire.library.manifest import store as indexing
+from quire.library.protocol.operator import JobStatus
 from quire.library.status import (
-    Logs,
-    Status,
-    Worker,
-    logs,
-    status,
-    workers,
+    DocumentStatus,
+    JobLogs,
+    RegisteredWorker,
+    list_workers,
+    read_logs,
+    read_status,
 )
-from quire.library.survey import Survey
-from quire.model.objects import Seen
+from quire.model.objects import ObjectInfo
 from quire.settings import Loaded
 
 MOST_SHOWN = 100
 
 FIRST_LINES = {
-    Standing.DONE: "DONE",
-    Standing.DEAD: "DEAD (exceeded max retries)",
-    Standing.FAILED: "FAILED (pending retry)",
-    Standing.PROCESSING: "PROCESSING",
-    Standing.QUEUED: "QUEUED",
-    Standing.RAW: "RAW ONLY (not queued)",
-    Standing.UNKNOWN: "UNKNOWN (not found)",
+    JobStatus.DONE: "DONE",
+    JobStatus.DEAD: "DEAD (exceeded max retries)",
+    JobStatus.FAILED: "FAILED (pending retry)",
+    JobStatus.PROCESSING: "PROCESSING",
+    JobStatus.QUEUED: "QUEUED",
+    JobStatus.RAW: "RAW ONLY (not queued)",
+    JobStatus.UNKNOWN: "UNKNOWN (not found)",
 }
 
 
@@ -63,8 +63,8 @@ def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, co
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[Status, str]:
-        found = await status(room, await listing.resolve(room, name))
+    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[DocumentStatus, str]:
+        found = await read_status(room, await listing.resolve_hash(room, name))
         return found, called(loaded, default_bucket())
 
     found, place = within(ask, way)
@@ -73,11 +73,11 @@ def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, co
     else:
         typer.echo(f"Status: {FIRST_LINES[found.standing]}")
         _status_lines(found, place)
-    unknown = found.standing is Standing.UNKNOWN
+    unknown = found.standing is JobStatus.UNKNOWN
     raise typer.Exit(exits.COULD_NOT_RUN if unknown else exits.DONE)
 
 
-def _status_lines(found: Status, place: str) -> None:
+def _status_lines(found: DocumentStatus, place: str) -> None:
     say("Hash", found.hash)
     say("Name", found.name)
     if found.size is not None:
@@ -85,16 +85,16 @@ def _status_lines(found: Status, place: str) -> None:
     if found.output:
         say("Output", f"{place.rstrip('/')}/{found.output} ({size_of(found.output_bytes)})")
         say("Finished", moment(found.finished_at))
-    say("Last error" if found.standing is Standing.QUEUED else "Error", found.error)
+    say("Last error" if found.standing is JobStatus.QUEUED else "Error", found.error)
     say("Worker", found.worker)
     say("Priority", found.priority)
     if found.attempts:
         say("Attempts", found.attempts)
-    if found.standing is Standing.PROCESSING:
+    if found.standing is JobStatus.PROCESSING:
         say("Started", moment(found.started_at))
         say("Heartbeat", moment(found.heartbeat_at))
         say("Progress", _progress(found.progress))
-    if found.mishap and found.standing in {Standing.DEAD, Standing.FAILED}:
+    if found.mishap and found.standing in {JobStatus.DEAD, JobStatus.FAILED}:
         context = found.mishap.get("context")
         say("Stage", context.get("stage") if isinstance(context, dict) else "")
         typer.echo(f"The traceback and the converter's words: logs {found.hash[:12]}")
@@ -124,7 +124,7 @@ def show_list(
     Exit codes: 0 listed, 1 could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    found = within(lambda room, _: listing.survey(room), way)
+    found = within(lambda room, _: listing.list_queue(room), way)
     if json_output:
         print_json(_listed(found, verbose=verbose))
         return
@@ -140,7 +140,7 @@ def show_list(
     typer.echo(f"DONE: {found.done}")
 
 
-def _names(jobs: Mapping[str, Seen] | list[str], *, verbose: bool) -> None:
+def _names(jobs: Mapping[str, ObjectInfo] | list[str], *, verbose: bool) -> None:
     if not verbose:
         return
     for job in list(jobs)[:MOST_SHOWN]:
@@ -150,7 +150,7 @@ def _names(jobs: Mapping[str, Seen] | list[str], *, verbose: bool) -> None:
         typer.echo(f"    … and {len(jobs) - MOST_SHOWN} more; --json has all of them")
 
 
-def _listed(found: Survey, *, verbose: bool) -> dict[str, Any]:
+def _listed(found: QueueListing, *, verbose: bool) -> dict[str, Any]:
     counts: dict[str, Any] = {
         "todo": {tier: len(jobs) for tier, jobs in found.todo.items()},
         "todo_total": found.waiting,
@@ -180,7 +180,7 @@ def show_workers(
     Exit codes: 0 listed, also when there are none, 1 could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    found: list[Worker] = within(lambda room, _: workers(room), way, ruled=True)
+    found: list[RegisteredWorker] = within(lambda room, _: list_workers(room), way, ruled=True)
     chosen = [one for one in found if one.active or not active]
     if json_output:
         print_json({"workers": chosen})
@@ -221,7 +221,7 @@ def show_logs(
     Exit codes: 0 shown, 1 there are none or could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    found: Logs = about(lambda room, job: logs(room, job, kind), name, way)
+    found: JobLogs = about(lambda room, job: read_logs(room, job, kind), name, way)
     nothing = not found.error and not found.texts
     if json_output:
         print_json(found)
@@ -233,7 +233,7 @@ def show_logs(
     raise typer.Exit(exits.COULD_NOT_RUN if nothing else exits.DONE)
 
 
-def _log_lines(found: Logs) -> None:
+def _log_lines(found: JobLogs) -> None:
     if found.error:
         say("Error", found.error.get("error"))
         say("At", found.error.get("timestamp"))
@@ -253,7 +253,7 @@ def _block(text: str) -> None:
 
 async def _index(room: LibraryContext) -> Any:
     """What cannot be read of it is told: nobody is to take a damaged index for an empty one."""
-    view = await indexing.Manifest(room).read()
+    view = await indexing.LibraryManifest(room).read()
     for problem in view.problems:
         typer.echo(f"Warning: {shown(problem)}", err=True)
     return view
@@ -283,7 +283,7 @@ def look_up(
 
     async def ask(room: LibraryContext, _loaded: Loaded) -> list[Any]:
         view = await _index(room)
-        return [catalogue.by_hash(view, by_hash)] if by_hash else list(catalogue.by_path(view, path or ""))
+        return [catalogue.find_by_hash(view, by_hash)] if by_hash else list(catalogue.find_by_path(view, path or ""))
 
     show_hits(within(ask, way), json_output=json_output, nothing="The manifest has no such path.")
 
@@ -328,13 +328,13 @@ def search_queue(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: LibraryContext, _loaded: Loaded) -> list[tuple[Any, str]]:
-        found = await listing.survey(room, done=False)
+        found = await listing.list_queue(room, done=False)
         view = await _index(room)
         places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}
         others = (("processing", found.processing), ("failed", found.failed), ("dead", found.dead))
         places |= {job: word for word, jobs in others for job in jobs}
         known = {job: raw for job, raw in view.entries.items() if job in places}
-        open_view = catalogue.View(entries=known)
+        open_view = catalogue.ManifestView(entries=known)
         hits = catalogue.search(open_view, query, limit=limit)
         return [(hit, places[hit.hash]) for hit in hits]
 

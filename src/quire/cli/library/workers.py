@@ -26,9 +26,9 @@ from quire.cli.library.options import (
 from quire.cli.library.output import span
 from quire.cli.text import shown
 from quire.library import janitor as tidying
-from quire.library import manifest as indexing
-from quire.library import worker as working
 from quire.library.context import LibraryContext
+from quire.library.manifest import store as indexing
+from quire.library.worker import loop as working
 from quire.settings import Loaded
 
 JsonLines = Annotated[bool, typer.Option("--json", help="What happens as JSON lines on standard output.")]
@@ -179,7 +179,7 @@ def janitor(
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def ask(room: LibraryContext, loaded: Loaded) -> Any:
-        manifest = indexing.Manifest(room)
+        manifest = indexing.LibraryManifest(room)
         name = f"janitor-{worker_id(loaded.settings.library)}"
         return await tidying.sweep(room, manifest, dry_run=dry_run, worker=name)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from quire.assembly.queues import open_queues_at
-from quire.batches.context import BatchContext
+from quire.assembly.components import Components
 from quire.cli import exits
 from quire.cli.batch.options import answered
 from quire.cli.errors import told_to_people
@@ -61,7 +61,7 @@ def list_(
     if metrics and (json_output or everything):
         raise typer.BadParameter("--prometheus goes with neither --json nor --all")
 
-    async def ask(office: BatchContext, settings: Settings) -> tuple[list[QueueLine], str, tuple[str, ...]]:
+    async def ask(office: Components, settings: Settings) -> tuple[list[QueueLine], str, tuple[str, ...]]:
         desk = desk_of(office, settings)
         if metrics:
             return [], await prometheus(desk), office.warnings
@@ -193,7 +193,7 @@ def try_out(
     raise typer.Exit(exits.DONE if fine else exits.COULD_NOT_RUN)
 
 
-async def _try_own(office: BatchContext, _settings: Settings) -> tuple[list[Promise], tuple[str, ...]]:
+async def _try_own(office: Components, _settings: Settings) -> tuple[list[Promise], tuple[str, ...]]:
     return await try_promises(office.queues, office.clock, office.ids), office.warnings
 
 

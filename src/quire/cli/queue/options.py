@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from quire.assembly.queues import queue_policies
-from quire.batches.context import BatchContext
+from quire.assembly.components import Components
 from quire.cli import exits
 from quire.cli.batch.options import (
     Config,
@@ -45,13 +45,13 @@ def at_desk(
 ) -> T:
     """Ask the desk; an expected error ends the command with its message and its exit code."""
 
-    async def asking(office: BatchContext, settings: Settings) -> T:
+    async def asking(office: Components, settings: Settings) -> T:
         return await ask(desk_of(office, settings))
 
     return answered(asking, home=home, config=config, json_output=json_output, noted=noted)
 
 
-def desk_of(office: BatchContext, settings: Settings) -> QueueContext:
+def desk_of(office: Components, settings: Settings) -> QueueContext:
     return QueueContext(queues=office.queues, policies=queue_policies(settings), clock=office.clock)
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from quire.assembly.batches import open_house
-from quire.batches.folder_run import Ended, Request, run_folder
+from quire.assembly.engine import open_engine
+from quire.batches.folder_run import RunRequest, RunResult, run_folder
 from quire.cli import exits
 from quire.cli.console import Talk
 from quire.cli.errors import told_to_people
@@ -76,20 +76,20 @@ def run(
             known = ", ".join(sorted(PIPELINES))
             raise typer.BadParameter(f"there is no pipeline {pipeline!r}; there are: {known}")
         settings = load_here(config=config, overrides=overrides).settings
-        request = Request(roots=paths, out=out, pipeline=pipeline, own_folders=[settings.home])
+        request = RunRequest(roots=paths, out=out, pipeline=pipeline, own_folders=[settings.home])
         ended = asyncio.run(_run(request, settings, Talk(json_output=json_output)))
     raise typer.Exit(_tell(ended, request, json_output=json_output))
 
 
-async def _run(request: Request, settings: Settings, talk: Talk) -> Ended:
+async def _run(request: RunRequest, settings: Settings, talk: Talk) -> RunResult:
     stop = stop_on_signals(talk.say)
     with progress_for(talk) as watcher:
-        async with open_house(settings, trouble=talk.trouble) as house:
+        async with open_engine(settings, trouble=talk.trouble) as house:
             talk.warn(house.warnings)
-            return await run_folder(request, house, watcher, stop)
+            return await run_folder(request, house.run_context(), watcher, stop)
 
 
-def _tell(ended: Ended, request: Request, *, json_output: bool) -> int:
+def _tell(ended: RunResult, request: RunRequest, *, json_output: bool) -> int:
     if ended.batch is not None and ended.batch.hold is not None:
         show_held(ended.batch, json_output=json_output)
         return exits.HELD

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from quire.batches.folder_run import Watcher
+from quire.batches.folder_run import RunObserver
 from quire.cli.console import Talk
 from quire.cli.text import many, shown
 from quire.model.batch import Batch, Hold, PhaseCounts
@@ -15,7 +15,7 @@ PLAIN_LINES_PER_PHASE = 10
 
 
 @contextmanager
-def progress_for(talk: Talk) -> Iterator[Watcher]:
+def progress_for(talk: Talk) -> Iterator[RunObserver]:
     if not talk.live:
         yield _Lines(talk)
         return

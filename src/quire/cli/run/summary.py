@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from quire.batches.folder_run import Ended, Request
+from quire.batches.folder_run import RunRequest, RunResult
 from quire.cli.run.progress import amount
 from quire.cli.text import many, shown
 from quire.model.batch import Batch
@@ -15,7 +15,7 @@ from quire.model.batch import Batch
 SHOWN_FAILURES = 20
 
 
-def show_summary(ended: Ended, request: Request) -> None:
+def show_summary(ended: RunResult, request: RunRequest) -> None:
     summary = ended.summary
     if summary is None:
         return
@@ -75,7 +75,7 @@ def show_held(batch: Batch, *, json_output: bool) -> None:
     )
 
 
-def show_interruption(ended: Ended, *, json_output: bool) -> None:
+def show_interruption(ended: RunResult, *, json_output: bool) -> None:
     batch_id = ended.batch.id if ended.batch is not None else None
     if json_output:
         typer.echo(json.dumps({"interrupted": True, "batch_id": batch_id}))

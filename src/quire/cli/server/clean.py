@@ -1,9 +1,9 @@
-"""`quire clean`: what `quire serve` cleans up by itself, looked at or done now."""
+"""`quire clean_up`: what `quire serve` cleans up by itself, looked at or done now."""
 
 import typer
 
-from quire.assembly.presigned import cleaning_terms, open_landing
-from quire.batches.context import BatchContext
+from quire.assembly.presigned import cleaning_terms, open_presigned_uploads
+from quire.assembly.components import Components
 from quire.cli.batch.options import (
     Config,
     Home,
@@ -13,9 +13,9 @@ from quire.cli.batch.options import (
 )
 from quire.cli.text import shown
 from quire.ingest.cleanup import (
-    Cleaned,
-    Due,
-    clean,
+    CleanupCandidate,
+    CleanupResult,
+    clean_up,
     due,
 )
 from quire.settings import Settings
@@ -41,15 +41,15 @@ def clean_up(
     Exit codes: 0 done, 1 could not, 2 usage.
     """
 
-    async def look(office: BatchContext, settings: Settings) -> list[Due]:
+    async def look(office: Components, settings: Settings) -> list[CleanupCandidate]:
         return await due(office, cleaning_terms(settings))
 
-    async def work(office: BatchContext, settings: Settings) -> Cleaned:
-        landing = open_landing(settings, office)
+    async def work(office: Components, settings: Settings) -> CleanupResult:
+        presigned = open_presigned_uploads(settings, office)
         try:
-            return await clean(office, landing, cleaning_terms(settings))
+            return await clean_up(office, presigned, cleaning_terms(settings))
         finally:
-            await landing.close()
+            await presigned.close()
 
     if dry_run:
         found = answered(look, home=home, config=config, json_output=json_output)
@@ -61,7 +61,7 @@ def clean_up(
                 f"{shown(one.batch_id)}  {one.kind}  since {one.since}  {one.files} files, {one.bytes} bytes"
             )
         if not found:
-            typer.echo("There is nothing to clean up.")
+            typer.echo("There is nothing to clean_up up.")
         return
     cleaned = answered(work, home=home, config=config, json_output=json_output)
     if json_output:

@@ -15,7 +15,7 @@ from quire.access.api_keys import (
     NewKey,
     Scope,
 )
-from quire.batches.context import BatchContext
+from quire.assembly.components import Components
 from quire.cli.batch.options import (
     Config,
     Home,
@@ -188,8 +188,8 @@ def _at_desk(
     makes_home: bool = False,
     noted: Noted[T] | None = None,
 ) -> T:
-    async def asking(office: BatchContext, _: Settings) -> T:
-        return await ask(ApiKeyContext(ledger=office.ledger, clock=office.clock, ids=office.ids))
+    async def asking(office: Components, _: Settings) -> T:
+        return await ask(ApiKeyContext(ledger=office.api_keys, clock=office.clock, ids=office.ids))
 
     return answered(
         asking, home=home, config=config, json_output=json_output, makes_home=makes_home, noted=noted

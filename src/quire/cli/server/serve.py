@@ -13,7 +13,7 @@ from quire.cli.text import shown
 from quire.settings import Settings, load_here
 
 if TYPE_CHECKING:
-    from quire.assembly.server import Plan, Started
+    pass
 
 
 def serve(
@@ -63,14 +63,14 @@ def serve(
     Exit codes: 0 ended as asked, 1 could not run, 2 usage, 130 stopped at once by a second Ctrl-C.
     """
     # Here: the web framework takes longer to load than most commands take to run.
-    from quire.assembly.server import Plan
+    from quire.assembly.server import ServeOptions
 
     given = {"home": home, "serve.host": host, "serve.port": port}
     overrides = {name: str(value) for name, value in given.items() if value is not None}
     with told_to_people(json_output=json_output):
         settings = load_here(config=config, overrides=overrides).settings
         talk = Talk(json_output=json_output, events=True)
-        asyncio.run(_serve(settings, Plan(api_only=api_only, workers=workers), talk))
+        asyncio.run(_serve(settings, ServeOptions(api_only=api_only, workers=workers), talk))
 
 
 async def _serve(settings: Settings, plan: "Plan", talk: Talk) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from quire.assembly.outgoing import open_outgoing
-from quire.batches.context import BatchContext
+from quire.assembly.components import Components
 from quire.cli.batch.options import (
     Config,
     Home,
@@ -204,9 +204,9 @@ def _at_desk(
     json_output: bool,
     noted: Noted[T] | None = None,
 ) -> T:
-    async def asking(office: BatchContext, settings: Settings) -> T:
+    async def asking(office: Components, settings: Settings) -> T:
         desk = WebhookContext(
-            ledger=office.ledger, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
+            ledger=office.webhooks, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
         )
         return await ask(desk)
 

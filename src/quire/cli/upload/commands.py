@@ -14,19 +14,19 @@ from quire.cli.signals import stop_on_signals
 from quire.cli.upload.output import show_end, show_plan, watcher_for
 from quire.client.folder_upload import (
     FAILED,
-    Request,
-    Uploaded,
-    plan_of,
+    UploadRequest,
+    UploadResult,
+    plan_request,
     upload_folder,
 )
 from quire.client.plan import (
     EVERYTHING,
-    checked_object,
-    checked_parent,
-    checked_root,
-    custom_prompts,
-    decoded,
-    processing_config,
+    check_object,
+    check_parent,
+    check_root_path,
+    decode_json,
+    read_custom_prompts,
+    read_processing_config,
 )
 from quire.model.errors import Misconfigured
 from quire.settings import UPLOAD_FALLBACKS, Settings, load_here
@@ -114,7 +114,7 @@ def upload(
             raise typer.BadParameter("say where to: --to URL, or the setting upload.url")
         request = _request(settings, folder, prompts, begin_anew=new, allow_failed=allow_failed, wait=wait)
         if dry_run:
-            plan = plan_of(request)
+            plan = plan_request(request)
             show_plan(plan, json_output=json_output)
             raise typer.Exit(exits.COULD_NOT_RUN if plan.refused else exits.DONE)
         ended = asyncio.run(_upload(request, settings, talk))
@@ -122,7 +122,7 @@ def upload(
     raise typer.Exit(_code(ended))
 
 
-async def _upload(request: Request, settings: Settings, talk: Talk) -> Uploaded:
+async def _upload(request: UploadRequest, settings: Settings, talk: Talk) -> UploadResult:
     stop = stop_on_signals(talk.say)
     with watcher_for(talk) as watcher:
         async with open_upload(settings, request.folder) as desk:
@@ -137,21 +137,21 @@ def _request(
     begin_anew: bool,
     allow_failed: bool,
     wait: bool,
-) -> Request:
+) -> UploadRequest:
     chosen = settings.upload
-    said = decoded(chosen.processing or "{}", "upload.processing (--processing)")
-    metadata = decoded(chosen.metadata or "{}", "upload.metadata (--metadata)")
+    said = decode_json(chosen.processing or "{}", "upload.processing (--processing)")
+    metadata = decode_json(chosen.metadata or "{}", "upload.metadata (--metadata)")
     asked = {}
     if prompts is not None:
-        asked = custom_prompts(decoded(_read(prompts, LARGEST_PROMPTS_BYTES), str(prompts)), str(prompts))
-    return Request(
+        asked = read_custom_prompts(decode_json(_read(prompts, LARGEST_PROMPTS_BYTES), str(prompts)), str(prompts))
+    return UploadRequest(
         folder=folder,
         url=chosen.url.rstrip("/"),
         uploader=chosen.uploader or who().partition("@")[0],
-        config=processing_config(said, "upload.processing (--processing)", EVERYTHING),
-        root_path=checked_root(chosen.root_path),
-        parent=checked_parent(chosen.parent),
-        metadata=checked_object(metadata, "upload.metadata (--metadata)"),
+        config=read_processing_config(said, "upload.processing (--processing)", EVERYTHING),
+        root_path=check_root_path(chosen.root_path),
+        parent=check_parent(chosen.parent),
+        metadata=check_object(metadata, "upload.metadata (--metadata)"),
         prompts=asked,
         files_at_once=chosen.parallel,
         parts_at_once=chosen.parallel_parts,
@@ -177,7 +177,7 @@ def _read(file: Path, most: int) -> bytes:
     return read
 
 
-def _code(ended: Uploaded) -> int:
+def _code(ended: UploadResult) -> int:
     if ended.stopped:
         return exits.INTERRUPTED
     if ended.status == FAILED or (ended.failures and not ended.finalized):

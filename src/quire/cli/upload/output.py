@@ -10,16 +10,16 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from quire.cli.console import Talk
 from quire.cli.run.progress import amount
 from quire.cli.text import many, shown
-from quire.client.answers import Finalized, clean
-from quire.client.folder_upload import Uploaded, Watcher
-from quire.client.plan import LeftOut, Plan, Planned
+from quire.client.answers import Finalized, clean_text
+from quire.client.folder_upload import UploadObserver, UploadResult
+from quire.client.plan import ExcludedFile, PlannedFile, UploadPlan
 
 SHOWN_FAILURES = 20
 PLAIN_LINES = 10
 
 
 @contextmanager
-def watcher_for(talk: Talk) -> Iterator[Watcher]:
+def watcher_for(talk: Talk) -> Iterator[UploadObserver]:
     if talk.quiet:
         yield _Events()
     elif not talk.live:
@@ -39,13 +39,13 @@ def watcher_for(talk: Talk) -> Iterator[Watcher]:
 class _Events:
     """A line of data for each thing that happens."""
 
-    def planned(self, plan: Plan) -> None:
+    def planned(self, plan: UploadPlan) -> None:
         _event("planned", files=len(plan.files), bytes=plan.total_bytes)
         for one in (*plan.skipped, *plan.refused):
             _left_out(one)
 
     def noted(self, words: str) -> None:
-        _event("note", message=clean(words))
+        _event("note", message=clean_text(words))
 
     def opened(self, batch_id: str, *, resumed: bool) -> None:
         _event("opened", batch_id=batch_id, resumed=resumed)
@@ -53,7 +53,7 @@ class _Events:
     def sent(self, count: int) -> None:
         """Only whole files are told."""
 
-    def settled(self, file: Planned, *, there: bool, failure: LeftOut | None) -> None:
+    def settled(self, file: PlannedFile, *, there: bool, failure: ExcludedFile | None) -> None:
         if failure is not None:
             _left_out(failure)
         else:
@@ -61,7 +61,7 @@ class _Events:
             _event("file", path=file.path, state=state, logical_path=file.logical_path, size=file.size)
 
     def finalized(self, batch_id: str, answer: Finalized) -> None:
-        warnings = [clean(words) for words in answer.warnings]
+        warnings = [clean_text(words) for words in answer.warnings]
         _event(
             "finalized",
             batch_id=batch_id,
@@ -72,7 +72,7 @@ class _Events:
         )
 
     def looked(self, status: str) -> None:
-        _event("status", status=clean(status))
+        _event("status", status=clean_text(status))
 
 
 class _Lines:
@@ -85,7 +85,7 @@ class _Lines:
         self.files = self.total = 0
         self.done = self.bytes = self.failed = 0
 
-    def planned(self, plan: Plan) -> None:
+    def planned(self, plan: UploadPlan) -> None:
         self.files, self.total = len(plan.files), plan.total_bytes
         more = f"; {len(plan.skipped)} skipped" if plan.skipped else ""
         refused = f"; {len(plan.refused)} refused" if plan.refused else ""
@@ -102,7 +102,7 @@ class _Lines:
     def sent(self, count: int) -> None:
         self.bytes += count
 
-    def settled(self, file: Planned, *, there: bool, failure: LeftOut | None) -> None:
+    def settled(self, file: PlannedFile, *, there: bool, failure: ExcludedFile | None) -> None:
         self.done += 1
         self.failed += failure is not None
         if there:
@@ -120,7 +120,7 @@ class _Lines:
 
     def finalized(self, batch_id: str, answer: Finalized) -> None:
         self._talk.say(f"Closed batch {shown(batch_id)}: {shown(answer.status)}")
-        self._talk.warn([clean(words) for words in answer.warnings])
+        self._talk.warn([clean_text(words) for words in answer.warnings])
 
     def looked(self, status: str) -> None:
         if status != self._status:
@@ -142,7 +142,7 @@ class _Bars(_Lines):
         self._bars.update(self._row, note=f"{self.done}/{many(self.files, 'file')}{self.note()}")
 
 
-def show_plan(plan: Plan, *, json_output: bool) -> None:
+def show_plan(plan: UploadPlan, *, json_output: bool) -> None:
     if json_output:
         for file in plan.files:
             _event(
@@ -165,7 +165,7 @@ def show_plan(plan: Plan, *, json_output: bool) -> None:
     typer.echo(f"{many(len(plan.files), 'file')}, {amount(plan.total_bytes)}; nothing was sent")
 
 
-def show_end(ended: Uploaded, *, json_output: bool) -> None:
+def show_end(ended: UploadResult, *, json_output: bool) -> None:
     if json_output:
         for one in ended.failed_there:
             _event("failed_there", path=one.path, error_class=one.error_class, reason=one.reason)
@@ -192,7 +192,7 @@ def show_end(ended: Uploaded, *, json_output: bool) -> None:
     typer.echo(_verdict(ended))
 
 
-def _verdict(ended: Uploaded) -> str:
+def _verdict(ended: UploadResult) -> str:
     if ended.finalized:
         return f"Batch {shown(ended.batch_id)} is closed: {shown(clean(ended.status)) or 'accepted'}"
     if ended.stopped:
@@ -203,14 +203,14 @@ def _verdict(ended: Uploaded) -> str:
     return f"Batch {shown(ended.batch_id)} stays open because files failed: {advice}"
 
 
-def _listed(title: str, left_out: Sequence[LeftOut]) -> None:
+def _listed(title: str, left_out: Sequence[ExcludedFile]) -> None:
     for one in left_out[:SHOWN_FAILURES]:
         typer.echo(f"{title}: {shown(one.path)}: {shown(one.reason)} ({one.error_class})")
     if len(left_out) > SHOWN_FAILURES:
         typer.echo(f"{title}: {len(left_out) - SHOWN_FAILURES} more; --json lists all")
 
 
-def _left_out(one: LeftOut) -> None:
+def _left_out(one: ExcludedFile) -> None:
     _event("file", path=one.path, state=one.state, error_class=one.error_class, reason=one.reason)
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from quire.assembly.batches import open_house
+from quire.assembly.engine import open_engine
 from quire.assembly.queue_worker import open_queue_worker
-from quire.batches.work import GRACE_SECONDS, Shift, work
+from quire.batches.work import GRACE_SECONDS, WorkOptions, work
 from quire.cli.console import Talk
 from quire.cli.errors import told_to_people
 from quire.cli.signals import stop_on_signals
@@ -22,7 +22,7 @@ Home = Annotated[
     Path | None, typer.Option("--home", help="Where state and stored bytes live.", show_default=False)
 ]
 Config = Annotated[Path | None, typer.Option("--config", help="A quire.toml to read.", show_default=False)]
-Serve = Callable[[str, Shift, Settings, Talk], Coroutine[Any, Any, None]]
+Serve = Callable[[str, WorkOptions, Settings, Talk], Coroutine[Any, Any, None]]
 UntilIdle = Annotated[bool, typer.Option("--until-idle", help="End when no batch has anything left to do.")]
 
 
@@ -45,7 +45,7 @@ def conductor(
 
     Exit codes: 0 ended as asked, 1 could not run, 2 usage, 130 stopped at once by a second Ctrl-C.
     """
-    shift = Shift(conducts=True, workers=workers, until_idle=until_idle)
+    shift = WorkOptions(conducts=True, workers=workers, until_idle=until_idle)
     _work("conductor", shift, _serve, json_output=json_output, home=home, config=config)
 
 
@@ -76,13 +76,13 @@ def worker(
 
     Exit codes: 0 ended as asked, 1 could not run, 2 usage, 130 stopped at once by a second Ctrl-C.
     """
-    shift = Shift(conducts=False, workers=workers, until_idle=until_idle)
+    shift = WorkOptions(conducts=False, workers=workers, until_idle=until_idle)
     serve = _serve_queue if from_queue else _serve
     _work("worker", shift, serve, json_output=json_output, home=home, config=config)
 
 
 def _work(
-    kind: str, shift: Shift, serve: Serve, *, json_output: bool, home: Path | None, config: Path | None
+    kind: str, shift: WorkOptions, serve: Serve, *, json_output: bool, home: Path | None, config: Path | None
 ) -> None:
     overrides = {} if home is None else {"home": str(home)}
     with told_to_people(json_output=json_output):
@@ -90,17 +90,17 @@ def _work(
         asyncio.run(serve(kind, shift, settings, Talk(json_output=json_output, events=True)))
 
 
-async def _serve(kind: str, shift: Shift, settings: Settings, talk: Talk) -> None:
+async def _serve(kind: str, shift: WorkOptions, settings: Settings, talk: Talk) -> None:
     stop = stop_on_signals(talk.say)
-    async with open_house(settings, kind=kind, trouble=talk.trouble) as house:
+    async with open_engine(settings, kind=kind, trouble=talk.trouble) as house:
         place = "PostgreSQL" if settings.ledger == "postgres" else str(settings.home)
         talk.warn(house.warnings)
         talk.happened("started", f"A {kind} is at work on {shown(place)}; Ctrl-C ends it.")
-        await work(shift, house, stop)
+        await work(shift, house.run_context(), stop)
     talk.happened("stopped", f"The {kind} has stopped; nothing of its work is lost.")
 
 
-async def _serve_queue(kind: str, shift: Shift, settings: Settings, talk: Talk) -> None:
+async def _serve_queue(kind: str, shift: WorkOptions, settings: Settings, talk: Talk) -> None:
     stop = stop_on_signals(talk.say)
     async with open_queue_worker(settings, shift.workers, trouble=talk.trouble) as opened:
         talk.warn(opened.warnings)

@@ -7,10 +7,9 @@ One door per module, as in the port; the SQL is in `ledger/postgres/sql`.
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
-from quire.ledger.postgres.access import PostgresApiKeyStore
 from quire.ledger.postgres.batches import PostgresBatchStore
 from quire.ledger.postgres.control import PostgresControlStore
-from quire.ledger.postgres.hooks import PostgresWebhookStore
+from quire.ledger.postgres.files import PostgresFileStore
 from quire.ledger.postgres.members import PostgresMemberStore
 from quire.ledger.postgres.outbox import PostgresOutboxStore
 from quire.ledger.postgres.records import PostgresRecordStore
@@ -22,14 +21,13 @@ from quire.ledger.postgres.uploads import PostgresUploadStore
 class PostgresLedger(
     PostgresUploadStore,
     PostgresBatchStore,
+    PostgresFileStore,
     PostgresTaskStore,
     PostgresOutboxStore,
     PostgresMemberStore,
     PostgresControlStore,
     PostgresRecordStore,
     PostgresSubmissionStore,
-    PostgresApiKeyStore,
-    PostgresWebhookStore,
 ):
     """All doors on one open database."""
 

@@ -3,10 +3,9 @@
 from collections.abc import Collection
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import Known, ListedFile, Move, Only, SettledTask
+from quire.ledger.port import Known, Move, Only
 from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
-    Values,
     all_rows,
     change,
     named,
@@ -16,19 +15,19 @@ from quire.ledger.postgres.rows import (
     pipelines,
     was_dismissed,
 )
-from quire.ledger.rows import Row, batch_of, listed_of, settled_task_of
-from quire.model.batch import Batch, Position
+from quire.ledger.rows import Row, batch_of
+from quire.model.batch import Batch, Position, Stage
 from quire.model.errors import Stale
 
 
 class PostgresBatchStore:
     _database: PostgresDatabase
 
-    async def batch(self, batch_id: str) -> Batch:
+    async def get_batch(self, batch_id: str) -> Batch:
         row = await self._database.read(lambda connection: one_row(connection, "batch_by_id", (batch_id,)))
         return batch_of(row, batch_id)
 
-    async def take(
+    async def take_batches(
         self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
     ) -> list[Batch]:
         values = {"member": member, "limit": limit, "now": now, "only": named(only), **pipelines(known)}
@@ -41,13 +40,13 @@ class PostgresBatchStore:
 
         return [batch_of(row, row[0]) for row in await self._database.write(work)]
 
-    async def leave(self, batch_no: int, member: int) -> None:
+    async def release_batch(self, batch_no: int, member: int) -> None:
         await self._database.write(lambda connection: change(connection, "leave", (batch_no, member)))
 
-    async def apply(self, move: Move) -> Batch:
+    async def apply_move(self, move: Move) -> Batch:
         return await self._database.write(lambda connection: make_move(connection, move))
 
-    async def put_off(
+    async def postpone_move(
         self, batch_no: int, expect: Position, *, retries: int, until: float, reason: str, now: float
     ) -> None:
         place = (expect.stage.value, expect.phase, expect.cursor, expect.round)
@@ -59,49 +58,19 @@ class PostgresBatchStore:
 
         await self._database.write(work)
 
-    async def files(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
-        at = batch.position
-        query = "listed_files" if at.round == 1 else "files_of_round"
-        return await self._listed(query, (batch.no, after, at.round, at.phase, limit))
+    async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
+        values = {"now": now, "only": named(only)}
+        row = await self._database.read(lambda connection: one_row(connection, "next_alarm", values))
+        return None if row is None or row[0] is None else float(row[0])
 
-    async def to_gather(self, batch: Batch, *, whole: bool, after: int, limit: int) -> list[ListedFile]:
-        at = batch.position
-        values = {"no": batch.no, "after": after, "phase": at.phase, "limit": limit}
-        if whole or at.round == 1:
-            return await self._listed("all_listed", values)
-        values["round"] = at.round
-        return await self._listed("listed_where_changed", values)
+    async def get_positions(self, batch_nos: Collection[int]) -> dict[int, Position]:
+        values = (list(batch_nos),)
+        rows = await self._database.read(lambda connection: all_rows(connection, "standing", values))
+        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
 
-    async def units(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
-        at = batch.position
-        return await self._listed("units", (batch.no, after, at.round, at.phase, limit))
-
-    async def unit_numbers(self, batch: Batch, paths: Collection[str]) -> dict[str, int]:
-        folded = sorted({path.casefold() for path in paths})
-        values = (batch.no, folded, batch.position.round, batch.position.phase)
-        rows = await self._database.read(lambda connection: all_rows(connection, "unit_numbers", values))
-        return {row[0]: row[1] for row in rows}
-
-    async def unit_members(self, batch_no: int, unit_no: int) -> list[ListedFile]:
-        return await self._listed("unit_members", (batch_no, unit_no))
-
-    async def taken(self, batch_no: int, paths: Collection[str]) -> dict[str, int]:
-        if not paths:
-            return {}
-        values = {"no": batch_no, "paths": sorted(set(paths))}
-        rows = await self._database.read(lambda connection: all_rows(connection, "taken_paths", values))
-        return {row[0]: row[1] for row in rows}
-
-    async def settled_tasks(self, batch: Batch, *, after: int, limit: int) -> list[SettledTask]:
-        async def work(connection: Connection) -> list[Row]:
-            before = await first_task(connection, batch) - 1
-            return await all_rows(connection, "settled_tasks", (batch.no, max(after, before), limit))
-
-        return [settled_task_of(row) for row in await self._database.read(work)]
-
-    async def _listed(self, query: str, values: Values) -> list[ListedFile]:
-        rows = await self._database.read(lambda connection: all_rows(connection, query, values))
-        return [listed_of(row) for row in rows]
+    async def get_start_message(self, batch_no: int) -> str | None:
+        row = await self._database.read(lambda connection: one_row(connection, "message", (batch_no,)))
+        return None if row is None else row[0]
 
 
 async def first_task(connection: Connection, batch: Batch) -> int:

@@ -3,11 +3,11 @@
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
+from quire.database.postgres_queries import Values, clean_text
 from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, Selection
 from quire.ledger.postgres.batches import first_task
 from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
-    Values,
     all_rows,
     change,
     columns,
@@ -16,7 +16,6 @@ from quire.ledger.postgres.rows import (
     note,
     numbers,
     one_row,
-    readable,
     wake,
 )
 from quire.ledger.postgres.withdrawal import judge_anew, supersede, withdraw
@@ -27,36 +26,36 @@ from quire.model.errors import Stale
 class PostgresControlStore:
     _database: PostgresDatabase
 
-    async def pause(self, batch_no: int, act: OperatorAction) -> Batch:
+    async def pause(self, batch_no: int, action: OperatorAction) -> Batch:
         return await self._act(
-            "batch_paused", batch_no, act, [("pause", (readable(act.reason), act.now, batch_no))]
+            "batch_paused", batch_no, action, [("pause", (clean_text(action.reason), action.now, batch_no))]
         )
 
-    async def resume(self, batch_no: int, act: OperatorAction, *, budget: Budget | None = None) -> Batch:
-        steps: list[tuple[str, Values]] = [("resume", (act.now, batch_no))]
+    async def resume(self, batch_no: int, action: OperatorAction, *, budget: Budget | None = None) -> Batch:
+        steps: list[tuple[str, Values]] = [("resume", (action.now, batch_no))]
         if budget is not None:
             steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
-        return await self._act("batch_resumed", batch_no, act, steps)
+        return await self._act("batch_resumed", batch_no, action, steps)
 
-    async def cancel(self, batch_no: int, act: OperatorAction) -> Batch:
+    async def cancel(self, batch_no: int, action: OperatorAction) -> Batch:
         values = {
             "stage": "cancelled",
             "status": "CANCELLED",
-            "error": readable(act.reason),
-            "now": act.now,
+            "error": clean_text(action.reason),
+            "now": action.now,
             "no": batch_no,
         }
-        return await self._act("batch_cancelled", batch_no, act, _end(values))
+        return await self._act("batch_cancelled", batch_no, action, _end(values))
 
-    async def reset(self, batch_no: int, act: OperatorAction) -> Batch:
-        values = {"stage": "error", "status": "ERROR", "error": RESET, "now": act.now, "no": batch_no}
-        return await self._act("batch_reset", batch_no, act, _end(values))
+    async def reset(self, batch_no: int, action: OperatorAction) -> Batch:
+        values = {"stage": "error", "status": "ERROR", "error": RESET, "now": action.now, "no": batch_no}
+        return await self._act("batch_reset", batch_no, action, _end(values))
 
-    async def prioritise(self, batch_no: int, tier: int, act: OperatorAction) -> Batch:
-        steps: list[tuple[str, Values]] = [("prioritise", (tier, act.now, batch_no))]
-        return await self._act("batch_prioritised", batch_no, act, steps, {"tier": tier})
+    async def set_priority(self, batch_no: int, tier: int, action: OperatorAction) -> Batch:
+        steps: list[tuple[str, Values]] = [("prioritise", (tier, action.now, batch_no))]
+        return await self._act("batch_prioritised", batch_no, action, steps, {"tier": tier})
 
-    async def chosen(self, batch_no: int, selection: Selection) -> RetrySelection:
+    async def preview_retry(self, batch_no: int, selection: Selection) -> RetrySelection:
         async def work(connection: Connection) -> RetrySelection:
             failed = await all_rows(connection, "chosen_failed", _wanted(batch_no, selection))
             row = await one_row(connection, "unsettled", (batch_no,))
@@ -67,20 +66,20 @@ class PostgresControlStore:
 
         return await self._database.read(work)
 
-    async def again(self, move: Move, selection: Selection, act: OperatorAction) -> Batch:
-        return await self._database.write(lambda connection: _again(connection, move, selection, act))
+    async def retry_tasks(self, move: Move, selection: Selection, action: OperatorAction) -> Batch:
+        return await self._database.write(lambda connection: _again(connection, move, selection, action))
 
-    async def acted(self, act: OperatorAction, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, act, data))
+    async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
+        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, action, data))
 
-    async def reopen(self, batch_no: int, act: OperatorAction, *, status: str) -> Batch:
-        return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))
+    async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
+        return await self._database.write(lambda connection: _reopen(connection, batch_no, action, status))
 
     async def _act(
         self,
         kind: str,
         batch_no: int,
-        act: OperatorAction,
+        action: OperatorAction,
         steps: list[tuple[str, Values]],
         data: dict[str, object] | None = None,
     ) -> Batch:
@@ -91,7 +90,7 @@ class PostgresControlStore:
                 changed = await change(connection, query, values)
                 if not changed and not number:
                     raise Stale(f"{kind}: not in a state for it", code="wrong_state")
-            await _note_act(connection, batch_no, kind, act, data)
+            await _note_act(connection, batch_no, kind, action, data)
             return await load_batch(connection, batch_no)
 
         return await self._database.write(work)
@@ -109,15 +108,15 @@ async def _note_act(
     connection: Connection,
     batch_no: int,
     kind: str,
-    act: OperatorAction,
+    action: OperatorAction,
     data: dict[str, object] | None = None,
 ) -> None:
-    told = {"actor": act.actor, "reason": act.reason, **(data or {})}
-    await note(connection, batch_no, act.now, kind, told)
+    told = {"actor": action.actor, "reason": action.reason, **(data or {})}
+    await note(connection, batch_no, action.now, kind, told)
     await wake(connection)
 
 
-async def _again(connection: Connection, move: Move, selection: Selection, act: OperatorAction) -> Batch:
+async def _again(connection: Connection, move: Move, selection: Selection, action: OperatorAction) -> Batch:
     no = move.batch_no
     await one_row(connection, "lock_batch", (no,))
     chosen = await all_rows(connection, "chosen", _wanted(no, selection))
@@ -137,17 +136,17 @@ async def _again(connection: Connection, move: Move, selection: Selection, act: 
     await withdraw(connection, no, [*made, *units])
     await change(connection, "again_files", again)
     await judge_anew(connection, no, sorted(set(roots)))
-    await _note_act(connection, no, "batch_retried", act, {"round": move.to.round, "tasks": len(chosen)})
+    await _note_act(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": len(chosen)})
     return await make_move(connection, move)
 
 
-async def _reopen(connection: Connection, batch_no: int, act: OperatorAction, status: str) -> Batch:
-    if not await change(connection, "reopen", {"status": status, "now": act.now, "no": batch_no}):
+async def _reopen(connection: Connection, batch_no: int, action: OperatorAction, status: str) -> Batch:
+    if not await change(connection, "reopen", {"status": status, "now": action.now, "no": batch_no}):
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = await load_batch(connection, batch_no)
     if batch.position.stage is Stage.WORKING:
-        await _reopen_tasks(connection, batch, act.now)
-    await _note_act(connection, batch_no, "batch_reopened", act)
+        await _reopen_tasks(connection, batch, action.now)
+    await _note_act(connection, batch_no, "batch_reopened", action)
     return await load_batch(connection, batch_no)
 
 

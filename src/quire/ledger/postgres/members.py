@@ -9,20 +9,20 @@ from quire.ledger.record_rows import member_of
 class PostgresMemberStore:
     _database: PostgresDatabase
 
-    async def enlist(self, name: str, kind: str, place: str, *, now: float) -> Member:
+    async def add_member(self, name: str, kind: str, place: str, *, now: float) -> Member:
         (no,) = await self._database.write(
             lambda connection: numbers(connection, "enlist", (name, kind, place, now, now))
         )
         return Member(no=no, name=name, kind=kind, place=place, beat=0, enlisted_at=now)
 
-    async def beat(self, member: int, *, now: float) -> bool:
+    async def record_heartbeat(self, member: int, *, now: float) -> bool:
         return bool(await self._database.write(lambda connection: change(connection, "beat", (now, member))))
 
-    async def crew(self) -> list[Member]:
+    async def list_members(self) -> list[Member]:
         rows = await self._database.read(lambda connection: all_rows(connection, "crew", ()))
         return [member_of(row) for row in rows]
 
-    async def dismiss(self, member: int) -> None:
+    async def remove_member(self, member: int) -> None:
         async def work(connection: Connection) -> None:
             # First of all: whoever claims or takes for this member has ended then, and what it got is seen.
             await one_row(connection, "lock_member", (member,))

@@ -5,17 +5,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from quire.database.postgres import Connection
+from quire.database.postgres_queries import clean_text
 from quire.ledger.port import Move, Verdict
-from quire.ledger.postgres.rows import (
-    change,
-    columns,
-    hold_over_budget,
-    load_batch,
-    note,
-    readable,
-    send,
-    wake,
-)
+from quire.ledger.postgres.rows import change, columns, hold_over_budget, load_batch, note, send, wake
 from quire.ledger.postgres.withdrawal import regather
 from quire.ledger.rows import file_columns, tags_column
 from quire.model.batch import TERMINAL, Batch, FileOutcome, Stage
@@ -36,7 +28,7 @@ async def make_move(connection: Connection, move: Move) -> Batch:
         "now": move.now,
         "last_file": move.last_file,
         "last_task": move.last_task,
-        "error": readable(move.error),
+        "error": clean_text(move.error),
         "ends": to.stage in TERMINAL,
         "dispatch_at": move.dispatch_at,
         "no": no,
@@ -57,15 +49,15 @@ async def make_move(connection: Connection, move: Move) -> Batch:
             await change(connection, "start_claims_at", (no,))
         await _add_tasks(connection, move)
         await _judge(connection, move)
-        if move.letter is not None:
-            await send(connection, move.letter, move.now)
+        if move.message is not None:
+            await send(connection, move.message, move.now)
         if move.event is not None:
             await note(connection, no, move.now, *move.event)
         if to.stage is Stage.WORKING:
             await _begin_work(connection, move)
         elif to.stage in TERMINAL:
             await change(connection, "clear_alarm", (no,))
-        if move.letter is not None or to.stage in _NEWS:
+        if move.message is not None or to.stage in _NEWS:
             await wake(connection)
         return await load_batch(connection, no)
 
@@ -121,7 +113,7 @@ async def _judge(connection: Connection, move: Move) -> None:
     of_inputs = _one_per_input(one for one in move.verdicts if one.unit_no is None)
     if of_inputs:
         rows = (
-            (one.root_no, one.outcome.value, one.tries, one.error_class, readable(one.reason))
+            (one.root_no, one.outcome.value, one.tries, one.error_class, clean_text(one.reason))
             for one in of_inputs
         )
         await change(connection, "judge_inputs", (*columns(rows), move.batch_no))
@@ -133,7 +125,7 @@ async def _judge(connection: Connection, move: Move) -> None:
             "outcomes": [one.outcome.value for one in of_units],
             "tries": [one.tries for one in of_units],
             "classes": [one.error_class for one in of_units],
-            "reasons": [readable(one.reason) for one in of_units],
+            "reasons": [clean_text(one.reason) for one in of_units],
         }
         await change(connection, "judge_members", values)
     if move.skips is not None:

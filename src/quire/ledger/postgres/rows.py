@@ -5,34 +5,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from quire.database.postgres import Connection
-from quire.database.sql import queries
+from quire.database.postgres_queries import PostgresQueries
 from quire.ledger.port import Known, Only, OutboxMessage
 from quire.ledger.rows import OVER_BUDGET, Row, batch_of
 from quire.model.batch import Batch
 
-FILES = ("queries.sql", "submissions.sql", "access.sql", "hooks.sql")
-# As bytes: psycopg takes text only where it is written out in the code.
-SQL = {name: text.encode() for name, text in queries("quire.ledger.postgres.sql", *FILES).items()}
-
-Values = tuple[Any, ...] | dict[str, Any]
-
-
-async def all_rows(connection: Connection, query: str, values: Values) -> list[Row]:
-    return await (await connection.execute(SQL[query], values)).fetchall()
-
-
-async def one_row(connection: Connection, query: str, values: Values) -> Row | None:
-    return await (await connection.execute(SQL[query], values)).fetchone()
-
-
-async def numbers(connection: Connection, query: str, values: Values) -> list[Any]:
-    """The first column."""
-    return [row[0] for row in await all_rows(connection, query, values)]
-
-
-async def change(connection: Connection, query: str, values: Values) -> int:
-    """How many rows it changed. Inside a pipeline nobody knows yet: there the answer means nothing."""
-    return (await connection.execute(SQL[query], values)).rowcount
+_queries = PostgresQueries("quire.ledger.postgres.sql", "queries.sql", "submissions.sql")
+SQL = _queries.texts
+all_rows, one_row, numbers, change = _queries.all_rows, _queries.one_row, _queries.numbers, _queries.change
 
 
 async def load_batch(connection: Connection, no: int) -> Batch:
@@ -56,23 +36,13 @@ def pipelines(known: Known) -> dict[str, Any]:
     return {"pipelines": [name for name, _ in known], "versions": [version for _, version in known]}
 
 
-def readable(text: str | None) -> str | None:
-    """Without the one character that PostgreSQL refuses: a tool's last words may hold anything."""
-    return text.replace("\0", "\ufffd") if text else text
-
-
-def plain(row: Row) -> Row:
-    """Text that PostgreSQL takes: members of enumerations as the strings they are, nothing unreadable."""
-    return tuple(readable(str(value)) if isinstance(value, str) else value for value in row)
-
-
 async def note(connection: Connection, batch_no: int, at: float, kind: str, data: dict[str, object]) -> None:
     """An event, with the deliveries to those who want to be told of it."""
     await connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
 
 
-async def send(connection: Connection, letter: OutboxMessage, now: float) -> None:
-    await connection.execute(SQL["insert_letter"], (letter.queue, letter.message_id, letter.body, now))
+async def send(connection: Connection, message: OutboxMessage, now: float) -> None:
+    await connection.execute(SQL["insert_letter"], (message.queue, message.message_id, message.body, now))
 
 
 async def hold_over_budget(connection: Connection, batch_no: int, now: float) -> None:

@@ -3,18 +3,9 @@
 from collections.abc import Sequence
 
 from quire.database.postgres import Connection
+from quire.database.postgres_queries import clean_row, clean_text
 from quire.ledger.port import Settlement, SettleResult, StrayKind
-from quire.ledger.postgres.rows import (
-    SQL,
-    all_rows,
-    change,
-    columns,
-    hold_over_budget,
-    one_row,
-    plain,
-    readable,
-    wake,
-)
+from quire.ledger.postgres.rows import SQL, all_rows, change, columns, hold_over_budget, one_row, wake
 from quire.ledger.rows import (
     Row,
     encode_cost,
@@ -42,13 +33,13 @@ async def fold_reports(
     # Nothing below depends on an answer: sent in one go.
     async with connection.pipeline():
         if strays:
-            rows = (plain(stray_columns(one.report, kind, now)) for one, kind in strays)
+            rows = (clean_row(stray_columns(one.report, kind, now)) for one, kind in strays)
             await change(connection, "insert_strays", tuple(columns(rows)))
         if applied:
             await _remember(connection, applied, now)
             await change(connection, "count_settled", (*sums.columns, batch_no))
         if sums.failures:
-            kinds = [readable(kind) for kind in sums.failures]
+            kinds = [clean_text(kind) for kind in sums.failures]
             await change(connection, "count_failures", (batch_no, kinds, list(sums.failures.values())))
         if sums.due_at is not None:
             await change(connection, "set_alarm", (sums.due_at, batch_no))
@@ -80,7 +71,7 @@ async def _fenced(
         first.setdefault(_attempt(settlement), settlement)
     if not first:
         return [], []
-    rows = (plain(settle_columns(settlement)) for settlement in first.values())
+    rows = (clean_row(settle_columns(settlement)) for settlement in first.values())
     current = set(await all_rows(connection, "settle_tasks", tuple(columns(rows))))
     applied: list[Settlement] = []
     left: list[Settlement] = []
@@ -119,7 +110,7 @@ async def _taken_late(connection: Connection, settlement: Settlement, task: Row)
         "task_no": report.task_no,
         "attempt": report.attempt,
         "result": encode_result(report.result),
-        "worker": readable(report.worker),
+        "worker": clean_text(report.worker),
         "seconds": report.seconds,
         "cost": encode_cost(report.cost),
     }

@@ -6,17 +6,8 @@ from typing import Any
 import msgspec
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.postgres.rows import (
-    SQL,
-    all_rows,
-    change,
-    note,
-    numbers,
-    one_row,
-    plain,
-    send,
-    wake,
-)
+from quire.database.postgres_queries import clean_row
+from quire.ledger.postgres.rows import SQL, all_rows, change, note, numbers, one_row, send, wake
 from quire.ledger.rows import Row, draft_columns, upload_of
 from quire.ledger.submission_rows import (
     UPLOAD_COLUMNS,
@@ -49,10 +40,10 @@ class PostgresSubmissionStore:
     async def open_submission(self, new: NewSubmission) -> Submission:
         return await self._database.write(lambda connection: _open(connection, new))
 
-    async def submission(self, batch_id: str) -> Submission:
+    async def get_submission(self, batch_id: str) -> Submission:
         return await self._database.read(lambda connection: _load(connection, "submission_by_id", batch_id))
 
-    async def announce(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+    async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
         path = upload.path
         values = _note_of(batch_no, upload, now)
         values |= {"folders": folders_above(path), "from": f"{path}/", "to": f"{path}0"}
@@ -63,13 +54,13 @@ class PostgresSubmissionStore:
             raise collides(path, rival)
         return None if earlier[0] is None else upload_of(tuple(earlier))
 
-    async def upload(self, batch_no: int, path: str) -> Upload:
+    async def get_upload(self, batch_no: int, path: str) -> Upload:
         row = await self._database.read(lambda connection: one_row(connection, "upload_at", (batch_no, path)))
         if row is None:
             raise Missing(f"{path} was not announced in batch {batch_no}", code="unknown_upload")
         return upload_of(row)
 
-    async def received(self, batch_no: int, upload: Upload, *, now: float) -> None:
+    async def record_received(self, batch_no: int, upload: Upload, *, now: float) -> None:
         values = _note_of(batch_no, as_taken(upload, now), now)
         is_open, state, stamp = await _changed(self._database, "received", values)
         if stamp != upload.stamp:
@@ -77,7 +68,7 @@ class PostgresSubmissionStore:
         if not is_open and state != TAKEN:
             raise not_open(batch_no)
 
-    async def withdraw(
+    async def withdraw_upload(
         self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
     ) -> Upload | None:
         values = {"no": batch_no, "path": path, "now": now, "kept": TAKEN if awaited_only else ""}
@@ -86,33 +77,35 @@ class PostgresSubmissionStore:
             raise not_open(batch_no)
         return None if earlier[0] is None else upload_of(tuple(earlier))
 
-    async def awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
+    async def list_awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
         return [upload_of(row) for row in await _found(self._database, "awaited", (batch_no, limit))]
 
-    async def arrivals(self, batch_no: int, *, after: tuple[str, str] | None, limit: int) -> list[Upload]:
+    async def list_arrivals(
+        self, batch_no: int, *, after: tuple[str, str] | None, limit: int
+    ) -> list[Upload]:
         values = (batch_no, *(after or ("", "")), limit)
         return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
 
     async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, letter: OutboxMessage, now: float
+        self, batch_no: int, *, revision: int, manifest_key: str, message: OutboxMessage, now: float
     ) -> Submission:
         async def work(connection: Connection) -> Submission:
             values = {"no": batch_no, "revision": revision, "now": now}
             row = await one_row(connection, "close_submission", values)
             if row is None:
                 raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
-            closing = (manifest_key, row[0], 0, 0, letter.body.decode(), now, batch_no)
+            closing = (manifest_key, row[0], 0, 0, message.body.decode(), now, batch_no)
             if not await change(connection, "finalize", closing):
                 raise not_open(batch_no)
-            await send(connection, letter, now)
+            await send(connection, message, now)
             await note(connection, batch_no, now, "batch_finalized", {"total_files": row[0]})
             await wake(connection)
             return await _load(connection, "submission_by_no", batch_no)
 
         return await self._database.write(work)
 
-    async def processed_elsewhere(
-        self, batch_no: int, uploads: Sequence[Upload], *, letter: OutboxMessage, now: float
+    async def accept_processed(
+        self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:
         taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
         values = {"no": batch_no, "files": len(taken), "now": now}
@@ -125,26 +118,26 @@ class PostgresSubmissionStore:
             await _replace_files(connection, batch_no, taken, *row)
             size = sum(upload.size for upload in taken)
             await change(connection, "recount_submission", values | {"size": size})
-            await send(connection, letter, now)
+            await send(connection, message, now)
             await note(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
             await wake(connection)
             return await _load(connection, "submission_by_no", batch_no)
 
         return await self._database.write(work)
 
-    async def load(self, owner: str) -> Load:
+    async def measure_load(self, owner: str) -> Load:
         ((batches, size),) = await _found(self._database, "owners_load", (owner,))
         return Load(batches, size)
 
-    async def idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
+    async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         return [
             submission_of(row) for row in await _found(self._database, "idle_submissions", (before, limit))
         ]
 
-    async def sweepable(self, *, before: float, limit: int) -> list[Submission]:
+    async def list_sweepable(self, *, before: float, limit: int) -> list[Submission]:
         return [submission_of(row) for row in await _found(self._database, "sweepable", (before, limit))]
 
-    async def swept(self, batch_no: int, *, now: float) -> None:
+    async def mark_swept(self, batch_no: int, *, now: float) -> None:
         async def work(connection: Connection) -> None:
             if await change(connection, "swept", (now, batch_no)):
                 await change(connection, "unstage", (batch_no,))
@@ -154,7 +147,7 @@ class PostgresSubmissionStore:
 
 
 def _note_of(batch_no: int, upload: Upload, now: float) -> dict[str, Any]:
-    note = dict(zip(UPLOAD_COLUMNS, plain(announced_columns(upload)), strict=True))
+    note = dict(zip(UPLOAD_COLUMNS, clean_row(announced_columns(upload)), strict=True))
     return note | {"no": batch_no, "now": now}
 
 
@@ -175,7 +168,7 @@ async def _open(connection: Connection, new: NewSubmission) -> Submission:
     (no,) = await numbers(connection, "insert_batch", draft_columns(draft))
     async with connection.pipeline():
         await change(connection, "own_batch", (new.owner, no))
-        await change(connection, "insert_submission", (no, *plain(submission_columns(new))))
+        await change(connection, "insert_submission", (no, *clean_row(submission_columns(new))))
         await note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
     return await _load(connection, "submission_by_no", no)
 
@@ -204,7 +197,7 @@ def _document(uploads: Sequence[Upload]) -> str:
     rows = [(*announced_columns(one), one.path.casefold(), name_of(one.path)) for one in uploads]
     text = msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows])
     if b"\\u0000" in text:  # rare, and looking at each value is dear
-        text = msgspec.json.encode([dict(zip(names, plain(row), strict=True)) for row in rows])
+        text = msgspec.json.encode([dict(zip(names, clean_row(row), strict=True)) for row in rows])
     return text.decode()
 
 

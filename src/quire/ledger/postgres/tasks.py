@@ -22,14 +22,13 @@ from quire.ledger.postgres.rows import (
 )
 from quire.ledger.postgres.settlement import fold_reports
 from quire.ledger.rows import Row, candidate_of, claim_of, decode_result, standing_of
-from quire.model.batch import Position, Stage
 from quire.model.work import Earlier, Order, StepResult
 
 
 class PostgresTaskStore:
     _database: PostgresDatabase
 
-    async def workable(
+    async def list_workable(
         self,
         *,
         limit: int,
@@ -43,7 +42,7 @@ class PostgresTaskStore:
         rows = await self._database.read(lambda connection: all_rows(connection, "workable", values))
         return [candidate_of(row) for row in rows]
 
-    async def claim(
+    async def claim_tasks(
         self,
         batch_no: int,
         *,
@@ -59,7 +58,9 @@ class PostgresTaskStore:
         rows = await self._database.write(lambda connection: _claim(connection, values, pace_seconds))
         return [claim_of(batch_no, row) for row in rows]
 
-    async def earlier(self, batch_no: int, task_nos: Collection[int]) -> dict[int, tuple[Earlier, ...]]:
+    async def load_child_results(
+        self, batch_no: int, task_nos: Collection[int]
+    ) -> dict[int, tuple[Earlier, ...]]:
         values = (batch_no, list(task_nos))
         found: dict[int, list[Earlier]] = {task_no: [] for task_no in task_nos}
         for task_no, path, result in await self._database.read(
@@ -68,12 +69,14 @@ class PostgresTaskStore:
             found[task_no].append(Earlier(path, decode_result(result)))
         return {task_no: tuple(told) for task_no, told in found.items()}
 
-    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> SettleResult:
+    async def settle_reports(
+        self, batch_no: int, settlements: Sequence[Settlement], *, now: float
+    ) -> SettleResult:
         return await self._database.write(
             lambda connection: fold_reports(connection, batch_no, settlements, now)
         )
 
-    async def give_back(self, orders: Sequence[Order]) -> None:
+    async def release_claims(self, orders: Sequence[Order]) -> None:
         if not orders:
             return
         values = columns((order.batch_no, order.task_no, order.attempt) for order in orders)
@@ -87,26 +90,21 @@ class PostgresTaskStore:
 
         await self._database.write(work)
 
-    async def task(self, batch_no: int, task_no: int) -> TaskStanding:
+    async def get_task(self, batch_no: int, task_no: int) -> TaskStanding:
         values = (batch_no, task_no)
         row = await self._database.read(lambda connection: one_row(connection, "task_standing", values))
         return standing_of(batch_no, row, task_no)
 
-    async def running(self, member: int) -> list[Claim]:
+    async def list_running(self, member: int) -> list[Claim]:
         rows = await self._database.read(lambda connection: all_rows(connection, "running_tasks", (member,)))
         return [claim_of(row[0], row[1:]) for row in rows]
 
-    async def standing(self, batch_nos: Collection[int]) -> dict[int, Position]:
-        values = (list(batch_nos),)
-        rows = await self._database.read(lambda connection: all_rows(connection, "standing", values))
-        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
-
-    async def cached(self, keys: Collection[str]) -> dict[str, StepResult]:
+    async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         values = (list(keys),)
         rows = await self._database.read(lambda connection: all_rows(connection, "cached_results", values))
         return {key: decode_result(blob or None) for key, blob in rows}
 
-    async def evict(self, keys: Collection[str]) -> None:
+    async def evict_cached(self, keys: Collection[str]) -> None:
         values = (list(keys),)
         await self._database.write(lambda connection: change(connection, "evict_results", values))
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from quire.database.postgres import Connection, PostgresDatabase
+from quire.database.postgres_queries import clean_row, clean_text
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload
 from quire.ledger.postgres.rows import (
     all_rows,
@@ -12,8 +13,6 @@ from quire.ledger.postgres.rows import (
     note,
     numbers,
     one_row,
-    plain,
-    readable,
     send,
     wake,
 )
@@ -44,49 +43,49 @@ class PostgresUploadStore:
             return
         # One statement cannot write the same row twice: the last note of a path counts.
         latest = {upload.path: upload for upload in uploads}
-        values = (batch_no, *columns(plain(upload_columns(upload)) for upload in latest.values()))
+        values = (batch_no, *columns(clean_row(upload_columns(upload)) for upload in latest.values()))
         await self._database.write(lambda connection: change(connection, "upsert_uploads", values))
 
     async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
         values = (batch_no, list(paths))
         await self._database.write(lambda connection: change(connection, "delete_uploads", values))
 
-    async def uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
+    async def list_uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
         rows = await self._database.read(
             lambda connection: all_rows(connection, "uploads_after", (batch_no, after, limit))
         )
         return [upload_of(row) for row in rows]
 
-    async def finalize(
+    async def close_batch(
         self,
         batch_no: int,
         *,
         manifest_key: str,
         total_files: int,
-        letter: OutboxMessage,
+        message: OutboxMessage,
         now: float,
         refused: int = 0,
         passed_over: int = 0,
     ) -> Batch:
         async def work(connection: Connection) -> Batch:
             counts = (total_files, refused, passed_over)
-            values = (manifest_key, *counts, letter.body.decode(), now, batch_no)
+            values = (manifest_key, *counts, message.body.decode(), now, batch_no)
             if not await change(connection, "finalize", values):
                 raise Stale(f"batch {batch_no} is not open any more")
-            await send(connection, letter, now)
+            await send(connection, message, now)
             await note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
             await wake(connection)
             return await load_batch(connection, batch_no)
 
         return await self._database.write(work)
 
-    async def delivered(self, batch_no: int, *, now: float) -> None:
+    async def mark_delivered(self, batch_no: int, *, now: float) -> None:
         await self._database.write(lambda connection: change(connection, "delivered", (now, batch_no)))
 
-    async def abandon(
+    async def abandon_batch(
         self, batch_no: int, *, reason: str, now: float, idle_before: float | None = None
     ) -> bool:
-        values = {"stage": "cancelled", "status": "CANCELLED", "error": readable(reason)}
+        values = {"stage": "cancelled", "status": "CANCELLED", "error": clean_text(reason)}
 
         async def work(connection: Connection) -> bool:
             if idle_before is not None:

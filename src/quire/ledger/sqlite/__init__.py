@@ -5,10 +5,9 @@ One door per module, as in the port; the SQL is in `ledger/sqlite/sql`.
 
 from quire.database.sql import migrations
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.sqlite.access import SqliteApiKeyStore
 from quire.ledger.sqlite.batches import SqliteBatchStore
 from quire.ledger.sqlite.control import SqliteControlStore
-from quire.ledger.sqlite.hooks import SqliteWebhookStore
+from quire.ledger.sqlite.files import SqliteFileStore
 from quire.ledger.sqlite.members import SqliteMemberStore
 from quire.ledger.sqlite.outbox import SqliteOutboxStore
 from quire.ledger.sqlite.records import SqliteRecordStore
@@ -20,14 +19,13 @@ from quire.ledger.sqlite.uploads import SqliteUploadStore
 class SqliteLedger(
     SqliteUploadStore,
     SqliteBatchStore,
+    SqliteFileStore,
     SqliteTaskStore,
     SqliteOutboxStore,
     SqliteMemberStore,
     SqliteControlStore,
     SqliteRecordStore,
     SqliteSubmissionStore,
-    SqliteApiKeyStore,
-    SqliteWebhookStore,
 ):
     """All doors on one open database."""
 

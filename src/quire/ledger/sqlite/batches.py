@@ -7,8 +7,8 @@ from collections.abc import Collection
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Known, ListedFile, Move, Only, SettledTask, Verdict
-from quire.ledger.rows import batch_of, file_columns, listed_of, settled_task_of, tags_column
+from quire.ledger.port import Known, Move, Only, Verdict
+from quire.ledger.rows import batch_of, file_columns, tags_column
 from quire.ledger.sqlite.rows import (
     SQL,
     hold_over_budget,
@@ -28,14 +28,14 @@ from quire.model.errors import Stale
 class SqliteBatchStore:
     _database: SqliteDatabase
 
-    async def batch(self, batch_id: str) -> Batch:
+    async def get_batch(self, batch_id: str) -> Batch:
         return await self._database.read(
             lambda connection: batch_of(
                 connection.execute(SQL["batch_by_id"], (batch_id,)).fetchone(), batch_id
             )
         )
 
-    async def take(
+    async def take_batches(
         self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
     ) -> list[Batch]:
         def work(connection: sqlite3.Connection) -> list[Batch]:
@@ -46,13 +46,13 @@ class SqliteBatchStore:
 
         return await self._database.write(work)
 
-    async def leave(self, batch_no: int, member: int) -> None:
+    async def release_batch(self, batch_no: int, member: int) -> None:
         await self._database.write(lambda connection: connection.execute(SQL["leave"], (batch_no, member)))
 
-    async def apply(self, move: Move) -> Batch:
+    async def apply_move(self, move: Move) -> Batch:
         return await self._database.write(lambda connection: make_move(connection, move))
 
-    async def put_off(
+    async def postpone_move(
         self, batch_no: int, expect: Position, *, retries: int, until: float, reason: str, now: float
     ) -> None:
         def work(connection: sqlite3.Connection) -> None:
@@ -63,50 +63,24 @@ class SqliteBatchStore:
 
         await self._database.write(work)
 
-    async def files(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
-        at = batch.position
-        query = "listed_files" if at.round == 1 else "files_of_round"
-        return await self._listed(query, (batch.no, after, at.round, at.phase, limit))
-
-    async def to_gather(self, batch: Batch, *, whole: bool, after: int, limit: int) -> list[ListedFile]:
-        at = batch.position
-        if whole or at.round == 1:
-            return await self._listed("all_listed", (batch.no, after, at.phase, limit))
-        return await self._listed("listed_where_changed", (batch.no, after, at.round, limit, at.phase))
-
-    async def units(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
-        return await self._listed(
-            "units", (batch.no, after, batch.position.round, batch.position.phase, limit)
+    async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
+        row = await self._database.read(
+            lambda connection: connection.execute(SQL["next_alarm"], (now, named(only))).fetchone()
         )
+        return None if row[0] is None else float(row[0])
 
-    async def unit_numbers(self, batch: Batch, paths: Collection[str]) -> dict[str, int]:
-        folded = json.dumps(sorted({path.casefold() for path in paths}))
-        values = (batch.no, folded, batch.position.round, batch.position.phase)
-        return await self._database.read(
-            lambda connection: dict(connection.execute(SQL["unit_numbers"], values).fetchall())
+    async def get_positions(self, batch_nos: Collection[int]) -> dict[int, Position]:
+        wanted = json.dumps(list(batch_nos))
+        rows = await self._database.read(
+            lambda connection: connection.execute(SQL["standing"], (wanted,)).fetchall()
         )
+        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
 
-    async def unit_members(self, batch_no: int, unit_no: int) -> list[ListedFile]:
-        return await self._listed("unit_members", (batch_no, unit_no))
-
-    async def taken(self, batch_no: int, paths: Collection[str]) -> dict[str, int]:
-        if not paths:
-            return {}
-        wanted = json.dumps(sorted(set(paths)))
-        return await self._database.read(
-            lambda connection: dict(connection.execute(SQL["taken_paths"], (batch_no, wanted)).fetchall())
+    async def get_start_message(self, batch_no: int) -> str | None:
+        row = await self._database.read(
+            lambda connection: connection.execute(SQL["message"], (batch_no,)).fetchone()
         )
-
-    async def settled_tasks(self, batch: Batch, *, after: int, limit: int) -> list[SettledTask]:
-        def work(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            before = first_task(connection, batch) - 1
-            return connection.execute(SQL["settled_tasks"], (batch.no, max(after, before), limit)).fetchall()
-
-        return [settled_task_of(row) for row in await self._database.read(work)]
-
-    async def _listed(self, query: str, values: tuple[Any, ...]) -> list[ListedFile]:
-        rows = await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
-        return [listed_of(row) for row in rows]
+        return None if row is None else row[0]
 
 
 def first_task(connection: sqlite3.Connection, batch: Batch) -> int:
@@ -136,8 +110,8 @@ def make_move(connection: sqlite3.Connection, move: Move) -> Batch:
         regather(connection, no, to, move.regathers)
     _add_tasks(connection, move)
     _judge(connection, move)
-    if move.letter is not None:
-        send(connection, move.letter, move.now)
+    if move.message is not None:
+        send(connection, move.message, move.now)
     if move.event is not None:
         note(connection, no, move.now, *move.event)
     if to.stage is Stage.WORKING:

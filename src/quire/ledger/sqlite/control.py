@@ -15,28 +15,30 @@ from quire.model.errors import Stale
 class SqliteControlStore:
     _database: SqliteDatabase
 
-    async def pause(self, batch_no: int, act: OperatorAction) -> Batch:
-        return await self._act("batch_paused", batch_no, act, [("pause", (act.reason, act.now, batch_no))])
+    async def pause(self, batch_no: int, action: OperatorAction) -> Batch:
+        return await self._act(
+            "batch_paused", batch_no, action, [("pause", (action.reason, action.now, batch_no))]
+        )
 
-    async def resume(self, batch_no: int, act: OperatorAction, *, budget: Budget | None = None) -> Batch:
-        steps: list[tuple[str, tuple[Any, ...]]] = [("resume", (act.now, batch_no))]
+    async def resume(self, batch_no: int, action: OperatorAction, *, budget: Budget | None = None) -> Batch:
+        steps: list[tuple[str, tuple[Any, ...]]] = [("resume", (action.now, batch_no))]
         if budget is not None:
             steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
-        return await self._act("batch_resumed", batch_no, act, steps)
+        return await self._act("batch_resumed", batch_no, action, steps)
 
-    async def cancel(self, batch_no: int, act: OperatorAction) -> Batch:
-        values = ("cancelled", "CANCELLED", act.reason, act.now, batch_no)
-        return await self._act("batch_cancelled", batch_no, act, _end(values))
+    async def cancel(self, batch_no: int, action: OperatorAction) -> Batch:
+        values = ("cancelled", "CANCELLED", action.reason, action.now, batch_no)
+        return await self._act("batch_cancelled", batch_no, action, _end(values))
 
-    async def reset(self, batch_no: int, act: OperatorAction) -> Batch:
-        values = ("error", "ERROR", RESET, act.now, batch_no)
-        return await self._act("batch_reset", batch_no, act, _end(values))
+    async def reset(self, batch_no: int, action: OperatorAction) -> Batch:
+        values = ("error", "ERROR", RESET, action.now, batch_no)
+        return await self._act("batch_reset", batch_no, action, _end(values))
 
-    async def prioritise(self, batch_no: int, tier: int, act: OperatorAction) -> Batch:
-        steps = [("prioritise", (tier, act.now, batch_no))]
-        return await self._act("batch_prioritised", batch_no, act, steps, {"tier": tier})
+    async def set_priority(self, batch_no: int, tier: int, action: OperatorAction) -> Batch:
+        steps = [("prioritise", (tier, action.now, batch_no))]
+        return await self._act("batch_prioritised", batch_no, action, steps, {"tier": tier})
 
-    async def chosen(self, batch_no: int, selection: Selection) -> RetrySelection:
+    async def preview_retry(self, batch_no: int, selection: Selection) -> RetrySelection:
         def work(connection: sqlite3.Connection) -> RetrySelection:
             values = (batch_no, selection.error_class, selection.path)
             failed = connection.execute(SQL["chosen_failed"], values).fetchall()
@@ -45,20 +47,20 @@ class SqliteControlStore:
 
         return await self._database.read(work)
 
-    async def again(self, move: Move, selection: Selection, act: OperatorAction) -> Batch:
-        return await self._database.write(lambda connection: _again(connection, move, selection, act))
+    async def retry_tasks(self, move: Move, selection: Selection, action: OperatorAction) -> Batch:
+        return await self._database.write(lambda connection: _again(connection, move, selection, action))
 
-    async def acted(self, act: OperatorAction, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, act, data))
+    async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
+        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, action, data))
 
-    async def reopen(self, batch_no: int, act: OperatorAction, *, status: str) -> Batch:
-        return await self._database.write(lambda connection: _reopen(connection, batch_no, act, status))
+    async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
+        return await self._database.write(lambda connection: _reopen(connection, batch_no, action, status))
 
     async def _act(
         self,
         kind: str,
         batch_no: int,
-        act: OperatorAction,
+        action: OperatorAction,
         steps: list[tuple[str, tuple[Any, ...]]],
         data: dict[str, object] | None = None,
     ) -> Batch:
@@ -69,7 +71,7 @@ class SqliteControlStore:
                 changed = connection.execute(SQL[query], values).rowcount
                 if not changed and not number:
                     raise Stale(f"{kind}: not in a state for it", code="wrong_state")
-            _note_act(connection, batch_no, kind, act, data)
+            _note_act(connection, batch_no, kind, action, data)
             return load_batch(connection, batch_no)
 
         return await self._database.write(work)
@@ -83,13 +85,19 @@ def _note_act(
     connection: sqlite3.Connection,
     batch_no: int,
     kind: str,
-    act: OperatorAction,
+    action: OperatorAction,
     data: dict[str, object] | None = None,
 ) -> None:
-    note(connection, batch_no, act.now, kind, {"actor": act.actor, "reason": act.reason, **(data or {})})
+    note(
+        connection,
+        batch_no,
+        action.now,
+        kind,
+        {"actor": action.actor, "reason": action.reason, **(data or {})},
+    )
 
 
-def _again(connection: sqlite3.Connection, move: Move, selection: Selection, act: OperatorAction) -> Batch:
+def _again(connection: sqlite3.Connection, move: Move, selection: Selection, action: OperatorAction) -> Batch:
     no = move.batch_no
     _drop_choice(connection)  # of one that was rolled back
     connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))
@@ -105,7 +113,7 @@ def _again(connection: sqlite3.Connection, move: Move, selection: Selection, act
     connection.execute(SQL["again_files"], (no, move.to.round))
     judge_anew(connection, no, roots)
     _drop_choice(connection)
-    _note_act(connection, no, "batch_retried", act, {"round": move.to.round, "tasks": tasks})
+    _note_act(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": tasks})
     return make_move(connection, move)
 
 
@@ -114,13 +122,13 @@ def _drop_choice(connection: sqlite3.Connection) -> None:
     connection.execute(SQL["again_drop_chosen"])
 
 
-def _reopen(connection: sqlite3.Connection, batch_no: int, act: OperatorAction, status: str) -> Batch:
-    if not connection.execute(SQL["reopen"], (status, act.now, batch_no)).rowcount:
+def _reopen(connection: sqlite3.Connection, batch_no: int, action: OperatorAction, status: str) -> Batch:
+    if not connection.execute(SQL["reopen"], (status, action.now, batch_no)).rowcount:
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = load_batch(connection, batch_no)
     if batch.position.stage is Stage.WORKING:
-        _reopen_tasks(connection, batch, act.now)
-    _note_act(connection, batch_no, "batch_reopened", act)
+        _reopen_tasks(connection, batch, action.now)
+    _note_act(connection, batch_no, "batch_reopened", action)
     return load_batch(connection, batch_no)
 
 

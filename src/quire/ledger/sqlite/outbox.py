@@ -3,25 +3,19 @@
 from collections.abc import Collection
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Only, OutboxMessage
-from quire.ledger.sqlite.rows import SQL, named
+from quire.ledger.port import OutboxMessage
+from quire.ledger.sqlite.rows import SQL
 
 
 class SqliteOutboxStore:
     _database: SqliteDatabase
 
-    async def outbox(self, limit: int) -> list[OutboxMessage]:
+    async def list_unsent(self, limit: int) -> list[OutboxMessage]:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["outbox_oldest"], (limit,)).fetchall()
         )
         return [OutboxMessage(no=row[0], queue=row[1], message_id=row[2], body=row[3]) for row in rows]
 
-    async def sent(self, numbers: Collection[int]) -> None:
+    async def mark_sent(self, numbers: Collection[int]) -> None:
         rows = [(number,) for number in numbers]
         await self._database.write(lambda connection: connection.executemany(SQL["delete_letter"], rows))
-
-    async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
-        row = await self._database.read(
-            lambda connection: connection.execute(SQL["next_alarm"], (now, named(only))).fetchone()
-        )
-        return None if row[0] is None else float(row[0])

@@ -24,24 +24,20 @@ PAGE = 1000
 class SqliteRecordStore:
     _database: SqliteDatabase
 
-    async def batches(self, wanted: BatchFilter) -> list[Batch]:
+    async def list_batches(self, wanted: BatchFilter) -> list[Batch]:
         values = (wanted.before, wanted.ended, wanted.status, wanted.tenant, wanted.limit)
         return [batch_of(row, row[0]) for row in await self._rows("list_batches", values)]
 
-    async def message(self, batch_no: int) -> str | None:
-        rows = await self._rows("message", (batch_no,))
-        return rows[0][0] if rows else None
-
-    async def counts(self, batch_no: int) -> list[PhaseCounts]:
+    async def count_tasks(self, batch_no: int) -> list[PhaseCounts]:
         return [counts_of(row) for row in await self._rows("phase_counts", (batch_no,))]
 
-    async def failures(self, batch_no: int) -> dict[str, int]:
+    async def count_failures(self, batch_no: int) -> dict[str, int]:
         return dict(await self._rows("failures", (batch_no,)))
 
-    async def failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
+    async def list_failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
         return [failed_task_of(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
 
-    async def inputs(
+    async def list_inputs(
         self,
         batch_no: int,
         *,
@@ -54,7 +50,7 @@ class SqliteRecordStore:
             lambda connection: _inputs(connection, batch_no, after, limit, outcome, error_class)
         )
 
-    async def story(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
+    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
         def work(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
             root = connection.execute(SQL["root_of_path"], (batch_no, path.casefold(), path)).fetchone()
             if root is None:
@@ -65,10 +61,10 @@ class SqliteRecordStore:
         files, attempts = await self._database.read(work)
         return [story_file_of(row) for row in files], [attempt_of(row) for row in attempts]
 
-    async def strays(self, batch_no: int, *, limit: int) -> list[Stray]:
+    async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[Stray]:
         return [stray_of(row) for row in await self._rows("strays", (batch_no, limit))]
 
-    async def events(
+    async def list_events(
         self, batch_no: int, *, after: int = 0, limit: int
     ) -> list[tuple[int, float, str, dict[str, object]]]:
         rows = await self._rows("batch_events", (batch_no, after, limit))

@@ -9,7 +9,7 @@ from quire.ledger.port import Known, Only
 from quire.ledger.rows import OVER_BUDGET, batch_of
 from quire.model.batch import Batch
 
-FILES = ("queries", "submissions", "access", "hooks")
+FILES = ("queries", "submissions")
 SQL = queries("quire.ledger.sqlite.sql", *(f"{name}.sql" for name in FILES))
 
 

@@ -38,10 +38,10 @@ class SqliteSubmissionStore:
     async def open_submission(self, new: NewSubmission) -> Submission:
         return await self._database.write(lambda connection: _open(connection, new))
 
-    async def submission(self, batch_id: str) -> Submission:
+    async def get_submission(self, batch_id: str) -> Submission:
         return await self._database.read(lambda connection: _load(connection, "submission_by_id", batch_id))
 
-    async def announce(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+    async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
         def work(connection: sqlite3.Connection) -> Upload | None:
             earlier = _noted(connection, batch_no, upload.path)
             _count(connection, batch_no, earlier, None, now=now, announced=0 if earlier else 1)
@@ -55,13 +55,13 @@ class SqliteSubmissionStore:
 
         return await self._database.write(work)
 
-    async def upload(self, batch_no: int, path: str) -> Upload:
+    async def get_upload(self, batch_no: int, path: str) -> Upload:
         found = await self._database.read(lambda connection: _noted(connection, batch_no, path))
         if found is None:
             raise Missing(f"{path} was not announced in batch {batch_no}", code="unknown_upload")
         return found
 
-    async def received(self, batch_no: int, upload: Upload, *, now: float) -> None:
+    async def record_received(self, batch_no: int, upload: Upload, *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
             noted = _noted(connection, batch_no, upload.path)
             if noted is None or noted.stamp != upload.stamp:
@@ -74,7 +74,7 @@ class SqliteSubmissionStore:
 
         await self._database.write(work)
 
-    async def withdraw(
+    async def withdraw_upload(
         self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
     ) -> Upload | None:
         def work(connection: sqlite3.Connection) -> Upload | None:
@@ -90,31 +90,33 @@ class SqliteSubmissionStore:
 
         return await self._database.write(work)
 
-    async def awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
+    async def list_awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
         return [upload_of(row) for row in await _found(self._database, "awaited", (batch_no, limit))]
 
-    async def arrivals(self, batch_no: int, *, after: tuple[str, str] | None, limit: int) -> list[Upload]:
+    async def list_arrivals(
+        self, batch_no: int, *, after: tuple[str, str] | None, limit: int
+    ) -> list[Upload]:
         values = (batch_no, *(after or ("", "")), limit)
         return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
 
     async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, letter: OutboxMessage, now: float
+        self, batch_no: int, *, revision: int, manifest_key: str, message: OutboxMessage, now: float
     ) -> Submission:
         def work(connection: sqlite3.Connection) -> Submission:
             row = connection.execute(SQL["close_submission"], (now, batch_no, revision)).fetchone()
             if row is None:
                 raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
-            values = (manifest_key, row[0], 0, 0, letter.body.decode(), now, batch_no)
+            values = (manifest_key, row[0], 0, 0, message.body.decode(), now, batch_no)
             if not connection.execute(SQL["finalize"], values).rowcount:
                 raise not_open(batch_no)
-            send(connection, letter, now)
+            send(connection, message, now)
             note(connection, batch_no, now, "batch_finalized", {"total_files": row[0]})
             return _load(connection, "submission_by_no", batch_no)
 
         return await self._database.write(work)
 
-    async def processed_elsewhere(
-        self, batch_no: int, uploads: Sequence[Upload], *, letter: OutboxMessage, now: float
+    async def accept_processed(
+        self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:
         taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
 
@@ -125,25 +127,25 @@ class SqliteSubmissionStore:
             _replace_files(connection, batch_no, taken, *row)
             size = sum(upload.size for upload in taken)
             connection.execute(SQL["recount_submission"], (len(taken), size, now, batch_no))
-            send(connection, letter, now)
+            send(connection, message, now)
             note(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
             return _load(connection, "submission_by_no", batch_no)
 
         return await self._database.write(work)
 
-    async def load(self, owner: str) -> Load:
+    async def measure_load(self, owner: str) -> Load:
         ((batches, size),) = await _found(self._database, "owners_load", (owner,))
         return Load(batches, size)
 
-    async def idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
+    async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         return [
             submission_of(row) for row in await _found(self._database, "idle_submissions", (before, limit))
         ]
 
-    async def sweepable(self, *, before: float, limit: int) -> list[Submission]:
+    async def list_sweepable(self, *, before: float, limit: int) -> list[Submission]:
         return [submission_of(row) for row in await _found(self._database, "sweepable", (before, limit))]
 
-    async def swept(self, batch_no: int, *, now: float) -> None:
+    async def mark_swept(self, batch_no: int, *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
             if connection.execute(SQL["swept"], (now, batch_no)).rowcount:
                 connection.execute(SQL["unstage"], (batch_no,))

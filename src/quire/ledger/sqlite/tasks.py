@@ -26,7 +26,7 @@ from quire.ledger.rows import (
     tally,
 )
 from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers, pipelines, was_dismissed
-from quire.model.batch import Position, Stage, TaskState
+from quire.model.batch import TaskState
 from quire.model.work import Earlier, Order, Outcome, StepResult
 
 Row = tuple[Any, ...]
@@ -35,7 +35,7 @@ Row = tuple[Any, ...]
 class SqliteTaskStore:
     _database: SqliteDatabase
 
-    async def workable(
+    async def list_workable(
         self,
         *,
         limit: int,
@@ -50,7 +50,7 @@ class SqliteTaskStore:
         )
         return [candidate_of(row) for row in rows]
 
-    async def claim(
+    async def claim_tasks(
         self,
         batch_no: int,
         *,
@@ -69,7 +69,9 @@ class SqliteTaskStore:
 
         return [claim_of(batch_no, row) for row in await self._database.write(work)]
 
-    async def earlier(self, batch_no: int, task_nos: Collection[int]) -> dict[int, tuple[Earlier, ...]]:
+    async def load_child_results(
+        self, batch_no: int, task_nos: Collection[int]
+    ) -> dict[int, tuple[Earlier, ...]]:
         def work(connection: sqlite3.Connection) -> dict[int, tuple[Earlier, ...]]:
             found = {}
             for task_no in task_nos:
@@ -79,10 +81,12 @@ class SqliteTaskStore:
 
         return await self._database.read(work)
 
-    async def settle(self, batch_no: int, settlements: Sequence[Settlement], *, now: float) -> SettleResult:
+    async def settle_reports(
+        self, batch_no: int, settlements: Sequence[Settlement], *, now: float
+    ) -> SettleResult:
         return await self._database.write(lambda connection: _settle(connection, batch_no, settlements, now))
 
-    async def give_back(self, orders: Sequence[Order]) -> None:
+    async def release_claims(self, orders: Sequence[Order]) -> None:
         rows = [(order.batch_no, order.task_no, order.attempt) for order in orders]
         due = [(0, batch_no) for batch_no in {order.batch_no for order in orders}]
 
@@ -92,33 +96,26 @@ class SqliteTaskStore:
 
         await self._database.write(work)
 
-    async def task(self, batch_no: int, task_no: int) -> TaskStanding:
+    async def get_task(self, batch_no: int, task_no: int) -> TaskStanding:
         row = await self._database.read(
             lambda connection: connection.execute(SQL["task_standing"], (batch_no, task_no)).fetchone()
         )
         return standing_of(batch_no, row, task_no)
 
-    async def running(self, member: int) -> list[Claim]:
+    async def list_running(self, member: int) -> list[Claim]:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["running_tasks"], (member,)).fetchall()
         )
         return [claim_of(row[0], row[1:]) for row in rows]
 
-    async def standing(self, batch_nos: Collection[int]) -> dict[int, Position]:
-        wanted = json.dumps(list(batch_nos))
-        rows = await self._database.read(
-            lambda connection: connection.execute(SQL["standing"], (wanted,)).fetchall()
-        )
-        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
-
-    async def cached(self, keys: Collection[str]) -> dict[str, StepResult]:
+    async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         wanted = json.dumps(list(keys))
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["cached_results"], (wanted,)).fetchall()
         )
         return {key: decode_result(blob or None) for key, blob in rows}
 
-    async def evict(self, keys: Collection[str]) -> None:
+    async def evict_cached(self, keys: Collection[str]) -> None:
         rows = [(key,) for key in keys]
         await self._database.write(lambda connection: connection.executemany(SQL["evict_result"], rows))
 

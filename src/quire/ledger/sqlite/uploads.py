@@ -38,38 +38,38 @@ class SqliteUploadStore:
         rows = [(batch_no, path) for path in paths]
         await self._database.write(lambda connection: connection.executemany(SQL["delete_upload"], rows))
 
-    async def uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
+    async def list_uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["uploads_after"], (batch_no, after, limit)).fetchall()
         )
         return [upload_of(row) for row in rows]
 
-    async def finalize(
+    async def close_batch(
         self,
         batch_no: int,
         *,
         manifest_key: str,
         total_files: int,
-        letter: OutboxMessage,
+        message: OutboxMessage,
         now: float,
         refused: int = 0,
         passed_over: int = 0,
     ) -> Batch:
         def work(connection: sqlite3.Connection) -> Batch:
             counts = (total_files, refused, passed_over)
-            values = (manifest_key, *counts, letter.body.decode(), now, batch_no)
+            values = (manifest_key, *counts, message.body.decode(), now, batch_no)
             if not connection.execute(SQL["finalize"], values).rowcount:
                 raise Stale(f"batch {batch_no} is not open any more")
-            send(connection, letter, now)
+            send(connection, message, now)
             note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
             return load_batch(connection, batch_no)
 
         return await self._database.write(work)
 
-    async def delivered(self, batch_no: int, *, now: float) -> None:
+    async def mark_delivered(self, batch_no: int, *, now: float) -> None:
         await self._database.write(lambda connection: connection.execute(SQL["delivered"], (now, batch_no)))
 
-    async def abandon(
+    async def abandon_batch(
         self, batch_no: int, *, reason: str, now: float, idle_before: float | None = None
     ) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
@@ -87,5 +87,5 @@ class SqliteUploadStore:
         return await self._database.write(work)
 
 
-def send(connection: sqlite3.Connection, letter: OutboxMessage, now: float) -> None:
-    connection.execute(SQL["insert_letter"], (letter.queue, letter.message_id, letter.body, now))
+def send(connection: sqlite3.Connection, message: OutboxMessage, now: float) -> None:
+    connection.execute(SQL["insert_letter"], (message.queue, message.message_id, message.body, now))

@@ -1,4 +1,4 @@
-"""What stands in the objects of a job: the truth (`Job`), and the markers as the published tools read them.
+"""What stands in the objects of a job: the truth (`JobRecord`), and the markers as the published tools read them.
 
 Promise: whatever lies in the bucket is read, as somebody may have written it who knew nothing of us: an empty
 body or one that is no JSON counts as one that says nothing. Numbers of the outside are bounded.
@@ -18,7 +18,7 @@ _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 _Millis = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of a job that has no result. `attempt` is the fence: it grows with every claim and is never
     taken back. `charged` counts the attempts that the limit is about: a graceful stop gives its own back.
     `nonce` is new with every write, so that no two bodies are equal and each writer knows its own.
@@ -36,7 +36,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema: int = 1
 
 
-class Lock(Struct, frozen=True, kw_only=True):
+class LockMarker(Struct, frozen=True, kw_only=True):
     """`queue/processing/…`, for other tools and for people."""
 
     worker: str = ""
@@ -49,7 +49,7 @@ class Lock(Struct, frozen=True, kw_only=True):
     attempt: _Count = 0
 
 
-class Todo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TodoMarker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`queue/todo/…`; empty when it was queued. `attempt` is 0 where another tool wrote it."""
 
     retries: _Count = 0
@@ -59,7 +59,7 @@ class Todo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: _Count = 0
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class FailedMarker(Struct, frozen=True, kw_only=True):
     """`queue/failed/…`. `priority` is read by published janitors, though no published worker writes it.
     `attempt` is 0 where another tool wrote it.
     """
@@ -73,7 +73,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     attempt: _Count = 0
 
 
-class Death(Struct, frozen=True, kw_only=True):
+class DeadMarker(Struct, frozen=True, kw_only=True):
     """`queue/dead/…`. `attempt` as above."""
 
     error: str = ""
@@ -84,7 +84,7 @@ class Death(Struct, frozen=True, kw_only=True):
     attempt: _Count = 0
 
 
-T = TypeVar("T", Job, Lock, Todo, Failure, Death)
+T = TypeVar("T", JobRecord, LockMarker, TodoMarker, FailedMarker, DeadMarker)
 
 
 def encode(body: Struct) -> bytes:
@@ -101,5 +101,5 @@ def decode(body: bytes, kind: type[T]) -> T | None:
     return found if priority in TIERS else msgspec.structs.replace(found, priority=DEFAULT_TIER)
 
 
-def shortened(error: str) -> str:
+def shorten_error(error: str) -> str:
     return error if len(error) <= MAX_ERROR_CHARACTERS else error[: MAX_ERROR_CHARACTERS - 1] + "…"

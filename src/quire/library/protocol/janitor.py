@@ -11,30 +11,30 @@ from msgspec import Struct, structs
 
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import (
-    Death,
-    Failure,
-    Job,
-    Lock,
-    Todo,
+    DeadMarker,
+    FailedMarker,
+    JobRecord,
+    LockMarker,
+    TodoMarker,
     decode,
     encode,
 )
-from quire.library.protocol.lifecycle import Terms, cleared, marked
+from quire.library.protocol.lifecycle import JobActor, clear_markers, write_markers
 from quire.library.protocol.requests import (
-    Asking,
-    Create,
-    Delete,
-    Judge,
-    Look,
-    Swap,
+    CheckExists,
+    CheckStale,
+    CreateObject,
+    DeleteObjects,
+    Operation,
+    SwapObject,
     read,
 )
 
-T = TypeVar("T", Lock, Failure, Death, Todo)
+T = TypeVar("T", LockMarker, FailedMarker, DeadMarker, TodoMarker)
 STALE, FAILED_QUEUE = "stale_processing", "failed_queue"
 
 
-class Done(StrEnum):
+class SettleOutcome(StrEnum):
     """What became of it."""
 
     NOTHING = "nothing"
@@ -45,38 +45,38 @@ class Done(StrEnum):
     LOST = "lost"  # somebody else was faster
 
 
-def settle(ident: str, terms: Terms) -> Asking[Done]:
+def settle(ident: str, terms: JobActor) -> Operation[SettleOutcome]:
     """One look at one job, and at most one step on."""
-    if (yield Look(layout.out(ident), "finished")):
-        yield from cleared(ident)
-        return Done.CLEARED
+    if (yield CheckExists(layout.out(ident), "finished")):
+        yield from clear_markers(ident)
+        return SettleOutcome.CLEARED
     found = yield from read(layout.state(ident))
     if found is None:
         return (yield from _settle_foreign(ident, terms))
-    job = decode(found.body, Job)
+    job = decode(found.body, JobRecord)
     # What cannot be read may be a later version's: it is not ours to judge.
-    if job is None or (job.state == "running" and not (yield Judge(layout.state(ident)))):
-        return Done.NOTHING
+    if job is None or (job.state == "running" and not (yield CheckStale(layout.state(ident)))):
+        return SettleOutcome.NOTHING
     if job.state in {"running", "failed"}:
-        return (yield from _moved(ident, job, found.version, terms))
-    return (yield from _mended(ident, job, found.version, terms))
+        return (yield from _recover(ident, job, found.version, terms))
+    return (yield from _repair_markers(ident, job, found.version, terms))
 
 
-def _moved(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
+def _recover(ident: str, job: JobRecord, version: str, terms: JobActor) -> Operation[SettleOutcome]:
     """On from an attempt that failed or went silent."""
     last = job.charged >= terms.limit
     silent = job.state == "running"
     error = f"the worker {job.worker} went silent in attempt {job.attempt}" if silent else job.error
     state, reason = "dead" if last else "waiting", STALE if silent else FAILED_QUEUE
     moved = structs.replace(job, state=state, nonce=terms.nonce(), updated=terms.millis, error=error)
-    written: str | None = yield Swap(layout.state(ident), encode(moved), version, "recover")
+    written: str | None = yield SwapObject(layout.state(ident), encode(moved), version, "recover")
     if written is None:
-        return Done.LOST  # or written by us: then the next look puts the markers right
-    yield from marked(ident, moved, terms, recovered_from=reason)
-    return Done.BURIED if last else Done.REQUEUED
+        return SettleOutcome.LOST  # or written by us: then the next look puts the markers right
+    yield from write_markers(ident, moved, terms, recovered_from=reason)
+    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
 
 
-class _Since(Struct, frozen=True, kw_only=True):
+class _ForeignAttempt(Struct, frozen=True, kw_only=True):
     """What a published tool did with a job that waits. `charged` counts its attempt."""
 
     charged: int
@@ -85,28 +85,28 @@ class _Since(Struct, frozen=True, kw_only=True):
     dead: bool = False
 
 
-def _had_by_others(ident: str, job: Job, silent: Lock | None) -> Asking[_Since | None]:
+def _find_foreign_attempt(ident: str, job: JobRecord, silent: LockMarker | None) -> Operation[_ForeignAttempt | None]:
     """Published tools know no states. They leave markers, with a count that starts from ours: where it is
     higher, one of them has tried the job since. Our own markers do not count: they may come late.
     """
-    death = yield from _marker(layout.dead(ident), Death)
+    death = yield from _read_marker(layout.dead(ident), DeadMarker)
     if death is not None and death.attempt == 0:
-        return _Since(charged=max(job.charged, death.total_retries), error=death.error, dead=True)
-    failure = yield from _marker(layout.failed(ident), Failure)
+        return _ForeignAttempt(charged=max(job.charged, death.total_retries), error=death.error, dead=True)
+    failure = yield from _read_marker(layout.failed(ident), FailedMarker)
     if failure is not None and failure.attempt == 0 and failure.retries >= job.charged:
-        return _Since(charged=failure.retries + 1, error=failure.error)
+        return _ForeignAttempt(charged=failure.retries + 1, error=failure.error)
     if silent is not None and not silent.nonce and silent.retries >= job.charged:
         error = f"the worker {silent.worker} went silent"
-        return _Since(charged=silent.retries + 1, error=error, reason=STALE)
+        return _ForeignAttempt(charged=silent.retries + 1, error=error, reason=STALE)
     return None
 
 
-def _counted(ident: str, job: Job, version: str, since: _Since, terms: Terms) -> Asking[Done]:
+def _count_foreign_attempt(ident: str, job: JobRecord, version: str, since: _ForeignAttempt, terms: JobActor) -> Operation[SettleOutcome]:
     """Take over what others counted. What they gave up is given up, unless somebody has just asked for it to
     be tried again: then their marker is on its way out.
     """
-    if since.dead and not (yield Judge(layout.state(ident))):
-        return Done.NOTHING
+    if since.dead and not (yield CheckStale(layout.state(ident))):
+        return SettleOutcome.NOTHING
     last = since.dead or since.charged >= terms.limit
     moved = structs.replace(
         job,
@@ -117,67 +117,67 @@ def _counted(ident: str, job: Job, version: str, since: _Since, terms: Terms) ->
         updated=terms.millis,
         error=since.error,
     )
-    written: str | None = yield Swap(layout.state(ident), encode(moved), version, "recover")
+    written: str | None = yield SwapObject(layout.state(ident), encode(moved), version, "recover")
     if written is None:
-        return Done.LOST
-    yield from marked(ident, moved, terms, recovered_from=since.reason)
-    return Done.BURIED if last else Done.REQUEUED
+        return SettleOutcome.LOST
+    yield from write_markers(ident, moved, terms, recovered_from=since.reason)
+    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
 
 
-def _mended(ident: str, job: Job, version: str, terms: Terms) -> Asking[Done]:
+def _repair_markers(ident: str, job: JobRecord, version: str, terms: JobActor) -> Operation[SettleOutcome]:
     """The state is final for now; do the markers say the same? Written only where one is missing."""
-    lock = yield from _marker(layout.processing(ident), Lock)
-    silent = lock if lock is not None and (yield Judge(layout.processing(ident))) else None
-    since = (yield from _had_by_others(ident, job, silent)) if job.state == "waiting" else None
+    lock = yield from _read_marker(layout.processing(ident), LockMarker)
+    silent = lock if lock is not None and (yield CheckStale(layout.processing(ident))) else None
+    since = (yield from _find_foreign_attempt(ident, job, silent)) if job.state == "waiting" else None
     if since is not None:
-        return (yield from _counted(ident, job, version, since, terms))
+        return (yield from _count_foreign_attempt(ident, job, version, since, terms))
     if silent is not None:
-        yield Delete((layout.processing(ident),))  # of a claim that was never finished
+        yield DeleteObjects((layout.processing(ident),))  # of a claim that was never finished
     if job.state == "dead":
         there, others = layout.dead(ident), (*layout.todos(ident), layout.failed(ident))
-        if (yield Look(there)):
-            yield Delete(others)
-            return Done.NOTHING
+        if (yield CheckExists(there)):
+            yield DeleteObjects(others)
+            return SettleOutcome.NOTHING
     else:
         there = layout.todo(job.priority, ident)
-        todo = yield from _marker(there, Todo)
+        todo = yield from _read_marker(there, TodoMarker)
         if todo is not None and todo.attempt == 0 and todo.retries > job.charged:  # a published janitor's
-            since = _Since(charged=todo.retries, error=todo.last_error)
-            return (yield from _counted(ident, job, version, since, terms))
+            since = _ForeignAttempt(charged=todo.retries, error=todo.last_error)
+            return (yield from _count_foreign_attempt(ident, job, version, since, terms))
         if todo is not None:
             others = tuple(key for key in layout.todos(ident) if key != there)
-            yield Delete((*others, layout.failed(ident), layout.dead(ident)))
-            return Done.NOTHING
-    yield from marked(ident, job, terms)
-    return Done.REPAIRED
+            yield DeleteObjects((*others, layout.failed(ident), layout.dead(ident)))
+            return SettleOutcome.NOTHING
+    yield from write_markers(ident, job, terms)
+    return SettleOutcome.REPAIRED
 
 
-def _settle_foreign(ident: str, terms: Terms) -> Asking[Done]:
+def _settle_foreign(ident: str, terms: JobActor) -> Operation[SettleOutcome]:
     """A job without a state: nobody of ours has claimed it. What the published tools left is settled by their
     rules, and gets a state by that, so that it is counted from then on.
     """
-    lock = yield from _marker(layout.processing(ident), Lock)
-    if lock is not None and not (yield Judge(layout.processing(ident))):
-        return Done.NOTHING
-    if (yield Look(layout.dead(ident))):  # given up; published workers leave their lock behind then
-        yield Delete((layout.processing(ident), layout.failed(ident)))
-        return Done.REPAIRED
+    lock = yield from _read_marker(layout.processing(ident), LockMarker)
+    if lock is not None and not (yield CheckStale(layout.processing(ident))):
+        return SettleOutcome.NOTHING
+    if (yield CheckExists(layout.dead(ident))):  # given up; published workers leave their lock behind then
+        yield DeleteObjects((layout.processing(ident), layout.failed(ident)))
+        return SettleOutcome.REPAIRED
     if lock is not None:
         if lock.attempt == 0 and lock.nonce:  # ours, of a claim that got no further: it did not count
-            yield Delete((layout.processing(ident),))
-            return Done.REPAIRED
+            yield DeleteObjects((layout.processing(ident),))
+            return SettleOutcome.REPAIRED
         error = f"the worker {lock.worker} went silent"
-        return (yield from _adopted(ident, lock.retries + 1, lock.priority, error, terms, STALE))
-    failure = yield from _marker(layout.failed(ident), Failure)
+        return (yield from _adopt(ident, lock.retries + 1, lock.priority, error, terms, STALE))
+    failure = yield from _read_marker(layout.failed(ident), FailedMarker)
     if failure is not None:
         tier = failure.priority
-        return (yield from _adopted(ident, failure.retries + 1, tier, failure.error, terms, FAILED_QUEUE))
-    return Done.NOTHING
+        return (yield from _adopt(ident, failure.retries + 1, tier, failure.error, terms, FAILED_QUEUE))
+    return SettleOutcome.NOTHING
 
 
-def _adopted(ident: str, charged: int, tier: str, error: str, terms: Terms, reason: str) -> Asking[Done]:
+def _adopt(ident: str, charged: int, tier: str, error: str, terms: JobActor, reason: str) -> Operation[SettleOutcome]:
     last = charged >= terms.limit
-    job = Job(
+    job = JobRecord(
         state="dead" if last else "waiting",
         attempt=charged,
         charged=charged,
@@ -186,14 +186,14 @@ def _adopted(ident: str, charged: int, tier: str, error: str, terms: Terms, reas
         updated=terms.millis,
         error=error,
     )
-    written: str | None = yield Create(layout.state(ident), encode(job), "adopt")
+    written: str | None = yield CreateObject(layout.state(ident), encode(job), "adopt")
     if written is None:
-        return Done.LOST
-    yield from marked(ident, job, terms, recovered_from=reason)
-    return Done.BURIED if last else Done.REQUEUED
+        return SettleOutcome.LOST
+    yield from write_markers(ident, job, terms, recovered_from=reason)
+    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
 
 
-def _marker(key: str, kind: type[T]) -> Asking[T | None]:
+def _read_marker(key: str, kind: type[T]) -> Operation[T | None]:
     """An unreadable marker is one that says nothing, not one that is not there."""
     found = yield from read(key)
     return None if found is None else decode(found.body, kind) or kind()

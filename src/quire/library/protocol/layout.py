@@ -19,7 +19,7 @@ RAW, OUT = "store/raw", "store/out"
 _ID = re.compile(r"[0-9a-f]{64}")
 
 
-def check(job: str) -> str:
+def check_hash(job: str) -> str:
     """Raises Reject with code `bad_hash`."""
     if _ID.fullmatch(job) is None:
         raise Reject(
@@ -29,21 +29,21 @@ def check(job: str) -> str:
 
 
 def raw(job: str) -> str:
-    return f"{RAW}/{check(job)}.pdf"
+    return f"{RAW}/{check_hash(job)}.pdf"
 
 
 def out(job: str) -> str:
-    return f"{OUT}/{check(job)}.zip"
+    return f"{OUT}/{check_hash(job)}.zip"
 
 
 def state(job: str) -> str:
-    return f"{STATE}/{check(job)}"
+    return f"{STATE}/{check_hash(job)}"
 
 
 def todo(tier: str, job: str) -> str:
     if tier not in TIERS:
         raise Reject(f"There is no tier {tier[:40]!r}; use one of {', '.join(TIERS)}.", code="unknown_tier")
-    return f"{TODO}/{tier}/{check(job)}"
+    return f"{TODO}/{tier}/{check_hash(job)}"
 
 
 def todos(job: str) -> tuple[str, ...]:
@@ -51,18 +51,18 @@ def todos(job: str) -> tuple[str, ...]:
 
 
 def processing(job: str) -> str:
-    return f"{PROCESSING}/{check(job)}"
+    return f"{PROCESSING}/{check_hash(job)}"
 
 
 def failed(job: str) -> str:
-    return f"{FAILED}/{check(job)}"
+    return f"{FAILED}/{check_hash(job)}"
 
 
 def dead(job: str) -> str:
-    return f"{DEAD}/{check(job)}"
+    return f"{DEAD}/{check_hash(job)}"
 
 
-def job_of(key: str) -> str | None:
+def parse_job(key: str) -> str | None:
     """The job that a key is about; None for what is not ours."""
     name = key.rpartition("/")[2].partition(".")[0]
     return name if _ID.fullmatch(name) else None

@@ -12,30 +12,30 @@ from msgspec import Struct, structs
 
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import (
-    Death,
-    Failure,
-    Job,
-    Lock,
-    Todo,
+    DeadMarker,
+    FailedMarker,
+    JobRecord,
+    LockMarker,
+    TodoMarker,
     decode,
     encode,
-    shortened,
+    shorten_error,
 )
 from quire.library.protocol.requests import (
-    Asking,
-    Commit,
-    Create,
-    Delete,
-    Look,
-    Put,
-    Swap,
+    CheckExists,
+    CommitResult,
+    CreateObject,
+    DeleteObjects,
+    Operation,
+    PutObject,
+    SwapObject,
     read,
 )
 
 Nonce = Callable[[], str]
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class JobActor(Struct, frozen=True, kw_only=True):
     """`limit` is how many attempts a job may have. `now` is for people only: nothing is decided by it."""
 
     worker: str
@@ -48,16 +48,16 @@ class Terms(Struct, frozen=True, kw_only=True):
         return max(0, round(self.now() * 1000))
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldJob(Struct, frozen=True, kw_only=True):
     """A job that is ours, as it was last written. `marker` is the version of the lock for other tools."""
 
     id: str
-    job: Job
+    job: JobRecord
     version: str
     marker: str | None
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class JobCandidate(Struct, frozen=True, kw_only=True):
     """A job as a listing of what waits showed it, perhaps long ago. `blank`: its marker holds nothing, as
     when it was queued; so it was hardly ever tried.
     """
@@ -67,170 +67,170 @@ class Candidate(Struct, frozen=True, kw_only=True):
     blank: bool = True
 
 
-def claim(candidate: Candidate, terms: Terms) -> Asking[Held | None]:
+def claim(candidate: JobCandidate, terms: JobActor) -> Operation[HeldJob | None]:
     """The job, when it is free, has attempts left and has no result. None: look for another one.
 
     The marker comes first: it is what keeps published workers away, and tells that one of them has it.
     """
     ident, nonce = candidate.id, terms.nonce()
-    hint = 0 if candidate.blank else (yield from _told(candidate))
-    lock = _lock(candidate.tier, terms, nonce, retries=hint, attempt=0)
-    marker = yield from _created(layout.processing(ident), lock, nonce)
+    hint = 0 if candidate.blank else (yield from _read_retries(candidate))
+    lock = _build_lock(candidate.tier, terms, nonce, retries=hint, attempt=0)
+    marker = yield from _create_lock(layout.processing(ident), lock, nonce)
     if marker is None:
         return None
-    held = yield from _begun(candidate, terms, nonce, hint)
+    held = yield from _start_attempt(candidate, terms, nonce, hint)
     if held is None:
-        yield Delete((layout.processing(ident),))
+        yield DeleteObjects((layout.processing(ident),))
         return None
-    if (yield Look(layout.out(ident), "finished")):
-        yield from cleared(ident)
+    if (yield CheckExists(layout.out(ident), "finished")):
+        yield from clear_markers(ident)
         return None
     return structs.replace(held, marker=marker)
 
 
-def beat(held: Held, terms: Terms, progress: dict[str, object]) -> Asking[Held | None]:
+def beat(held: HeldJob, terms: JobActor, progress: dict[str, object]) -> Operation[HeldJob | None]:
     """Still here. None: the job is somebody else's, or done; stop at once."""
     job = structs.replace(held.job, nonce=terms.nonce(), updated=terms.millis)
-    version = yield from _swapped(held.id, job, held.version, "beat")
+    version = yield from _swap_state(held.id, job, held.version, "beat")
     if version is None:
         return None
     lock = structs.replace(
-        _lock(job.priority, terms, job.nonce, retries=job.charged - 1, attempt=job.attempt),
+        _build_lock(job.priority, terms, job.nonce, retries=job.charged - 1, attempt=job.attempt),
         started=job.started,
         progress=progress,
     )
     marker: str | None = None
     if held.marker is not None:
-        marker = yield Swap(layout.processing(held.id), encode(lock), held.marker, "marker")
+        marker = yield SwapObject(layout.processing(held.id), encode(lock), held.marker, "marker")
     if marker is None:  # a janitor of another make may have taken it away
-        marker = yield Create(layout.processing(held.id), encode(lock), "marker")
+        marker = yield CreateObject(layout.processing(held.id), encode(lock), "marker")
     return structs.replace(held, job=job, version=version, marker=marker)
 
 
-def finish(held: Held) -> Asking[bool | None]:
+def finish(held: HeldJob) -> Operation[bool | None]:
     """Store the result: that is the commit. False: there was one already, of another attempt or of this one
     whose answer was lost; the job is done either way. None: nobody knows; nothing was changed.
     """
-    made = yield Commit(layout.out(held.id))
-    if not made and not (yield Look(layout.out(held.id))):
+    made = yield CommitResult(layout.out(held.id))
+    if not made and not (yield CheckExists(layout.out(held.id))):
         return None
-    yield from cleared(held.id)
+    yield from clear_markers(held.id)
     return bool(made)
 
 
-def fail(held: Held, terms: Terms, error: str) -> Asking[Job | None]:
+def fail(held: HeldJob, terms: JobActor, error: str) -> Operation[JobRecord | None]:
     """It did not work: it waits for the janitor, or is given up when that was its last attempt."""
     last = held.job.charged >= terms.limit
-    job = _ended(held, terms, state="dead" if last else "failed", error=shortened(error))
-    version = yield from _swapped(held.id, job, held.version, "fail")
+    job = _ended_record(held, terms, state="dead" if last else "failed", error=shorten_error(error))
+    version = yield from _swap_state(held.id, job, held.version, "fail")
     if version is None:
         return None
-    yield from marked(held.id, job, terms)
+    yield from write_markers(held.id, job, terms)
     return job
 
 
-def release(held: Held, terms: Terms, reason: str) -> Asking[Job | None]:
+def release(held: HeldJob, terms: JobActor, reason: str) -> Operation[JobRecord | None]:
     """Give it back unfinished, through no fault of its own: this attempt is not counted."""
     charged = max(0, held.job.charged - 1)
-    job = structs.replace(_ended(held, terms, state="waiting", error=held.job.error), charged=charged)
-    version = yield from _swapped(held.id, job, held.version, "release")
+    job = structs.replace(_ended_record(held, terms, state="waiting", error=held.job.error), charged=charged)
+    version = yield from _swap_state(held.id, job, held.version, "release")
     if version is None:
         return None
-    yield from marked(held.id, job, terms, recovered_from=reason)
+    yield from write_markers(held.id, job, terms, recovered_from=reason)
     return job
 
 
-def cleared(ident: str) -> Asking[None]:
+def clear_markers(ident: str) -> Operation[None]:
     """The result is there: everything else about the job may go. Only ever asked when it is: a result stays,
     so that it does not matter how late these deletions come.
     """
     markers = (layout.processing(ident), layout.failed(ident), layout.dead(ident))
-    yield Delete((*layout.todos(ident), *markers, layout.state(ident)))
+    yield DeleteObjects((*layout.todos(ident), *markers, layout.state(ident)))
 
 
-def marked(ident: str, job: Job, terms: Terms, *, recovered_from: str = "") -> Asking[None]:
+def write_markers(ident: str, job: JobRecord, terms: JobActor, *, recovered_from: str = "") -> Operation[None]:
     """Make the markers say what the state says. Hints: who comes too late with them is put right later."""
     todo = layout.todo(job.priority, ident)
     others = tuple(key for key in layout.todos(ident) if key != todo)
     lock, failed, dead = layout.processing(ident), layout.failed(ident), layout.dead(ident)
     if job.state == "waiting":
-        said = Todo(
+        said = TodoMarker(
             retries=job.charged,
             queued_at=terms.millis,
             recovered_from=recovered_from,
             last_error=job.error,
             attempt=job.attempt,
         )
-        yield Put(todo, encode(said))
-        yield Delete((*others, lock, failed, dead))
+        yield PutObject(todo, encode(said))
+        yield DeleteObjects((*others, lock, failed, dead))
     elif job.state == "failed":
         retries = max(0, job.charged - 1)
-        failure = Failure(
+        failure = FailedMarker(
             error=job.error,
             worker=job.worker,
-            failed_at=_stamp(terms),
+            failed_at=_format_time(terms),
             timestamp=terms.millis,
             retries=retries,
             priority=job.priority,
             attempt=job.attempt,
         )
-        yield Put(failed, encode(failure))
-        yield Delete((todo, *others, lock, dead))
+        yield PutObject(failed, encode(failure))
+        yield DeleteObjects((todo, *others, lock, dead))
     elif job.state == "dead":
-        death = Death(
+        death = DeadMarker(
             error=job.error,
-            moved_to_dead_at=_stamp(terms),
+            moved_to_dead_at=_format_time(terms),
             total_retries=job.charged,
             priority=job.priority,
             attempt=job.attempt,
         )
-        yield Put(dead, encode(death))
-        yield Delete((todo, *others, lock, failed))
+        yield PutObject(dead, encode(death))
+        yield DeleteObjects((todo, *others, lock, failed))
 
 
-def _begun(candidate: Candidate, terms: Terms, nonce: str, hint: int) -> Asking[Held | None]:
+def _start_attempt(candidate: JobCandidate, terms: JobActor, nonce: str, hint: int) -> Operation[HeldJob | None]:
     """The claim itself. A new job has no state yet; one that was tried has."""
-    told = Job(state="waiting", attempt=hint, charged=hint, nonce="", priority=candidate.tier)
+    told = JobRecord(state="waiting", attempt=hint, charged=hint, nonce="", priority=candidate.tier)
     if candidate.blank:
-        held = yield from _first(candidate, _started(told, terms, nonce))
+        held = yield from _create_state(candidate, _running_record(told, terms, nonce))
         if held is not None:
             return held
     found = yield from read(layout.state(candidate.id))
-    if found is None and candidate.blank:  # it was there a moment ago: finished and cleared
+    if found is None and candidate.blank:  # it was there a moment ago: finished and clear_markers
         return None
-    job = told if found is None else decode(found.body, Job)
+    job = told if found is None else decode(found.body, JobRecord)
     if job is None or job.state != "waiting":
         return None
     version = None if found is None else found.version
     if job.charged >= terms.limit:
-        yield from _given_up(candidate, job, version, terms)
+        yield from _give_up(candidate, job, version, terms)
         return None
-    begun = _started(structs.replace(job, priority=candidate.tier), terms, nonce)
+    begun = _running_record(structs.replace(job, priority=candidate.tier), terms, nonce)
     if version is None:
-        return (yield from _first(candidate, begun))
-    written = yield from _swapped(candidate.id, begun, version, "claim")
-    return None if written is None else Held(id=candidate.id, job=begun, version=written, marker=None)
+        return (yield from _create_state(candidate, begun))
+    written = yield from _swap_state(candidate.id, begun, version, "claim")
+    return None if written is None else HeldJob(id=candidate.id, job=begun, version=written, marker=None)
 
 
-def _first(candidate: Candidate, begun: Job) -> Asking[Held | None]:
-    version: str | None = yield Create(layout.state(candidate.id), encode(begun), "first claim")
+def _create_state(candidate: JobCandidate, begun: JobRecord) -> Operation[HeldJob | None]:
+    version: str | None = yield CreateObject(layout.state(candidate.id), encode(begun), "first claim")
     if version is None:
-        version = yield from _own(layout.state(candidate.id), begun.nonce)
-    return None if version is None else Held(id=candidate.id, job=begun, version=version, marker=None)
+        version = yield from _find_own_write(layout.state(candidate.id), begun.nonce)
+    return None if version is None else HeldJob(id=candidate.id, job=begun, version=version, marker=None)
 
 
-def _given_up(candidate: Candidate, job: Job, version: str | None, terms: Terms) -> Asking[None]:
+def _give_up(candidate: JobCandidate, job: JobRecord, version: str | None, terms: JobActor) -> Operation[None]:
     """Tried as often as it may be, by tools that count differently: it is dead, and was not claimed."""
     dead = structs.replace(job, state="dead", nonce=terms.nonce(), updated=terms.millis)
     if version is None:
-        written: str | None = yield Create(layout.state(candidate.id), encode(dead), "first claim")
+        written: str | None = yield CreateObject(layout.state(candidate.id), encode(dead), "first claim")
     else:
-        written = yield from _swapped(candidate.id, dead, version, "claim")
+        written = yield from _swap_state(candidate.id, dead, version, "claim")
     if written is not None:
-        yield from marked(candidate.id, dead, terms)
+        yield from write_markers(candidate.id, dead, terms)
 
 
-def _started(job: Job, terms: Terms, nonce: str) -> Job:
+def _running_record(job: JobRecord, terms: JobActor, nonce: str) -> JobRecord:
     return structs.replace(
         job,
         state="running",
@@ -243,40 +243,40 @@ def _started(job: Job, terms: Terms, nonce: str) -> Job:
     )
 
 
-def _ended(held: Held, terms: Terms, *, state: str, error: str) -> Job:
+def _ended_record(held: HeldJob, terms: JobActor, *, state: str, error: str) -> JobRecord:
     return structs.replace(held.job, state=state, nonce=terms.nonce(), error=error, updated=terms.millis)
 
 
-def _swapped(ident: str, job: Job, version: str, why: str) -> Asking[str | None]:
+def _swap_state(ident: str, job: JobRecord, version: str, why: str) -> Operation[str | None]:
     key = layout.state(ident)
-    written: str | None = yield Swap(key, encode(job), version, why)
-    return written if written is not None else (yield from _own(key, job.nonce))
+    written: str | None = yield SwapObject(key, encode(job), version, why)
+    return written if written is not None else (yield from _find_own_write(key, job.nonce))
 
 
-def _created(key: str, lock: Lock, nonce: str) -> Asking[str | None]:
-    version: str | None = yield Create(key, encode(lock), "marker")
+def _create_lock(key: str, lock: LockMarker, nonce: str) -> Operation[str | None]:
+    version: str | None = yield CreateObject(key, encode(lock), "marker")
     if version is not None:
         return version
     found = yield from read(key)
-    there = None if found is None else decode(found.body, Lock)
+    there = None if found is None else decode(found.body, LockMarker)
     return found.version if found is not None and there is not None and there.nonce == nonce else None
 
 
-def _own(key: str, nonce: str) -> Asking[str | None]:
+def _find_own_write(key: str, nonce: str) -> Operation[str | None]:
     """The version of what we wrote ourselves, when we were told that it was refused but it was not."""
     found = yield from read(key)
-    there = None if found is None else decode(found.body, Job)
+    there = None if found is None else decode(found.body, JobRecord)
     return found.version if found is not None and there is not None and there.nonce == nonce else None
 
 
-def _told(candidate: Candidate) -> Asking[int]:
+def _read_retries(candidate: JobCandidate) -> Operation[int]:
     found = yield from read(layout.todo(candidate.tier, candidate.id))
-    said = None if found is None else decode(found.body, Todo)
+    said = None if found is None else decode(found.body, TodoMarker)
     return 0 if said is None else said.retries
 
 
-def _lock(tier: str, terms: Terms, nonce: str, *, retries: int, attempt: int) -> Lock:
-    return Lock(
+def _build_lock(tier: str, terms: JobActor, nonce: str, *, retries: int, attempt: int) -> LockMarker:
+    return LockMarker(
         worker=terms.worker,
         started=terms.millis,
         last_heartbeat=terms.millis,
@@ -287,5 +287,5 @@ def _lock(tier: str, terms: Terms, nonce: str, *, retries: int, attempt: int) ->
     )
 
 
-def _stamp(terms: Terms) -> str:
+def _format_time(terms: JobActor) -> str:
     return datetime.fromtimestamp(terms.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -12,25 +12,25 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from quire.model.errors import Bug
-from quire.model.objects import Found, Objects
+from quire.model.objects import ObjectBody, Objects
 
 T = TypeVar("T")
 
 
-class Read(Struct, frozen=True):
-    """Answered with `Found`, or None."""
+class ReadObject(Struct, frozen=True):
+    """Answered with `ObjectBody`, or None."""
 
     key: str
 
 
-class Look(Struct, frozen=True):
+class CheckExists(Struct, frozen=True):
     """Is it there? Answered with true or false."""
 
     key: str
     why: str = ""
 
 
-class Create(Struct, frozen=True):
+class CreateObject(Struct, frozen=True):
     """Only where there is none. Answered with the version, or None: refused, or nobody knows."""
 
     key: str
@@ -38,8 +38,8 @@ class Create(Struct, frozen=True):
     why: str = ""
 
 
-class Swap(Struct, frozen=True):
-    """Only where it is this version. Answered as `Create` is."""
+class SwapObject(Struct, frozen=True):
+    """Only where it is this version. Answered as `CreateObject` is."""
 
     key: str
     body: bytes
@@ -47,20 +47,20 @@ class Swap(Struct, frozen=True):
     why: str = ""
 
 
-class Put(Struct, frozen=True):
+class PutObject(Struct, frozen=True):
     """Whatever is there: for markers alone. Answered with the version."""
 
     key: str
     body: bytes
 
 
-class Delete(Struct, frozen=True):
+class DeleteObjects(Struct, frozen=True):
     """In no order; those that are not there are no error."""
 
     keys: tuple[str, ...]
 
 
-class Commit(Struct, frozen=True):
+class CommitResult(Struct, frozen=True):
     """Store the result where there is none. Answered with whether that was done; if not, there is one, or
     nobody knows.
     """
@@ -69,17 +69,17 @@ class Commit(Struct, frozen=True):
     why: str = "commit"
 
 
-class Judge(Struct, frozen=True):
+class CheckStale(Struct, frozen=True):
     """Has nobody written it for too long, by the store's own clock? Answered with true or false."""
 
     key: str
 
 
-Ask: TypeAlias = Read | Look | Create | Swap | Put | Delete | Commit | Judge
-Asking: TypeAlias = Generator[Ask, Any, T]
+StoreRequest: TypeAlias = ReadObject | CheckExists | CreateObject | SwapObject | PutObject | DeleteObjects | CommitResult | CheckStale
+Operation: TypeAlias = Generator[StoreRequest, Any, T]
 
 
-class Means(Struct, frozen=True, kw_only=True):
+class StoreAccess(Struct, frozen=True, kw_only=True):
     """What it is carried out with. `result` is the archive that a commit stores."""
 
     objects: Objects
@@ -87,7 +87,7 @@ class Means(Struct, frozen=True, kw_only=True):
     result: Path | None = None
 
 
-async def perform(asking: Asking[T], means: Means) -> T:
+async def perform(asking: Operation[T], means: StoreAccess) -> T:
     """Carry it out. Raises Retry when the store cannot be reached: then what was asked may have happened, and
     who asked must take the job for lost or ask anew.
     """
@@ -101,36 +101,36 @@ async def perform(asking: Asking[T], means: Means) -> T:
         answer = await _answer(ask, means)
 
 
-async def _answer(ask: Ask, means: Means) -> Any:
+async def _answer(ask: StoreRequest, means: StoreAccess) -> Any:
     objects = means.objects
     answer: Any = None
     match ask:
-        case Read(key):
+        case ReadObject(key):
             answer = await objects.read(key)
-        case Look(key):
-            answer = await objects.look(key) is not None
-        case Create(key, body):
+        case CheckExists(key):
+            answer = await objects.head(key) is not None
+        case CreateObject(key, body):
             answer = await objects.create(key, body)
-        case Swap(key, body, version):
+        case SwapObject(key, body, version):
             answer = await objects.swap(key, body, version)
-        case Put(key, body):
+        case PutObject(key, body):
             answer = await objects.put(key, body)
-        case Delete(keys):
+        case DeleteObjects(keys):
             await objects.delete(keys)
-        case Commit(key):
+        case CommitResult(key):
             answer = await _commit(key, means)
-        case Judge(key):
-            seen = await objects.look(key)
+        case CheckStale(key):
+            seen = await objects.head(key)
             answer = seen is not None and await objects.now() - seen.modified_at > means.stale_seconds
     return answer
 
 
-async def _commit(key: str, means: Means) -> bool:
+async def _commit(key: str, means: StoreAccess) -> bool:
     if means.result is None:
         raise Bug("there is no result to commit")
     return await means.objects.create_file(key, means.result, content_type="application/zip")
 
 
-def read(key: str) -> Asking[Found | None]:
-    found: Found | None = yield Read(key)
+def read(key: str) -> Operation[ObjectBody | None]:
+    found: ObjectBody | None = yield ReadObject(key)
     return found

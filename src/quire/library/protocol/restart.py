@@ -8,22 +8,22 @@ see `asks`.
 from msgspec import structs
 
 from quire.library.protocol import layout
-from quire.library.protocol.bodies import Job, decode, encode
-from quire.library.protocol.janitor import Done
-from quire.library.protocol.lifecycle import Terms, marked
-from quire.library.protocol.requests import Asking, Swap, read
+from quire.library.protocol.bodies import JobRecord, decode, encode
+from quire.library.protocol.janitor import SettleOutcome
+from quire.library.protocol.lifecycle import JobActor, write_markers
+from quire.library.protocol.requests import Operation, SwapObject, read
 
 RESTART = "worker_restart"
 
 
-def restarted(ident: str, attempt: int, started: int, terms: Terms) -> Asking[Done]:
+def recover_after_restart(ident: str, attempt: int, started: int, terms: JobActor) -> Operation[SettleOutcome]:
     """`attempt` is the one that died, and began at `started`; a job that has gone on since is left alone."""
     found = yield from read(layout.state(ident))
-    job = None if found is None else decode(found.body, Job)
+    job = None if found is None else decode(found.body, JobRecord)
     if found is None or job is None or job.state != "running":
-        return Done.NOTHING
+        return SettleOutcome.NOTHING
     if (job.worker, job.attempt, job.started) != (terms.worker, attempt, started):
-        return Done.NOTHING
+        return SettleOutcome.NOTHING
     last = job.charged >= terms.limit
     moved = structs.replace(
         job,
@@ -32,8 +32,8 @@ def restarted(ident: str, attempt: int, started: int, terms: Terms) -> Asking[Do
         updated=terms.millis,
         error=f"the worker {job.worker} ended without a word in attempt {attempt}",
     )
-    written: str | None = yield Swap(layout.state(ident), encode(moved), found.version, "recover")
+    written: str | None = yield SwapObject(layout.state(ident), encode(moved), found.version, "recover")
     if written is None:
-        return Done.LOST
-    yield from marked(ident, moved, terms, recovered_from=RESTART)
-    return Done.BURIED if last else Done.REQUEUED
+        return SettleOutcome.LOST
+    yield from write_markers(ident, moved, terms, recovered_from=RESTART)
+    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED

@@ -1,28 +1,13 @@
-"""The named queries of this adapter and how they are asked."""
+"""The named queries of this adapter and how they are run."""
 
 import json
-from typing import Any
 
-from quire.database.postgres import Connection
-from quire.database.sql import queries
+from quire.database.postgres_queries import PostgresQueries
 from quire.queues.port import DeadLetter
 from quire.queues.rows import Row, dead_letter_of
 
-# As bytes: psycopg takes text only where it is written out in the code.
-SQL = {name: text.encode() for name, text in queries("quire.queues.postgres.sql", "queries.sql").items()}
-
-
-async def all_rows(
-    connection: Connection, query: str, values: dict[str, Any], *, prepare: bool | None = None
-) -> list[Row]:
-    # In binary: bodies would come as hexadecimal text, twice as long and to be read again.
-    cursor = connection.cursor(binary=True)
-    return await (await cursor.execute(SQL[query], values, prepare=prepare)).fetchall()
-
-
-async def change(connection: Connection, query: str, values: dict[str, Any]) -> int:
-    """How many rows it changed."""
-    return (await connection.execute(SQL[query], values)).rowcount
+_queries = PostgresQueries("quire.queues.postgres.sql", "queries.sql", binary=True)
+all_rows, change = _queries.all_rows, _queries.change
 
 
 def letter_of(queue: str, row: Row) -> DeadLetter:

@@ -833,3 +833,18 @@ SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE ba
 
 -- name: batch_events
 SELECT no, at, type, data FROM events WHERE batch_no = %s AND no > %s ORDER BY no LIMIT %s
+
+-- name: insert_event
+-- With its deliveries; where there are no hooks it looks once into an empty index. Who sends is woken. What
+-- concerns no batch (number 0) is for the audit trail alone.
+WITH noted AS (
+  INSERT INTO events (batch_no, at, type, data) VALUES (%s, %s, %s, %s) RETURNING no, batch_no, at, type
+), told AS (
+  INSERT INTO deliveries (id, hook_no, batch_no, event_no, next_at, created_at)
+  SELECT 'msg_' || e.no || '_' || h.id, h.no, e.batch_no, e.no, e.at, e.at
+  FROM noted e JOIN hooks h ON h.disabled_at IS NULL AND (h.batch_no = e.batch_no OR h.batch_no IS NULL)
+                           AND e.batch_no <> 0
+                           AND (h.kinds = '{}' OR e.type = ANY (h.kinds))
+  RETURNING no
+)
+SELECT pg_notify('quire', '') FROM (SELECT no FROM told LIMIT 1) one

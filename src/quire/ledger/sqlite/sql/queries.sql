@@ -775,3 +775,12 @@ SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE ba
 
 -- name: batch_events
 SELECT no, at, type, data FROM events WHERE batch_no = ? AND no > ? ORDER BY no LIMIT ?
+
+-- name: insert_deliveries
+-- In the transaction of the event; where there are no hooks it looks once into an empty index. What concerns no
+-- batch (number 0) is for the audit trail alone.
+INSERT INTO deliveries (id, hook_no, batch_no, event_no, next_at, created_at)
+SELECT 'msg_' || ?1 || '_' || h.id, h.no, ?2, ?1, ?3, ?3
+FROM hooks h
+WHERE h.disabled_at IS NULL AND (h.batch_no = ?2 OR h.batch_no IS NULL) AND ?2 <> 0
+  AND (h.kinds = '[]' OR EXISTS (SELECT 1 FROM json_each(h.kinds) WHERE value = ?4))

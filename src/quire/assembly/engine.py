@@ -1,0 +1,220 @@
+"""The engine from settings: the components of a process that moves batches and runs their tasks."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from quire.assembly.blobs import greeting, open_blobs
+from quire.assembly.components import Components, EngineComponents, build_components, field_values
+from quire.assembly.ledger import Listen, open_stores
+from quire.assembly.machine import usable_memory_mb
+from quire.assembly.pipelines import phase_policy, retry_policy, shares
+from quire.assembly.presence import Presence, claimed_request, present
+from quire.assembly.queue_compute import hire_on_queue
+from quire.assembly.queues import queue_policies
+from quire.assembly.worker import WORKER_COMMAND
+from quire.blobs.local import LocalBlobs
+from quire.blobs.probe import probe
+from quire.compute.pool.local import LocalCompute
+from quire.compute.router import ComputeRouter
+from quire.engine.dispatcher import Dispatcher
+from quire.engine.loop import EngineLoop
+from quire.engine.membership import Membership
+from quire.engine.outbox import Outbox
+from quire.engine.scheduler import Scheduler
+from quire.model.errors import Misconfigured
+from quire.model.pipeline import Pipeline
+from quire.model.signal import Signal
+from quire.model.work import Compute
+from quire.settings import Settings, worker_environment
+from quire.system import LoopSignal, SystemClock, SystemIds
+from quire.tools.vips import WORKER_ENVIRONMENT
+
+STEP_MODULES = ("quire.steps.registry",)
+LEFTOVERS_AFTER_SECONDS = 3600.0
+
+Trouble = Callable[[str | None], None]
+# Starts computes beside the local one, by name; the folder is for files in the making.
+StartRemote = Callable[[Components, Signal, Path], Mapping[str, Compute]]
+
+
+@asynccontextmanager
+async def open_engine(
+    settings: Settings,
+    *,
+    pipelines: Mapping[str, Pipeline] | None = None,
+    step_modules: tuple[str, ...] = STEP_MODULES,
+    kind: str = "run",
+    trouble: Trouble = lambda _: None,
+    start_remote: StartRemote | None = None,
+) -> AsyncIterator[EngineComponents]:
+    """Components with an engine. `trouble` is called with a reason when the ledger is away, and with None when
+    it is back. `start_remote` starts the computes whose workers call back.
+    """
+    clock, ids = SystemClock(), SystemIds()
+    with present(settings.home, ids.ulid()) as presence:
+        blobs = open_blobs(settings)
+        # Every start: the folder may lie on a network file system whose locks and links do not hold.
+        await probe(blobs, ids)
+        if isinstance(blobs, LocalBlobs):
+            await blobs.sweep(LEFTOVERS_AFTER_SECONDS, clock.now())
+        try:
+            async with open_stores(settings, ids) as stores:
+                components = build_components(settings, stores, blobs, clock, ids, pipelines)
+                starter = EngineStarter(
+                    settings, components, stores.listen, presence, step_modules, kind, trouble, start_remote
+                )
+                yield EngineComponents(
+                    **field_values(components),
+                    start_engine=starter.start,
+                    claim_request=partial(claimed_request, settings.home),
+                )
+        finally:
+            await blobs.close()
+
+
+class EngineStarter:
+    """Starts an engine loop: with workers, with a scheduler, or with both."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        components: Components,
+        listen: Listen,
+        presence: Presence,
+        step_modules: tuple[str, ...],
+        kind: str,
+        trouble: Trouble,
+        start_remote: StartRemote | None,
+    ) -> None:
+        self._settings = settings
+        self._components = components
+        self._listen = listen
+        self._presence = presence
+        self._step_modules = step_modules
+        self._kind = kind
+        self._trouble = trouble
+        self._start_remote = start_remote
+
+    @asynccontextmanager
+    async def start(
+        self, *, schedules: bool = True, workers: int | None = None
+    ) -> AsyncIterator[EngineLoop]:
+        components, settings, signal = self._components, self._settings, LoopSignal()
+        count = settings.worker_count if workers is None else workers
+        compute = self._start_computes(count, signal, schedules=schedules)
+        # On one machine a lock shows which processes live; elsewhere only heartbeats do.
+        embedded = settings.ledger == "sqlite"
+        membership = Membership(
+            components.members,
+            components.clock,
+            name=self._presence.name,
+            kind=self._kind,
+            place=self._presence.place,
+            beat_seconds=settings.crew.beat_seconds,
+            stale_seconds=settings.crew.stale_seconds,
+            **({"gone": self._presence.gone} if embedded else {}),
+        )
+        loop = EngineLoop(
+            batches=components.batches,
+            tasks=components.tasks,
+            membership=membership,
+            scheduler=self._build_scheduler() if schedules else None,
+            dispatcher=self._build_dispatcher(compute) if compute is not None else None,
+            clock=components.clock,
+            signal=signal,
+            policy=retry_policy(settings),
+            trouble=self._trouble,
+        )
+        try:
+            await self._listen(loop.wake)
+            yield loop
+        finally:
+            if compute is not None:
+                await compute.stop(0)
+
+    def _start_computes(self, workers: int, signal: LoopSignal, *, schedules: bool) -> Compute | None:
+        """What the phases run on: local workers, other computes, several behind one router, or nothing."""
+        used = {phase.compute for one in self._components.pipelines.values() for phase in one.phases}
+        here = used & {"", "local"}
+        away = used - here - {"ray", "queue"}
+        if away and workers and self._start_remote is None:
+            raise Misconfigured(
+                f"compute.tiff and compute.image say {', '.join(sorted(away))}: such workers call back, and "
+                "only `quire serve` answers; use that, or set both to local"
+            )
+        if used == {"queue"} and not schedules:
+            raise Misconfigured(
+                "all phases run on the queue, so there is nothing for workers of the ledger; run "
+                "`quire worker --from-queue`"
+            )
+        computes: dict[str, Compute] = {}
+        if self._start_remote is not None:
+            computes |= self._start_remote(self._components, signal, self._presence.scratch)
+        if "ray" in used and workers:
+            from quire.assembly.ray import hire_on_ray
+
+            clock, scratch = self._components.clock, self._presence.scratch
+            computes["ray"] = hire_on_ray(self._settings, self._greeting(), scratch, clock=clock, signal=signal)
+        if "queue" in used and schedules:
+            computes["queue"] = hire_on_queue(self._settings, self._components, self._presence.name, signal)
+        local = self._start_local(workers, signal) if workers and here else None
+        if not computes:
+            return local
+        return ComputeRouter(computes | (dict.fromkeys(here, local) if local is not None else {}))
+
+    def _start_local(self, workers: int, signal: LoopSignal) -> LocalCompute:
+        compute = LocalCompute(
+            command=WORKER_COMMAND,
+            environment=worker_environment() | WORKER_ENVIRONMENT,
+            greeting=self._greeting(),
+            workers=workers,
+            clock=self._components.clock,
+            signal=signal,
+            memory_mb=self._settings.local.memory_mb or usable_memory_mb(),
+            price_per_second=self._settings.local.price_per_second,
+        )
+        compute.start()
+        return compute
+
+    def _greeting(self) -> bytes:
+        return greeting(self._settings, self._step_modules, self._presence.scratch)
+
+    def _build_scheduler(self) -> Scheduler:
+        components = self._components
+        return Scheduler(
+            batches=components.batches,
+            files=components.files,
+            blobs=components.blobs,
+            outbox=Outbox(
+                components.outbox,
+                components.batches,
+                components.records,
+                components.control,
+                components.queues,
+                components.blobs,
+                components.clock,
+                policies=queue_policies(self._settings),
+                fraction=components.ids.fraction,
+            ),
+            pipelines=components.pipelines,
+            clock=components.clock,
+            policy=phase_policy(self._settings),
+        )
+
+    def _build_dispatcher(self, compute: Compute) -> Dispatcher:
+        components = self._components
+        return Dispatcher(
+            batches=components.batches,
+            tasks=components.tasks,
+            blobs=components.blobs,
+            compute=compute,
+            pipelines=components.pipelines,
+            clock=components.clock,
+            ids=components.ids,
+            policy=retry_policy(self._settings),
+            shares=shares(self._settings),
+        )
+
+

@@ -1,0 +1,1 @@
+"""Ingest: PDFs from this machine's folders into the library."""

@@ -1,0 +1,135 @@
+"""SHA-256 of files, remembered where the file itself can carry it, else in a book beside.
+
+Promises: a remembered sum counts only for the same size and the same modification time to the nanosecond; a
+file that changed while it was read has no sum; a file so young that it could change without its time showing
+it is not remembered. Published tools find their own two attributes, and what they forget costs only time.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from quire.model.errors import Stale
+
+PIECE_BYTES = 1 << 20
+OURS, SUM, MODIFIED = "user.checksum.quire", "user.checksum.sha256", "user.checksum.mtime"
+_YOUNG_SECONDS = 2.0  # the coarsest time stamps in use (FAT)
+
+
+class FileFacts(Struct, frozen=True):
+    """What a file must still be for its sum to count."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+
+class ChecksumCache(Protocol):
+    """Where sums are kept that files cannot carry. Forgetting is allowed, mixing up is not."""
+
+    def find(self, read_facts: FileFacts) -> str | None: ...
+
+    def keep(self, read_facts: FileFacts, digest: str) -> None: ...
+
+
+class FileAttributes(Protocol):
+    """Extended attributes; both raise OSError where there are none."""
+
+    def get(self, path: Path, name: str) -> bytes: ...
+
+    def set(self, path: Path, name: str, value: bytes) -> None: ...
+
+
+class SystemAttributes:
+    def get(self, path: Path, name: str) -> bytes:
+        return os.getxattr(path, name)
+
+    def set(self, path: Path, name: str, value: bytes) -> None:
+        os.setxattr(path, name, value)
+
+
+class Checksum(Struct, frozen=True):
+    digest: str
+    size: int
+    remembered: bool = False
+
+
+class Checksums:
+    """For use in several threads at once."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        book: ChecksumCache | None = None,
+        attributes: FileAttributes | None = None,
+        remember: bool = True,
+    ) -> None:
+        """`remember` false: nothing is written anywhere."""
+        self._now = now
+        self._book = book
+        self._attributes = (
+            SystemAttributes() if attributes is None and hasattr(os, "getxattr") else attributes
+        )
+        self._remember = remember
+
+    def sum(self, path: Path, *, anew: bool = False) -> Checksum:
+        """Raises OSError when it cannot be read, Stale when it changes meanwhile."""
+        before = read_facts(path)
+        known = None if anew else self._known(path, before)
+        if known is not None:
+            return Checksum(known, before.size, remembered=True)
+        digest = _hash_file(path)
+        if read_facts(path) != before:
+            raise Stale(
+                "the file was changed while it was read; try again when it is at rest", code="changed"
+            )
+        if self._remember and self._now() - before.modified_ns / 1e9 >= _YOUNG_SECONDS:
+            self._note(path, before, digest)
+        return Checksum(digest, before.size)
+
+    def _known(self, path: Path, now: FileFacts) -> str | None:
+        try:
+            said = b"" if self._attributes is None else self._attributes.get(path, OURS)
+        except OSError:
+            said = b""
+        digest, _, stamp = said.decode("ascii", "replace").partition(" ")
+        if stamp == _stamp(now) and len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
+            return digest
+        return None if self._book is None else self._book.find(now)
+
+    def _note(self, path: Path, at: FileFacts, digest: str) -> None:
+        if not self._carried(path, at, digest) and self._book is not None:
+            self._book.keep(at, digest)
+
+    def _carried(self, path: Path, at: FileFacts, digest: str) -> bool:
+        """Ours last: it is the one that counts here, and it is whole or absent."""
+        if self._attributes is None:
+            return False
+        try:
+            self._attributes.set(path, SUM, digest.encode())
+            self._attributes.set(path, MODIFIED, str(at.modified_ns // 10**9).encode())
+            self._attributes.set(path, OURS, f"{digest} {_stamp(at)}".encode())
+        except OSError:
+            return False
+        return True
+
+
+def read_facts(path: Path) -> FileFacts:
+    status = path.stat()
+    return FileFacts(os.fspath(path.absolute()), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _stamp(at: FileFacts) -> str:
+    return f"{at.size} {at.modified_ns}"

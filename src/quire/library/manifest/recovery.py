@@ -1,0 +1,47 @@
+"""Entries of the index that could not be written to the bucket, kept on this disk until they can be.
+
+Promise: a file is there whole or not at all, and goes only when its entries are in the index.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from quire.library.manifest import entries
+from quire.library.manifest.entries import BrokenManifest, ManifestEntry
+from quire.library.manifest.store import LibraryManifest
+from quire.model.ids import Ids
+
+_NAME = "manifest-recovery-{}.json"
+
+
+def save(folder: Path, unwritten: Mapping[str, ManifestEntry], ids: Ids, updated_at: str) -> Path:
+    """In the form of the index itself. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / _NAME.format(ids.ulid())
+    part = path.with_suffix(".part")
+    with part.open("xb") as file:
+        file.write(entries.encode({ident: entries.encode_entry(e) for ident, e in unwritten.items()}, updated_at))
+        file.flush()
+        os.fsync(file.fileno())
+    return part.replace(path)
+
+
+async def recover(manifest: LibraryManifest, folder: Path) -> int:
+    """Write what lies there into the index; how many entries that were. What cannot be read stays."""
+    count = 0
+    for path in await asyncio.to_thread(lambda: sorted(folder.glob(_NAME.format("*")))):
+        try:
+            book = entries.decode(await asyncio.to_thread(path.read_bytes))
+        except (OSError, BrokenManifest):
+            continue
+        kept = {
+            ident: entry
+            for ident, raw in book.entries.items()
+            if entries.is_hash(ident) and (entry := entries.decode_entry(raw)) is not None
+        }
+        await manifest.add(kept)
+        await asyncio.to_thread(path.unlink, missing_ok=True)
+        count += len(kept)
+    return count

@@ -1,0 +1,30 @@
+"""The ledger under test: every port of the ledger, kept by one object on one database."""
+
+from typing import Protocol
+
+from quire.ledger.port import (
+    BatchStore,
+    ControlStore,
+    FileStore,
+    MemberStore,
+    OutboxStore,
+    RecordStore,
+    SubmissionStore,
+    TaskStore,
+    UploadStore,
+)
+
+
+class LedgerAdapter(
+    BatchStore,
+    FileStore,
+    UploadStore,
+    SubmissionStore,
+    TaskStore,
+    OutboxStore,
+    MemberStore,
+    ControlStore,
+    RecordStore,
+    Protocol,
+):
+    """What the suites of the ledger are given. Use cases take the ports they need."""

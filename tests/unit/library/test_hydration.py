@@ -1,0 +1,137 @@
+"""Results beside their PDFs: whole, after their pictures, never over what is there unless asked."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.situations.bucket_folder import archive, named
+
+from quire.blobs.objects import BlobObjects
+from quire.library.context import LibraryContext
+from quire.library.hydration import (
+    LISTED_FROM,
+    HydrationOutcome,
+    HydrationSource,
+    hydrate,
+)
+from quire.library.protocol import layout
+from quire.model.errors import Retry
+from quire.testing.memory_blobs import MemoryBlobs
+from quire.testing.time import CountingIds, FakeClock
+
+A, B = named("A"), named("B")
+BOOK = {"content.md": "![p](assets/p 1.png)", "assets/p 1.png": "png", "assets/deep/x": "x"}
+
+
+class Counting(BlobObjects):
+    def __init__(self, blobs, ids):
+        super().__init__(blobs, ids)
+        self.looks = self.listings = 0
+
+    async def head(self, key):
+        self.looks += 1
+        return await super().head(key)
+
+    async def pages(self, folder, *, after=""):
+        self.listings += 1
+        async for page in super().pages(folder, after=after):
+            yield page
+
+
+@pytest.fixture
+def room():
+    blobs, ids = MemoryBlobs(), CountingIds()
+    return LibraryContext(objects=Counting(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
+
+
+async def each(wanted):
+    for one in wanted:
+        yield one
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+async def test_text_and_pictures_come_to_lie_beside_the_pdf(room, tmp_path):
+    await room.blobs.put(layout.out(A), archive(BOOK))
+    told = []
+    tally = await hydrate(room, each([HydrationSource(tmp_path / "My Book.pdf", A)]), on_each=told.append)
+    assert tally.fates == {HydrationOutcome.WRITTEN: 1}
+    assert told[0].assets == 2
+    assert files(tmp_path) == ["My Book.assets/deep/x", "My Book.assets/p 1.png", "My Book.md"]
+    assert (tmp_path / "My Book.md").read_text() == "![p](My%20Book.assets/p 1.png)"
+
+
+async def test_what_is_there_stays_unless_it_is_asked_for(room, tmp_path):
+    await room.blobs.put(layout.out(A), archive(BOOK))
+    (tmp_path / "x.md").write_text("mine")
+    (tmp_path / "x.assets").mkdir()
+    (tmp_path / "x.assets/p 1.png").write_text("mine")
+    want = [HydrationSource(tmp_path / "x.pdf", A)]
+    assert (await hydrate(room, each(want))).fates == {HydrationOutcome.KEPT: 1}
+    assert (tmp_path / "x.md").read_text() == "mine"
+    (tmp_path / "x.md").unlink()
+    assert (await hydrate(room, each(want))).fates == {HydrationOutcome.WRITTEN: 1}
+    assert (tmp_path / "x.assets/p 1.png").read_text() == "mine"
+    assert (await hydrate(room, each(want), force=True)).fates == {HydrationOutcome.WRITTEN: 1}
+    assert (tmp_path / "x.assets/p 1.png").read_text() == "png"
+
+
+async def test_a_missing_result_is_no_error_and_a_broken_one_stops_nobody(room, tmp_path):
+    await room.blobs.put(layout.out(B), b"no zip")
+    await room.blobs.put(layout.out(A), archive(BOOK))
+    want = [HydrationSource(tmp_path / f"{n}.pdf", job) for n, job in enumerate([named("none"), B, A])]
+    told = []
+    tally = await hydrate(room, each(want), on_each=told.append)
+    assert tally.fates == {HydrationOutcome.MISSING: 1, HydrationOutcome.FAILED: 1, HydrationOutcome.WRITTEN: 1}
+    assert "Convert the document again" in next(one.error for one in told if one.fate is HydrationOutcome.FAILED)
+    assert [name for name in files(tmp_path) if name.endswith(".md")] == ["2.md"]
+
+
+async def test_a_dry_run_writes_nothing(room, tmp_path):
+    await room.blobs.put(layout.out(A), archive(BOOK))
+    tally = await hydrate(room, each([HydrationSource(tmp_path / "x.pdf", A)]), dry_run=True)
+    assert (tally.fates, files(tmp_path)) == ({HydrationOutcome.WRITTEN: 1}, [])
+
+
+async def test_a_link_in_the_collection_leads_nothing_elsewhere(room, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    books = tmp_path / "books"
+    books.mkdir()
+    (books / "x.assets").symlink_to(elsewhere)
+    await room.blobs.put(layout.out(A), archive(BOOK))
+    told = []
+    await hydrate(room, each([HydrationSource(books / "x.pdf", A)]), force=True, on_each=told.append)
+    assert (told[0].fate, "link" in told[0].error) == (HydrationOutcome.FAILED, True)
+    assert list(elsewhere.iterdir()) == []
+
+
+async def test_few_are_asked_for_and_many_are_listed_once(room, tmp_path):
+    few = [HydrationSource(tmp_path / f"{n}.pdf", named(str(n))) for n in range(5)]
+    await hydrate(room, each(few))
+    assert (room.objects.looks, room.objects.listings) == (5, 0)
+    many = [HydrationSource(tmp_path / f"{n}.pdf", named(str(n))) for n in range(2 * LISTED_FROM + 7)]
+    await room.blobs.put(layout.out(named("3")), archive(BOOK))
+    tally = await hydrate(room, each(many))
+    assert tally.fates == {HydrationOutcome.MISSING: 2 * LISTED_FROM + 6, HydrationOutcome.WRITTEN: 1}
+    assert (room.objects.looks, room.objects.listings) == (5, 1)
+
+
+@pytest.mark.parametrize("fault", [Retry("away"), OSError(28, "No space left"), asyncio.CancelledError()])
+async def test_nothing_half_is_left_when_it_breaks_off(room, tmp_path, monkeypatch, fault):
+    await room.blobs.put(layout.out(A), archive(BOOK))
+
+    def broken(self, target):
+        raise fault
+
+    monkeypatch.setattr(Path, "replace", broken)
+    try:
+        tally = await hydrate(room, each([HydrationSource(tmp_path / "x.pdf", A)]))
+    except asyncio.CancelledError:
+        pass
+    else:
+        assert tally.fates == {HydrationOutcome.FAILED: 1}
+    assert [name for name in files(tmp_path) if not name.startswith("x.assets")] == []
+    assert not (tmp_path / "x.md").exists()

@@ -1,0 +1,291 @@
+"""Which jobs a janitor looks at, and what becomes of them."""
+
+import hashlib
+
+import pytest
+from tests.situations.library_memory import CountingObjects, keys, memory_room
+
+from quire.library.context import LibraryRules
+from quire.library.janitor import (
+    CLOCK_SECONDS,
+    SWEPT,
+    ListedMarkers,
+    SweepSchedule,
+    find_doubt,
+    sweep,
+)
+from quire.library.protocol import layout, lifecycle, operator
+from quire.library.protocol.bodies import (
+    FailedMarker,
+    JobRecord,
+    LockMarker,
+    decode,
+    encode,
+)
+from quire.library.protocol.janitor import SettleOutcome
+from quire.library.protocol.lifecycle import JobCandidate
+from quire.library.protocol.requests import StoreAccess, PutObject, perform
+from quire.model.errors import Retry
+from quire.testing.time import FakeClock
+
+NOW, STALE = 10_000.0, 900.0
+OLD, FRESH = NOW - 5000, NOW - 10
+
+
+@pytest.mark.parametrize(
+    ("marks", "why"),
+    [
+        (ListedMarkers(tiers=1, todo=OLD), ""),  # never tried
+        (ListedMarkers(tiers=2, todo=OLD), ""),  # another tool's; the claim and the end see to it
+        (ListedMarkers(tiers=1, todo=OLD, processing=FRESH, state=FRESH), ""),  # at work
+        (ListedMarkers(tiers=1, todo=OLD, processing=OLD, state=FRESH), ""),  # its lock cannot be written
+        (ListedMarkers(processing=FRESH), ""),  # of another tool
+        (ListedMarkers(tiers=1, todo=OLD, state=OLD), ""),  # tried, waits again
+        (ListedMarkers(tiers=1, todo=OLD + 5, state=OLD), ""),
+        (ListedMarkers(dead=OLD), ""),
+        (ListedMarkers(dead=OLD, tiers=1, todo=OLD), ""),  # as other janitors leave it
+        (ListedMarkers(dead=OLD, state=OLD), ""),
+        (ListedMarkers(dead=OLD, tiers=1, todo=OLD, tried=True), ""),
+        (ListedMarkers(tiers=1, todo=OLD, tried=True), "stateless"),
+        (ListedMarkers(tiers=1, todo=NOW, state=FRESH - 80), ""),  # too early to tell
+        (ListedMarkers(tiers=1, todo=OLD, processing=OLD, state=OLD), "silent"),
+        (ListedMarkers(tiers=1, todo=OLD, processing=OLD), "silent"),
+        (ListedMarkers(processing=FRESH, state=OLD), ""),  # another tool's worker took it up
+        (ListedMarkers(failed=True), "failed"),
+        (ListedMarkers(failed=True, state=FRESH), "failed"),
+        (ListedMarkers(failed=True, tiers=1, todo=FRESH, processing=FRESH), "failed"),
+        (ListedMarkers(state=FRESH), "unmarked"),
+        (ListedMarkers(state=OLD), "unmarked"),
+        (ListedMarkers(state=OLD, tiers=2, todo=OLD), "contradictory"),
+        (ListedMarkers(state=OLD, tiers=1, todo=OLD, dead=OLD), "contradictory"),
+        (ListedMarkers(state=OLD, tiers=1, todo=OLD + 1000), "displaced"),  # its lock was taken away by another tool
+        (ListedMarkers(state=OLD, tiers=1, todo=OLD - 1000), "displaced"),
+        (ListedMarkers(state=OLD, dead=OLD - 1000), "displaced"),  # tried again by a person who got no further
+        (ListedMarkers(state=FRESH, dead=OLD), ""),
+    ],
+)
+def test_the_listing_tells_what_is_doubtful(marks, why):
+    assert find_doubt(marks, NOW, STALE) == why
+
+
+def ident(number):
+    return hashlib.sha256(str(number).encode()).hexdigest()
+
+
+class House:
+    def __init__(self):
+        self.clock = FakeClock()
+        self.room = memory_room(clock=self.clock, rules=LibraryRules(max_retries=1))
+        self.terms = self.room.terms("w")
+
+    async def queue(self, number, tier="3_normal"):
+        await self.room.objects.put(layout.todo(tier, ident(number)), b"")
+        return ident(number)
+
+    async def claimed(self, number):
+        job = await self.queue(number)
+        return await self.room.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), self.terms))
+
+    async def job(self, number):
+        found = await self.room.objects.read(layout.state(ident(number)))
+        return None if found is None else decode(found.body, JobRecord)
+
+
+async def test_healthy_jobs_cost_nothing():
+    house = House()
+    await house.queue(1)
+    for number in (2, 3, 4):
+        held = await house.claimed(number)
+        if number == 3:
+            await house.room.perform(lifecycle.release(held, house.terms, "graceful_shutdown"))
+        if number == 4:
+            await house.room.perform(lifecycle.fail(held, house.terms, "no"))
+    await sweep(house.room)  # what failed waits again
+    house.clock.advance(600)
+    await house.room.objects.put("queue/readme.txt", b"hello")
+    objects = CountingObjects(house.room.objects)
+    room = type(house.room)(
+        objects=objects, blobs=house.room.blobs, clock=house.clock, ids=house.room.ids, rules=house.room.rules
+    )
+    swept = await sweep(room)
+    assert swept.settled == []
+    assert swept.jobs == 4
+    assert objects.counts == {"list": 2, "now": 1}
+
+
+async def test_a_silent_job_waits_again_and_then_is_given_up():
+    house = House()
+    await house.claimed(1)
+    house.clock.advance(STALE + 1)
+    swept = await sweep(house.room)
+    assert [(one.job, one.why, one.done) for one in swept.settled] == [(ident(1), "silent", SettleOutcome.REQUEUED)]
+    assert (await house.job(1)).state == "waiting"
+    await house.room.perform(
+        lifecycle.claim(JobCandidate(id=ident(1), tier="3_normal", blank=False), house.terms)
+    )
+    house.clock.advance(STALE + 1)
+    assert (await sweep(house.room)).counts == {"buried": 1}
+    assert await keys(house.room) == sorted([layout.dead(ident(1)), layout.state(ident(1))])
+
+
+async def test_what_is_left_of_finished_jobs_goes():
+    house = House()
+    for number in range(3):
+        await house.claimed(number)
+        house.room.blobs.keep(layout.out(ident(number)), b"zip")
+    await house.room.objects.delete([layout.processing(ident(1)), *layout.todos(ident(1))])
+    house.clock.advance(STALE + 1)
+    assert (await sweep(house.room)).counts == {"cleared": 3}
+    assert await keys(house.room) == []
+
+
+async def test_a_marker_that_came_too_late_goes():
+    house = House()
+    house.room.blobs.keep(layout.out(ident(1)), b"zip")
+    house.room.blobs.keep(layout.todo("2_high", ident(1)), b'{"retries":1}')
+    assert (await sweep(house.room)).counts == {"cleared": 1}
+    assert await keys(house.room) == []
+
+
+async def test_jobs_of_other_tools_are_settled_by_their_rules():
+    house = House()
+    failed, lock = await house.queue(1), await house.queue(2)
+    await house.room.objects.put(layout.failed(failed), encode(FailedMarker(error="e", priority="2_high")))
+    await house.room.objects.put(layout.processing(lock), encode(LockMarker(worker="x", retries=1)))
+    house.clock.advance(STALE + 1)
+    swept = await sweep(house.room)
+    assert {one.job: one.done for one in swept.settled} == {failed: SettleOutcome.REQUEUED, lock: SettleOutcome.BURIED}
+    assert layout.todo("2_high", failed) in await keys(house.room)
+    assert layout.dead(lock) in await keys(house.room)
+
+
+async def test_a_lock_that_another_tool_took_away_is_noticed():
+    house = House()
+    await house.claimed(1)
+    house.clock.advance(STALE + 1)
+    await house.room.objects.put(layout.todo("3_normal", ident(1)), b'{"retries":1}')
+    await house.room.objects.delete([layout.processing(ident(1))])
+    swept = await sweep(house.room)
+    assert [(one.why, one.done) for one in swept.settled] == [("displaced", SettleOutcome.REQUEUED)]
+    assert (await house.job(1)).state == "waiting"
+
+
+async def test_a_rehearsal_tells_the_same_and_changes_nothing():
+    house = House()
+    for number in range(5):
+        await house.claimed(number)
+    house.clock.advance(STALE + 1)
+    before = {key: (await house.room.objects.read(key)).version for key in await keys(house.room)}
+    rehearsed = await sweep(house.room, dry_run=True)
+    assert before == {key: (await house.room.objects.read(key)).version for key in await keys(house.room)}
+    done = await sweep(house.room)
+    assert rehearsed.counts == done.counts == {"requeued": 5}
+    assert rehearsed.dry_run
+
+
+async def test_more_than_a_listing_gives_at_once():
+    house = House()
+    for number in range(2300):
+        house.room.blobs.keep(layout.failed(ident(number)), b"")
+    swept = await sweep(house.room)
+    assert swept.seen == 2300
+    assert swept.counts == {"requeued": 2300}
+
+
+async def test_one_job_that_cannot_be_settled_does_not_stop_the_others():
+    house = House()
+    for number in range(4):
+        house.room.blobs.keep(layout.failed(ident(number)), b"")
+
+    def refuse(what, key):
+        if key == layout.state(ident(2)):
+            raise Retry("not now")
+
+    objects = CountingObjects(house.room.objects, refuse)
+    room = type(house.room)(
+        objects=objects, blobs=house.room.blobs, clock=house.clock, ids=house.room.ids, rules=house.room.rules
+    )
+    told = []
+    swept = await sweep(room, on_event=told.append)
+    assert swept.counts == {"requeued": 3, "error": 1}
+    assert [(one.job, one.error) for one in told if one.done is None] == [(ident(2), "not now")]
+
+
+async def test_clocks_that_were_left_are_removed():
+    house = House()
+    house.room.blobs.keep("registry/clock/old", b"{}")
+    house.clock.advance(CLOCK_SECONDS + 1)
+    house.room.blobs.keep("registry/clock/new", b"{}")
+    assert (await sweep(house.room, dry_run=True)).clocks == 1
+    assert (await sweep(house.room)).clocks == 1
+    assert await keys(house.room, "registry") == ["registry/clock/new"]
+
+
+async def test_a_manifest_is_compacted_too():
+    class Manifest:
+        compacted = 0
+
+        async def compact(self):
+            self.compacted += 1
+
+    manifest = Manifest()
+    await sweep(House().room, manifest, dry_run=True)
+    assert manifest.compacted == 0
+    await sweep(House().room, manifest)
+    assert manifest.compacted == 1
+
+
+async def test_of_many_watchers_one_makes_the_pass_of_an_interval():
+    house = House()
+    watches = [SweepSchedule(house.room, 300.0) for _ in range(20)]
+    assert [await watch.due() for watch in watches] == [False] * 20
+    passes = []
+    for _ in range(10):
+        house.clock.advance(301)
+        passes.append(sum([await watch.due() for watch in watches]))
+    assert passes == [1] * 10
+    assert await house.room.objects.head(SWEPT) is not None
+
+
+async def test_a_retry_that_got_no_further_than_the_state_is_completed():
+    house = House()
+    for _ in range(2):
+        await house.room.perform(lifecycle.fail(await house.claimed(1), house.terms, "no"))
+        await sweep(house.room)
+    assert (await house.job(1)).state == "dead"
+    house.clock.advance(60)
+    asking = operator.retry(ident(1), house.terms, tier=None, reset=False)
+    means, answer = StoreAccess(objects=house.room.objects), None
+    while not isinstance(ask := asking.send(answer), PutObject):
+        answer = await perform(_one(ask), means)
+    assert (await house.job(1)).state == "waiting"
+    assert (await sweep(house.room)).settled == [], "whoever did that may be about to go on"
+    house.clock.advance(STALE + 1)
+    assert [one.done for one in (await sweep(house.room)).settled] == [SettleOutcome.REPAIRED]
+    assert await house.room.objects.head(layout.todo("3_normal", ident(1)))
+    assert not await house.room.objects.head(layout.dead(ident(1)))
+
+
+def _one(ask):
+    return (yield ask)
+
+
+async def test_what_other_tools_gave_up_stays_so_with_its_reason():
+    house = House()
+    body = b'{"error":"its own reason","total_retries":0}'
+    await house.room.objects.put(layout.dead(ident(1)), body)
+    await house.room.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
+    house.clock.advance(STALE + 1)
+    swept = await sweep(house.room)
+    assert [(one.why, one.done) for one in swept.settled] == [("silent", SettleOutcome.REPAIRED)]
+    assert not await house.room.objects.head(layout.processing(ident(1)))
+    assert (await house.room.objects.read(layout.dead(ident(1)))).body == body
+    assert await house.job(1) is None
+
+
+async def test_a_silent_worker_of_another_tool_is_named():
+    house = House()
+    await house.room.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
+    house.clock.advance(STALE + 1)
+    await sweep(house.room)
+    assert (await house.job(1)).error == "the worker theirs went silent"

@@ -1,0 +1,77 @@
+"""Twenty workers on one queue, in turns by chance, each request a turn: what they cost each other."""
+
+import asyncio
+import hashlib
+import random
+
+import pytest
+from msgspec import structs
+from tests.situations.library_memory import CountingObjects, keys, memory_room
+
+from quire.library.worker.picker import JobPicker
+from quire.library.protocol import layout, lifecycle
+from quire.testing.time import CountingIds
+
+WORKERS = 20
+
+
+class Chancy(CountingIds):
+    def __init__(self, chance):
+        super().__init__()
+        self._chance = chance
+
+    def fraction(self):
+        return self._chance.random()
+
+
+class TurnByTurn(CountingObjects):
+    """Others may do something between any two requests."""
+
+    def __init__(self, objects, chance):
+        super().__init__(objects)
+        self._chance = chance
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        if name not in {"read", "look", "create", "create_file", "swap", "put", "delete"}:
+            return found
+
+        async def in_turn(*given, **named):
+            for _ in range(self._chance.randrange(1, 5)):
+                await asyncio.sleep(0)
+            return await found(*given, **named)
+
+        return in_turn
+
+
+@pytest.mark.parametrize(("jobs", "most"), [(200, 10), pytest.param(1500, 8, marks=pytest.mark.slow)])
+async def test_workers_stay_out_of_each_others_way(tmp_path, jobs, most):
+    chance = random.Random(20261116)
+    room = memory_room()
+    objects = TurnByTurn(room.objects, chance)
+    room = structs.replace(room, objects=objects)
+    result = tmp_path / "result.zip"
+    result.write_bytes(b"zip")
+    for number in range(jobs):
+        ident = hashlib.sha256(str(number).encode()).hexdigest()
+        room.blobs.keep(layout.todo("3_normal", ident), b"")
+    done = []
+
+    async def worker(name):
+        picker = JobPicker(objects, room.clock, Chancy(chance), salt=name)
+        while (candidate := await picker.pick()) is not None:
+            held = await room.perform(lifecycle.claim(candidate, room.terms(name)))
+            if held is None:
+                picker.missed(candidate)
+                continue
+            picker.won()
+            for _ in range(chance.randrange(100)):
+                await asyncio.sleep(0)
+            if await room.perform(lifecycle.finish(held), result=result):
+                done.append(candidate.id)
+
+    await asyncio.gather(*(worker(f"w{number}") for number in range(WORKERS)))
+    assert len(done) == len(set(done)) == jobs
+    assert await keys(room) == []
+    # Alone it would be five: the source is not fetched here.
+    assert objects.counts.total() / jobs <= most
