@@ -8,11 +8,11 @@ from msgspec import structs
 from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Desk, tiff
 from tests.servers.postgres import fresh_schema
 
-from quire.batches.remote.callbacks import Attempt, receive, verify
-from quire.batches.remote.output_places import places
-from quire.batches.remote.tasks import LedgerRemoteTasks, Terms
-from quire.compute.remote.environment import Access
-from quire.compute.remote.output_keys import is_passing
+from quire.batches.remote.callbacks import AttemptAddress, settle_callback, verify
+from quire.batches.remote.output_places import grant_places
+from quire.batches.remote.tasks import LedgerRemoteTasks, RemoteTaskOptions
+from quire.compute.remote.environment import BucketAccess
+from quire.compute.remote.output_keys import is_temporary
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.postgres import PostgresLedger
@@ -45,7 +45,7 @@ class ErrandSuite:
     async def desk(self, ledger):
         desk = Desk(ledger)
         await desk.begun()
-        terms = Terms(base_url="https://quire.example", secret=SECRET, public_url="https://cdn.example")
+        terms = RemoteTaskOptions(base_url="https://quire.example", secret=SECRET, public_url="https://cdn.example")
         desk.errands = LedgerRemoteTasks(desk.office, Signing(), terms)
         return desk
 
@@ -91,7 +91,7 @@ class ErrandSuite:
         parts = urlsplit(callback)
         assert parts.path == f"/callback/{ID}/{task}"
         signature = parse_qs(parts.query)["sig"][0]
-        about = Attempt(batch_id=ID, task_id=task, task_no=order.task_no, attempt=1)
+        about = AttemptAddress(batch_id=ID, task_id=task, task_no=order.task_no, attempt=1)
         verify(SECRET, about, signature)
 
     async def test_a_picture_too(self, desk):
@@ -143,7 +143,7 @@ class ErrandSuite:
         assert said["INPUT_R2_KEY"].startswith(f"{FOLDER}/_work/")
 
     def keyed(self, desk, prefix="in/side/"):
-        access = Access(
+        access = BucketAccess(
             bucket="scans",
             archive_bucket="kept",
             endpoint="https://s3.example",
@@ -151,7 +151,7 @@ class ErrandSuite:
             secret_access_key="secret",
             account_id="acc",
         )
-        terms = Terms(base_url="https://quire.example", secret=SECRET, access=access, prefix=prefix)
+        terms = RemoteTaskOptions(base_url="https://quire.example", secret=SECRET, access=access, prefix=prefix)
         desk.errands = LedgerRemoteTasks(desk.office, Signing(), terms)
         return desk.errands
 
@@ -185,7 +185,7 @@ class ErrandSuite:
         key = said["INPUT_R2_KEY"].removeprefix("in/side/")
         assert key.startswith(f"{FOLDER}/_work/")
         assert await desk.blobs.get(key) == b"uploaded"
-        assert is_passing(key)
+        assert is_temporary(key)
         await desk.blobs.put(order.file.key, b"uploadeD")
         assert await errands.pack(CALLS["tiff"], order)  # again
         assert said["QUIRE_INPUT_KEY"] == f"in/side/{order.file.key}"
@@ -218,7 +218,7 @@ class ErrandSuite:
     async def asked(self, desk, roles=(), path="/box/p1.tif", *, prefix="", kind="tiff", **url):
         about = desk.about(path, prefix=kind, **url)
         body = json.dumps({"roles": list(roles)}).encode()
-        return await places(desk.office, Signing(), about, body, base_url="https://q", prefix=prefix)
+        return await grant_places(desk.office, Signing(), about, body, base_url="https://q", prefix=prefix)
 
     async def test_pages_have_places_of_the_attempt(self, desk):
         task = desk.about("/box/p1.tif").task_id
@@ -252,7 +252,7 @@ class ErrandSuite:
     @pytest.mark.parametrize("body", [b"", b"[]", b'{"roles":7}', b"\xff", b"[" * 9000])
     async def test_any_bytes_are_a_question_or_refused(self, desk, body):
         with pytest.raises(Reject) as caught:
-            await places(desk.office, Signing(), desk.about("/box/p1.tif"), body, base_url="https://q")
+            await grant_places(desk.office, Signing(), desk.about("/box/p1.tif"), body, base_url="https://q")
         assert caught.value.code == "bad_request"
 
     async def test_an_attempt_that_is_over_gets_no_place(self, desk):
@@ -389,7 +389,7 @@ class ErrandSuite:
         about = desk.about("/box/p1.tif")
         body = {"task_id": about.task_id, "batch_id": ID, "status": status, "error": "no"}
         body |= {"performance": {"total_time_ms": 3000}}
-        await receive(desk.office, about, json.dumps(body).encode(), prices={"": 0.5, "fly": 9.0})
+        await settle_callback(desk.office, about, json.dumps(body).encode(), prices={"": 0.5, "fly": 9.0})
         (counts,) = await desk.ledger.count_tasks((await desk.ledger.get_batch(ID)).no)
         assert counts.spent.money_micros == 1_500_000
 

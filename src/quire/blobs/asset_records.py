@@ -1,7 +1,7 @@
-"""Records of assets in the blob store, and which staged files they hold on to.
+"""Records of assets in the blob store, and marks on the staged files they depend on.
 
-Promises: a record is written once and never changed, whoever races; before it names a file in staging, that
-file is marked as held, so that cleaning finds out with one question. Must not know: who registers, and why.
+Promises: a record is written once and never changes, even among concurrent writers; before it names a staged
+file, that file is marked as held, so that the cleanup checks it with one request. Must not know: callers.
 """
 
 import re
@@ -18,7 +18,7 @@ from quire.model.tiling import Tiles
 
 _STAGED = re.compile(r"staging/([0-7][0-9A-HJKMNP-TV-Z]{25})/.+")
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
-_ALWAYS = "-"  # held for more than one reason, or not as an original: no copy elsewhere takes its place
+_ALWAYS = "-"  # held for several reasons, or not as an original: no copy elsewhere replaces it
 
 
 async def find(blobs: Blobs, asset_id: str) -> Asset:
@@ -31,8 +31,8 @@ async def find(blobs: Blobs, asset_id: str) -> Asset:
 
 
 async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
-    """The asset of this id from now on, and whether it is this one: the first registration wins. May be
-    repeated.
+    """The asset that is registered under this id, and whether it is the given one: the first registration
+    wins. May be repeated.
     """
     try:
         return await find(blobs, asset.id), False
@@ -52,7 +52,7 @@ async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
 
 
 async def register_tiles(blobs: Blobs, asset_id: str, tiles: Tiles) -> None:
-    """The first tiles of an asset stay its tiles. May be repeated."""
+    """Register tiles; the first registration of an asset wins. May be repeated."""
     try:
         await blobs.put(
             keys.asset_tiles(asset_id),
@@ -65,7 +65,7 @@ async def register_tiles(blobs: Blobs, asset_id: str, tiles: Tiles) -> None:
 
 
 async def find_tiles(blobs: Blobs, asset_id: str) -> Tiles | None:
-    """None: it has none. Raises Reject `corrupt`."""
+    """The tiles of an asset; None when it has none. Raises Reject `corrupt`."""
     try:
         return assets.decode_tiles(await blobs.get(keys.asset_tiles(asset_id)))
     except Missing:
@@ -75,19 +75,19 @@ async def find_tiles(blobs: Blobs, asset_id: str) -> Tiles | None:
 
 
 async def find_holder(blobs: Blobs, key: str) -> str | None:
-    """The asset whose original this staged file is; empty when more depends on it; None: no asset does."""
+    """The asset whose original this staged file is; empty: more depends on it; None: no asset does."""
     batch_id = batch_of(key)
     if batch_id is None:
         return None
     try:
-        said = (await blobs.get(keys.hold(batch_id, key))).decode()
+        holder = (await blobs.get(keys.hold(batch_id, key))).decode()
     except Missing:
         return None
-    return "" if said == _ALWAYS else said
+    return "" if holder == _ALWAYS else holder
 
 
 async def locate(blobs: Blobs, asset_id: str, role: str, key: str) -> BlobInfo:
-    """Where a rendition lies: at its key or, of an original that was staged, in the archive. Raises
+    """Find a rendition: at its key or, for an original that was staged, in the archive. Raises
     Missing.
     """
     try:
@@ -100,13 +100,13 @@ async def locate(blobs: Blobs, asset_id: str, role: str, key: str) -> BlobInfo:
 
 
 def batch_of(key: str) -> str | None:
-    """The batch in whose staging it lies, if it does."""
+    """The batch whose staging folder holds the key, if one does."""
     found = _STAGED.fullmatch(key)
     return found[1] if found else None
 
 
 def extension(key: str) -> str:
-    """As the archive writes it."""
+    """The extension as the archive writes it."""
     ending = stem_and_extension(key.rpartition("/")[2])[1].removeprefix(".").lower()
     return ending if _EXTENSION.fullmatch(ending) else "bin"
 

@@ -1,7 +1,7 @@
 """Content addressing: blobs named by the SHA-256 of their bytes, on any store.
 
-Promise: the same bytes have one key and are stored once; storing them again costs one question. Bytes that do
-not fit their name are never made visible, and never handed out. Must not know: what the bytes are about.
+Promise: the same bytes have one key and are stored once; storing them again costs one request. Bytes that do
+not match their name never become visible and are never returned. Must not know: what the bytes mean.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Content(Struct, frozen=True):
 
 
 async def put_bytes(blobs: Blobs, data: bytes) -> Content:
-    """May be repeated, as all of these. Raises what `Blobs.put` raises, but never Stale."""
+    """Store bytes. May be repeated, like all functions here. Raises what `Blobs.put` raises, never Stale."""
     content = _content_of(hashlib.sha256(data).hexdigest(), len(data))
     if not await _is_stored(blobs, content):
         await blobs.put(content.key, data)
@@ -37,25 +37,25 @@ async def put_bytes(blobs: Blobs, data: bytes) -> Content:
 
 
 async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
-    """Store a file. Raises Missing when it is not there, perhaps Retry when it is written to meanwhile.
-    A file that is `owned` is of no more use to the caller: the store may move it instead of copying.
+    """Store a file. Raises Missing when it does not exist, Retry when it changes meanwhile and the store
+    notices. The caller no longer needs an `owned` file: the store may move it instead of copying.
     """
     if isinstance(blobs, SupportsFiles):
         return (await put_files(blobs, [path], owned=owned))[0]
     try:
         found = await asyncio.to_thread(_read_or_digest, path)
     except FileNotFoundError as error:
-        raise Missing(f"The file {path.name!r} that was to be stored is not there.") from error
+        raise Missing(f"The file {path.name!r} does not exist, so it cannot be stored.") from error
     if isinstance(found, bytes):
         return await put_bytes(blobs, found)
     if not await _is_stored(blobs, found):
-        # Read again, and hashed again: a file that changed in between must not get the old one's name.
+        # Read and hashed again: a file that changed in between must not get the name of the old bytes.
         await blobs.put(found.key, _verify_pieces(_read_pieces(path), found))
     return found
 
 
 async def put_files(blobs: Blobs, paths: Sequence[Path], *, owned: bool = False) -> list[Content]:
-    """Several at once: cheaper where the store takes files."""
+    """Store several files: cheaper where the store supports it."""
     if isinstance(blobs, SupportsFiles):
         return [_content_of(*taken) for taken in await blobs.store_files(paths, owned=owned)]
     places = asyncio.Semaphore(_FILES_AT_ONCE)
@@ -68,8 +68,8 @@ async def put_files(blobs: Blobs, paths: Sequence[Path], *, owned: bool = False)
 
 
 async def put_stream(blobs: Blobs, pieces: AsyncIterator[bytes], *, folder: Path | None = None) -> Content:
-    """Store a stream, whose name is known only at its end. Until then it waits: in memory while it is small,
-    in a temporary file in `folder` (None: the system's own) when it is not.
+    """Store a stream. Its name is known only at its end: until then a small one is kept in memory, a larger
+    one in a temporary file in `folder` (None: the system's own).
     """
     beginning = bytearray()
     async for piece in pieces:
@@ -85,7 +85,7 @@ async def put_stream(blobs: Blobs, pieces: AsyncIterator[bytes], *, folder: Path
 
 
 async def get(blobs: Blobs, digest: str) -> bytes:
-    """The bytes of that name; for small ones. Raises Missing, or Reject with code `corrupt`."""
+    """The bytes with this digest; for small blobs. Raises Missing, or Reject with code `corrupt`."""
     data = await blobs.get(keys.content(digest))
     if hashlib.sha256(data).hexdigest() != digest:
         raise _corrupt(digest)
@@ -93,8 +93,8 @@ async def get(blobs: Blobs, digest: str) -> bytes:
 
 
 async def stream(blobs: Blobs, digest: str) -> AsyncIterator[bytes]:
-    """The bytes in pieces. Only after the last one is it known that they were right: raises Reject with code
-    `corrupt` there, so do not show a result before the end.
+    """The bytes in pieces. They are verified only after the last one: raises Reject with code `corrupt`
+    there, so do not use them before the end.
     """
     hashed = hashlib.sha256()
     async for piece in blobs.stream(keys.content(digest)):
@@ -105,7 +105,7 @@ async def stream(blobs: Blobs, digest: str) -> AsyncIterator[bytes]:
 
 
 async def verify(blobs: Blobs, digest: str) -> None:
-    """Read it all and say nothing when it is right. Raises Missing, or Reject with code `corrupt`."""
+    """Read all bytes and check their digest. Raises Missing, or Reject with code `corrupt`."""
     async for _ in stream(blobs, digest):
         pass
 
@@ -142,7 +142,7 @@ async def _read_pieces(path: Path) -> AsyncIterator[bytes]:
 
 
 async def _verify_pieces(pieces: AsyncIterator[bytes], content: Content) -> AsyncIterator[bytes]:
-    """The pieces; when they are not that content an error at the end, so that the store drops them."""
+    """Pass the pieces on; raise at the end when they are not `content`, so that the store drops them."""
     hashed = hashlib.sha256()
     async for piece in pieces:
         await asyncio.to_thread(hashed.update, piece)
@@ -161,10 +161,10 @@ async def _spool(path: Path, beginning: bytes, pieces: AsyncIterator[bytes]) -> 
 def _write(file: BinaryIO, piece: bytes) -> None:
     try:
         file.write(piece)
-        file.flush()  # here, where its failure can be told; closing would be too late
+        file.flush()  # here, where a failure can be reported; closing would be too late
     except OSError as error:
         raise Retry(
-            f"Cannot keep an upload in the temporary folder: {error.strerror}. Free space there.",
+            f"Cannot write an upload to the temporary folder: {error.strerror}. Free space there.",
             code="storage_full",
             delay_seconds=30.0,
         ) from error
@@ -173,6 +173,6 @@ def _write(file: BinaryIO, piece: bytes) -> None:
 def _corrupt(digest: str) -> Reject:
     return Reject(
         f"The blob of content {digest} holds other bytes than its name says: the store is damaged or "
-        "somebody wrote to it. Restore it from a copy, or send the file again.",
+        "was written to. Restore it from a copy, or send the file again.",
         code="corrupt",
     )

@@ -1,7 +1,7 @@
-"""Keys of blobs: the one place that checks them and the one place that builds them.
+"""Keys of blobs: checks and builds them, for all other modules.
 
-Promise: what `check` lets through names the same blob on every store and can leave neither a folder nor a
-bucket prefix. Built keys hold ids and digests only, never text that a user wrote.
+Promise: a key that passes `check` names the same blob on every store and cannot leave a folder or a bucket
+prefix. Built keys hold ids and digests only, never text that a user wrote.
 Must not know: any store.
 """
 
@@ -16,7 +16,7 @@ MAX_SEGMENT_BYTES = 255  # what file systems allow as one name
 # The local store keeps its own files there; the other stores refuse them too, so that keys can move.
 RESERVED = frozenset({".tmp", ".meta", ".locks", ".parts"})
 
-CLOCKS = "registry/clock"  # objects that live for a moment: when they were written is what time it is
+CLOCKS = "registry/clock"  # short-lived objects: their time of writing is the store's time
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -27,11 +27,12 @@ _WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
 def check(key: str) -> str:
-    """The key itself when it is a good one. Raises Reject with code `bad_key`."""
+    """Return the key if it is valid. Raises Reject with code `bad_key`."""
     reason = _fault(key)
     if reason is not None:
         raise Reject(
-            f"Blob key {key[:80]!r} {reason}. Keys are relative, with segments parted by '/'.", code="bad_key"
+            f"Blob key {key[:80]!r} {reason}. Keys are relative, with segments separated by '/'.",
+            code="bad_key",
         )
     return key
 
@@ -42,7 +43,7 @@ def folder(prefix: str) -> str:
 
 
 def content(digest: str) -> str:
-    """Where bytes live that are named by their SHA-256, in 256 folders."""
+    """The key of content-addressed bytes, in 256 folders."""
     _require(_DIGEST, digest, "a SHA-256 in lower-case hexadecimal")
     return f"cas/{digest[:2]}/{digest}"
 
@@ -79,13 +80,13 @@ def archived(batch_id: str, asset_id: str, extension: str) -> str:
 
 
 def archive_index(batch_id: str, first_key: str) -> str:
-    """What a page of the archive holds that begins with this file."""
+    """The list of an archive page that begins with this file."""
     _require(_ULID, batch_id, "a batch id (ULID)")
     return f"archive/{batch_id}/index/{hashlib.sha256(first_key.encode()).hexdigest()[:32]}.jsonl"
 
 
 def probe(nonce: str, name: str = "blob") -> str:
-    """Where a start-up check may write; `name` is a word of ours."""
+    """A key that a start-up check may write."""
     _require(_ULID, nonce, "a nonce (ULID)")
     _require(_WORD, name, "a word")
     return f"probe/{nonce}/{name}"
@@ -93,12 +94,12 @@ def probe(nonce: str, name: str = "blob") -> str:
 
 def _fault(key: str) -> str | None:
     if _FORBIDDEN.search(key):
-        return "holds a control character, a backslash or half a character"
+        return "contains a control character, a backslash or half a character"
     if len(key.encode()) > MAX_KEY_BYTES:
         return f"is longer than {MAX_KEY_BYTES} bytes"
     segments = key.split("/")
     if any(segment in {"", ".", ".."} for segment in segments):
-        return "is empty or holds an empty segment, '.' or '..'"
+        return "is empty or contains an empty segment, '.' or '..'"
     if any(len(segment.encode()) > MAX_SEGMENT_BYTES for segment in segments):
         return f"has a segment longer than {MAX_SEGMENT_BYTES} bytes"
     # Case-folded: on a file system that ignores case, `.TMP` is `.tmp`.

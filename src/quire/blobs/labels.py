@@ -1,6 +1,6 @@
-"""What is said about a blob beside its bytes: content type and metadata, checked alike for every store.
+"""Labels of a blob: content type and metadata, with one check for all stores.
 
-Promise: labels that pass here come back from every store as they were given. Must not know: any store.
+Promise: labels that pass the check come back from every store unchanged. Must not know: any store.
 """
 
 import re
@@ -41,7 +41,7 @@ def check_labels(content_type: str | None, metadata: Metadata | None) -> Labels:
     for name in given:
         if not _NAME.fullmatch(name) or name == NONCE:
             raise Reject(
-                f"Metadata name {name[:80]!r} will not do: use lower-case letters, digits and hyphens.",
+                f"Metadata name {name[:80]!r} is not allowed: use lower-case letters, digits and hyphens.",
                 code="bad_metadata",
             )
     try:
@@ -57,8 +57,8 @@ def check_labels(content_type: str | None, metadata: Metadata | None) -> Labels:
 
 
 def encode(value: str) -> str:
-    """A metadata value as it can travel in an HTTP header. Nothing is left as it is but letters, digits and
-    `_.-~`: published tools that share a bucket with us write it so.
+    """Encode a metadata value for an HTTP header. Only letters, digits and `_.-~` stay as they are: published
+    tools that share a bucket with Quire encode the same way.
     """
     return quote(value, safe="") or _EMPTY
 

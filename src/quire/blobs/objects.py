@@ -1,7 +1,7 @@
-"""State kept in a blob store: the port `quire.model.objects` on top of any `Blobs`.
+"""State in a blob store: the port `quire.model.objects` on top of any `Blobs`.
 
-Promise: conditions are those of the store. Deletes one after the other; where the store can do better,
-there is an adapter of its own. Must not know: what is kept.
+Promise: conditions are those of the store. Deletes one by one; a store that can delete many has an adapter of
+its own. Must not know: what the state is.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +24,7 @@ class BlobObjects:
         self._ids = ids
 
     async def read(self, key: str) -> ObjectBody | None:
-        """Two requests: who swaps needs the version of the very bytes that were read."""
+        """Reads until bytes and version belong together: a swap needs the version of the bytes it read."""
         for _ in range(10):
             try:
                 before = await self._blobs.head(key)
@@ -34,7 +34,7 @@ class BlobObjects:
                 return None
             if before.version == after.version:
                 return ObjectBody(body, after.version)
-        raise Stale(f"{key!r} is written without a pause; read it again later.")
+        raise Stale(f"{key!r} is being written continuously; read it again later.")
 
     async def head(self, key: str) -> ObjectInfo | None:
         try:

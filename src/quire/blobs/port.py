@@ -1,7 +1,7 @@
 """Where bytes live. One Protocol; `local` and `s3` keep the same promises, shown by one suite.
 
 Keys are validated by `quire.blobs.keys`: relative, `/`-separated, no empty, `.` or `..` segment, no
-control characters or backslash, at most 1024 bytes and 255 per segment, the first segment not `.tmp`, `.meta`,
+control characters or backslash, at most 1024 bytes and 255 per segment, the first one not `.tmp`, `.meta`,
 `.locks` or `.parts`. A key never is also the folder of another key
 (`X` beside `X/Y`): file systems cannot hold that and some servers list it wrongly.
 """
@@ -94,7 +94,7 @@ class Blobs(Protocol):
         ...
 
     async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
-        """A URL that allows one method (GET or PUT) on one key for a time; None where the store cannot sign."""
+        """A URL that allows one method (GET or PUT) on one key for a time; None: the store cannot sign."""
         ...
 
     async def close(self) -> None:
@@ -107,8 +107,8 @@ class SupportsFiles(Protocol):
     """A store that stores whole files under the keys of their content faster than `put` does."""
 
     async def store_files(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
-        """Store files under the keys of their content unless they are stored already; return SHA-256 and size of
-        each. `owned` files may be moved into the store instead of copied. Raises as `Blobs.put` does, and
+        """Store files under the keys of their content unless they are stored already; return SHA-256 and size
+        of each. `owned` files may be moved into the store instead of copied. Raises as `Blobs.put` does, and
         Missing when a file does not exist; the others may be stored then.
         """
         ...

@@ -1,7 +1,7 @@
 """Presigned uploads: URLs that allow one upload each, in one piece or in parts.
 
-One Protocol; with `s3.presigned` clients send to the store, with `local.presigned` to Quire's own routes. Both
-keep the same promises, shown by one suite:
+One Protocol; with `s3.presigned` clients send to the store, with `local.presigned` to Quire's own routes.
+Both keep the same promises, shown by one suite:
 - a URL allows one method on one key (and one part) until it expires; an altered one is refused;
 - PUT answers exactly 200 with an ETag, whatever the size of a part and whatever the Content-Type;
 - a blob is visible whole or not at all; parts are invisible until they are joined.
@@ -91,15 +91,15 @@ class UploadReceiver(Protocol):
         body: AsyncIterator[bytes],
         *,
         length: int | None,
-        awaited: UploadGuard | None = None,
+        guard: UploadGuard | None = None,
     ) -> str:
-        """Take the body of a PUT on a URL of ours; `token` is its part after the route. The ETag. Raises
-        Reject: `bad_signature`, `url_expired` (403), `too_large` (413), `incomplete_body` (400: fewer bytes
-        than `length`), Missing for a part of an upload that is over. `awaited` is asked once more when all
-        has come: a body may take hours, and what it was sent for may be over by then.
+        """Store the body of a PUT; `token` is the end of its URL. Returns the ETag. Raises Reject:
+        `bad_signature`, `url_expired` (403), `too_large` (413), `incomplete_body` (400: fewer bytes than
+        `length`), Missing for a part of an upload that has ended. `guard` is entered again after the last
+        byte: a body may take hours, and its upload may have ended by then.
         """
         ...
 
     def read_download(self, token: str) -> tuple[str, str]:
-        """Key and file name that a GET URL of ours allows. Raises Reject as `receive` does."""
+        """Key and file name that the token of a GET URL allows. Raises Reject as `receive` does."""
         ...

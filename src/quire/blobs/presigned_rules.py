@@ -1,6 +1,6 @@
-"""What every landing checks alike: how long a URL lives, how many parts there are, which parts are joined.
+"""Checks that all presigned uploads share: lifetime of URLs, number of parts, the list of parts to join.
 
-Promise: what passes here is taken by S3 and by the local landing in the same way. Must not know: any store.
+Promise: S3 and the local store accept the same input. Must not know: any store.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _MAX_NAME_LETTERS = 255
 def check_seconds(seconds: int) -> int:
     """Raises Reject with code `bad_request`."""
     if not 0 < seconds <= MAX_SECONDS:
-        raise Reject(f"URLs live for 1 to {MAX_SECONDS} seconds, not for {seconds}.", code="bad_request")
+        raise Reject(f"URLs are valid for 1 to {MAX_SECONDS} seconds, not for {seconds}.", code="bad_request")
     return seconds
 
 
@@ -33,15 +33,15 @@ def check_count(parts: int) -> int:
 
 
 def sort_parts(parts: Sequence[CompletedPart]) -> list[CompletedPart]:
-    """By their numbers, ETags without quotes. Raises Reject with code `bad_parts`."""
+    """The parts by number, ETags without quotes. Raises Reject with code `bad_parts`."""
     ordered = sorted(
         (CompletedPart(part.number, _unquote(part.etag)) for part in parts), key=lambda part: part.number
     )
     numbers = [part.number for part in ordered]
     if not ordered or len(set(numbers)) < len(numbers) or not 0 < numbers[0] <= numbers[-1] <= MAX_PARTS:
-        raise bad_parts(f"part numbers are all different and from 1 to {MAX_PARTS}")
+        raise bad_parts(f"part numbers must be different and from 1 to {MAX_PARTS}")
     if not all(0 < len(part.etag) <= _MAX_ETAG_LETTERS and part.etag.isascii() for part in ordered):
-        raise bad_parts("an ETag is the text that the PUT of the part was answered with")
+        raise bad_parts("an ETag must be the one that was returned for the PUT of the part")
     return ordered
 
 

@@ -71,7 +71,12 @@ class PresignedUploadsSuite:
 
     @pytest.mark.parametrize("announced", [True, False], ids=["an uploader's", "a worker's"])
     async def test_a_second_put_replaces_the_first(
-        self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, announced: bool
+        self,
+        presigned: PresignedUploads,
+        blobs: Blobs,
+        base_url: str,
+        web: httpx.AsyncClient,
+        announced: bool,
     ) -> None:
         url = await presigned.sign_put(KEY, seconds=60, base_url=base_url, announced=announced)
         first, second = [await web.put(url, content=body) for body in (b"first", b"second")]
@@ -292,7 +297,9 @@ class PresignedUploadsSuite:
                     assert answer.status_code in {400, 403, 404, 405, 501}, one[begin:]
         assert [stored async for stored in blobs.list()] == []
         with pytest.raises(Reject):
-            await presigned.join(KEY, upload_id, [CompletedPart(1, hashlib.sha256(b"never").hexdigest()[:32])])
+            await presigned.join(
+                KEY, upload_id, [CompletedPart(1, hashlib.sha256(b"never").hexdigest()[:32])]
+            )
 
     async def test_a_url_runs_out(
         self,
@@ -326,7 +333,9 @@ class PresignedUploadsSuite:
         with pytest.raises(Reject):
             await presigned.sign_parts(KEY, "0" * 32, parts=1, seconds=seconds, base_url=base_url)
 
-    async def test_parts_are_numbered_to_ten_thousand(self, presigned: PresignedUploads, base_url: str) -> None:
+    async def test_parts_are_numbered_to_ten_thousand(
+        self, presigned: PresignedUploads, base_url: str
+    ) -> None:
         upload_id = await presigned.begin(KEY, content_type="image/tiff")
         urls = await presigned.sign_parts(KEY, upload_id, parts=10_000, seconds=60, base_url=base_url)
         assert len(set(urls)) == 10_000

@@ -20,7 +20,7 @@ LARGE = bytes(range(256)) * (10 << 12)  # 10 MiB: not held in memory
 class Counting(LocalBlobs):
     """A store that must be told the key first, as remote ones are."""
 
-    take = None
+    store_files = None
     puts = 0
 
     async def put(self, *args, **kwargs):

@@ -190,7 +190,7 @@ async def test_old_labels_are_tidied_away(blobs, root):
 async def test_a_reader_sees_bytes_and_labels_of_the_same_version(blobs, monkeypatch):
     await blobs.put("key", b"1", metadata={"n": "1"})
     real = LabelFiles.read
-    moments = [lambda: blobs._vault.put("key", b"22", Labels(metadata={"n": "2"}), None)]
+    moments = [lambda: blobs._files.put("key", b"22", Labels(metadata={"n": "2"}), None)]
 
     def overtaken(self, key, version):
         if moments:

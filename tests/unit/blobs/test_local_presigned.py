@@ -232,17 +232,17 @@ async def test_an_upload_that_ends_while_a_part_arrives_takes_it_no_more(presign
 async def test_a_part_replaced_while_parts_are_joined_joins_nothing(presigned, blobs, root, monkeypatch):
     upload_id = await presigned.begin(KEY, content_type="a/b")
     parts = await put_parts(presigned, KEY, upload_id, b"first")
-    files = local_parts.PartFiles(presigned._vault)
-    copied = local_parts._joined
+    files = local_parts.PartFiles(presigned._files)
+    copied = local_parts._copy_parts
 
     def slow(spool, folder, names):
         digest = copied(spool, folder, names)
-        new = presigned._vault.spool(KEY)
+        new = presigned._files.spool(KEY)
         new.write(b"second")
         files.add(new, KEY, upload_id, 1, "2" * 32)
         return digest
 
-    monkeypatch.setattr(local_parts, "_joined", slow)
+    monkeypatch.setattr(local_parts, "_copy_parts", slow)
     with pytest.raises(Reject) as refused:
         await presigned.join(KEY, upload_id, parts)
     assert refused.value.code == "bad_parts"
@@ -257,7 +257,7 @@ async def test_joining_goes_on_when_nobody_waits_and_is_not_done_twice(presigned
     parts = await put_parts(presigned, KEY, upload_id, b"1", b"2")
     loop = asyncio.get_running_loop()
     begun, going_on, copies = asyncio.Event(), threading.Event(), []
-    copied = local_parts._joined
+    copied = local_parts._copy_parts
 
     def slow(*asked):
         copies.append(asked)
@@ -265,7 +265,7 @@ async def test_joining_goes_on_when_nobody_waits_and_is_not_done_twice(presigned
         assert going_on.wait(60)
         return copied(*asked)
 
-    monkeypatch.setattr(local_parts, "_joined", slow)
+    monkeypatch.setattr(local_parts, "_copy_parts", slow)
     impatient = asyncio.create_task(presigned.join(KEY, upload_id, parts))
     await begun.wait()
     impatient.cancel()

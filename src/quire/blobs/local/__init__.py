@@ -1,7 +1,8 @@
 """Blobs in a folder of this machine: the asynchronous side of `files`, which does the blocking work.
 
 Promise: everything in `port`, with fsync before every answer; conditional writes hold between processes;
-files of a killed process are invisible until `sweep` removes them. Not for network file systems without locks.
+files of a killed process are invisible until `sweep` removes them. Not for network file systems without
+locks.
 """
 
 import asyncio

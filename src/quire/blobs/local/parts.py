@@ -137,7 +137,7 @@ class PartFiles:
 
     def drop(self, key: str | None, upload_id: str) -> None:
         """Remove an upload and its parts; with `key` None whatever its key is. May be repeated."""
-        with translate_errors("give up an upload of", key or upload_id), contextlib.suppress(Missing):
+        with translate_errors("abort an upload of", key or upload_id), contextlib.suppress(Missing):
             with (
                 self._open_upload(key, upload_id) as (folder, record, _),
                 _lock_upload(record, key or upload_id),

@@ -1,6 +1,7 @@
 """Bytes on their way into the local store: a temporary file that becomes a blob whole or not at all.
 
-Promise: a crash leaves at most a file under `.tmp`, never read and removed by `sweep`. The version of a blob is its file's time of change, made unique here. Blocking; must not know: keys, labels, conditions.
+Promise: a crash leaves at most a file under `.tmp`, never read and removed by `sweep`. The version of a blob
+is its file's time of change, made unique here. Blocking; must not know: keys, labels, conditions.
 """
 
 import contextlib

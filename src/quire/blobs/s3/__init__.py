@@ -1,7 +1,7 @@
 """Blobs in an S3 bucket (AWS, R2, SeaweedFS, MinIO …), by way of obstore: the extra `quire[s3]`.
 
-Promise: everything in `port`, given a server that keeps its word on conditional writes: `quire.blobs.probe`
-finds out. A version is an ETag: equal bytes may have equal versions, so compare-and-swap bodies carry a
+Promise: everything in `port`, given a server that honours conditional writes: `quire.blobs.probe`
+checks that. A version is an ETag: equal bytes may have equal versions, so compare-and-swap bodies carry a
 nonce. Conditional writes are single requests from memory: 64 MiB at most. Must not know: settings.
 """
 
@@ -81,14 +81,14 @@ class S3Blobs:
             version = await self._put_unconditionally(path, key, counted, attributes)
         except QuireError:
             if counted.failure is not None:
-                raise counted.failure from None  # not the store's fault
+                raise counted.failure from None  # the caller's stream failed, not the store
             raise
         return _info_of_put(key, counted.size, version, labels)
 
     async def _put_unconditionally(
         self, path: str, key: str, body: bytes | Path | CountingStream, attributes: dict[str, str]
     ) -> str:
-        """An unconditional write: large ones go up in parts, and nothing is seen before the last."""
+        """Write without a condition: large blobs are sent in parts and become visible with the last."""
         with self._translate("store", key):
             result = await self._store.put_async(
                 path, body, attributes=attributes, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
@@ -160,7 +160,7 @@ class S3Blobs:
         return None
 
     async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
-        """Never log it: whoever has it may use it until it runs out."""
+        """Never log it: anyone who has the URL may use it until it expires."""
         import obstore
 
         path = self._path(key)
@@ -176,7 +176,7 @@ class S3Blobs:
             )
 
     async def close(self) -> None:
-        """The client keeps its connections until it is garbage; there is nothing to end."""
+        """Do nothing: the client releases its connections when it is garbage-collected."""
 
     def _path(self, key: str) -> str:
         return keys.check(self._prefix + keys.check(key))
@@ -186,7 +186,7 @@ class S3Blobs:
 
 
 def _info_of_put(key: str, size: int, version: str, labels: Labels) -> BlobInfo:
-    # S3 does not say in its answer when it stored a blob; asking would double the requests.
+    # The answer of S3 does not contain the time; asking for it would double the requests.
     return BlobInfo(
         key=key,
         size=size,

@@ -1,4 +1,4 @@
-"""Bytes on their way into a bucket: counted as they pass, or gathered in memory where S3 leaves no other way.
+"""Request bodies for S3: streams that are counted, or bytes in memory where S3 allows nothing else.
 
 Must not know: the client, conditions, keys.
 """
@@ -13,7 +13,7 @@ MAX_CONDITIONAL_BYTES = 64 << 20
 
 
 class CountingStream:
-    """A stream that knows its length when it has passed, and what went wrong in the caller's half of it."""
+    """A stream that counts its bytes and keeps the exception that the caller's iterator raised."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
@@ -41,11 +41,11 @@ async def size_of(data: bytes | Path) -> int:
     try:
         return (await asyncio.to_thread(data.stat)).st_size
     except FileNotFoundError as error:
-        raise Missing(f"The file {data.name!r} that was to be stored is not there.") from error
+        raise Missing(f"The file {data.name!r} does not exist, so it cannot be stored.") from error
 
 
 async def read_whole(data: bytes | Path | AsyncIterator[bytes]) -> bytes:
-    """All of it. Raises Reject when it is more than one conditional request should carry."""
+    """All bytes. Raises Reject when there are too many for one conditional request."""
     if isinstance(data, bytes | Path):
         _check_size(await size_of(data))
         return data if isinstance(data, bytes) else await asyncio.to_thread(data.read_bytes)

@@ -1,4 +1,4 @@
-"""The S3 client of obstore, opened: the extra `quire[s3]`."""
+"""Opens the S3 client of obstore: the extra `quire[s3]`."""
 
 from collections.abc import Mapping
 from datetime import timedelta

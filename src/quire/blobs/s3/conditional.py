@@ -1,7 +1,8 @@
-"""Conditional writes to S3: one winner, who knows that it won.
+"""Conditional writes to S3: one writer wins and knows it.
 
-Promise: refused by the server means Stale, unless the refusal is about our own lost success or about nobody
-(409, or a rival that is gone): then it is tried again, a few times. Must not know: prefixes, streams.
+Promise: a refusal by the server means Stale, unless it is caused by this writer's own success whose answer
+was lost, or by no writer (409, or a blob deleted meanwhile): then it is retried. Must not know: prefixes,
+streams.
 """
 
 import asyncio
@@ -34,10 +35,10 @@ class ConditionalWriter:
     async def put(
         self, path: str, key: str, body: bytes, attributes: dict[str, str], condition: Condition
     ) -> str:
-        """The new version. Raises Stale when the condition does not hold, Retry when it cannot be told.
+        """The new version. Raises Stale when the condition does not hold, Retry when the outcome is unknown.
 
-        The mark in the metadata tells a success whose answer was lost (the client or a proxy repeated the
-        request and then found its own blob) from somebody else's.
+        The mark in the metadata distinguishes this writer's success whose answer was lost (the client or a
+        proxy repeated the request and then found its own blob) from another writer's.
         """
         mark = secrets.token_hex(16)
         marked = {**attributes, NONCE: mark}
@@ -53,7 +54,7 @@ class ConditionalWriter:
             refused = isinstance(outcome, Stale) and not _is_met(present, condition)
             if refused or attempt >= (_ATTEMPTS_UNANSWERED if outcome.code == UNAVAILABLE else _ATTEMPTS):
                 raise outcome
-            # Nobody won yet, or nobody knows. Apart by chance, so that rivals get past each other.
+            # No writer won yet, or the outcome is unknown. The random pause separates concurrent writers.
             await asyncio.sleep(0.05 * 2**attempt * (0.5 + secrets.randbelow(1000) / 1000))
 
     async def _attempt(
@@ -74,7 +75,7 @@ class ConditionalWriter:
                 fault = Retry(f"Blob {key!r} is being written by somebody else.", code="contended")
             elif refused:
                 fault = Stale(
-                    f"Blob {key!r} is not as expected: somebody was faster. Read it and decide anew."
+                    f"Blob {key!r} is not as expected: another writer was faster. Read it again, then decide."
                 )
             fault.__cause__ = error
             if not isinstance(fault, Stale | Retry):

@@ -1,7 +1,7 @@
-"""The edge to the S3 client: what it raises becomes what the caller can do about it.
+"""Turns errors of the S3 client into errors that say what the caller can do.
 
-Promise: no message of ours holds a credential or a signed URL; the client's own error stays as the cause.
-Must not know: conditions, which `s3` decides itself.
+Promise: no message contains a credential or a signed URL; the client's own error stays as the cause. Must not
+know: conditions, which `conditional` decides.
 """
 
 import contextlib
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
 
-UNAVAILABLE = "storage_unavailable"  # the code of a Retry: no answer, or none that says anything
+UNAVAILABLE = "storage_unavailable"  # the code of a Retry: no answer, or none that helps
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
-_PASSING = frozenset({408, 409, 425, 429})
+TRANSIENT = frozenset({408, 409, 425, 429})  # statuses below 500 after which a retry may succeed
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status that the server answered with; the client tells it in its text only."""
+    """The HTTP status of the server's answer; the client has it only in its message."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
 
@@ -43,12 +43,12 @@ def translate(error: Exception, action: str, key: str, bucket: str) -> QuireErro
 
 
 def _classify(error: Exception, status: int | None, code: str) -> tuple[type[QuireError], str, str]:
-    """The kind of error, the advice and the code word: the first line that fits."""
+    """The kind of error, the advice and the code: the first row of the table that fits."""
     from obstore import exceptions
 
     denied = exceptions.PermissionDeniedError | exceptions.UnauthenticatedError
     unable = exceptions.NotSupportedError | NotImplementedError
-    final = status is not None and 400 <= status < 500 and status not in _PASSING
+    final = status is not None and 400 <= status < 500 and status not in TRANSIENT
     table: tuple[tuple[bool, type[QuireError], str, str], ...] = (
         (code == "NoSuchBucket", Misconfigured, "Create the bucket or correct its name.", "no_bucket"),
         (isinstance(error, FileNotFoundError), Missing, "There is no such blob.", "missing"),
@@ -71,4 +71,4 @@ def _classify(error: Exception, status: int | None, code: str) -> tuple[type[Qui
     for fits, kind, advice, word in table:
         if fits:
             return kind, advice, word
-    return Retry, "Is the endpoint right and the server up? It may work at the next try.", UNAVAILABLE
+    return Retry, "Is the endpoint right and the server up? It may work on the next try.", UNAVAILABLE

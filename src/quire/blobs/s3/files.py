@@ -1,7 +1,7 @@
-"""A whole file into S3 in one conditional request, streamed: what obstore would hold in memory.
+"""Streams a whole file into S3 in one conditional request; obstore would hold it in memory.
 
-Promise: created only where there is none, and whole or not at all. A request whose answer is lost is sent
-again, and finds its own object then: to the caller that is one that was there. S3 takes 5 GiB so.
+Promise: the object is created only if it does not exist, and whole or not at all. A request whose answer is
+lost is sent again; if it then finds its own object, the caller is told that it existed. S3 accepts 5 GiB.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from quire.blobs.s3.errors import UNAVAILABLE
+from quire.blobs.s3.errors import TRANSIENT, UNAVAILABLE
 from quire.blobs.s3.requests import Pause
 from quire.blobs.s3.signing import Signer
 from quire.model.clock import Clock
@@ -20,8 +20,7 @@ from quire.model.errors import Misconfigured, Reject, Retry
 MAX_BYTES = 5 << 30
 _ATTEMPTS = 4
 _PIECE_BYTES = 1 << 20
-_SIGNED_SECONDS = 24 * 3600  # a slow line may take long; only the beginning of a request is judged by it
-_PASSING = frozenset({408, 409, 425, 429})
+_SIGNED_SECONDS = 24 * 3600  # only the start of a request must be within it, however slow the line
 
 
 class S3Files:
@@ -32,46 +31,48 @@ class S3Files:
         self._clock = clock
         self._bucket = bucket
         self._pause = pause
-        # Of reading and writing, not of the whole: large files take what they take.
+        # For each read and write, not for the whole request: large files take their time.
         self._timeout = httpx.Timeout(timeout_seconds, connect=10.0)
 
     async def create(self, path: str, key: str, source: Path, *, content_type: str) -> bool:
-        """False: there is one. Raises Retry when it cannot be told, Reject for a file that is too large."""
+        """False: it exists already. Raises Retry when the outcome is unknown, Reject for too large a file."""
         size = (await asyncio.to_thread(source.stat)).st_size
         if size > MAX_BYTES:
-            raise Reject(f"{key!r} would have {size} bytes; S3 takes {MAX_BYTES} at once.", code="too_large")
+            raise Reject(
+                f"{key!r} would have {size} bytes; S3 accepts {MAX_BYTES} in one request.", code="too_large"
+            )
         headers = {
             "If-None-Match": "*",
             "Content-Type": content_type,
             "Content-Length": str(size),
             "User-Agent": "quire",
         }
-        said = "no answer"
+        result = "no answer"
         for attempt in range(1, _ATTEMPTS + 1):
             now = self._clock.now()
             url = self._signer.url("PUT", path, query={}, seconds=_SIGNED_SECONDS, now=now)
             try:
-                # A connection of its own: it is for large files, which come seldom.
+                # A client of its own: large files are rare.
                 async with httpx.AsyncClient(timeout=self._timeout) as client:
                     response = await client.put(url, content=_read_pieces(source), headers=headers)
             except httpx.TransportError as error:
-                said = type(error).__name__
+                result = type(error).__name__
             else:
                 if response.is_success:
                     return True
                 if response.status_code == 412:
                     return False
-                said = str(response.status_code)
-                if response.status_code < 500 and response.status_code not in _PASSING:
+                result = str(response.status_code)
+                if response.status_code < 500 and response.status_code not in TRANSIENT:
                     raise Misconfigured(
-                        f"Cannot store {key!r} in bucket {self._bucket!r} ({said}). "
+                        f"Cannot store {key!r} in bucket {self._bucket!r} ({result}). "
                         "Check keys, region and rights on the bucket.",
                         code="storage_denied",
                     )
             await self._pause(0.1 * 2**attempt * (0.5 + secrets.randbelow(1000) / 1000))
         raise Retry(
-            f"Cannot store {key!r} in bucket {self._bucket!r} ({said}). "
-            "Is the endpoint right and the server up? It may work at the next try.",
+            f"Cannot store {key!r} in bucket {self._bucket!r} ({result}). "
+            "Is the endpoint right and the server up? It may work on the next try.",
             code=UNAVAILABLE,
         )
 

@@ -1,8 +1,8 @@
-"""State kept in an S3 bucket: the port `quire.model.objects` with as few requests as S3 allows.
+"""State in an S3 bucket: the port `quire.model.objects` with as few requests as S3 allows.
 
-Promise: one request each, as long as nobody interferes; a refused condition is looked into once, since it may
-be about our own success (`s3_conditional`). Files are streamed, whatever their size, in one conditional
-request. Listings are asked for page by page. Must not know: what is kept.
+Promise: one request per call without contention; a refused condition costs one more, since it may be caused
+by this writer's own success (`conditional`). Large files are streamed in one conditional request. Listings
+are read page by page. Must not know: what the state is.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ from quire.model.objects import ObjectBody, ObjectInfo
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-PAGE = 1000  # S3 gives no more at once
-SMALL_BYTES = 8 << 20  # up to which a file goes through memory, on a connection that is open already
+PAGE = 1000  # the limit of S3
+SMALL_BYTES = 8 << 20  # smaller files go through memory, on a connection that is already open
 _JSON = "application/json"
 _PLAIN = "binary/octet-stream"  # what the published tools give to markers without content
 
@@ -68,7 +68,7 @@ class S3Objects:
         return f"S3Objects(bucket={self._bucket!r}, prefix={self._prefix!r})"
 
     async def close(self) -> None:
-        """The client keeps its connections until it is garbage; there is nothing to end."""
+        """Do nothing: the client releases its connections when it is garbage-collected."""
 
     async def read(self, key: str) -> ObjectBody | None:
         try:
@@ -125,7 +125,7 @@ class S3Objects:
         finally:
             await self.delete([key])
         if seen is None:
-            raise Missing(f"{key!r} was there a moment ago.")
+            raise Missing(f"{key!r} was deleted by another process.")
         return seen.modified_at
 
     async def _put_if(self, key: str, body: bytes, kind: str, condition: Condition) -> str | None:

@@ -1,7 +1,7 @@
-"""Uploads straight into an S3 bucket: we sign, the store receives. Needs no extra.
+"""Presigned uploads into an S3 bucket: Quire signs, the store receives. Needs no extra.
 
-Promise: everything in `presigned`. S3 adds a rule of its own: every part but the last has 5 MiB or more.
-Must not know: settings, who uploads.
+Promise: everything in `quire.blobs.presigned`. S3 adds a rule: every part but the last has at least 5 MiB.
+Must not know: settings, clients.
 """
 
 import asyncio
@@ -54,8 +54,8 @@ class S3PresignedUploads:
         shown = public_endpoint or own
         if not allow_http and not all(address.startswith("https://") for address in (own, shown)):
             raise Misconfigured(
-                "The endpoint of the store is not https: whoever listens could use the URLs. Allow it by "
-                "`allow_http` where nobody does.",
+                "The store's endpoint is not https: an eavesdropper could use the URLs. Use `allow_http` "
+                "only on a network that you trust.",
                 code="bad_settings",
             )
         access = {"region": region, "access_key_id": access_key_id, "secret_access_key": secret_access_key}
@@ -70,7 +70,7 @@ class S3PresignedUploads:
 
     def __repr__(self) -> str:
         # Not the endpoint: people write credentials into URLs.
-        return f"S3Landing(bucket={self._bucket!r}, prefix={self._prefix!r})"
+        return f"S3PresignedUploads(bucket={self._bucket!r}, prefix={self._prefix!r})"
 
     async def sign_put(
         self,
@@ -78,12 +78,12 @@ class S3PresignedUploads:
         *,
         seconds: int,
         base_url: str,  # noqa: ARG002
-        awaited: bool = True,  # noqa: ARG002 the store receives it, and asks nobody
+        announced: bool = True,  # noqa: ARG002
     ) -> str:
         return self._sign("PUT", key, {}, seconds)
 
     async def sign_get(self, key: str, *, seconds: int, base_url: str, name: str) -> str:  # noqa: ARG002
-        # S3 cannot be told to say `nosniff`; as an attachment of no known type nothing is shown or run.
+        # S3 cannot send `nosniff`; browsers neither show nor run an attachment of unknown type.
         answered = {
             "response-content-disposition": attachment(name),
             "response-content-type": "application/octet-stream",
@@ -91,7 +91,7 @@ class S3PresignedUploads:
         return self._sign("GET", key, answered, seconds)
 
     async def begin(self, key: str, *, content_type: str) -> str:
-        """Asked again when the answer is lost: the first upload stays behind then, without parts."""
+        """Repeated when the answer is lost: the first upload then remains, without parts."""
         labels = check_labels(content_type, None)
         about = ("begin an upload of", key)
         answer = await self._requests.send(
@@ -102,7 +102,7 @@ class S3PresignedUploads:
         upload_id = answer.fields.get("UploadId")
         if not upload_id:
             raise Misconfigured(
-                f"The store began an upload of {key!r} and did not say its id: it does not speak S3.",
+                f"The store began an upload of {key!r} and returned no id: it does not speak S3.",
                 code="broken_store",
             )
         return upload_id
@@ -133,13 +133,13 @@ class S3PresignedUploads:
             found += page
             if following is None:
                 return _drop_repeated(found)
-            if not after < following <= MAX_PARTS:  # each page leads on, so that there is an end
+            if not after < following <= MAX_PARTS:  # each page advances, so the loop ends
                 raise _not_s3(key)
             after = following
 
     async def join(self, key: str, upload_id: str, parts: Sequence[CompletedPart]) -> BlobInfo:
-        """When the answer is lost it is asked again, and Missing may then mean that it has joined: look by
-        `head`. Some servers remember for a while, and answer once more as they did.
+        """Repeated when the answer is lost; Missing may then mean that the parts are joined: check with
+        `head`. Some servers remember the upload for a while and repeat their answer.
         """
         listed = "".join(
             f"<Part><PartNumber>{part.number}</PartNumber><ETag>&quot;{escape(part.etag)}&quot;</ETag></Part>"
@@ -163,7 +163,7 @@ class S3PresignedUploads:
         return await self._head(key)
 
     async def abort(self, key: str, upload_id: str) -> None:
-        about = ("give up an upload of", key)
+        about = ("abort an upload of", key)
         answer = await self._requests.send(
             "DELETE", self._path(key), query={"uploadId": upload_id}, about=about
         )
@@ -175,7 +175,7 @@ class S3PresignedUploads:
         await self._requests.close()
 
     async def _head(self, key: str) -> BlobInfo:
-        """Joining is answered without the size."""
+        """Joining does not return the size."""
         about = ("look at", key)
         answer = await self._requests.send("HEAD", self._path(key), query={}, about=about)
         if not answer.is_success:
@@ -191,7 +191,7 @@ class S3PresignedUploads:
 
     def _no_upload(self, answer: S3Response, about: tuple[str, str]) -> Exception:
         if answer.code == "NoSuchUpload":
-            return Missing(f"There is no upload of {about[1]!r} by this id: it is joined or given up.")
+            return Missing(f"There is no upload of {about[1]!r} with this id: it was completed or aborted.")
         return self._requests.error_of(answer, about)
 
     def _sign(self, method: str, key: str, query: dict[str, str], seconds: int) -> str:
@@ -204,7 +204,7 @@ class S3PresignedUploads:
 
 
 def _parse_page(answer: S3Response, key: str) -> tuple[list[StoredPart], int | None]:
-    """Parts, and the number after which the next page begins. Raises Misconfigured when it is no list."""
+    """Parts, and the number after which the next page begins. Raises Misconfigured when it is not a list."""
     rows = [row for row in answer.rows if row[""] == "Part"]
     try:
         if answer.fields.get("") != "ListPartsResult":
@@ -217,13 +217,13 @@ def _parse_page(answer: S3Response, key: str) -> tuple[list[StoredPart], int | N
 
 
 def _drop_repeated(parts: Sequence[StoredPart]) -> list[StoredPart]:
-    """SeaweedFS lists a part that was sent again with other bytes beside the first, and times in seconds."""
+    """Drop parts that are listed twice: SeaweedFS lists both versions of a part that was sent again."""
     times = Counter(part.number for part in parts)
     return sorted((part for part in parts if times[part.number] == 1), key=lambda part: part.number)
 
 
 def _not_s3(key: str) -> Misconfigured:
     return Misconfigured(
-        f"The store was asked for the parts of {key!r} and gave no list of them: it does not speak S3.",
+        f"The store did not return a list of the parts of {key!r}: it does not speak S3.",
         code="broken_store",
     )

@@ -1,7 +1,7 @@
-"""Requests to S3 that obstore has no words for: signed, sent, repeated when that is safe, read with care.
+"""Requests to S3 that obstore does not offer: signs, sends and retries them, and parses the XML answers.
 
-Promise: an answer is bounded in bytes and time; XML with a DTD is refused; errors are told as `s3_edge` tells
-them, without URLs or credentials. Every request given to `send` may be sent twice. Must not know: uploads.
+Promise: an answer is bounded in bytes and time; XML with a DTD is refused; errors are worded as in `errors`,
+without URLs or credentials. Every request given to `send` may be sent twice. Must not know: uploads.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import httpx
 from msgspec import Struct
 
-from quire.blobs.s3.errors import UNAVAILABLE
+from quire.blobs.s3.errors import TRANSIENT, UNAVAILABLE
 from quire.blobs.s3.signing import Signer
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Missing, QuireError, Retry
@@ -21,15 +21,13 @@ _ATTEMPTS = 4
 _CONNECTIONS = 16
 _MAX_ANSWER_BYTES = 1 << 20
 _SIGNED_SECONDS = 900  # servers allow clocks to differ by as much
-_PASSING = frozenset({408, 409, 425, 429})
 
 Pause = Callable[[float], Awaitable[None]]
 
 
 class S3Response(Struct, frozen=True):
-    """`fields` are the texts of all elements, the root's name under ""; `rows` the same of each element below
-    the root that has elements of its own. `code` is the word of an error in the body: there may be one with
-    status 200 as well.
+    """`fields` are the texts of all elements, the root's name under ""; `rows` the same for each child of the
+    root that has children. `code` is the error code in the body, which is possible with status 200, too.
     """
 
     status: int
@@ -78,8 +76,8 @@ class S3Requests:
         content_type: str | None = None,
         about: tuple[str, str],
     ) -> S3Response:
-        """What the server said, be it good or a refusal: `refusal` puts that into words. Raises Retry when
-        it says nothing, or nothing useful, several times. `about` is an action and a key, for messages.
+        """The server's answer, whether success or error; `error_of` words an error. Raises Retry when several
+        attempts get no useful answer. `about` is an action and a key, for messages.
         """
         headers = {"Content-Type": content_type} if content_type else {}
         attempt = 0
@@ -113,24 +111,24 @@ class S3Requests:
     def _no_answer(self, about: tuple[str, str], reason: str) -> Retry:
         return Retry(
             f"Cannot {about[0]} {about[1]!r} in bucket {self._bucket!r} ({reason}). "
-            "Is the endpoint right and the server up? It may work at the next try.",
+            "Is the endpoint right and the server up? It may work on the next try.",
             code=UNAVAILABLE,
         )
 
     def error_of(self, answer: S3Response, about: tuple[str, str]) -> QuireError:
-        """What an answer that is not good means to the caller."""
-        said = f"{answer.status} {answer.code}".removesuffix("?").strip()
+        """The error that an unsuccessful answer means to the caller."""
+        result = f"{answer.status} {answer.code}".removesuffix("?").strip()
         for fits, kind, advice, word in _error_table(answer):
             if fits:
-                what = f"Cannot {about[0]} {about[1]!r} in bucket {self._bucket!r} ({said})."
+                what = f"Cannot {about[0]} {about[1]!r} in bucket {self._bucket!r} ({result})."
                 return kind(f"{what} {advice}", code=word)
-        return self._no_answer(about, said)
+        return self._no_answer(about, result)
 
 
 def _error_table(answer: S3Response) -> tuple[tuple[bool, type[QuireError], str, str], ...]:
-    """The same words as in `s3_edge`, which has the client's errors to go by: the first line that fits."""
+    """The same words as in `errors`, which classifies the client's exceptions: the first row that fits."""
     status, code = answer.status, answer.code
-    final = 300 <= status < 500 and status not in _PASSING
+    final = 300 <= status < 500 and status not in TRANSIENT
     denied = "Check keys, region and rights on the bucket."
     return (
         (code == "NoSuchBucket", Misconfigured, "Create the bucket or correct its name.", "no_bucket"),
@@ -143,7 +141,7 @@ def _error_table(answer: S3Response) -> tuple[tuple[bool, type[QuireError], str,
 
 
 def _is_transient(answer: S3Response) -> bool:
-    if answer.status in _PASSING or (answer.status >= 500 and answer.status != 501):
+    if answer.status in TRANSIENT or (answer.status >= 500 and answer.status != 501):
         return True
     return answer.status == 200 and answer.code in {"InternalError", "SlowDown", "ServiceUnavailable"}
 
@@ -151,10 +149,10 @@ def _is_transient(answer: S3Response) -> bool:
 def _parse_xml(body: bytes) -> tuple[dict[str, str], tuple[dict[str, str], ...]]:
     """Fields and rows of an answer; nothing when it is not XML.
 
-    Read as text first: a parser given bytes might find a DTD in an encoding that the search does not.
+    Decoded first: a parser given bytes might find a DTD in an encoding that the search for it misses.
     """
     try:
-        text = body.decode().strip()  # S3 sends blanks ahead while it joins
+        text = body.decode().strip()  # S3 sends blanks first while it joins parts
         if len(body) > _MAX_ANSWER_BYTES or "<!" in text or not text.startswith("<"):
             return {}, ()
         root = ET.fromstring(text)  # noqa: S314 - bounded, and without DTD and entities

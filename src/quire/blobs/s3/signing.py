@@ -1,8 +1,8 @@
-"""URLs that S3 lets in: AWS Signature Version 4, carried in the query.
+"""Signs URLs for S3: AWS Signature Version 4 in the query.
 
-Promise: of the headers only the host is signed, so whoever has the URL may send any Content-Type and length;
-the path and every argument are signed, so nothing in the URL can be altered. Must not know: HTTP, keys of
-blobs, what the request is for.
+Promise: of the headers only the host is signed, so the client may send any Content-Type and length; the path
+and every query argument are signed, so the URL cannot be altered. Must not know: HTTP, keys of blobs, the
+purpose of a request.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 class Signer:
     def __init__(self, *, endpoint: str, region: str, access_key_id: str, secret_access_key: str) -> None:
-        """`endpoint` is the address whose host is signed, perhaps with a path. Raises Misconfigured."""
+        """`endpoint` is the address whose host is signed; it may have a path. Raises Misconfigured."""
         address = urlsplit(endpoint)
         if address.scheme not in {"http", "https"} or not address.hostname or address.username is not None:
             raise Misconfigured(
-                "The endpoint of the store is an address such as https://store.example.org, without a user.",
+                "The store's endpoint must be an address such as https://store.example.org, without a user.",
                 code="bad_settings",
             )
         self._scheme = address.scheme
@@ -37,7 +37,7 @@ class Signer:
         return f"Signer({self._host!r})"
 
     def url(self, method: str, path: str, *, query: Mapping[str, str], seconds: int, now: float) -> str:
-        """`path` begins with a slash and is not escaped; neither is `query`."""
+        """A signed URL. `path` begins with a slash; neither `path` nor `query` is escaped."""
         moment = datetime.fromtimestamp(int(now), tz=UTC).strftime("%Y%m%dT%H%M%SZ")
         day = moment[:8]
         scope = f"{day}/{self._region}/s3/aws4_request"
@@ -51,15 +51,15 @@ class Signer:
         }
         # S3 escapes everything but the unreserved characters, once, and sorts by the escaped names.
         escaped = sorted((quote(name, safe=""), quote(value, safe="")) for name, value in arguments.items())
-        asked = "&".join(f"{name}={value}" for name, value in escaped)
-        place = quote(self._base + path, safe="/")
-        request = f"{method}\n{place}\n{asked}\nhost:{self._host}\n\nhost\nUNSIGNED-PAYLOAD"
+        query_text = "&".join(f"{name}={value}" for name, value in escaped)
+        escaped_path = quote(self._base + path, safe="/")
+        request = f"{method}\n{escaped_path}\n{query_text}\nhost:{self._host}\n\nhost\nUNSIGNED-PAYLOAD"
         signed = f"{_ALGORITHM}\n{moment}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
         signature = hmac.new(self._signing_key(day), signed.encode(), hashlib.sha256).hexdigest()
-        return f"{self._scheme}://{self._host}{place}?{asked}&X-Amz-Signature={signature}"
+        return f"{self._scheme}://{self._host}{escaped_path}?{query_text}&X-Amz-Signature={signature}"
 
     def _signing_key(self, day: str) -> bytes:
-        """The same for all URLs of a day: the parts of a large file are thousands."""
+        """The signing key of a day, kept because a large file needs thousands of URLs."""
         if self._day_and_key[0] != day:
             key = f"AWS4{self._secret}".encode()
             for word in (day, self._region, "s3", "aws4_request"):
