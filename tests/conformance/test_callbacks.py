@@ -11,9 +11,9 @@ from tests.servers.postgres import fresh_schema
 from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import (
     MAX_BODY_BYTES,
-    Attempt,
+    AttemptAddress,
     CallbackAnswer,
-    receive,
+    settle_callback,
 )
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
@@ -120,13 +120,13 @@ class Desk:
             "task_no": order.task_no,
             "attempt": order.attempt,
         }
-        return Attempt(**(known | changes))
+        return AttemptAddress(**(known | changes))
 
     async def call(self, path="/box/p1.tif", *, prefix="tiff", url=None, **said):
         about = self.about(path, prefix=prefix, **(url or {}))
         body = {"task_id": about.task_id, "batch_id": about.batch_id, "status": "success"} | said
         body = {name: value for name, value in body.items() if value is not MISSING}
-        return await receive(self.office, about, json.dumps(body).encode())
+        return await settle_callback(self.office, about, json.dumps(body).encode())
 
     async def converted(self, path="/box/p1.tif", **changes):
         key = f"{FOLDER}{path.removesuffix('.tif')}.jpg"
@@ -287,7 +287,7 @@ class CallbackSuite:
             "output_file_size": 9,
             "quire": {"products": [product | {"facts": {"width": 7}}]},
         }
-        await receive(desk.office, about, json.dumps(body).encode(), prefix="in/side/")
+        await settle_callback(desk.office, about, json.dumps(body).encode(), prefix="in/side/")
         (jpeg,) = (await desk.settled()).result.products
         assert (jpeg.key, jpeg.facts["width"]) == (key, 7)
 
@@ -306,7 +306,7 @@ class CallbackSuite:
         about = desk.about("/box/p1.tif")
         body = {"task_id": about.task_id, "batch_id": ID, "status": "error"}
         slow = RetryPolicy(first_delay_seconds=1000.0, longest_delay_seconds=1000.0)
-        await receive(desk.office, about, json.dumps(body).encode(), policy=slow)
+        await settle_callback(desk.office, about, json.dumps(body).encode(), policy=slow)
         desk.clock.advance(500.0)
         assert await desk.claimed() == []
         desk.clock.advance(600.0)
@@ -428,7 +428,7 @@ class CallbackSuite:
             await desk.call(path, prefix="img", ref_json_r2_key=key, ref_data=REFERENCE)
         batch = await desk.folded()
         assert batch.position.stage is Stage.DONE
-        batch = await desk.ledger.retry_tasks(moves.again(batch, PLAN, 1, now=desk.clock.now()), Selection(), act())
+        batch = await desk.ledger.retry_tasks(moves.retry_round(batch, PLAN, 1, now=desk.clock.now()), Selection(), act())
         await entered(desk.ledger, batch, PLAN)
         await desk.claimed()
         new = desk.about("/box/p2.tif")
@@ -493,7 +493,7 @@ class CallbackSuite:
     )
     async def test_any_bytes_are_a_callback_or_refused(self, desk, body, code):
         with pytest.raises(Reject) as caught:
-            await receive(desk.office, desk.about("/box/p1.tif"), body)
+            await settle_callback(desk.office, desk.about("/box/p1.tif"), body)
         assert caught.value.code == code
 
     @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from quire.assembly.worker import WORKER_COMMAND
-from quire.assembly.worker_blobs import Greeting
+from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool.local import LocalCompute
 from quire.system import LoopSignal, SystemClock
-from quire.testing.compute_suite import PATIENCE_SECONDS, Bench, ComputeSuite
+from quire.testing.compute_suite import PATIENCE_SECONDS, ComputeBench, ComputeSuite
 
 
 @pytest.mark.slow
@@ -22,7 +22,7 @@ class TestLocalCompute(ComputeSuite):
         @asynccontextmanager
         async def opened(workers):
             (tmp_path / "scratch").mkdir()
-            greeting = Greeting(
+            greeting = WorkerConfiguration(
                 blobs_root=str(tmp_path / "blobs"),
                 s3=None,
                 step_modules=("quire.testing.steps",),
@@ -40,7 +40,7 @@ class TestLocalCompute(ComputeSuite):
             compute.start()
             try:
                 async with asyncio.timeout(2 * PATIENCE_SECONDS):
-                    yield Bench(compute, signal, LocalBlobs(tmp_path / "blobs"))
+                    yield ComputeBench(compute, signal, LocalBlobs(tmp_path / "blobs"))
             finally:
                 await compute.stop(0)
 

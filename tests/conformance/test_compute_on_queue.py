@@ -11,25 +11,25 @@ from tests.servers.postgres import fresh_schema
 
 from quire.assembly.queues import open_queues_at
 from quire.assembly.worker import WORKER_COMMAND
-from quire.assembly.worker_blobs import Greeting
+from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool.local import LocalCompute
-from quire.compute.queue.compute import QueueCompute, Terms
-from quire.compute.queue.envelopes import estate_name
+from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
+from quire.compute.queue.envelopes import derive_ledger_id
+from quire.consumers.task_worker import QueueComputeOptions as WorkerTerms
 from quire.consumers.task_worker import QueueWorker
-from quire.consumers.task_worker import Terms as WorkerTerms
 from quire.model.queues import QueuePolicy
 from quire.system import LoopSignal, SystemClock, SystemIds
-from quire.testing.compute_suite import PATIENCE_SECONDS, Bench, ComputeSuite
+from quire.testing.compute_suite import PATIENCE_SECONDS, ComputeBench, ComputeSuite
 
 pytestmark = [pytest.mark.slow]
-ESTATE = estate_name(b"a secret", "a ledger")
+ESTATE = derive_ledger_id(b"a secret", "a ledger")
 LOOK_SECONDS = 0.1
 
 
 def greeting(folder):
     return msgspec.json.encode(
-        Greeting(
+        WorkerConfiguration(
             blobs_root=str(folder / "blobs"),
             s3=None,
             step_modules=("quire.testing.steps",),
@@ -85,7 +85,7 @@ async def opened_on(url, folder, workers):
             here.queues,
             blobs,
             house=f"{ESTATE}-{ids.ulid()}",
-            terms=Terms(queue=name, max_out=60, look_seconds=LOOK_SECONDS),
+            terms=QueueComputeOptions(queue=name, max_out=60, look_seconds=LOOK_SECONDS),
             clock=SystemClock(),
             signal=signal,
             sleep=asyncio.sleep,
@@ -93,7 +93,7 @@ async def opened_on(url, folder, workers):
         compute.start()
         try:
             async with asyncio.timeout(2 * PATIENCE_SECONDS), working(far.queues, folder, workers, name):
-                yield Bench(compute, signal, blobs)
+                yield ComputeBench(compute, signal, blobs)
         finally:
             await compute.stop(0)
 

@@ -12,15 +12,15 @@ from tests.servers.ray import ENVIRONMENT, ray_cluster
 from tests.situations.runs import TEST_STEPS, submitted
 
 from quire.assembly.engine import open_engine
-from quire.assembly.ray import NodeOutfit
-from quire.assembly.worker_blobs import Greeting
+from quire.assembly.ray import NodeWorkerSetup
+from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
-from quire.compute.ray.compute import RayCompute, Terms
+from quire.compute.ray.compute import RayCompute, RayOptions
 from quire.model.errors import Misconfigured
 from quire.model.work import Outcome
 from quire.settings import Ray, Settings
 from quire.system import LoopSignal, SystemClock
-from quire.testing.compute_suite import MISBEHAVE, PATIENCE_SECONDS, Bench, ComputeSuite, names, order
+from quire.testing.compute_suite import MISBEHAVE, PATIENCE_SECONDS, ComputeBench, ComputeSuite, names, order
 from quire.testing.factories import phase, pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
@@ -45,7 +45,7 @@ def cluster():
 @asynccontextmanager
 async def opened_on(cluster, folder, **terms):
     (folder / "scratch").mkdir()
-    greeting = Greeting(
+    greeting = WorkerConfiguration(
         blobs_root=str(folder / "blobs"),
         s3=None,
         step_modules=("quire.testing.steps",),
@@ -53,8 +53,8 @@ async def opened_on(cluster, folder, **terms):
     )
     signal = LoopSignal()
     compute = RayCompute(
-        terms=Terms(address=cluster.address, **terms),
-        fit_out=partial(NodeOutfit, str(folder / "scratch")),
+        terms=RayOptions(address=cluster.address, **terms),
+        fit_out=partial(NodeWorkerSetup, str(folder / "scratch")),
         greeting=msgspec.json.encode(greeting),
         local_cpus=2,
         clock=SystemClock(),
@@ -63,7 +63,7 @@ async def opened_on(cluster, folder, **terms):
     compute.start()
     try:
         async with asyncio.timeout(2 * PATIENCE_SECONDS):
-            yield Bench(compute, signal, LocalBlobs(folder / "blobs"))
+            yield ComputeBench(compute, signal, LocalBlobs(folder / "blobs"))
     finally:
         await compute.stop(0)
 
@@ -80,11 +80,11 @@ async def test_the_work_of_a_machine_that_dies_is_finished_elsewhere(cluster, tm
 
     async def work_until(condition):
         while not condition():
-            while room := bench.compute.room():
+            while room := bench.compute.capacity():
                 more = [order("slow", len(given) + number) for number in range(room)]
                 given.extend(more)
-                await bench.compute.hand(MISBEHAVE, more)
-            await bench.until(lambda: bench.compute.room() > 0 or reports.extend(bench.compute.reports()))
+                await bench.compute.submit(MISBEHAVE, more)
+            await bench.until(lambda: bench.compute.capacity() > 0 or reports.extend(bench.compute.take_reports()))
 
     async with opened_on(cluster, tmp_path) as bench:
         # As many workers as fit: then both machines are at work.
@@ -92,7 +92,7 @@ async def test_the_work_of_a_machine_that_dies_is_finished_elsewhere(cluster, tm
         killing = asyncio.create_task(asyncio.to_thread(cluster.kill, second))
         await work_until(lambda: any(report.outcome is Outcome.CRASHED for report in reports))
         await killing
-        reports += await bench.reports(len(given) - len(reports))
+        reports += await bench.take_reports(len(given) - len(reports))
         assert names(reports) == names(given)
         crashed = [report for report in reports if report.outcome is Outcome.CRASHED]
         assert len(crashed) <= 2, "those that were running there, and no other"
@@ -113,7 +113,7 @@ async def test_phases_of_one_batch_run_here_and_there(cluster, tmp_path):
     async with open_engine(settings, pipelines={both.name: both}, step_modules=TEST_STEPS) as house:
         batch = await submitted(house, both, [f"{number}.tif" for number in range(20)])
         async with house.start_engine() as wheel:
-            batch = await wheel.conduct(batch.id, ignored)
+            batch = await wheel.run_batch(batch.id, ignored)
         assert batch.status == "DONE"
         assert [(one.total, one.done) for one in await house.records.count_tasks(batch.no)] == [(20, 20)] * 2
     connection = sqlite3.connect(tmp_path / "quire.db")
@@ -128,20 +128,20 @@ async def ignored(_batch):
 
 async def test_no_more_is_out_than_was_allowed(cluster, tmp_path):
     async with opened_on(cluster, tmp_path, workers=2, max_out=3) as bench:
-        await bench.until(lambda: bench.compute.room() > 0)
-        assert bench.compute.room() <= 3
-        await bench.compute.hand(MISBEHAVE, [order("hang", number) for number in range(3)])
-        assert bench.compute.room() == 0
+        await bench.until(lambda: bench.compute.capacity() > 0)
+        assert bench.compute.capacity() <= 3
+        await bench.compute.submit(MISBEHAVE, [order("hang", number) for number in range(3)])
+        assert bench.compute.capacity() == 0
 
 
 async def test_a_worker_that_no_machine_has_room_for_is_told(cluster, tmp_path):
     async with opened_on(cluster, tmp_path, cpus=64) as bench:
         with pytest.raises(Misconfigured, match=r"64 processors.*ray\.cpus"):
-            await bench.reports(1)
+            await bench.take_reports(1)
 
 
 async def test_machines_that_do_not_see_the_home_folder_are_told(cluster, tmp_path):
     async with opened_on(cluster, tmp_path, workers=1) as bench:
-        bench.compute._fit_out = partial(NodeOutfit, str(tmp_path / "elsewhere"))
+        bench.compute._fit_out = partial(NodeWorkerSetup, str(tmp_path / "elsewhere"))
         with pytest.raises(Misconfigured, match=r'does not see the folder .* store to "s3"'):
-            await bench.reports(1)
+            await bench.take_reports(1)

@@ -185,7 +185,7 @@ async def test_no_batch_is_taken_by_two(ledgers):
 async def test_a_round_is_begun_by_one(ledgers):
     fails = {("ONE", f"d/f{number}.tif"): "busy" for number in range(5)}
     batch = await walked(ledgers[0], await started(ledgers[0], files=20, plan=TWO), TWO, fails)
-    move = moves.again(batch, TWO, 1, now=50.0)
+    move = moves.retry_round(batch, TWO, 1, now=50.0)
     answers = await asyncio.gather(
         *(ledgers[number % 2].again(move, Selection(), act()) for number in range(6)), return_exceptions=True
     )

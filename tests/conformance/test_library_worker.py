@@ -30,10 +30,10 @@ JOBS = 12
 
 
 class LibrarySuite:
-    """Needs the fixture `room`."""
+    """Needs the fixture `context`."""
 
-    async def test_workers_convert_all_jobs_once(self, room, tmp_path):
-        jobs = {await ingest(room, f"x {number}", name=f"Bänd {number}.pdf") for number in range(JOBS)}
+    async def test_workers_convert_all_jobs_once(self, context, tmp_path):
+        jobs = {await ingest(context, f"x {number}", name=f"Bänd {number}.pdf") for number in range(JOBS)}
         stop = asyncio.Event()
         ended = Counter()
 
@@ -44,22 +44,22 @@ class LibrarySuite:
                     stop.set()
 
         told = options(tmp_path / "scratch")
-        await asyncio.gather(*(work(room, told, stop, on_event=heard) for _ in range(3)))
+        await asyncio.gather(*(work(context, told, stop, on_event=heard) for _ in range(3)))
         assert ended[JobOutcome.DONE] == JOBS
-        assert await keys(room) == []
-        assert {layout.parse_job(key) for key in await keys(room, "store/out")} == jobs
-        assert len(await keys(room, "registry/workers")) == 3
+        assert await keys(context) == []
+        assert {layout.parse_job(key) for key in await keys(context, "store/out")} == jobs
+        assert len(await keys(context, "registry/workers")) == 3
 
-    async def test_what_a_job_costs(self, room, tmp_path):
-        objects = CountingObjects(room.objects)
+    async def test_what_a_job_costs(self, context, tmp_path):
+        objects = CountingObjects(context.objects)
         counted = LibraryContext(
             objects=objects,
-            blobs=CountingBlobs(room.blobs, objects),
-            clock=room.clock,
-            ids=room.ids,
-            rules=room.rules,
+            blobs=CountingBlobs(context.blobs, objects),
+            clock=context.clock,
+            ids=context.ids,
+            rules=context.rules,
         )
-        jobs = [await ingest(room, f"x {number}") for number in range(JOBS)]
+        jobs = [await ingest(context, f"x {number}") for number in range(JOBS)]
         worked = await work(
             counted, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
         )
@@ -68,41 +68,41 @@ class LibrarySuite:
         assert max(of_each[job] for job in jobs) <= 7
         assert objects.counts.total() <= 8 * JOBS
 
-    async def test_a_large_result_is_stored(self, room, tmp_path):
-        job = await ingest(room, "large")
-        worked = await work(room, options(tmp_path / "scratch", run_once=True), asyncio.Event())
+    async def test_a_large_result_is_stored(self, context, tmp_path):
+        job = await ingest(context, "large")
+        worked = await work(context, options(tmp_path / "scratch", run_once=True), asyncio.Event())
         assert worked.fates == {JobOutcome.DONE: 1}
-        assert (await room.objects.head(layout.out(job))).size > 70 << 20
+        assert (await context.objects.head(layout.out(job))).size > 70 << 20
 
-    async def test_what_a_worker_left_is_put_right(self, room):
-        terms = room.terms("dead")
-        jobs = [await ingest(room, f"x {number}") for number in range(4)]
+    async def test_what_a_worker_left_is_put_right(self, context):
+        actor = context.actor("dead")
+        jobs = [await ingest(context, f"x {number}") for number in range(4)]
         for job in jobs[:3]:
-            assert await room.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), terms)) is not None
-        await room.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
-        await room.objects.delete([layout.todo("3_normal", jobs[1])])
-        assert (await janitor.sweep(room)).settled == []
+            assert await context.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), actor)) is not None
+        await context.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
+        await context.objects.delete([layout.todo("3_normal", jobs[1])])
+        assert (await janitor.sweep(context)).settled == []
         silent = LibraryContext(
-            objects=room.objects,
-            blobs=room.blobs,
-            clock=room.clock,
-            ids=room.ids,
+            objects=context.objects,
+            blobs=context.blobs,
+            clock=context.clock,
+            ids=context.ids,
             rules=LibraryRules(stale_seconds=-3600.0),
         )
         passes = await asyncio.gather(*(janitor.sweep(silent) for _ in range(3)))
         done = Counter(one.done.value for swept in passes for one in swept.settled)
         assert done["requeued"] == 2
         assert done["cleared"] >= 1
-        left = await keys(room)
+        left = await keys(context)
         assert [key for key in left if "processing" in key] == []
         assert {key for key in left if "todo" in key} == {layout.todo("3_normal", job) for job in jobs[1:]}
 
-    async def test_a_crowd_is_picked_from_anywhere(self, room):
+    async def test_a_crowd_is_picked_from_anywhere(self, context):
         made = [f"{number * 2**244:064x}" for number in range(4096)][::4]  # 1024 of them
-        await asyncio.gather(*(room.objects.put(layout.todo("2_high", job), b"") for job in made))
+        await asyncio.gather(*(context.objects.put(layout.todo("2_high", job), b"") for job in made))
         low = "f" * 64
-        await room.objects.put(layout.todo("5_background", low), b"")
-        picker = JobPicker(room.objects, room.clock, room.ids, salt="s")
+        await context.objects.put(layout.todo("5_background", low), b"")
+        picker = JobPicker(context.objects, context.clock, context.ids, salt="s")
         picked = [await picker.pick() for _ in range(50)]
         assert low in {one.id for one in picked}
         assert len({one.id for one in picked}) == 50
@@ -111,12 +111,12 @@ class LibrarySuite:
 
 class TestOnAFolder(LibrarySuite):
     @pytest.fixture
-    async def room(self, tmp_path):
+    async def context(self, tmp_path):
         blobs, ids = LocalBlobs(tmp_path / "bucket"), SystemIds()
         return LibraryContext(objects=BlobObjects(blobs, ids), blobs=blobs, clock=SystemClock(), ids=ids)
 
 
-def s3_room(server, endpoint=""):
+def s3_library(server, endpoint=""):
     ids = SystemIds()
     access = {
         "bucket": server.bucket,
@@ -135,17 +135,17 @@ def s3_room(server, endpoint=""):
 @pytest.mark.service
 class TestOnS3(LibrarySuite):
     @pytest.fixture
-    async def room(self, s3_server):
-        return s3_room(s3_server)
+    async def context(self, s3_server):
+        return s3_library(s3_server)
 
     async def test_what_a_job_costs_on_the_wire(self, s3_server, tmp_path):
         async with Tap(s3_server.endpoint) as tap:
-            room = s3_room(s3_server, tap.endpoint)
+            context = s3_library(s3_server, tap.endpoint)
             for number in range(JOBS):
-                await ingest(room, f"x {number}")
+                await ingest(context, f"x {number}")
             tap.methods.clear()
             worked = await work(
-                room, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
+                context, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
             )
             assert worked.fates == {JobOutcome.DONE: JOBS}
         # Claim: lock, state, is there a result; the source and its labels; the result; one that clears up.

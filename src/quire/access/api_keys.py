@@ -56,7 +56,7 @@ _ALLOWS: dict[str, frozenset[Scope]] = {
 class ApiKeyContext(Struct, frozen=True, kw_only=True):
     """What is needed to make keys and to take them back."""
 
-    ledger: ApiKeyStore
+    store: ApiKeyStore
     clock: Clock
     ids: Ids
     chance: Callable[[int], bytes] = secrets.token_bytes
@@ -137,13 +137,13 @@ def _check(draft: KeyDraft) -> None:
 async def list_keys(desk: ApiKeyContext) -> list[KeyLine]:
     """All, newest first."""
     now = desk.clock.now()
-    return [key_line(key, now) for key in await desk.ledger.keys()]
+    return [key_line(key, now) for key in await desk.store.list_keys()]
 
 
 async def revoke(desk: ApiKeyContext, key_id: str) -> KeyLine:
     """Not valid from now on; repeating changes nothing. Raises Missing."""
     now = desk.clock.now()
-    return key_line(await desk.ledger.revoke_key(key_id, now=now), now)
+    return key_line(await desk.store.revoke_key(key_id, now=now), now)
 
 
 async def rotate(desk: ApiKeyContext, key_id: str, *, overlap_seconds: float = OVERLAP_SECONDS) -> NewKey:
@@ -152,16 +152,16 @@ async def rotate(desk: ApiKeyContext, key_id: str, *, overlap_seconds: float = O
     moment, and Reject for a key that is not valid any more.
     """
     now = desk.clock.now()
-    old = await desk.ledger.key(key_id)
+    old = await desk.store.get_key(key_id)
     if not is_valid(old, now):
         raise Reject(f"{key_id} is {_state(old, now)}: make a new key instead", code="key_not_valid")
     family = owner_of(old)
-    turns = [_turn(key) for key in await desk.ledger.keys() if owner_of(key) == family]
+    turns = [_turn(key) for key in await desk.store.list_keys() if owner_of(key) == family]
     new = structs.replace(
         old, id=f"{family}-{max(turns) + 1}", created_at=now, revoked_at=None, last_used_at=None
     )
     made = await _add(desk, new)
-    await desk.ledger.expire_key(key_id, at=now + overlap_seconds)
+    await desk.store.expire_key(key_id, at=now + overlap_seconds)
     return made
 
 
@@ -208,8 +208,8 @@ def key_line(key: ApiKey, now: float) -> KeyLine:
 class KeyChecker:
     """Asked for every request. When keys were used is kept in memory and written once a minute at most."""
 
-    def __init__(self, ledger: ApiKeyStore, clock: Clock, rates: Rates | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, store: ApiKeyStore, clock: Clock, rates: Rates | None = None) -> None:
+        self._store = store
         self._clock = clock
         self._rates = rates or Rates(clock)
         self._used: dict[str, float] = {}
@@ -244,7 +244,7 @@ class KeyChecker:
         if not used:
             return
         try:
-            await self._ledger.record_uses(used)
+            await self._store.record_uses(used)
         except Unavailable:
             self._used = used | self._used
 
@@ -252,7 +252,7 @@ class KeyChecker:
         if not presented.startswith(PREFIX) or len(presented) > LONGEST_KEY:
             return None
         digest = _digest(presented)
-        key = await self._ledger.find_key(digest)
+        key = await self._store.find_key(digest)
         # Found by its hash: how long the search took tells nothing about a key. Compared all the same.
         if key is None or not hmac.compare_digest(key.hash, digest):
             return None
@@ -262,7 +262,7 @@ class KeyChecker:
 async def _add(desk: ApiKeyContext, key: ApiKey) -> NewKey:
     text = PREFIX + urlsafe_b64encode(desk.chance(SECRET_BYTES)).rstrip(b"=").decode()
     key = structs.replace(key, hint=text[:HINT_CHARACTERS], hash=_digest(text))
-    await desk.ledger.add_key(key)
+    await desk.store.add_key(key)
     return NewKey(text=text, key=key_line(key, key.created_at))
 
 

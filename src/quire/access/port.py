@@ -1,4 +1,4 @@
-"""API keys and where they are stored. Only hashes are stored; the key itself is shown once, when it is created."""
+"""API keys and where they are stored: only their hashes. The key itself is shown once, when it is created."""
 
 from typing import Protocol
 

@@ -37,7 +37,7 @@ async def root(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
 
 
 async def health(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    now = timestamp(context.office.clock.now())
+    now = timestamp(context.batches.clock.now())
     if context.faltering.is_set():
         # Still 200: it answers, and whoever ended it for this would end what works.
         return json_response(ServerHealth(status="degraded", service=SERVICE, timestamp=now, conductor="restarting"))

@@ -4,7 +4,6 @@ import msgspec
 from msgspec import Struct
 
 from quire.access.api_keys import (
-    ApiKeyContext,
     KeyDraft,
     KeyLine,
     NewKey,
@@ -41,7 +40,7 @@ class CleaningStatus(Struct, frozen=True, kw_only=True):
 
 
 async def keys(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    return json_response(KeyList(keys=await list_keys(_key_context(context))))
+    return json_response(KeyList(keys=await list_keys(context.keys)))
 
 
 async def new_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
@@ -49,19 +48,19 @@ async def new_key(context: ApiContext, request: ApiRequest, caller: Caller) -> A
         draft = msgspec.convert(await read_json(request), KeyDraft)
     except msgspec.ValidationError as error:
         raise Reject(f"Not the description of a key: {error}") from error
-    made = await create(_key_context(context), draft)
+    made = await create(context.keys, draft)
     await context.acted(caller, "key_created", {"key": made.key.id, "scope": made.key.scope})
     return json_response(made, status=201)
 
 
 async def end_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
-    line = await revoke(_key_context(context), str(request.path_params["key_id"]))
+    line = await revoke(context.keys, str(request.path_params["key_id"]))
     await context.acted(caller, "key_revoked", {"key": line.id})
     return json_response(line)
 
 
 async def turn_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
-    made = await rotate(_key_context(context), str(request.path_params["key_id"]))
+    made = await rotate(context.keys, str(request.path_params["key_id"]))
     await context.acted(caller, "key_rotated", {"key": made.key.id})
     return json_response(made, status=201)
 
@@ -70,7 +69,7 @@ async def audit(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     after = request.query_params.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of an event")
-    page = await context.office.records.list_events(NO_BATCH, after=int(after), limit=PAGE)
+    page = await context.batches.records.list_events(NO_BATCH, after=int(after), limit=PAGE)
     return json_response(
         AuditTrail(events=[BatchEvent(no=no, at=timestamp(at), kind=kind, data=data) for no, at, kind, data in page])
     )
@@ -83,13 +82,9 @@ async def cleaning(context: ApiContext, request: ApiRequest, caller: Caller) -> 
             idle_upload_days=terms.idle_upload_days,
             staging_days=terms.staging_days,
             every_seconds=context.cleaning_seconds,
-            due=await due(context.office, terms),
+            due=await due(context.ingest, terms),
         )
     )
-
-
-def _key_context(context: ApiContext) -> ApiKeyContext:
-    return ApiKeyContext(ledger=context.office.ledger, clock=context.office.clock, ids=context.office.ids)
 
 
 _GROUP = "House"

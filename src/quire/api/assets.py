@@ -36,10 +36,10 @@ class AssetBody(Struct, frozen=True, kw_only=True):
 
 async def post(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     made = await register(
-        context.office.blobs,
+        context.batches.blobs,
         str(request.path_params["asset_id"]),
         await read_json(request, limit=BODY_BYTES),
-        allowed=context.hook_desk.outgoing.checked,
+        allowed=context.webhooks.outgoing.checked,
         base_url=context.base_url(request),
         prefix=context.bucket_prefix,
     )
@@ -49,15 +49,15 @@ async def post(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
 async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     wanted = request.path_params.get("variant") or request.query_params.get("size")
     given = await deliver(
-        context.office.blobs,
+        context.batches.blobs,
         str(request.path_params["asset_id"]),
         None if wanted is None else str(wanted),
-        allowed=context.hook_desk.outgoing.checked,
+        allowed=context.webhooks.outgoing.checked,
     )
     if given.url:
         headers = {"location": given.url, "cache-control": FOREVER, "x-asset-id": given.asset.id}
         return Response(content=None, status_code=302, headers=headers)
-    return send_blob(context.office.blobs, given, request, {})
+    return send_blob(context.batches.blobs, given, request, {})
 
 
 _GROUP = "Assets"

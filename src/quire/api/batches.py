@@ -60,7 +60,7 @@ class DownloadUrl(Struct, frozen=True, kw_only=True):
 
 
 async def unified(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    found = await get_unified_status(context.office, get_batch_id(request))
+    found = await get_unified_status(context.batches, get_batch_id(request))
     if request.query_params.get("include_raw") != "true":
         return json_response(found)
     raw = msgspec.json.decode(_encoder.encode(found))
@@ -68,7 +68,7 @@ async def unified(context: ApiContext, request: ApiRequest, caller: Caller) -> A
 
 
 async def log(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    return json_response(await logs(context.office, get_batch_id(request)))
+    return json_response(await logs(context.batches, get_batch_id(request)))
 
 
 async def batches(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
@@ -81,7 +81,7 @@ async def batches(context: ApiContext, request: ApiRequest, caller: Caller) -> A
         before=read_number(request, "before", most=2**62),
         limit=limit,
     )
-    page = await inspection.list_batches(context.office, wanted)
+    page = await inspection.list_batches(context.batches, wanted)
     return json_response(BatchPage(batches=page, next=page[-1].no if len(page) == limit else None))
 
 
@@ -92,7 +92,7 @@ async def files(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
         known = ", ".join(one.value for one in FileOutcome)
         raise Reject(f"There is no state {outcome[:80]!r}; known are {known}")
     page = await list_file_page(
-        context.office,
+        context.batches,
         get_batch_id(request),
         after=_check_text("after", said.get("after", "")),
         limit=read_number(request, "limit", most=MAX_PAGE) or 100,
@@ -103,18 +103,18 @@ async def files(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
 
 
 async def history(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    return json_response(await inspection.story(context.office, get_batch_id(request), _read_path(request)))
+    return json_response(await inspection.story(context.batches, get_batch_id(request), _read_path(request)))
 
 
 async def download(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     path = _read_path(request)
-    key = await find_blob_key(context.office, get_batch_id(request), path)
-    url = await context.front.presigned.sign_get(
+    key = await find_blob_key(context.batches, get_batch_id(request), path)
+    url = await context.ingest.presigned.sign_get(
         key, seconds=URL_SECONDS, base_url=context.base_url(request), name=path.rpartition("/")[2]
     )
     if request.query_params.get("redirect") == "true":
         return Response(content=None, status_code=307, headers={"location": url})
-    until = timestamp(context.office.clock.now() + URL_SECONDS)
+    until = timestamp(context.batches.clock.now() + URL_SECONDS)
     return json_response(DownloadUrl(url=url, expires_at=until))
 
 
@@ -124,9 +124,9 @@ async def archive(context: ApiContext, request: ApiRequest, caller: Caller) -> A
     if form not in {"zip", "bagit"}:
         raise Reject(f"There is no format {form[:80]!r}; known are zip and bagit")
     inputs = _read_flag("inputs", said.get("inputs", "false"))
-    pieces = stream_package(context.office, get_batch_id(request), bag=form == "bagit", inputs=inputs)
+    pieces = stream_package(context.batches, get_batch_id(request), bag=form == "bagit", inputs=inputs)
     await anext(pieces)
-    name = f"{batch_of(request)}{'-bag' if form == 'bagit' else ''}.zip"
+    name = f"{get_batch_id(request)}{'-bag' if form == 'bagit' else ''}.zip"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Stream(_skip_empty(pieces), media_type="application/zip", headers=headers)
 
@@ -140,7 +140,7 @@ async def _skip_empty(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def events(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     after = int(said) if said.isdecimal() and len(said) < 19 else 0
-    await get_unified_status(context.office, get_batch_id(request))
+    await get_unified_status(context.batches, get_batch_id(request))
     streams = context.streams
     if len(streams) >= MAX_STREAMS:
         raise Retry("too many follow batches just now; poll /status instead", delay_seconds=10)
@@ -148,12 +148,12 @@ async def events(context: ApiContext, request: ApiRequest, caller: Caller) -> Ap
 
 
 async def _write_events(context: ApiContext, batch_id: str, after: int) -> AsyncIterator[bytes]:
-    clock, me = context.office.clock, object()
+    clock, me = context.batches.clock, object()
     beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
     context.streams.add(id(me))
     try:
         yield b"retry: 2000\n\n"
-        told = watch_batch(context.office, batch_id, after=after, pause=_build_pause(context))
+        told = watch_batch(context.batches, batch_id, after=after, pause=_build_pause(context))
         async for one in told:
             if one is None and clock.monotonic() < beat_at:
                 continue

@@ -22,7 +22,7 @@ async def put(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiRe
         str(request.path_params["token"]),
         _pieces(request),
         length=int(length) if length is not None and length.isdecimal() else None,
-        guard=lambda key: accept_bytes(context.front, key),
+        guard=lambda key: accept_bytes(context.ingest, key),
     )
     return json_response({}, headers={"etag": f'"{etag}"'})
 
@@ -42,7 +42,7 @@ async def _pieces(request: ApiRequest) -> AsyncIterator[bytes]:
 
 async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     key, name = _landing(context).read_download(str(request.path_params["token"]))
-    stored = await context.office.blobs.head(key)
+    stored = await context.batches.blobs.head(key)
     headers = {
         "content-length": str(stored.size),
         "etag": f'"{stored.version}"',
@@ -51,11 +51,11 @@ async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiRe
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox; default-src 'none'",
     }
-    return Stream(context.office.blobs.stream(key), media_type="application/octet-stream", headers=headers)
+    return Stream(context.batches.blobs.stream(key), media_type="application/octet-stream", headers=headers)
 
 
 def _landing(context: ApiContext) -> UploadReceiver:
-    presigned: Any = context.front.presigned
+    presigned: Any = context.ingest.presigned
     if not isinstance(presigned, UploadReceiver):
         raise Missing("Not found")
     return presigned

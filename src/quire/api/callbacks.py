@@ -5,9 +5,9 @@ from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_re
 from quire.batches.remote import output_places
 from quire.batches.remote.callbacks import (
     MAX_BODY_BYTES,
-    Attempt,
+    AttemptAddress,
     CallbackAnswer,
-    receive,
+    settle_callback,
     verify,
 )
 from quire.compute.remote.callback_body import Callback
@@ -26,8 +26,8 @@ async def callback(context: ApiContext, request: ApiRequest, caller: Caller) -> 
     about = _verify_attempt(context, request)
     body = await read_body(request, limit=MAX_BODY_BYTES)
     try:
-        made = await receive(
-            context.office,
+        made = await settle_callback(
+            context.remote,
             about,
             body,
             policy=context.policy,
@@ -45,9 +45,9 @@ async def outputs(context: ApiContext, request: ApiRequest, caller: Caller) -> A
     about = _verify_attempt(context, request)
     body = await read_body(request, limit=output_places.MAX_BODY_BYTES)
     try:
-        found = await output_places.places(
-            context.office,
-            context.front.presigned,
+        found = await output_places.grant_places(
+            context.remote,
+            context.ingest.presigned,
             about,
             body,
             base_url=context.base_url(request),
@@ -58,10 +58,10 @@ async def outputs(context: ApiContext, request: ApiRequest, caller: Caller) -> A
     return json_response(found)
 
 
-def _verify_attempt(context: ApiContext, request: ApiRequest) -> Attempt:
+def _verify_attempt(context: ApiContext, request: ApiRequest) -> AttemptAddress:
     """The attempt that the URL stands for, when it was made here. Raises Reject."""
     said = request.query_params
-    about = Attempt(
+    about = AttemptAddress(
         batch_id=str(request.path_params["batch_id"]),
         task_id=str(request.path_params["task_id"]),
         task_no=_read_number(said.get("task", "")),

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
+from quire.access.api_keys import ApiKeyContext
 from quire.api.routing import ApiRequest, Route
 from quire.batches.context import BatchContext
-from quire.batches.remote.callbacks import Attempt
+from quire.batches.remote.callbacks import AttemptAddress
+from quire.batches.remote.context import RemoteContext
 from quire.consumers import administration
 from quire.engine.retry import RetryPolicy
 from quire.events.webhooks import WebhookContext
@@ -27,15 +29,19 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class ApiContext(Struct, frozen=True, kw_only=True):
-    front: IngestContext
-    queue_desk: administration.QueueContext
-    hook_desk: WebhookContext
+    """One context for each product room, and what this server is like."""
+
+    ingest: IngestContext
+    remote: RemoteContext
+    queues: administration.QueueContext
+    webhooks: WebhookContext
+    keys: ApiKeyContext
     secret: bytes  # signs callbacks
     stopping: asyncio.Event
     faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the conductor here is down
     public_url: str = ""  # where people reach this server; empty: as the asker did
     wake: Callable[[], None] = lambda: None  # something waits in the outbox
-    delivered: Callable[[Attempt], None] = lambda _: None  # this attempt was settled by a callback
+    delivered: Callable[[AttemptAddress], None] = lambda _: None  # this attempt was settled by a callback
     policy: RetryPolicy = RetryPolicy()
     prices: Mapping[str, float] = {}  # of a second on each compute
     bucket_prefix: str = ""  # how keys begin as workers know them that have keys of the store
@@ -46,13 +52,13 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     streams: set[int] = field(default_factory=set)  # who follows a batch just now
 
     @property
-    def office(self) -> BatchContext:
-        return self.front.office
+    def batches(self) -> BatchContext:
+        return self.ingest
 
     async def acted(self, caller: Caller, kind: str, data: dict[str, object], *, reason: str = "") -> None:
         """Something was done that concerns no single batch: it goes into the audit trail."""
-        act = OperatorAction(actor=caller.name, reason=reason, now=self.office.clock.now())
-        await self.office.control.record_action(act, kind, data)
+        act = OperatorAction(actor=caller.name, reason=reason, now=self.ingest.clock.now())
+        await self.ingest.control.record_action(act, kind, data)
 
     def base_url(self, request: ApiRequest) -> str:
         return self.public_url.rstrip("/") or str(request.base_url).rstrip("/")

@@ -76,25 +76,25 @@ class QueueList(Struct, frozen=True, kw_only=True):
 
 async def reset(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
-    batch = await require_batch(control.reset(context.office, get_batch_id(request), act))
+    batch = await require_batch(control.reset(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch reset", batch.status)
 
 
 async def cancel(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
-    batch = await require_batch(control.cancel(context.office, get_batch_id(request), act))
+    batch = await require_batch(control.cancel(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch cancelled", batch.status)
 
 
 async def pause(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
-    batch = await require_batch(control.pause(context.office, get_batch_id(request), act))
+    batch = await require_batch(control.pause(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch paused", batch.status)
 
 
 async def resume(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
-    batch = await require_batch(control.resume(context.office, get_batch_id(request), act))
+    batch = await require_batch(control.resume(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch resumed", batch.status)
 
 
@@ -102,16 +102,16 @@ async def retry(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     said = await _read_object(request)
     selection = Selection(error_class=_read_text(said, "error_class"), path=_read_text(said, "path"))
     if said.get("dry_run") is True:
-        return json_response(await require_batch(control.preview_retry(context.office, get_batch_id(request), selection)))
+        return json_response(await require_batch(control.preview_retry(context.batches, get_batch_id(request), selection)))
     preview = await require_batch(
-        control.retry(context.office, get_batch_id(request), _build_action(context, caller, said), selection)
+        control.retry(context.batches, get_batch_id(request), _build_action(context, caller, said), selection)
     )
     context.wake()
     return json_response(preview)
 
 
 async def queues(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    return json_response(QueueList(queues=await administration.list_queues(context.queue_desk)))
+    return json_response(QueueList(queues=await administration.list_queues(context.queues)))
 
 
 async def dead(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
@@ -120,8 +120,8 @@ async def dead(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
     after = said.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of a dead letter")
-    lines = await administration.dead_list(context.queue_desk, queue, chosen, after=int(after), limit=100)
-    return json_response(DeadLetterList(dead=lines, classes=await administration.dead_groups(context.queue_desk, queue)))
+    lines = await administration.dead_list(context.queues, queue, chosen, after=int(after), limit=100)
+    return json_response(DeadLetterList(dead=lines, classes=await administration.dead_groups(context.queues, queue)))
 
 
 async def replay(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
@@ -130,7 +130,7 @@ async def replay(context: ApiContext, request: ApiRequest, caller: Caller) -> Ap
     rate = said.get("per_second", 0.0)
     if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 <= rate <= 10_000:
         raise Reject("per_second is a number from 0 to 10000")
-    done = await administration.replay(context.queue_desk, queue, chosen, per_second=float(rate))
+    done = await administration.replay(context.queues, queue, chosen, per_second=float(rate))
     await context.acted(
         caller, "dead_letters_replayed", {"queue": queue, "messages": done}, reason=_read_reason(said)
     )
@@ -140,7 +140,7 @@ async def replay(context: ApiContext, request: ApiRequest, caller: Caller) -> Ap
 
 async def discard(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     said, queue = await _read_object(request), str(request.path_params["queue"])
-    done = await administration.discard(context.queue_desk, queue, _read_selection(said))
+    done = await administration.discard(context.queues, queue, _read_selection(said))
     await context.acted(
         caller, "dead_letters_discarded", {"queue": queue, "messages": done}, reason=_read_reason(said)
     )
@@ -171,7 +171,7 @@ async def _read_action(context: ApiContext, request: ApiRequest, caller: Caller)
 
 
 def _build_action(context: ApiContext, caller: Caller, said: dict[str, Any]) -> OperatorAction:
-    return OperatorAction(actor=caller.name, reason=_read_reason(said), now=context.office.clock.now())
+    return OperatorAction(actor=caller.name, reason=_read_reason(said), now=context.batches.clock.now())
 
 
 async def _read_object(request: ApiRequest) -> dict[str, Any]:

@@ -27,7 +27,7 @@ async def manifest(context: ApiContext, request: ApiRequest, caller: Caller) -> 
         raise Reject(f"limit is a whole number from 1 to {iiif.MAX_CANVASES}")
     try:
         made = await iiif.build_manifest(
-            context.office,
+            context.batches,
             str(request.path_params["batch_id"]),
             base_url=context.base_url(request),
             after=request.query_params.get("after", "").encode("utf-8", "replace").decode(),
@@ -41,19 +41,19 @@ async def manifest(context: ApiContext, request: ApiRequest, caller: Caller) -> 
 
 
 async def service(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    asset = await find(context.office.blobs, str(request.path_params["asset_id"]))
-    at = f"{desk.base_url(request)}/iiif/{asset.id}/info.json"
+    asset = await find(context.batches.blobs, str(request.path_params["asset_id"]))
+    at = f"{context.base_url(request)}/iiif/{asset.id}/info.json"
     return Response(content=None, status_code=303, headers={"location": at})
 
 
 async def information(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    asset = await find(context.office.blobs, str(request.path_params["asset_id"]))
-    cut = await tiles.find(context.office.blobs, asset)
+    asset = await find(context.batches.blobs, str(request.path_params["asset_id"]))
+    cut = await tiles.find(context.batches.blobs, asset)
     return json_response(iiif.build_image_info(asset, cut, base_url=context.base_url(request)), headers=dict(_KEPT))
 
 
 async def picture(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    said, blobs = request.path_params, context.office.blobs
+    said, blobs = request.path_params, context.batches.blobs
     asset = await find(blobs, str(said["asset_id"]))
     region, size, file_name = (str(said[name]) for name in ("region", "size", "file_name"))
     cut = await tiles.find(blobs, asset)

@@ -116,25 +116,25 @@ async def init(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
     key = request.headers.get("idempotency-key") or None
     if key is not None and (len(key) > MAX_KEY or not key.isprintable()):
         raise Reject(f"Idempotency-Key must be printable and at most {MAX_KEY} characters long")
-    opened = await open_batch(context.front, await read_json(request), asker, idempotency_key=key)
+    opened = await open_batch(context.ingest, await read_json(request), asker, idempotency_key=key)
     return json_response(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
 
 
 async def start(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = await read_json(request)
-    ticket = await start_file(context.front, get_batch_id(request), said, base_url=context.base_url(request))
+    ticket = await start_file(context.ingest, get_batch_id(request), said, base_url=context.base_url(request))
     return json_response(build_start_answer(ticket))
 
 
 async def complete(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    await complete_file(context.front, get_batch_id(request), await read_json(request))
+    await complete_file(context.ingest, get_batch_id(request), await read_json(request))
     return json_response(Success(success=True))
 
 
 async def withdraw(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = await read_json(request, empty={})
     key = request.query_params.get("r2_key") or (said.get("r2_key") if isinstance(said, dict) else None)
-    await withdraw_file(context.front, get_batch_id(request), key)
+    await withdraw_file(context.ingest, get_batch_id(request), key)
     return json_response(Success(success=True))
 
 
@@ -143,7 +143,7 @@ async def close(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     if not isinstance(said, dict):
         raise Reject("Invalid JSON body (must be an object)")
     closed = await finalize(
-        context.front, get_batch_id(request), skip_incomplete=said.get("skip_incomplete") is True
+        context.ingest, get_batch_id(request), skip_incomplete=said.get("skip_incomplete") is True
     )
     context.wake()
     return json_response(_closed(closed))
@@ -163,7 +163,7 @@ def _closed(closed: ClosedBatch) -> FinalizeAnswer:
 
 async def processed(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = await read_json(request, limit=PROCESSED_BYTES)
-    total = await accept_processed(context.front, get_batch_id(request), said)
+    total = await accept_processed(context.ingest, get_batch_id(request), said)
     context.wake()
     return json_response(
         ProcessedAnswer(success=True, batch_id=get_batch_id(request), status="enqueued", total_files=total)
@@ -172,7 +172,7 @@ async def processed(context: ApiContext, request: ApiRequest, caller: Caller) ->
 
 async def status(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     files = request.query_params.get("files") != "false"
-    pieces = stream_status(context.front, get_batch_id(request), files=files)
+    pieces = stream_status(context.ingest, get_batch_id(request), files=files)
     # The first piece before the status line: an unknown batch must become a 404.
     first = await anext(pieces)
     return Stream(_after(first, pieces), media_type=JSON)

@@ -12,10 +12,10 @@ from quire.events.webhooks import (
     DeliveryLine,
     HookLine,
     NewHook,
-    add_hook,
-    disable_hook,
+    add_webhook,
+    disable_webhook,
     list_deliveries,
-    list_hooks,
+    list_webhooks,
     redeliver,
 )
 from quire.model.errors import Reject
@@ -56,7 +56,7 @@ class RedeliverAnswer(Struct, frozen=True, kw_only=True):
 async def add(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     said = await _read_body(request, WebhookBody)
     batch_id = str(request.path_params.get("batch_id", ""))
-    made = await add_hook(context.hook_desk, url=said.url, batch_id=batch_id, kinds=said.kinds)
+    made = await add_webhook(context.webhooks, url=said.url, batch_id=batch_id, kinds=said.kinds)
     # Not the URL: people put secrets into it.
     await context.acted(caller, "webhook_added", {"webhook": made.hook.id, "batch_id": batch_id})
     return json_response(made, status=201)
@@ -65,13 +65,13 @@ async def add(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiRe
 async def listed(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     batch_id = request.path_params.get("batch_id")
     if batch_id is not None:
-        await context.office.batches.get_batch(str(batch_id))  # is there one?
-    lines = await list_hooks(context.hook_desk, batch_id=None if batch_id is None else str(batch_id))
+        await context.batches.batches.get_batch(str(batch_id))  # is there one?
+    lines = await list_webhooks(context.webhooks, batch_id=None if batch_id is None else str(batch_id))
     return json_response(WebhookList(webhooks=lines))
 
 
 async def end(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
-    line = await disable_hook(context.hook_desk, str(request.path_params["hook_id"]))
+    line = await disable_webhook(context.webhooks, str(request.path_params["hook_id"]))
     await context.acted(caller, "webhook_disabled", {"webhook": line.id})
     return json_response(line)
 
@@ -83,7 +83,7 @@ async def deliveries(context: ApiContext, request: ApiRequest, caller: Caller) -
         read_number(request, "limit", most=MAX_PAGE),
     )
     lines = await list_deliveries(
-        context.hook_desk,
+        context.webhooks,
         hook_id=said.get("webhook"),
         batch_id=said.get("batch_id"),
         before=before,
@@ -96,7 +96,7 @@ async def again(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     said = await _read_body(request, RedeliverBody)
     if not all(0 < no < 2**62 for no in said.deliveries):
         raise Reject("deliveries is a list of their numbers")
-    sent = await redeliver(context.hook_desk, said.deliveries)
+    sent = await redeliver(context.webhooks, said.deliveries)
     await context.acted(caller, "webhooks_redelivered", {"deliveries": sent})
     context.wake()
     return json_response(RedeliverAnswer(ok=True, deliveries=sent))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from quire import __version__
-from quire.access.api_keys import is_valid
+from quire.access.api_keys import ApiKeyContext, is_valid
 from quire.api.authentication import is_loopback
 from quire.api.context import ApiContext
 from quire.api.tables import ROUTES
@@ -16,12 +16,12 @@ from quire.assembly.presigned import cleaning_terms
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
 from quire.assembly.secrets import signing_secret
-from quire.batches.remote.callbacks import Attempt
+from quire.batches.remote.callbacks import AttemptAddress
 from quire.blobs.presigned import PresignedUploads
 from quire.consumers import administration
 from quire.events.sender import DeliveryPolicy, WebhookSender
 from quire.events.webhooks import WebhookContext
-from quire.ingest.context import IngestContext, IngestLimits
+from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.model.errors import Misconfigured
 from quire.settings import Settings
 from quire.system import LoopSignal
@@ -37,19 +37,28 @@ def build_api_context(
     *,
     stopping: asyncio.Event,
     wake: Callable[[], None],
-    delivered: Callable[[Attempt], None] = lambda _: None,
+    delivered: Callable[[AttemptAddress], None] = lambda _: None,
 ) -> ApiContext:
-    front = IngestContext(
-        components, presigned, ingest_limits(settings), pipeline=PIPELINE, hands_over_to=settings.ingest.hand_over_to
+    ingest = build_ingest_context(
+        components,
+        presigned,
+        ingest_limits(settings),
+        pipeline=PIPELINE,
+        hands_over_to=settings.ingest.hand_over_to,
     )
     return ApiContext(
-        front=front,
-        queue_desk=administration.QueueContext(
+        ingest=ingest,
+        remote=components.remote_context(),
+        queues=administration.QueueContext(
             queues=components.queues, policies=queue_policies(settings), clock=components.clock
         ),
-        hook_desk=WebhookContext(
-            ledger=components.webhooks, outgoing=open_outgoing(settings), clock=components.clock, ids=components.ids
+        webhooks=WebhookContext(
+            store=components.webhooks,
+            outgoing=open_outgoing(settings),
+            clock=components.clock,
+            ids=components.ids,
         ),
+        keys=ApiKeyContext(store=components.api_keys, clock=components.clock, ids=components.ids),
         secret=signing_secret(settings),
         stopping=stopping,
         public_url=settings.serve.public_url,
@@ -68,7 +77,7 @@ def build_api_context(
 def build_webhook_sender(settings: Settings, components: Components) -> WebhookSender:
     chosen = settings.webhooks
     return WebhookSender(
-        ledger=components.webhooks,
+        store=components.webhooks,
         outgoing=open_outgoing(settings),
         clock=components.clock,
         signal=LoopSignal(),
@@ -100,7 +109,7 @@ async def anonymous_allowed(settings: Settings, components: Components) -> bool:
     loopback = is_loopback(settings.serve.host)
     anonymous = wanted == "always" or (wanted == "loopback" and loopback)
     now = components.clock.now()
-    if not anonymous and not any(is_valid(key, now) for key in await components.api_keys.keys()):
+    if not anonymous and not any(is_valid(key, now) for key in await components.api_keys.list_keys()):
         otherwise = "do not set serve.anonymous to never" if loopback else "listen on 127.0.0.1"
         raise Misconfigured(
             f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from quire.assembly.worker_blobs import Greeting, S3Access, open_store
+from quire.assembly.worker_blobs import S3Access, WorkerConfiguration, open_store
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
 from quire.settings import S3, Settings
@@ -20,8 +20,8 @@ def open_blobs(settings: Settings) -> Blobs:
     return open_store(settings.home / "blobs", _access(settings.s3) if settings.store == "s3" else None)
 
 
-def greeting(settings: Settings, step_modules: tuple[str, ...], scratch: Path) -> bytes:
-    said = Greeting(
+def encode_worker_configuration(settings: Settings, step_modules: tuple[str, ...], scratch: Path) -> bytes:
+    said = WorkerConfiguration(
         blobs_root=str(settings.home / "blobs"),
         s3=_access(settings.s3) if settings.store == "s3" else None,
         step_modules=step_modules,

@@ -1,6 +1,5 @@
 """Everything that one process works with, built from settings: the only place that holds every port."""
 
-
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from quire.assembly.blobs import greeting, open_blobs
+from quire.assembly.blobs import encode_worker_configuration, open_blobs
 from quire.assembly.components import Components, EngineComponents, build_components, field_values
 from quire.assembly.ledger import Listen, open_stores
 from quire.assembly.machine import usable_memory_mb
 from quire.assembly.pipelines import phase_policy, retry_policy, shares
 from quire.assembly.presence import Presence, claimed_request, present
-from quire.assembly.queue_compute import hire_on_queue
+from quire.assembly.queue_compute import start_queue_compute
 from quire.assembly.queues import queue_policies
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
@@ -98,9 +98,7 @@ class EngineStarter:
         self._start_remote = start_remote
 
     @asynccontextmanager
-    async def start(
-        self, *, schedules: bool = True, workers: int | None = None
-    ) -> AsyncIterator[EngineLoop]:
+    async def start(self, *, schedules: bool = True, workers: int | None = None) -> AsyncIterator[EngineLoop]:
         components, settings, signal = self._components, self._settings, LoopSignal()
         count = settings.worker_count if workers is None else workers
         compute = self._start_computes(count, signal, schedules=schedules)
@@ -114,7 +112,7 @@ class EngineStarter:
             place=self._presence.place,
             beat_seconds=settings.crew.beat_seconds,
             stale_seconds=settings.crew.stale_seconds,
-            **({"gone": self._presence.gone} if embedded else {}),
+            **({"is_gone": self._presence.gone} if embedded else {}),
         )
         loop = EngineLoop(
             batches=components.batches,
@@ -153,12 +151,16 @@ class EngineStarter:
         if self._start_remote is not None:
             computes |= self._start_remote(self._components, signal, self._presence.scratch)
         if "ray" in used and workers:
-            from quire.assembly.ray import hire_on_ray
+            from quire.assembly.ray import start_ray_compute
 
             clock, scratch = self._components.clock, self._presence.scratch
-            computes["ray"] = hire_on_ray(self._settings, self._greeting(), scratch, clock=clock, signal=signal)
+            computes["ray"] = start_ray_compute(
+                self._settings, self._greeting(), scratch, clock=clock, signal=signal
+            )
         if "queue" in used and schedules:
-            computes["queue"] = hire_on_queue(self._settings, self._components, self._presence.name, signal)
+            computes["queue"] = start_queue_compute(
+                self._settings, self._components, self._presence.name, signal
+            )
         local = self._start_local(workers, signal) if workers and here else None
         if not computes:
             return local
@@ -179,7 +181,7 @@ class EngineStarter:
         return compute
 
     def _greeting(self) -> bytes:
-        return greeting(self._settings, self._step_modules, self._presence.scratch)
+        return encode_worker_configuration(self._settings, self._step_modules, self._presence.scratch)
 
     def _build_scheduler(self) -> Scheduler:
         components = self._components
@@ -216,5 +218,3 @@ class EngineStarter:
             policy=retry_policy(self._settings),
             shares=shares(self._settings),
         )
-
-

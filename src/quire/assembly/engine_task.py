@@ -34,7 +34,7 @@ async def run_engine_loop(
         while True:
             began = clock.monotonic()
             try:
-                await wheel.serve(None)
+                await wheel.run(None)
             except Misconfigured:
                 raise
             except Exception:
@@ -53,12 +53,12 @@ async def run_engine_loop(
             faltering.clear()
     finally:
         stopper.cancel()
-        await wheel.wind_down(GRACE_SECONDS)
+        await wheel.shut_down(GRACE_SECONDS)
 
 
 async def _release_claims(wheel: EngineLoop) -> None:
     try:
-        await wheel.fall()
+        await wheel.abandon()
     except Exception:  # noqa: BLE001 - the wheel tries it again before it turns
         _log.exception("conductor_fall_failed")
 

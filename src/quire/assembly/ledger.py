@@ -1,16 +1,19 @@
-"""Ledger and queues on the database that the settings name."""
+"""The ledger, API keys, webhooks and queues, on the database that the settings name."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from quire.access.port import ApiKeyStore
+from quire.access.sqlite import SqliteApiKeyStore
+from quire.assembly.database import ledger_address, open_database
 from quire.assembly.queues import open_queues
 from quire.database.sqlite import LISTEN_SECONDS, SqliteDatabase
 from quire.events.port import WebhookStore
+from quire.events.sqlite import SqliteWebhookStore
 from quire.ledger.port import (
     BatchStore,
     ControlStore,
@@ -25,13 +28,13 @@ from quire.ledger.port import (
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.ids import Ids
 from quire.queues.port import QueueStore
-from quire.queues.sqlite import SqliteQueues
 from quire.settings import Settings
 
-Listen = Callable[[Callable[[], None]], Awaitable[None]]
-
 if TYPE_CHECKING:
+    from quire.database.postgres import PostgresDatabase
     from quire.ledger.postgres import PostgresLedger
+
+Listen = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 class Stores(Struct, frozen=True, kw_only=True):
@@ -57,62 +60,49 @@ class Stores(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_stores(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
-    if settings.ledger == "postgres":
-        async with _on_postgres(settings, ids) as stores:
-            yield stores
-        return
-    database = SqliteDatabase(settings.home / "quire.db")
-    await database.open()
-    try:
-        ledger, queues = SqliteLedger(database), SqliteQueues(database, ids)
+    async with open_database(ledger_address(settings)) as database:
+        adapters = _choose_adapters(database)
+        ledger = adapters.ledger
         await ledger.prepare()
-        await queues.prepare()
-        async with open_queues(settings, ids, queues) as opened:
-            # Any write of another process wakes it, also one that is no news to it.
-            listen = partial(database.listen, apart_seconds=LISTEN_SECONDS)
-            yield _stores(ledger, opened.queues, listen, opened.warnings)
-    finally:
-        await database.close()
+        async with open_queues(settings, ids, database) as opened:
+            yield Stores(
+                batches=ledger,
+                files=ledger,
+                uploads=ledger,
+                submissions=ledger,
+                tasks=ledger,
+                outbox=ledger,
+                members=ledger,
+                control=ledger,
+                records=ledger,
+                api_keys=adapters.api_keys,
+                webhooks=adapters.webhooks,
+                queues=opened.queues,
+                listen=adapters.listen,
+                warnings=opened.warnings,
+            )
 
 
-@asynccontextmanager
-async def _on_postgres(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
-    from quire.database.postgres import PostgresDatabase
+class _Adapters(NamedTuple):
+    ledger: "SqliteLedger | PostgresLedger"
+    api_keys: ApiKeyStore
+    webhooks: WebhookStore
+    listen: Listen
+
+
+def _choose_adapters(database: "SqliteDatabase | PostgresDatabase") -> _Adapters:
+    if isinstance(database, SqliteDatabase):
+        # Any write of another process wakes the listener, also one that means nothing to it.
+        listen = partial(database.listen, apart_seconds=LISTEN_SECONDS)
+        api_keys, webhooks = SqliteApiKeyStore(database), SqliteWebhookStore(database)
+        return _Adapters(SqliteLedger(database), api_keys, webhooks, listen)
+    from quire.access.postgres import PostgresApiKeyStore
+    from quire.events.postgres import PostgresWebhookStore
     from quire.ledger.postgres import PostgresLedger
-    from quire.queues.postgres import PostgresQueues
 
-    chosen = settings.postgres
-    database = PostgresDatabase(chosen.dsn.reveal(), connections=chosen.connections)
-    await database.open()
-    try:
-        ledger, queues = PostgresLedger(database), PostgresQueues(database, ids)
-        await ledger.prepare()
-        await queues.prepare()
-        async with open_queues(settings, ids, queues) as opened:
-            yield _stores(ledger, opened.queues, database.listen, opened.warnings)
-    finally:
-        await database.close()
-
-
-def _stores(
-    ledger: "SqliteLedger | PostgresLedger",
-    queues: QueueStore,
-    listen: Listen,
-    warnings: tuple[str, ...],
-) -> Stores:
-    return Stores(
-        batches=ledger,
-        files=ledger,
-        uploads=ledger,
-        submissions=ledger,
-        tasks=ledger,
-        outbox=ledger,
-        members=ledger,
-        control=ledger,
-        records=ledger,
-        api_keys=ledger,
-        webhooks=ledger,
-        queues=queues,
-        listen=listen,
-        warnings=warnings,
+    return _Adapters(
+        PostgresLedger(database),
+        PostgresApiKeyStore(database),
+        PostgresWebhookStore(database),
+        database.listen,
     )

@@ -44,18 +44,19 @@ async def open_library(
     where = place(chosen.bucket or default_bucket, chosen.prefix)
     clock, ids = SystemClock(), SystemIds()
     async with _opened(chosen, where, clock, ids) as bare:
-        room = structs.replace(bare, rules=own_rules(chosen))
+        context = structs.replace(bare, rules=own_rules(chosen))
         if probed:
-            await _rely_on(room, loaded.settings.home, _name(chosen, where))
+            await _rely_on(context, loaded.settings.home, _name(chosen, where))
         if ruled:
-            room = await with_shared_rules(room, loaded)
-        yield room
+            context = await with_shared_rules(context, loaded)
+        yield context
 
 
-async def with_shared_rules(room: LibraryContext, loaded: Loaded) -> LibraryContext:
+async def with_shared_rules(context: LibraryContext, loaded: Loaded) -> LibraryContext:
     explicit = frozenset(rule for key, rule in _RULES.items() if loaded.sources[key] != DEFAULT)
     return structs.replace(
-        room, rules=shared_config.merge_rules(room.rules, await shared_config.read_config(room), explicit)
+        context,
+        rules=shared_config.merge_rules(context.rules, await shared_config.read_config(context), explicit),
     )
 
 
@@ -137,17 +138,17 @@ def _demand_access(chosen: Library, where: Place) -> None:
         )
 
 
-async def _rely_on(room: LibraryContext, home: Path, name: str) -> None:
+async def _rely_on(context: LibraryContext, home: Path, name: str) -> None:
     """A good answer is remembered, as it costs some twenty requests; a bad one is not."""
     file = home / "library" / "probed.json"
     known = _known(file)
-    now = room.clock.now()
+    now = context.clock.now()
     if 0 <= now - known.get(name, 0.0) < PROBED_SECONDS:
         return
-    await probe(room.blobs, room.ids)
+    await probe(context.blobs, context.ids)
     with suppress(OSError):  # then it is tried again next time
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_name(f"{file.name}.{room.ids.ulid()}")
+        fresh = file.with_name(f"{file.name}.{context.ids.ulid()}")
         kept = {key: at for key, at in known.items() if 0 <= now - at < PROBED_SECONDS}
         fresh.write_text(json.dumps(kept | {name: now}), "utf-8")
         fresh.replace(file)

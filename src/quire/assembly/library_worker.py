@@ -80,15 +80,15 @@ def scratch(settings: Settings) -> Path:
 class Recall:
     """What the index has of a document whose metadata was lost. It is read when that happens, not before."""
 
-    def __init__(self, room: LibraryContext) -> None:
-        self._room = room
+    def __init__(self, context: LibraryContext) -> None:
+        self._context = context
         self._view: Any = None
         self._read_at = 0.0
 
     async def __call__(self, job: str) -> Any:
-        now = self._room.clock.monotonic()
+        now = self._context.clock.monotonic()
         if self._view is None or now - self._read_at > RECALL_SECONDS:
-            self._view = await indexing.LibraryManifest(self._room).read()
+            self._view = await indexing.LibraryManifest(self._context).read()
             self._read_at = now
         entry = self._view.get(job)
         if entry is None or not entry.paths:

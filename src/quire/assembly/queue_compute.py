@@ -5,22 +5,24 @@ import asyncio
 from quire.assembly.components import Components
 from quire.assembly.pipelines import retry_policy
 from quire.assembly.secrets import signing_secret
-from quire.batches.remote.queue_members import Estate
-from quire.compute.queue.compute import QueueCompute, Terms
-from quire.compute.queue.envelopes import estate_name
+from quire.batches.remote.queue_members import LedgerQueueMembers
+from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
+from quire.compute.queue.envelopes import derive_ledger_id
 from quire.model.signal import Signal
 from quire.settings import Settings
 
 
-def hire_on_queue(settings: Settings, components: Components, name: str, signal: Signal) -> QueueCompute:
+def start_queue_compute(
+    settings: Settings, components: Components, name: str, signal: Signal
+) -> QueueCompute:
     """Started; whoever takes it stops it. `name` is that of this member of the crew."""
     chosen = settings.compute
     ledger = settings.postgres.dsn.reveal() if settings.ledger == "postgres" else str(settings.home.resolve())
     compute = QueueCompute(
         components.queues,
         components.blobs,
-        house=f"{estate_name(signing_secret(settings), ledger)}-{name}",
-        terms=Terms(
+        house=f"{derive_ledger_id(signing_secret(settings), ledger)}-{name}",
+        terms=QueueComputeOptions(
             queue=chosen.queue,
             max_out=chosen.max_out,
             wait_seconds=chosen.wait_seconds,
@@ -29,7 +31,7 @@ def hire_on_queue(settings: Settings, components: Components, name: str, signal:
         clock=components.clock,
         signal=signal,
         sleep=asyncio.sleep,
-        estate=Estate(components, retry_policy(settings)),
+        estate=LedgerQueueMembers(components, retry_policy(settings)),
     )
     compute.start()
     return compute

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, structs
 
-from quire.assembly.blobs import greeting, open_blobs
+from quire.assembly.blobs import encode_worker_configuration, open_blobs
 from quire.assembly.machine import usable_memory_mb
 from quire.assembly.presence import present
-from quire.assembly.queues import open_queues_alone, tuned
+from quire.assembly.queues import apply_table, open_queues_alone
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.probe import probe
 from quire.compute.pool.local import LocalCompute
-from quire.compute.pool.memory_budget import crew_size
+from quire.compute.pool.memory_budget import limit_workers
 from quire.consumers.task_worker import QueueWorker, Terms
 from quire.model.queues import QueuePolicy
 from quire.settings import Settings, worker_environment
@@ -25,7 +25,7 @@ STEP_MODULES = ("quire.steps.registry",)
 Trouble = Callable[[str | None], None]
 
 
-class OnQueue(Struct, frozen=True):
+class QueueWorkerContext(Struct, frozen=True):
     worker: QueueWorker
     warnings: tuple[str, ...]
 
@@ -34,7 +34,7 @@ def task_policy(settings: Settings, workers: int) -> QueuePolicy:
     """Nothing is leased ahead unless the queue's table says so: tasks are long, and others may be free."""
     name = settings.compute.queue
     plain = QueuePolicy(name=name, max_batch_size=1, dead_letter=f"{name}-dlq")
-    return structs.replace(tuned(plain, name, settings), concurrency=workers)
+    return structs.replace(apply_table(plain, name, settings), concurrency=workers)
 
 
 @asynccontextmanager
@@ -44,11 +44,11 @@ async def open_queue_worker(
     *,
     step_modules: tuple[str, ...] = STEP_MODULES,
     trouble: Trouble = lambda _: None,
-) -> AsyncIterator[OnQueue]:
+) -> AsyncIterator[QueueWorkerContext]:
     """Its processes are started; they are gone afterwards."""
     clock, ids = SystemClock(), SystemIds()
     memory_mb = settings.local.memory_mb or usable_memory_mb()
-    hired = crew_size(workers or settings.worker_count, memory_mb)
+    hired = limit_workers(workers or settings.worker_count, memory_mb)
     with present(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
         try:
@@ -58,7 +58,7 @@ async def open_queue_worker(
                 pool = LocalCompute(
                     command=WORKER_COMMAND,
                     environment=worker_environment() | WORKER_ENVIRONMENT,
-                    greeting=greeting(settings, step_modules, presence.scratch),
+                    greeting=encode_worker_configuration(settings, step_modules, presence.scratch),
                     workers=hired,
                     clock=clock,
                     signal=signal,
@@ -83,7 +83,7 @@ async def open_queue_worker(
                     trouble=trouble,
                 )
                 try:
-                    yield OnQueue(worker, opened.warnings)
+                    yield QueueWorkerContext(worker, opened.warnings)
                 finally:
                     await pool.stop(0)
         finally:

@@ -1,142 +1,164 @@
-"""Queues out of settings: in the ledger's database or on Redis; and their policies."""
+"""Queues from settings or a URL: in a database or on Redis; and their policies.
+
+Every way to open queues goes through `_open`, which alone chooses the backend.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
 
+from quire.assembly.database import PostgresServer, SqliteFile, ledger_address, open_database
+from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured
 from quire.model.ids import Ids
 from quire.model.queues import KNOWN_QUEUES, QueuePolicy, policy_for
 from quire.queues.port import QueueStore
 from quire.settings import Settings
 
+if TYPE_CHECKING:
+    from quire.database.postgres import PostgresDatabase
+    from quire.queues.postgres import PostgresQueues
+    from quire.queues.sqlite import SqliteQueues
+
+CONNECTIONS = 2  # of a process that opens a PostgreSQL database for its queues alone
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
 _REDIS = ("redis://", "rediss://", "unix://")
 _WITHDRAWN = "file:"  # queues of objects in a folder, which once could be tried
 
 
-class Opened(Struct, frozen=True):
-    """Queues with what their backend may lose, one text each."""
+class OpenQueues(Struct, frozen=True):
+    """`warnings`: what the backend may lose, one text each."""
 
     queues: QueueStore
     warnings: tuple[str, ...] = ()
 
 
 def queue_policies(settings: Settings) -> Mapping[str, QueuePolicy]:
-    """Those of the known queues and of the queues that have a table, with what the tables say."""
+    """The policies of the known queues and of all queues with a table in the settings."""
     policies = dict(KNOWN_QUEUES)
     for name in settings.queues:
-        policies[name] = tuned(policy_for(name), name, settings)
+        policies[name] = apply_table(policy_for(name), name, settings)
     return policies
 
 
-def tuned(policy: QueuePolicy, name: str, settings: Settings) -> QueuePolicy:
-    """The policy under this name, with what the queue's table says."""
+def apply_table(policy: QueuePolicy, name: str, settings: Settings) -> QueuePolicy:
+    """The policy under this name, changed as the queue's table in the settings says."""
     table = msgspec.structs.asdict(settings.queues[name]) if name in settings.queues else {}
-    said = {key: value for key, value in table.items() if value is not None}
-    if "first_delay_seconds" in said or "longest_delay_seconds" in said:
-        # Who asks for backoff does not want the exact waits that the queue has otherwise.
-        said.setdefault("delays_seconds", ())
-    return msgspec.structs.replace(policy, name=name, **said)
+    chosen = {key: value for key, value in table.items() if value is not None}
+    if "first_delay_seconds" in chosen or "longest_delay_seconds" in chosen:
+        # A table that sets the backoff replaces the exact delays that the queue has otherwise.
+        chosen.setdefault("delays_seconds", ())
+    return msgspec.structs.replace(policy, name=name, **chosen)
+
+
+class RedisServer(Struct, frozen=True):
+    url: str
+    prefix: str = "quire"
 
 
 @asynccontextmanager
-async def open_queues(settings: Settings, ids: Ids, ledgers: QueueStore) -> AsyncIterator[Opened]:
-    """`ledgers` are the queues in the ledger's own database: those that are used when nothing is said."""
-    if settings.queue_store == "ledger":
-        yield Opened(ledgers)
-        return
-    async with _redis(settings.redis.url.reveal(), ids, settings.redis.prefix) as opened:
+async def open_queues(
+    settings: Settings, ids: Ids, database: "SqliteDatabase | PostgresDatabase"
+) -> AsyncIterator[OpenQueues]:
+    """For a process that has the ledger's `database` open; queues that are kept there share it."""
+    async with _open(_configured_address(settings), ids, database) as opened:
         yield opened
 
 
 @asynccontextmanager
-async def open_queues_alone(settings: Settings, ids: Ids) -> AsyncIterator[Opened]:
-    """The queues of the house without its ledger; with Redis no database is touched."""
-    async with AsyncExitStack() as stack:
-        if settings.queue_store == "redis":
-            there = _redis(settings.redis.url.reveal(), ids, settings.redis.prefix)
-        elif settings.ledger == "postgres":
-            there = _postgres(settings.postgres.dsn.reveal(), ids)
-        else:
-            there = _sqlite(settings.home / "quire.db", ids, keep=True)
-        yield await stack.enter_async_context(there)
+async def open_queues_alone(settings: Settings, ids: Ids) -> AsyncIterator[OpenQueues]:
+    """For a process without a ledger; with Redis no database is opened."""
+    async with _open(_configured_address(settings), ids) as opened:
+        yield opened
 
 
 @asynccontextmanager
-async def open_queues_at(url: str, ids: Ids) -> AsyncIterator[Opened]:
-    """Queues on any backend; a SQLite file that was not there is gone again afterwards."""
-    async with AsyncExitStack() as stack:
-        if url.startswith(_SQLITE):
-            yield await stack.enter_async_context(_sqlite(Path(unquote(url.removeprefix(_SQLITE))), ids))
-        elif url.startswith(_POSTGRES):
-            yield await stack.enter_async_context(_postgres(url, ids))
-        elif url.startswith(_REDIS):
-            yield await stack.enter_async_context(_redis(url, ids, "quire"))
-        elif url.startswith(_WITHDRAWN):
-            raise Misconfigured(
-                "queues in a folder are no longer there: write sqlite:///folder/file.db (four slashes "
-                "for an absolute path), postgresql://user@host/database or redis://host:6379/0"
-            )
-        else:
-            # Not quoted: a URL may hold a password.
-            raise Misconfigured(
-                "this is not the URL of a backend: write sqlite:///folder/file.db (four slashes for an "
-                "absolute path), postgresql://user@host/database or redis://host:6379/0"
-            )
-
-
-@asynccontextmanager
-async def _sqlite(path: Path, ids: Ids, *, keep: bool = False) -> AsyncIterator[Opened]:
-    from quire.database.sqlite import SqliteDatabase
-    from quire.queues.sqlite import SqliteQueues
-
-    ours = not _there(path) and not keep
-    database = SqliteDatabase(path)
-    await database.open()
+async def open_queues_at(url: str, ids: Ids) -> AsyncIterator[OpenQueues]:
+    """Queues on any backend. A SQLite file that did not exist is removed afterwards."""
+    address = _parse_url(url)
+    new_file = address.path if isinstance(address, SqliteFile) and not address.path.exists() else None
     try:
-        queues = SqliteQueues(database, ids)
-        await queues.prepare()
-        yield Opened(queues)
+        async with _open(address, ids) as opened:
+            yield opened
     finally:
-        await database.close()
-        if ours:
+        if new_file is not None:
             for ending in ("", "-wal", "-shm"):
-                path.with_name(path.name + ending).unlink(missing_ok=True)
-
-
-def _there(path: Path) -> bool:
-    if not path.name or not path.parent.is_dir():
-        raise Misconfigured(f"there is no folder {path.parent} for the database; make it, or correct the URL")
-    return path.exists()
+                new_file.with_name(new_file.name + ending).unlink(missing_ok=True)
 
 
 @asynccontextmanager
-async def _postgres(dsn: str, ids: Ids) -> AsyncIterator[Opened]:
-    from quire.database.postgres import PostgresDatabase
+async def _open(
+    address: SqliteFile | PostgresServer | RedisServer,
+    ids: Ids,
+    database: "SqliteDatabase | PostgresDatabase | None" = None,
+) -> AsyncIterator[OpenQueues]:
+    """Chooses the backend. `database` is used instead of opening the one at `address`."""
+    if isinstance(address, RedisServer):
+        from quire.queues.redis_streams import RedisStreamQueues
+
+        on_redis = RedisStreamQueues(address.url, ids=ids, prefix=address.prefix)
+        try:
+            yield OpenQueues(on_redis, tuple(await on_redis.probe()))
+        finally:
+            await on_redis.close()
+        return
+    async with AsyncExitStack() as stack:
+        if database is None:
+            database = await stack.enter_async_context(open_database(address))
+        queues = _build_adapter(database, ids)
+        await queues.prepare()
+        yield OpenQueues(queues)
+
+
+def _build_adapter(
+    database: "SqliteDatabase | PostgresDatabase", ids: Ids
+) -> "SqliteQueues | PostgresQueues":
+    if isinstance(database, SqliteDatabase):
+        from quire.queues.sqlite import SqliteQueues
+
+        return SqliteQueues(database, ids)
     from quire.queues.postgres import PostgresQueues
 
-    database = PostgresDatabase(dsn, connections=2)
-    await database.open()
-    try:
-        queues = PostgresQueues(database, ids)
-        await queues.prepare()
-        yield Opened(queues)
-    finally:
-        await database.close()
+    return PostgresQueues(database, ids)
 
 
-@asynccontextmanager
-async def _redis(url: str, ids: Ids, prefix: str) -> AsyncIterator[Opened]:
-    from quire.queues.redis_streams import RedisStreamQueues
+def _configured_address(settings: Settings) -> SqliteFile | PostgresServer | RedisServer:
+    if settings.queue_store == "redis":
+        return RedisServer(settings.redis.url.reveal(), settings.redis.prefix)
+    address = ledger_address(settings)
+    if isinstance(address, PostgresServer):
+        return PostgresServer(address.dsn, CONNECTIONS)
+    return _check_folder(address)
 
-    queues = RedisStreamQueues(url, ids=ids, prefix=prefix)
-    try:
-        yield Opened(queues, tuple(await queues.probe()))
-    finally:
-        await queues.close()
+
+def _parse_url(url: str) -> SqliteFile | PostgresServer | RedisServer:
+    if url.startswith(_SQLITE):
+        return _check_folder(SqliteFile(Path(unquote(url.removeprefix(_SQLITE)))))
+    if url.startswith(_POSTGRES):
+        return PostgresServer(url, CONNECTIONS)
+    if url.startswith(_REDIS):
+        return RedisServer(url)
+    # The URL is not quoted: it may hold a password.
+    wrong = (
+        "queues in a folder are no longer supported"
+        if url.startswith(_WITHDRAWN)
+        else "this is not the URL of a queue backend"
+    )
+    raise Misconfigured(
+        f"{wrong}: write sqlite:///folder/file.db (four slashes for an absolute path), "
+        "postgresql://user@host/database or redis://host:6379/0"
+    )
+
+
+def _check_folder(file: SqliteFile) -> SqliteFile:
+    if not file.path.name or not file.path.parent.is_dir():
+        raise Misconfigured(
+            f"there is no folder {file.path.parent} for the database; create it, or correct the URL"
+        )
+    return file

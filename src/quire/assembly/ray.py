@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from quire.assembly.presence import present
-from quire.compute.ray.compute import RayCompute, Terms
+from quire.compute.ray.compute import RayCompute, RayOptions
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal
@@ -25,13 +25,13 @@ from quire.tools.vips import WORKER_ENVIRONMENT
 _START = "import sys; from quire.assembly.worker import worker_main; worker_main(*sys.argv[1:])"
 
 
-def hire_on_ray(
+def start_ray_compute(
     settings: Settings, greeting: bytes, scratch: Path, *, clock: Clock, signal: Signal
 ) -> RayCompute:
     """Started. `scratch` is a folder of this run beside the blobs, when these lie in a folder."""
     chosen = settings.ray
     compute = RayCompute(
-        terms=Terms(
+        terms=RayOptions(
             address=chosen.address,
             workers=chosen.workers,
             cpus=chosen.cpus,
@@ -39,7 +39,7 @@ def hire_on_ray(
             max_out=chosen.max_out,
             price_per_second=chosen.price_per_second,
         ),
-        fit_out=partial(NodeOutfit, str(scratch) if settings.store == "local" else ""),
+        fit_out=partial(NodeWorkerSetup, str(scratch) if settings.store == "local" else ""),
         greeting=greeting,
         local_cpus=cores(),
         clock=clock,
@@ -49,7 +49,7 @@ def hire_on_ray(
     return compute
 
 
-class NodeOutfit:
+class NodeWorkerSetup:
     """On a machine of the cluster. `shared` is a folder of the run that every machine must see, as the blobs
     are beside it; empty when the blobs are on a server: then it is a folder of the machine's own.
     """

@@ -15,12 +15,12 @@ from quire.assembly.pipelines import retry_policy
 from quire.assembly.presigned import open_presigned_uploads
 from quire.assembly.secrets import signing_secret
 from quire.batches.remote import tasks
-from quire.batches.remote.callbacks import Attempt
+from quire.batches.remote.callbacks import AttemptAddress
 from quire.batches.remote.tasks import LedgerRemoteTasks
 from quire.blobs import keys
 from quire.blobs.presigned import PresignedUploads
-from quire.compute.remote.compute import Launcher, RemoteCompute, Terms
-from quire.compute.remote.environment import Access
+from quire.compute.remote.compute import Launcher, RemoteCompute, RemoteComputeOptions
+from quire.compute.remote.environment import BucketAccess
 from quire.compute.remote.process import ProcessLauncher
 from quire.model.signal import Signal
 from quire.settings import Settings, task_environment
@@ -34,7 +34,7 @@ INHERITED = (
 )
 
 
-def pushed(settings: Settings) -> set[str]:
+def remote_compute_names(settings: Settings) -> set[str]:
     """The computes in use whose workers call back."""
     chosen: set[str] = {settings.compute.tiff, settings.compute.image}
     return chosen - {"local", "ray", "queue"}
@@ -45,12 +45,12 @@ def bucket_prefix(settings: Settings) -> str:
     return keys.folder(settings.s3.prefix) if settings.worker_keys.handed_out else ""
 
 
-def _access(settings: Settings) -> Access | None:
+def _access(settings: Settings) -> BucketAccess | None:
     """What workers are given beside their URLs."""
     chosen, s3 = settings.worker_keys, settings.s3
     if not chosen.handed_out:
         return None
-    return Access(
+    return BucketAccess(
         bucket=s3.bucket,
         archive_bucket=chosen.archive_bucket,
         endpoint=chosen.endpoint or s3.public_endpoint or s3.endpoint,
@@ -65,7 +65,7 @@ def prices(settings: Settings) -> dict[str, float]:
     return {"fly": settings.fly.price_per_second, "process": settings.local.price_per_second}
 
 
-class Pushing:
+class RemoteComputes:
     """Made before the house is opened, as it is the house that hires. `base_url`: where workers call back."""
 
     def __init__(self, settings: Settings, base_url: str) -> None:
@@ -76,7 +76,7 @@ class Pushing:
 
     def hire(self, components: Components, signal: Signal, scratch: Path) -> Mapping[str, RemoteCompute]:
         """Started; whoever takes them stops them."""
-        wanted = pushed(self._settings)
+        wanted = remote_compute_names(self._settings)
         if not wanted:
             return {}
         self._landing = open_presigned_uploads(self._settings, components)
@@ -88,7 +88,7 @@ class Pushing:
             self._computes[name] = compute
         return self._computes
 
-    def deliver(self, about: Attempt) -> None:
+    def deliver(self, about: AttemptAddress) -> None:
         """A callback was folded by this process."""
         for compute in self._computes.values():
             compute.deliver(about.batch_id, about.task_no, about.attempt)
@@ -97,9 +97,9 @@ class Pushing:
         if self._landing is not None:
             await self._landing.close()
 
-    def _errand_terms(self) -> tasks.Terms:
+    def _errand_terms(self) -> tasks.RemoteTaskOptions:
         settings = self._settings
-        return tasks.Terms(
+        return tasks.RemoteTaskOptions(
             base_url=self._base_url,
             secret=signing_secret(settings),
             start_seconds=settings.compute.start_seconds,
@@ -111,7 +111,9 @@ class Pushing:
             prefix=bucket_prefix(settings),
         )
 
-    def _launcher(self, name: str, components: Components, scratch: Path) -> tuple[Launcher, Terms]:
+    def _launcher(
+        self, name: str, components: Components, scratch: Path
+    ) -> tuple[Launcher, RemoteComputeOptions]:
         chosen = self._settings.compute
         shared = {
             "start_seconds": chosen.start_seconds,
@@ -124,24 +126,24 @@ class Pushing:
             ours = task_environment()
             kept = {name: ours[name] for name in INHERITED if name in ours}
             at_once = chosen.processes or self._settings.worker_count
-            return ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch), Terms(
+            return ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch), RemoteComputeOptions(
                 at_once=at_once, **shared
             )
-        return self._fly(components), Terms(at_once=self._settings.fly.at_once, **shared)
+        return self._fly(components), RemoteComputeOptions(at_once=self._settings.fly.at_once, **shared)
 
     def _fly(self, components: Components) -> Launcher:
-        from quire.compute.remote.fly import App, FlyLauncher, Guest
+        from quire.compute.remote.fly import FlyApp, FlyGuest, FlyLauncher
 
         fly = self._settings.fly
-        tiff = App(app=fly.tiff_app, image=fly.tiff_worker, memory_mb=fly.tiff_memory_mb, prefix="tiff")
-        image = App(app=fly.image_app, image=fly.image_worker, memory_mb=fly.image_memory_mb, prefix="img")
+        tiff = FlyApp(app=fly.tiff_app, image=fly.tiff_worker, memory_mb=fly.tiff_memory_mb, prefix="tiff")
+        image = FlyApp(app=fly.image_app, image=fly.image_worker, memory_mb=fly.image_memory_mb, prefix="img")
         apps = {"tiff_to_jpeg": tiff, "image_variants": image}
         used = {"tiff_to_jpeg": self._settings.compute.tiff, "image_variants": self._settings.compute.image}
         return FlyLauncher(
             api=fly.api,
             token=fly.token.reveal(),
             apps={step: app for step, app in apps.items() if used[step] == "fly"},
-            guest=Guest(region=fly.region, cpus=fly.cpus, cpu_kind=fly.cpu_kind),
+            guest=FlyGuest(region=fly.region, cpus=fly.cpus, cpu_kind=fly.cpu_kind),
             house=hashlib.sha256(b"machines\0" + signing_secret(self._settings)).hexdigest()[:16],
             per_second=fly.per_second,
             clock=components.clock,

@@ -10,18 +10,18 @@ from msgspec import structs
 from quire.assembly.machine import memory_mb
 from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs.port import Blobs
-from quire.compute.remote.environment import Access, RemoteTask, read
-from quire.compute.remote.transfer import ErrandLine
-from quire.compute.remote.worker import Kit, run
+from quire.compute.remote.environment import BucketAccess, RemoteTask, read_task
+from quire.compute.remote.transfer import TransferClient
+from quire.compute.remote.worker import RemoteWorkerContext, run_task
 from quire.settings import task_environment
 from quire.steps.registry import STEPS
 from quire.system import SystemClock, SystemIds
 
 
-class UrlCarrier:
+class PresignedTaskFiles:
     """By presigned URLs: needs no key of the store."""
 
-    def __init__(self, errand: RemoteTask, line: ErrandLine) -> None:
+    def __init__(self, errand: RemoteTask, line: TransferClient) -> None:
         self._errand = errand
         self._line = line
 
@@ -39,7 +39,7 @@ class UrlCarrier:
         return False
 
 
-class StoreCarrier:
+class BlobTaskFiles:
     """By keys of the store, as the published workers do."""
 
     def __init__(self, errand: RemoteTask, blobs: Blobs, archive: Blobs | None) -> None:
@@ -63,34 +63,36 @@ class StoreCarrier:
         return True
 
 
-async def run_errand() -> bool:
+async def run_remote_task() -> bool:
     """One task, as this process's environment says. True: done, and told. Raises a QuireError."""
-    errand = read(task_environment())
+    errand = read_task(task_environment())
     there = memory_mb()  # a machine may be smaller than the house thinks
     errand = structs.replace(errand, memory_mb=min(errand.memory_mb or there, there))
     with TemporaryDirectory(prefix="quire-task-") as folder:
-        async with ErrandLine(sleep=asyncio.sleep, fraction=SystemIds().fraction) as line:
+        async with TransferClient(sleep=asyncio.sleep, fraction=SystemIds().fraction) as line:
             opened = [] if errand.input_url or errand.access is None else _stores(errand.access)
             carrier = (
-                StoreCarrier(errand, opened[0], opened[1] if len(opened) > 1 else None)
+                BlobTaskFiles(errand, opened[0], opened[1] if len(opened) > 1 else None)
                 if opened
-                else UrlCarrier(errand, line)
+                else PresignedTaskFiles(errand, line)
             )
-            kit = Kit(carrier=carrier, line=line, steps=STEPS, clock=SystemClock(), folder=Path(folder))
+            kit = RemoteWorkerContext(
+                carrier=carrier, line=line, steps=STEPS, clock=SystemClock(), folder=Path(folder)
+            )
             try:
-                return await run(errand, kit)
+                return await run_task(errand, kit)
             finally:
                 for blobs in opened:
                     await blobs.close()
 
 
-def _stores(access: Access) -> list[Blobs]:
+def _stores(access: BucketAccess) -> list[Blobs]:
     """The bucket of the inputs, and that of the archive where there is one."""
     buckets = [access.bucket, access.archive_bucket] if access.archive_bucket else [access.bucket]
     return [open_store(Path(), _access(access, bucket)) for bucket in buckets]
 
 
-def _access(access: Access, bucket: str) -> S3Access:
+def _access(access: BucketAccess, bucket: str) -> S3Access:
     return S3Access(
         bucket=bucket,
         endpoint=access.endpoint,

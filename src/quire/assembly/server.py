@@ -23,7 +23,7 @@ from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
 from quire.assembly.presigned import cleaning_terms, open_presigned_uploads
 from quire.assembly.queues import queue_policies
-from quire.assembly.remote import Pushing
+from quire.assembly.remote import RemoteComputes
 from quire.blobs.presigned import PresignedUploads
 from quire.engine.loop import EngineLoop
 from quire.engine.outbox import Outbox
@@ -66,7 +66,7 @@ async def run_server(
     sock = open_socket(host, settings.serve.port)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{sock.getsockname()[1]}"
-    pushing = Pushing(settings, settings.serve.public_url or _to_local_url(url))
+    pushing = RemoteComputes(settings, settings.serve.public_url or _to_local_url(url))
     try:
         async with _open_contexts(settings, plan, trouble, pushing) as (components, wheel):
             anonymous = await anonymous_allowed(settings, components)
@@ -77,10 +77,12 @@ async def run_server(
                 messenger.wake()
                 signal.set() if wheel is None else wheel.wake()
 
-            desk = build_api_context(settings, components, presigned, stopping=stop, wake=wake, delivered=pushing.deliver)
+            desk = build_api_context(
+                settings, components, presigned, stopping=stop, wake=wake, delivered=pushing.deliver
+            )
             doorkeeper = KeyChecker(components.api_keys, components.clock)
             gate = Authenticator(
-                doorkeeper.identify, desk.front.origin, anonymous=anonymous, hosts=own_hosts(settings)
+                doorkeeper.identify, desk.ingest.get_origin, anonymous=anonymous, hosts=own_hosts(settings)
             )
             told = ServerInfo(url=url, anonymous=anonymous, warnings=components.warnings)
             answering = asyncio.Event()
@@ -151,15 +153,19 @@ async def _relay_outbox(
     settings: Settings, components: Components, signal: LoopSignal, stop: asyncio.Event, trouble: Trouble
 ) -> None:
     """Without a conductor here, messages still go out by themselves: whoever takes them may be no quire."""
-    mail = Outbox(
+    outbox = Outbox(
         components.outbox,
         components.batches,
         components.records,
         components.control,
-        components.queues, components.blobs, components.clock, policies=queue_policies(settings))
+        components.queues,
+        components.blobs,
+        components.clock,
+        policies=queue_policies(settings),
+    )
     while not stop.is_set():
         try:
-            await mail.relay()
+            await outbox.send()
             trouble(None)
         except Retry as error:
             trouble(str(error))
@@ -179,7 +185,7 @@ async def _clean_regularly(
 
 @asynccontextmanager
 async def _open_contexts(
-    settings: Settings, plan: ServeOptions, trouble: Trouble, pushing: Pushing
+    settings: Settings, plan: ServeOptions, trouble: Trouble, pushing: RemoteComputes
 ) -> AsyncIterator[tuple[Components, EngineLoop | None]]:
     async with AsyncExitStack() as stack:
         if plan.api_only:

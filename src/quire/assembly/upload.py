@@ -8,7 +8,7 @@ from pathlib import Path
 
 from quire import __version__
 from quire.assembly.presence import LOCK_ENDING, held, make_home
-from quire.client.folder_upload import UploadContext
+from quire.client.folder_upload import ClientContext
 from quire.client.http import IngestClient
 from quire.client.memory import UploadStateFile
 from quire.settings import Settings
@@ -18,7 +18,7 @@ _BUSY = "another quire (process {holder}) uploads this folder to the same server
 
 
 @asynccontextmanager
-async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[UploadContext]:
+async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[ClientContext]:
     """Raises Misconfigured when the home folder cannot be used."""
     make_home(settings.home)
     chosen, clock, ids = settings.upload, SystemClock(), SystemIds()
@@ -34,7 +34,7 @@ async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[UploadC
         connections=chosen.parallel * (chosen.parallel_parts + 1),
     )
     async with client:
-        yield UploadContext(
+        yield ClientContext(
             client=client,
             memory=memory,
             clock=clock,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from quire.assembly.worker_blobs import Greeting, open_store
-from quire.compute.pool.worker import Toolbox, serve
+from quire.assembly.worker_blobs import WorkerConfiguration, open_store
+from quire.compute.pool.worker import WorkerContext, serve
 from quire.model.step import Step
 from quire.system import SystemClock
 
@@ -20,12 +20,12 @@ def worker_main(name: str = "local", scratch: str = "") -> None:
     serve(partial(_build_toolbox, name, scratch))
 
 
-def _build_toolbox(name: str, scratch: str, greeting: bytes) -> Toolbox:
-    told = msgspec.json.decode(greeting, type=Greeting)
+def _build_toolbox(name: str, scratch: str, greeting: bytes) -> WorkerContext:
+    told = msgspec.json.decode(greeting, type=WorkerConfiguration)
     steps: dict[str, Step] = {}
     for module in told.step_modules:
         steps.update(import_module(module).STEPS)
-    return Toolbox(
+    return WorkerContext(
         blobs=open_store(Path(told.blobs_root), told.s3),
         steps=steps,
         scratch=Path(scratch or told.scratch),

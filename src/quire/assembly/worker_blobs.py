@@ -8,7 +8,7 @@ from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 
 
-class Greeting(Struct, frozen=True, kw_only=True):
+class WorkerConfiguration(Struct, frozen=True, kw_only=True):
     """What a worker process must know; travels over its pipe, never in arguments or the environment."""
 
     blobs_root: str

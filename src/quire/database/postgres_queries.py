@@ -16,7 +16,7 @@ class PostgresQueries:
     """The queries of some `.sql` files of a package. `texts` has each by its name."""
 
     def __init__(self, package: str, *files: str, binary: bool = False) -> None:
-        """`binary`: rows come in the binary format. As text, bytes come as hexadecimal digits, twice as long."""
+        """`binary`: for rows with bytes, which come as hexadecimal digits otherwise, twice as long."""
         # As bytes: psycopg takes text only where it is written out in the code.
         self.texts = {name: text.encode() for name, text in queries(package, *files).items()}
         self._binary = binary

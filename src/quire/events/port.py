@@ -93,7 +93,7 @@ class WebhookStore(Protocol):
         ...
 
     async def redeliver(self, nos: Sequence[int], *, now: float) -> int:
-        """Make these deliveries due now, whatever their state; how many there were. Those of disabled webhooks
-        are left alone.
+        """Make these deliveries due now, whatever their state; how many there were. Deliveries to disabled
+        webhooks stay as they are.
         """
         ...

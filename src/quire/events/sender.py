@@ -48,7 +48,7 @@ class WebhookSender:
     def __init__(
         self,
         *,
-        ledger: WebhookStore,
+        store: WebhookStore,
         outgoing: HttpPost,
         clock: Clock,
         signal: Signal,
@@ -57,7 +57,7 @@ class WebhookSender:
         policy: DeliveryPolicy = DeliveryPolicy(),  # noqa: B008 - frozen
     ) -> None:
         """`source` says in each event who sends it: the server's public URL, or any other name of it."""
-        self._ledger = ledger
+        self._store = store
         self._outgoing = outgoing
         self._clock = clock
         self._signal = signal
@@ -95,7 +95,7 @@ class WebhookSender:
                 task.add_done_callback(self._sent)
             if len(self._sending) >= self._policy.at_once:
                 return LONGEST_WAIT_SECONDS
-            following = await self._ledger.next_delivery()
+            following = await self._store.next_delivery_at()
         except Unavailable:
             return AWAY_SECONDS
         if following is None:
@@ -123,7 +123,7 @@ class WebhookSender:
         if limit <= 0:
             return []
         lease_seconds = self._policy.timeout_seconds + LEASE_GRACE_SECONDS
-        return await self._ledger.due_deliveries(
+        return await self._store.lease_deliveries(
             limit=limit, now=self._clock.now(), lease_seconds=lease_seconds
         )
 
@@ -136,7 +136,7 @@ class WebhookSender:
             except Exception:  # noqa: BLE001 - one that cannot be sent must not end the sending of all others
                 _log.exception("delivery_broken: %s", delivery.id)
                 tried = _Tried(error="it could not be made", next_at=self._next_at(delivery))
-            await self._ledger.told(
+            await self._store.record_try(
                 delivery.no,
                 tries=delivery.tries,
                 status=tried.status,
@@ -150,7 +150,7 @@ class WebhookSender:
             _log.warning("delivery_untold: %s comes again when its lease is over", delivery.id)
 
     async def _tried(self, delivery: WebhookDelivery) -> "_Tried":
-        hook = await self._ledger.hook(delivery.hook_id)
+        hook = await self._store.get_webhook(delivery.hook_id)
         if hook.disabled_at is not None:
             # Disabled while its event was being written down.
             return _Tried(error="the webhook was disabled")
@@ -174,7 +174,7 @@ class WebhookSender:
     async def _disable(self, hook_id: str) -> None:
         _log.warning("hook_disabled: %s answered 410", hook_id)
         reason = "the receiver answered 410 Gone"
-        await self._ledger.disable_hook(hook_id, reason=reason, now=self._clock.now())
+        await self._store.disable_webhook(hook_id, reason=reason, now=self._clock.now())
 
     def _next_at(self, delivery: WebhookDelivery, told_seconds: float = 0.0) -> float | None:
         """When to try again; None: it was the last try."""

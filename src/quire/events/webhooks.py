@@ -44,7 +44,7 @@ MOST_HOOKS = 100  # of one batch, and of all batches: each event becomes a call 
 class WebhookContext(Struct, frozen=True, kw_only=True):
     """What is needed to add hooks and to look after them."""
 
-    ledger: WebhookStore
+    store: WebhookStore
     outgoing: Outgoing
     clock: Clock
     ids: Ids
@@ -88,7 +88,7 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
     last_tried_at: str | None
 
 
-async def add_hook(
+async def add_webhook(
     desk: WebhookContext, *, url: str, batch_id: str = "", kinds: Sequence[str] = ()
 ) -> NewHook:
     """Events from now on are sent there. Without kinds: all. Raises Reject for a URL that is never called,
@@ -105,31 +105,31 @@ async def add_hook(
         kinds=wanted,
         created_at=desk.clock.now(),
     )
-    active = [one for one in await desk.ledger.hooks(batch_id=batch_id) if one.disabled_at is None]
+    active = [one for one in await desk.store.list_webhooks(batch_id=batch_id) if one.disabled_at is None]
     if len(active) >= MOST_HOOKS:
         raise Reject(
             f"there are {len(active)} webhooks already, which is the limit; remove one first",
             code="too_many_webhooks",
         )
-    await desk.ledger.add_hook(hook)
+    await desk.store.add_webhook(hook)
     return NewHook(secret=hook.secret, hook=hook_line(hook))
 
 
-async def show_hook(desk: WebhookContext, hook_id: str) -> HookLine:
+async def show_webhook(desk: WebhookContext, hook_id: str) -> HookLine:
     """Raises Missing."""
-    return hook_line(await desk.ledger.hook(hook_id))
+    return hook_line(await desk.store.get_webhook(hook_id))
 
 
-async def list_hooks(desk: WebhookContext, *, batch_id: str | None = None) -> list[HookLine]:
+async def list_webhooks(desk: WebhookContext, *, batch_id: str | None = None) -> list[HookLine]:
     """All, or those of one batch ("" is those of all batches), oldest first."""
-    return [hook_line(hook) for hook in await desk.ledger.hooks(batch_id=batch_id)]
+    return [hook_line(hook) for hook in await desk.store.list_webhooks(batch_id=batch_id)]
 
 
-async def disable_hook(
+async def disable_webhook(
     desk: WebhookContext, hook_id: str, *, reason: str = "disabled by a person"
 ) -> HookLine:
     """Nothing more goes there, not even what waits. May be repeated. Raises Missing."""
-    return hook_line(await desk.ledger.disable_hook(hook_id, reason=reason, now=desk.clock.now()))
+    return hook_line(await desk.store.disable_webhook(hook_id, reason=reason, now=desk.clock.now()))
 
 
 async def list_deliveries(
@@ -141,7 +141,7 @@ async def list_deliveries(
     limit: int = 100,
 ) -> list[DeliveryLine]:
     """The log, newest first."""
-    found = await desk.ledger.deliveries(hook_id=hook_id, batch_id=batch_id, before=before, limit=limit)
+    found = await desk.store.list_deliveries(hook_id=hook_id, batch_id=batch_id, before=before, limit=limit)
     return [delivery_line(one) for one in found]
 
 
@@ -149,7 +149,7 @@ async def redeliver(desk: WebhookContext, nos: Sequence[int]) -> int:
     """Send these once more, under their old ids; how many there were. Those of disabled hooks stay."""
     if len(nos) > MOST_AT_ONCE:
         raise Reject(f"at most {MOST_AT_ONCE} deliveries at once", code="bad_request")
-    return await desk.ledger.redeliver(list(nos), now=desk.clock.now())
+    return await desk.store.redeliver(list(nos), now=desk.clock.now())
 
 
 def hook_line(hook: Webhook) -> HookLine:

@@ -39,7 +39,7 @@ from quire.ledger.values import (
     WorkableBatch,
 )
 from quire.model.batch import Batch, Budget, Position
-from quire.model.work import Earlier, Order, StepResult
+from quire.model.work import EarlierResult, Order, StepResult
 
 NO_BATCH = 0  # the number under which events stand that concern no single batch
 
@@ -222,7 +222,7 @@ class TaskStore(Protocol):
 
     async def load_child_results(
         self, batch_no: int, task_nos: Collection[int]
-    ) -> dict[int, tuple[Earlier, ...]]:
+    ) -> dict[int, tuple[EarlierResult, ...]]:
         """For tasks of directories: the results of the same phase's tasks on the directories right below."""
         ...
 

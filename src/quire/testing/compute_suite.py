@@ -2,7 +2,7 @@
 
     class TestMyCompute(ComputeSuite):
         @pytest.fixture
-        def opened(self): ...   # opened(workers) is an async context manager that gives a `Bench`
+        def opened(self): ...   # opened(workers) is an async context manager that gives a `ComputeBench`
 
 Its workers have the steps of `quire.testing.steps` and see this machine's files. Runs under pytest with
 pytest-asyncio in auto mode. Must not know: any compute.
@@ -28,7 +28,7 @@ MISBEHAVE = StepCall(step="misbehave", version=1)
 Name = tuple[int, int, int]
 
 
-class Bench:
+class ComputeBench:
     """A compute with what a test needs around it. The compute sets the signal when there is news."""
 
     def __init__(self, compute: Compute, signal: Signal, blobs: Blobs) -> None:
@@ -41,11 +41,11 @@ class Bench:
         while not condition():
             assert await self._signal.wait(PATIENCE_SECONDS), f"nothing happens any more; {self._kept}"
 
-    async def reports(self, count: int) -> list[Report]:
+    async def take_reports(self, count: int) -> list[Report]:
         """The next so many, as they come."""
 
         def enough() -> bool:
-            self._kept += self.compute.reports()
+            self._kept += self.compute.take_reports()
             return len(self._kept) >= count
 
         await self.until(enough)
@@ -54,16 +54,16 @@ class Bench:
 
     async def run(self, call: StepCall, orders: Sequence[Order]) -> dict[int, Report]:
         """The reports by number of task."""
-        await self.compute.hand(call, list(orders))
-        return {one.task_no: one for one in await self.reports(len(orders))}
+        await self.compute.submit(call, list(orders))
+        return {one.task_no: one for one in await self.take_reports(len(orders))}
 
     async def ended(self, grace_seconds: float = PATIENCE_SECONDS) -> tuple[list[Report], list[Order]]:
         """What else came, once nothing more can, and what was given back."""
         unstarted = await self.compute.stop(grace_seconds)
-        return self._kept + self.compute.reports(), unstarted
+        return self._kept + self.compute.take_reports(), unstarted
 
 
-Opened = Callable[[int], AbstractAsyncContextManager[Bench]]
+Opened = Callable[[int], AbstractAsyncContextManager[ComputeBench]]
 
 
 def order(name: str, task_no: int, *, batch_no: int = 1, attempt: int = 1) -> Order:
@@ -74,7 +74,7 @@ def names(some: Sequence[Report | Order]) -> list[Name]:
     return sorted((one.batch_no, one.task_no, one.attempt) for one in some)
 
 
-class Gate:
+class StepGate:
     """Holds the orders called `gate`, one at a time, from the moment they have started."""
 
     def __init__(self, folder: Path) -> None:
@@ -89,16 +89,16 @@ class Gate:
 
 class ComputeSuite:
     @pytest.fixture
-    def gate(self, tmp_path: Path) -> Gate:
-        return Gate(tmp_path)
+    def gate(self, tmp_path: Path) -> StepGate:
+        return StepGate(tmp_path)
 
     async def test_every_order_gives_exactly_one_report(self, opened: Opened) -> None:
         given = [order("good", number, batch_no=1 + number % 2) for number in range(60)]
         async with opened(2) as bench:
-            await bench.until(lambda: bench.compute.room() > 0)
+            await bench.until(lambda: bench.compute.capacity() > 0)
             for at in range(0, len(given), 20):
-                await bench.compute.hand(MISBEHAVE, given[at : at + 20])
-            reports = await bench.reports(len(given))
+                await bench.compute.submit(MISBEHAVE, given[at : at + 20])
+            reports = await bench.take_reports(len(given))
             assert names(reports) == names(given)
             assert {one.outcome for one in reports} == {Outcome.DONE}
             assert all(one.worker and one.started_at > 0 and one.seconds >= 0 for one in reports)
@@ -122,9 +122,9 @@ class ComputeSuite:
         given += [order(name, 100 + at) for at, name in enumerate(bad) if name != "hang"]
         given += [order("good", 200 + number) for number in range(10)]
         async with opened(2) as bench:
-            await bench.compute.hand(short, [order("hang", 102)])
-            await bench.compute.hand(call, given)
-            reports = {one.task_no: one for one in await bench.reports(len(given) + 1)}
+            await bench.compute.submit(short, [order("hang", 102)])
+            await bench.compute.submit(call, given)
+            reports = {one.task_no: one for one in await bench.take_reports(len(given) + 1)}
             for at, (name, (outcome, error_class, words)) in enumerate(bad.items()):
                 report = reports.pop(100 + at)
                 assert (report.outcome, report.error_class) == (outcome, error_class), (name, report)
@@ -152,9 +152,9 @@ class ComputeSuite:
         async with opened(1) as bench:
             kept = await content.put_bytes(bench.blobs, b"the bytes")
             given = [Order(1, number, 1, file("a.tif", key=kept.key)) for number in range(5)]
-            await bench.compute.hand(StepCall(step="copy", version=1), given)
+            await bench.compute.submit(StepCall(step="copy", version=1), given)
             for _ in given:
-                (report,) = await bench.reports(1)
+                (report,) = await bench.take_reports(1)
                 assert report.result is not None, report
                 (product,) = report.result.products
                 assert await bench.blobs.get(product.key) == b"the bytes"
@@ -162,22 +162,22 @@ class ComputeSuite:
 
     async def test_room_is_bounded_and_grows_again(self, opened: Opened) -> None:
         async with opened(1) as bench:
-            await bench.until(lambda: bench.compute.room() > 0)
-            first = bench.compute.room()
+            await bench.until(lambda: bench.compute.capacity() > 0)
+            first = bench.compute.capacity()
             assert first < 100_000
-            await bench.compute.hand(MISBEHAVE, [order("hang", number) for number in range(first)])
-            assert bench.compute.room() == 0
+            await bench.compute.submit(MISBEHAVE, [order("hang", number) for number in range(first)])
+            assert bench.compute.capacity() == 0
             bench.compute.revoke(1)
-            await bench.until(lambda: bench.compute.room() > 0)
+            await bench.until(lambda: bench.compute.capacity() > 0)
             (report,) = (await bench.run(MISBEHAVE, [order("good", 1, attempt=2)])).values()
             assert report.outcome is Outcome.DONE
 
     async def test_there_are_no_reports_of_nothing(self, opened: Opened) -> None:
         async with opened(1) as bench:
-            assert bench.compute.reports() == []
+            assert bench.compute.take_reports() == []
             assert await bench.ended() == ([], [])
 
-    async def test_revoking_kills_what_runs_and_others_lose_nothing(self, opened: Opened, gate: Gate) -> None:
+    async def test_revoking_kills_what_runs_and_others_lose_nothing(self, opened: Opened, gate: StepGate) -> None:
         given = [
             order("gate", 1),
             order("good", 1, batch_no=2),
@@ -187,11 +187,11 @@ class ComputeSuite:
             order("good", 3, batch_no=2),
         ]
         async with opened(1) as bench:
-            await bench.compute.hand(gate.call, given)
+            await bench.compute.submit(gate.call, given)
             door = await gate.reached()
             bench.compute.revoke(1)
             bench.compute.revoke(1)
-            others = await bench.reports(3)
+            others = await bench.take_reports(3)
             os.close(door)
             assert names(others) == [(2, 1, 1), (2, 2, 1), (2, 3, 1)]
             assert {one.outcome for one in others} == {Outcome.DONE}
@@ -199,22 +199,22 @@ class ComputeSuite:
             assert (resumed.outcome, resumed.attempt) == (Outcome.DONE, 2)
             assert await bench.ended() == ([], [])
 
-    async def test_a_report_that_nobody_took_is_revoked_too(self, opened: Opened, gate: Gate) -> None:
+    async def test_a_report_that_nobody_took_is_revoked_too(self, opened: Opened, gate: StepGate) -> None:
         async with opened(1) as bench:
-            await bench.compute.hand(gate.call, [order("good", 1), order("gate", 1, batch_no=2)])
+            await bench.compute.submit(gate.call, [order("good", 1), order("gate", 1, batch_no=2)])
             door = await gate.reached()  # the first one has been done by then
             bench.compute.revoke(1)
             os.close(door)
-            (other,) = await bench.reports(1)
+            (other,) = await bench.take_reports(1)
             assert (other.batch_no, other.outcome) == (2, Outcome.DONE)
             assert await bench.ended() == ([], [])
 
     async def test_stopping_finishes_what_runs_and_gives_back_the_rest(
-        self, opened: Opened, gate: Gate
+        self, opened: Opened, gate: StepGate
     ) -> None:
         given = [order("gate", 1), *(order("slow", number) for number in range(2, 50))]
         async with opened(1) as bench:
-            await bench.compute.hand(gate.call, given)
+            await bench.compute.submit(gate.call, given)
             door = await gate.reached()
             stopping = asyncio.create_task(bench.ended())
             await asyncio.sleep(0)  # so that it has begun
@@ -226,9 +226,9 @@ class ComputeSuite:
             assert sorted(names(reports) + names(unstarted)) == names(given)
             assert await bench.ended() == ([], [])
 
-    async def test_what_outlasts_the_grace_is_interrupted(self, opened: Opened, gate: Gate) -> None:
+    async def test_what_outlasts_the_grace_is_interrupted(self, opened: Opened, gate: StepGate) -> None:
         async with opened(1) as bench:
-            await bench.compute.hand(gate.call, [order("gate", 1), order("good", 2)])
+            await bench.compute.submit(gate.call, [order("gate", 1), order("good", 2)])
             door = await gate.reached()
             reports, unstarted = await bench.ended(0.1)
             os.close(door)
@@ -238,7 +238,7 @@ class ComputeSuite:
     async def test_stopping_before_anything_was_started(self, opened: Opened) -> None:
         given = [order("hang", number) for number in range(3)]
         async with opened(1) as bench:
-            await bench.compute.hand(MISBEHAVE, given)
+            await bench.compute.submit(MISBEHAVE, given)
             reports, unstarted = await bench.ended(0)
             assert {one.outcome for one in reports} <= {Outcome.INTERRUPTED}
             assert sorted(names(reports) + names(unstarted)) == names(given)

@@ -18,10 +18,10 @@ class InlineCompute:
         self._reports: list[Report] = []
         self.seen: list[Order] = []
 
-    def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one
+    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
         return self._room - len(self._reports)
 
-    async def hand(self, call: StepCall, orders: list[Order]) -> None:
+    async def submit(self, call: StepCall, orders: list[Order]) -> None:
         for order in orders:
             self.seen.append(order)
             outcome, result = self._judge(order)
@@ -30,7 +30,7 @@ class InlineCompute:
             self._reports.append(Report(*names, outcome, 1.0, 0.0, "inline", result, *words))
         self._signal.set()
 
-    def reports(self) -> list[Report]:
+    def take_reports(self) -> list[Report]:
         taken, self._reports = self._reports, []
         return taken
 

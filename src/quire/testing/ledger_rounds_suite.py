@@ -32,7 +32,7 @@ async def ended(ledger: LedgerAdapter) -> Batch:
 
 
 async def retried(ledger: LedgerAdapter, batch: Batch, phase_no: int, **selected: str) -> Batch:
-    move = moves.again(batch, TWO, phase_no, now=50.0)
+    move = moves.retry_round(batch, TWO, phase_no, now=50.0)
     return await ledger.retry_tasks(move, Selection(**selected), act())
 
 
@@ -117,7 +117,7 @@ class RoundsSuite:
         with pytest.raises(Stale):
             await ledger.retry_tasks(
                 structs.replace(
-                    moves.again(batch, TWO, 2, now=50.0), expect=begun.position, to=batch.position
+                    moves.retry_round(batch, TWO, 2, now=50.0), expect=begun.position, to=batch.position
                 ),
                 Selection(),
                 act(),

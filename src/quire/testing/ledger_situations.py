@@ -9,7 +9,7 @@ from quire.model.batch import Batch, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import Added, Change, Kept, Pipeline, Unit
 from quire.model.work import Outcome, StepResult
-from quire.testing.factories import draft, file, phase, pipeline, report
+from quire.testing.factories import draft, file, outbox_message, phase, pipeline, report
 from quire.testing.ledger_adapter import LedgerAdapter
 
 ME = 1
@@ -153,7 +153,7 @@ async def worked(
 async def folded(ledger: LedgerAdapter, batch: Batch, plan: Pipeline) -> Batch:
     """From the end of a phase's work to the door of the next phase, or the end."""
     tasks = await ledger.list_settled_tasks(batch, after=0, limit=1000)
-    taken = await ledger.count_paths(batch.no, moves.rivals(moves.current_phase(batch, plan), tasks))
+    taken = await ledger.count_paths(batch.no, moves.rival_paths(moves.current_phase(batch, plan), tasks))
     return await ledger.apply_move(moves.transform(batch, plan, tasks, taken, complete=True, now=12.0))
 
 

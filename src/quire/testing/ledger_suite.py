@@ -12,8 +12,7 @@ from quire.model.batch import FileOutcome, Stage, TaskState
 from quire.model.errors import Missing, Stale
 from quire.model.pipeline import Added, Change, Kept
 from quire.model.work import StepResult
-from quire.testing.api_keys_suite import AccessSuite
-from quire.testing.factories import draft, file, phase, pipeline, product
+from quire.testing.factories import draft, file, outbox_message, phase, pipeline, product
 from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.ledger_control_suite import ControlSuite
 from quire.testing.ledger_records_suite import RecordsSuite
@@ -33,7 +32,6 @@ from quire.testing.ledger_situations import (
 from quire.testing.ledger_submissions_suite import ReceptionSuite
 from quire.testing.ledger_tasks_suite import FloorSuite
 from quire.testing.ledger_units_suite import UnitsSuite
-from quire.testing.webhooks_suite import HooksSuite
 
 
 class WalkSuite:
@@ -294,8 +292,6 @@ class LedgerSuite(
     ControlSuite,
     RecordsSuite,
     ReceptionSuite,
-    AccessSuite,
-    HooksSuite,
 ):
     """All of it."""
 

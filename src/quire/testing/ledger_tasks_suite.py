@@ -333,7 +333,7 @@ class FloorSuite:
         ranked = [
             (
                 effective_tier(
-                    sharing.Candidate(one.batch.no, one.batch.tier, "", one.served_at, 1),
+                    sharing.ShareCandidate(one.batch.no, one.batch.tier, "", one.served_at, 1),
                     100.0,
                     ageing_seconds,
                 ),

@@ -4,7 +4,7 @@ from quire.engine import moves
 from quire.ledger.port import Selection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.pipeline import Unit
-from quire.model.work import Earlier, StepResult
+from quire.model.work import EarlierResult, StepResult
 from quire.testing.factories import phase, pipeline
 from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.ledger_situations import (
@@ -75,7 +75,7 @@ class UnitsSuite:
         ]
         plan = pipeline(DIRECTORIES.phases[1])
         batch = await entered(ledger, await filled(ledger, paths, plan), plan)
-        told: dict[str, tuple[Earlier, ...]] = {}
+        told: dict[str, tuple[EarlierResult, ...]] = {}
         while claims := await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0):
             below = await ledger.load_child_results(batch.no, [claim.order.task_no for claim in claims])
             for claim in claims:
@@ -119,7 +119,7 @@ class UnitsSuite:
         batch = await walked(ledger, batch, DIRECTORIES, {("ONE", "d/f0.tif"): "busy"})
         (_, old), _ = (one.made[0] for one in await ledger.list_inputs(batch.no, limit=9) if one.made)
         assert old.path == "d/sheet.pdf"
-        batch = await ledger.retry_tasks(moves.again(batch, DIRECTORIES, 1, now=50.0), Selection(), act())
+        batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 1, now=50.0), Selection(), act())
         seen: list[tuple[str, str]] = []
         batch = await walked(ledger, batch, DIRECTORIES, seen=seen)
         assert seen == [("ONE", "d/f0.tif"), ("DIRS", "d")]
@@ -135,7 +135,7 @@ class UnitsSuite:
         assert (await ledger.preview_retry(batch.no, Selection(path="e/f2.tif"))).tasks == 0
         selection = Selection(path="d/f1.tif")
         assert (await ledger.preview_retry(batch.no, selection)).failed == [(2, "torn", 1)]
-        batch = await ledger.retry_tasks(moves.again(batch, DIRECTORIES, 2, now=50.0), selection, act())
+        batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 2, now=50.0), selection, act())
         seen: list[tuple[str, str]] = []
         batch = await walked(ledger, batch, DIRECTORIES, seen=seen)
         assert seen == [("DIRS", "d")]
@@ -150,7 +150,7 @@ class UnitsSuite:
         fails = {("ONE", "d/f0.tif"): "busy", ("DIRS", "d"): "torn"}
         batch = await walked(ledger, batch, DIRECTORIES, fails)
         selection = Selection(error_class="busy")
-        batch = await ledger.retry_tasks(moves.again(batch, DIRECTORIES, 1, now=50.0), selection, act())
+        batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 1, now=50.0), selection, act())
         batch = await walked(ledger, batch, DIRECTORIES)
         ends = await ledger.list_inputs(batch.no, limit=9)
         assert [one.outcome for one in ends] == [FileOutcome.DONE] * 3
@@ -159,7 +159,7 @@ class UnitsSuite:
         paths = ["a/x.tif", "a/b/x.tif"]
         batch = await filled(ledger, paths, DIRECTORIES)
         batch = await walked(ledger, batch, DIRECTORIES, {("DIRS", "a"): "torn"})
-        batch = await ledger.retry_tasks(moves.again(batch, DIRECTORIES, 2, now=50.0), Selection(), act())
+        batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 2, now=50.0), Selection(), act())
         batch = await entered(ledger, batch, DIRECTORIES)
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=60.0)
         below = await ledger.load_child_results(batch.no, [claim.order.task_no])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from quire.model.errors import Reject, Retry
-from quire.model.step import NO_OUTPUT, Made, Step, StepInput, StepOutput, Weight
+from quire.model.step import NO_OUTPUT, OutputFile, Step, StepInput, StepOutput, MemoryEstimate
 
 
 def _noop(_: StepInput) -> StepOutput:
@@ -21,7 +21,7 @@ def _copy(step: StepInput) -> StepOutput:
     time.sleep(step.options.get("seconds", 0))
     target = step.folder / "copy"
     target.write_bytes(step.source.read_bytes())
-    return StepOutput(made=(Made(role="copy", path=target, content_type=step.file.content_type),))
+    return StepOutput(files=(OutputFile(role="copy", path=target, content_type=step.file.content_type),))
 
 
 def _crash(_: StepInput) -> None:
@@ -155,14 +155,14 @@ def _outside(step: StepInput) -> Path:
 
 
 def _made(path: Any, **changes: Any) -> StepOutput:
-    return StepOutput(made=(Made(**({"role": "r", "path": path, "content_type": "text/plain"} | changes)),))
+    return StepOutput(files=(OutputFile(**({"role": "r", "path": path, "content_type": "text/plain"} | changes)),))
 
 
 # Kind of nonsense, by name: what a step gives back that nobody can use.
 NONSENSE: dict[str, Callable[[StepInput], object]] = {
     "nothing": lambda _: None,
-    "list_made": lambda step: StepOutput(made=cast("Any", list(_made(_written(step)).made))),
-    "not_made": lambda _: StepOutput(made=cast("Any", ("product",))),
+    "list_made": lambda step: StepOutput(files=cast("Any", list(_made(_written(step)).files))),
+    "not_made": lambda _: StepOutput(files=cast("Any", ("product",))),
     "text_path": lambda step: _made(str(_written(step))),
     "outside": lambda step: _made(_outside(step)),
     "dots": lambda step: _made(step.folder / ".." / _outside(step).name),
@@ -173,7 +173,7 @@ NONSENSE: dict[str, Callable[[StepInput], object]] = {
     "through_link": lambda step: _made(_through_link(step)),
     "circle": lambda step: _made(_circle(step) / "x"),
     "folder": lambda step: _made(step.folder),
-    "twice": lambda step: StepOutput(made=_made(_written(step)).made * 2),
+    "twice": lambda step: StepOutput(files=_made(_written(step)).files * 2),
     "odd_role": lambda step: _made(_written(step), role=7),
     "odd_type": lambda step: _made(_written(step), content_type="\ud800"),
     "made_facts": lambda step: _made(_written(step), facts={"a": object()}),
@@ -212,7 +212,7 @@ def _list_members(step: StepInput) -> StepOutput:
     """One product with the paths of the members, then of what came earlier, a line each."""
     paths = [member.path for member in step.members] + [one.path for one in step.earlier]
     target = _written(step, "".join(f"{path}\n" for path in paths).encode(), "members.txt")
-    return StepOutput(made=(Made(role="members", path=target, content_type="text/plain"),))
+    return StepOutput(files=(OutputFile(role="members", path=target, content_type="text/plain"),))
 
 
 def _join_members(step: StepInput) -> StepOutput:
@@ -225,13 +225,13 @@ def _join_members(step: StepInput) -> StepOutput:
     }
     target = _written(step, joined, "joined")
     return StepOutput(
-        made=(Made(role="joined", path=target, content_type="application/octet-stream"),), facts=facts
+        files=(OutputFile(role="joined", path=target, content_type="application/octet-stream"),), facts=facts
     )
 
 
-def _weigh(step: StepInput) -> Weight:
+def _weigh(step: StepInput) -> MemoryEstimate:
     """As much as the file's record says it has bytes; all of it for certain when its name says so."""
-    return Weight(step.file.size, step.file.size if "certain" in step.file.name else 0)
+    return MemoryEstimate(step.file.size, step.file.size if "certain" in step.file.name else 0)
 
 
 STEPS: dict[str, Step] = {
@@ -240,7 +240,7 @@ STEPS: dict[str, Step] = {
         Step(name="noop", version=1, run=_noop, needs_source=False),
         Step(name="copy", version=1, run=_copy),
         Step(name="misbehave", version=1, run=_misbehave, needs_source=False),
-        Step(name="weighty", version=1, run=_misbehave, needs_source=False, weigh=_weigh),
+        Step(name="weighty", version=1, run=_misbehave, needs_source=False, estimate_memory=_weigh),
         Step(name="nonsense", version=1, run=_talk_nonsense),
         Step(name="empty", version=1, run=_empty),
         Step(name="list_members", version=1, run=_list_members),

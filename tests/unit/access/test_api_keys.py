@@ -12,6 +12,7 @@ from quire.access.api_keys import (
     KeyDraft,
     Scope,
 )
+from quire.access.sqlite import SqliteApiKeyStore
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Missing, Reject, Retry, Unavailable
@@ -19,12 +20,11 @@ from quire.testing.time import CountingIds, FakeClock
 
 
 @pytest.fixture
-async def ledger(tmp_path):
+async def store(tmp_path):
     database = SqliteDatabase(tmp_path / "quire.db")
     await database.open()
-    ledger = SqliteLedger(database)
-    await ledger.prepare()
-    yield ledger
+    await SqliteLedger(database).prepare()
+    yield SqliteApiKeyStore(database)
     await database.close()
 
 
@@ -34,33 +34,33 @@ def clock():
 
 
 @pytest.fixture
-def desk(ledger, clock):
+def desk(store, clock):
     made = iter(range(256))
     return ApiKeyContext(
-        ledger=ledger, clock=clock, ids=CountingIds(), chance=lambda size: bytes([next(made)]) * size
+        store=store, clock=clock, ids=CountingIds(), chance=lambda size: bytes([next(made)]) * size
     )
 
 
 @pytest.fixture
-def door(ledger, clock):
-    return KeyChecker(ledger, clock)
+def door(store, clock):
+    return KeyChecker(store, clock)
 
 
 async def made(desk, scope=Scope.SUBMIT, **drafted):
     return await api_keys.create(desk, KeyDraft(scope=scope, **drafted))
 
 
-async def test_a_key_is_random_and_only_its_hash_is_kept(desk, ledger):
+async def test_a_key_is_random_and_only_its_hash_is_kept(desk, store):
     new = await made(desk, label="scanner")
     assert new.text == "qk_" + "A" * 43
-    (kept,) = await ledger.keys()
+    (kept,) = await store.list_keys()
     assert kept.hash == hashlib.sha256(new.text.encode()).hexdigest()
     assert (kept.hint, kept.label) == (new.text[:9], "scanner")
     assert new.text not in str(kept)
 
 
-async def test_real_keys_differ(ledger, clock):
-    desk = ApiKeyContext(ledger=ledger, clock=clock, ids=CountingIds())
+async def test_real_keys_differ(store, clock):
+    desk = ApiKeyContext(store=store, clock=clock, ids=CountingIds())
     assert (await made(desk)).text != (await made(desk)).text
 
 
@@ -154,10 +154,10 @@ async def test_an_heir_has_what_its_elders_opened_and_their_limit(desk, door):
     first = await made(desk, requests_per_minute=2)
     second = await api_keys.rotate(desk, first.key.id)
     third = await api_keys.rotate(desk, second.key.id)
-    keys = [await desk.ledger.key(one.key.id) for one in (first, second, third)]
+    keys = [await desk.store.get_key(one.key.id) for one in (first, second, third)]
     assert len({key.id for key in keys}) == 3
     assert {api_keys.owner_of(key) for key in keys} == {first.key.id}
-    other = await desk.ledger.key((await made(desk)).key.id)
+    other = await desk.store.get_key((await made(desk)).key.id)
     assert api_keys.owner_of(other) != first.key.id
     assert [(await door.identify(one.text))[1] > 0 for one in (first, second, third)] == [False, False, True]
 
@@ -166,7 +166,7 @@ async def test_a_rotation_puts_off_no_end(desk, clock):
     old = await made(desk, lasts_seconds=50)
     new = await api_keys.rotate(desk, old.key.id, overlap_seconds=100)
     assert new.key.expires_at == old.key.expires_at
-    assert (await desk.ledger.key(old.key.id)).expires_at == clock.now() + 50
+    assert (await desk.store.get_key(old.key.id)).expires_at == clock.now() + 50
 
 
 async def test_a_key_that_is_over_is_not_rotated(desk):
@@ -205,30 +205,30 @@ async def test_who_asks_too_often_is_told_when_to_come_again(desk, door, clock):
 )
 async def test_which_batches_a_key_sees(desk, scope, bound_to, owner, tenant, seen):
     new = await made(desk, scope, tenant=bound_to)
-    key = await desk.ledger.key(new.key.id)
+    key = await desk.store.get_key(new.key.id)
     assert api_keys.sees(key, owner=key.id if owner == "own" else owner, tenant=tenant) is seen
 
 
 class Noting:
-    """The ledger's door, with the calls that write down uses counted."""
+    """The store, with the calls that record uses counted."""
 
-    def __init__(self, ledger):
-        self._ledger = ledger
+    def __init__(self, store):
+        self._store = store
         self.written = []
         self.away = False
 
     def __getattr__(self, name):
-        return getattr(self._ledger, name)
+        return getattr(self._store, name)
 
     async def record_uses(self, used):
         if self.away:
             raise Unavailable("away")
         self.written.append(used)
-        await self._ledger.record_uses(used)
+        await self._store.record_uses(used)
 
 
-async def test_uses_are_written_together_and_once_a_minute_at_most(desk, ledger, clock):
-    noting = Noting(ledger)
+async def test_uses_are_written_together_and_once_a_minute_at_most(desk, store, clock):
+    noting = Noting(store)
     door = KeyChecker(noting, clock)
     one, two = await made(desk), await made(desk)
     for _ in range(10):
@@ -243,11 +243,11 @@ async def test_uses_are_written_together_and_once_a_minute_at_most(desk, ledger,
     await door.note_used()
     await door.note_used()
     assert len(noting.written) == 2
-    assert {key.last_used_at for key in await ledger.keys()} == {clock.now()}
+    assert {key.last_used_at for key in await store.list_keys()} == {clock.now()}
 
 
-async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk, ledger, clock):
-    noting = Noting(ledger)
+async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk, store, clock):
+    noting = Noting(store)
     door = KeyChecker(noting, clock)
     new = await made(desk)
     noting.away = True
@@ -255,7 +255,7 @@ async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk
     await door.check(new.text, Scope.SUBMIT)
     noting.away = False
     await door.note_used()
-    assert [key.last_used_at for key in await ledger.keys()] == [clock.now()]
+    assert [key.last_used_at for key in await store.list_keys()] == [clock.now()]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_key_has_what_it_was_made_with(created, home):
 
     async def kept():
         async with open_components(Settings(home=home)) as office:
-            return await office.ledger.key(key["id"])
+            return await office.api_keys.get_key(key["id"])
 
     stored = asyncio.run(kept())
     assert stored.expires_at - stored.created_at == 90 * 86_400

@@ -80,7 +80,7 @@ def entry(*paths, tags=()):
 def test_ingest_ends_with_its_counts(library, parts, tmp_path):
     asked = []
 
-    async def ingest(room, given, options, on_progress):
+    async def ingest(context, given, options, on_progress):
         asked.append((given, options.tier, options.dry_run))
         tally = Tally(found=3, uploaded=2, queued=2, skipped=1)
         on_progress(tally)
@@ -98,7 +98,7 @@ def test_ingest_ends_with_its_counts(library, parts, tmp_path):
 
 
 def test_ingest_names_what_failed_and_ends_with_one(library, parts):
-    async def ingest(room, given, options, on_progress):
+    async def ingest(context, given, options, on_progress):
         return Tally(found=1, failed=1, failures=[Refused(path="x\x1b.pdf", reason="it is empty")])
 
     parts["ingest"] = SimpleNamespace(ingest=ingest, Options=SimpleNamespace)
@@ -145,7 +145,7 @@ def index(parts):
     gone = []
 
     class Manifest:
-        def __init__(self, room):
+        def __init__(self, context):
             pass
 
         async def read(self):
@@ -228,7 +228,7 @@ def test_lost_names_come_back_from_the_manifest(library, index, parts, bucket):
     bucket.raw(A)
     asked, damaged = [], []
 
-    async def relabel(room, view, jobs, *, force, dry_run):
+    async def relabel(context, view, jobs, *, force, dry_run):
         asked.append((list(jobs), force, dry_run))
         return Labelled(looked_at=5, written=2, unknown=1, damaged=damaged)
 
@@ -264,8 +264,8 @@ def working(parts, monkeypatch):
     """A worker that is told to stop by the signal given, and by a second one while it gives its job back."""
     given = SimpleNamespace(options=None, signals=[], rules=None)
 
-    async def work(room, options, stop, *, on_event, recall):
-        given.options, given.rules = options, room.rules
+    async def work(context, options, stop, *, on_event, recall):
+        given.options, given.rules = options, context.rules
         for number in given.signals:
             os.kill(os.getpid(), number)
             await stop.wait()
@@ -309,7 +309,7 @@ def test_a_worker_gets_what_was_asked_for(library, working, bucket, monkeypatch)
 
 
 def test_the_janitor_tells_what_it_did(library, parts, index):
-    async def sweep(room, manifest, *, dry_run, worker):
+    async def sweep(context, manifest, *, dry_run, worker):
         settled = [SimpleNamespace(job=A, why="failed", done=Kind.STOPPED, error="")]
         return SimpleNamespace(
             jobs=5, counts={"requeued": 1}, settled=settled, in_words=lambda: "1 requeued", dry_run=dry_run

@@ -12,8 +12,9 @@ from tests.standins.webhook_receiver import Reply, receiver
 
 from quire.database.sqlite import SqliteDatabase
 from quire.events.messages import new_secret
-from quire.events.sender import DELAYS_SECONDS, DeliveryPolicy, WebhookSender
 from quire.events.port import Webhook
+from quire.events.sender import DELAYS_SECONDS, DeliveryPolicy, WebhookSender
+from quire.events.sqlite import SqliteWebhookStore
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Unavailable
 from quire.system import LoopSignal
@@ -54,13 +55,18 @@ def verified_at(clock, monkeypatch):
 
 
 @pytest.fixture
-async def messenger(ledger, clock):
-    return made(ledger, clock)
+def store(ledger):
+    return SqliteWebhookStore(ledger._database)
 
 
-def made(ledger, clock, *, outgoing=None, fraction=0.5, **policy):
+@pytest.fixture
+async def messenger(store, clock):
+    return made(store, clock)
+
+
+def made(store, clock, *, outgoing=None, fraction=0.5, **policy):
     return WebhookSender(
-        ledger=ledger,
+        store=store,
         outgoing=outgoing or Outgoing(allow_private=True, timeout_seconds=10),
         clock=clock,
         signal=LoopSignal(),
@@ -70,28 +76,30 @@ def made(ledger, clock, *, outgoing=None, fraction=0.5, **policy):
     )
 
 
-async def hooked(ledger, there, name="hook_1", **changes):
-    await ledger.add_hook(Webhook(id=name, url=there.url(f"/{name}"), secret=SECRET, **changes))
+async def hooked(store, there, name="hook_1", **changes):
+    await store.add_webhook(Webhook(id=name, url=there.url(f"/{name}"), secret=SECRET, **changes))
 
 
 async def happen(ledger, clock, name="01B"):
     return await ledger.open_batch(draft(name, now=clock.now()))
 
 
-async def only(ledger):
-    (delivery,) = await ledger.deliveries(limit=9)
+async def only(store):
+    (delivery,) = await store.list_deliveries(limit=9)
     return delivery
 
 
-async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(ledger, clock, messenger, monkeypatch):
+async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(
+    ledger, store, clock, messenger, monkeypatch
+):
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         assert await messenger.turn() == 1
         (got,) = there.received
     verified_at(clock, monkeypatch)
     event = Verifier(SECRET).verify(got.body, got.headers)
-    delivery = await only(ledger)
+    delivery = await only(store)
     assert got.headers["content-type"] == "application/cloudevents+json"
     assert got.headers["webhook-id"] == delivery.id == event["id"]
     assert (event["specversion"], event["type"], event["subject"]) == ("1.0", "quire.batch_opened", "01B")
@@ -102,9 +110,9 @@ async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(ledger, cl
     assert await messenger.turn() == 0
 
 
-async def test_another_secret_or_another_body_does_not_verify(ledger, clock, messenger, monkeypatch):
+async def test_another_secret_or_another_body_does_not_verify(ledger, store, clock, messenger, monkeypatch):
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
         (got,) = there.received
@@ -114,9 +122,9 @@ async def test_another_secret_or_another_body_does_not_verify(ledger, clock, mes
             Verifier(secret).verify(body, got.headers)
 
 
-async def test_a_repetition_has_the_old_name_and_bytes_and_a_new_moment(ledger, clock, messenger):
+async def test_a_repetition_has_the_old_name_and_bytes_and_a_new_moment(ledger, store, clock, messenger):
     with receiver(Reply(500), Reply(200)) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
         clock.advance(5)
@@ -126,16 +134,16 @@ async def test_a_repetition_has_the_old_name_and_bytes_and_a_new_moment(ledger, 
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
     moments = [int(one.headers["webhook-timestamp"]) for one in (first, second)]
     assert moments[1] - moments[0] == 5
-    assert (await only(ledger)).state == "delivered"
+    assert (await only(store)).state == "delivered"
 
 
-async def test_tries_come_later_each_time_and_end(ledger, clock, messenger):
+async def test_tries_come_later_each_time_and_end(ledger, store, clock, messenger):
     waits = []
     with receiver(Reply(500)) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         while await messenger.turn():
-            delivery = await only(ledger)
+            delivery = await only(store)
             if delivery.next_at is None:
                 break
             assert delivery.last_error == "not accepted: the answer was 500"
@@ -145,55 +153,55 @@ async def test_tries_come_later_each_time_and_end(ledger, clock, messenger):
             clock.advance(1)
         assert len(there.received) == 10
     assert waits == list(DELAYS_SECONDS)
-    delivery = await only(ledger)
+    delivery = await only(store)
     assert (delivery.state, delivery.tries, delivery.last_status) == ("failed", 10, 500)
     clock.advance(10**6)
     assert await messenger.turn() == 0
 
 
 @pytest.mark.parametrize(("fraction", "wait"), [(0.0, 4.5), (0.5, 5.0), (0.999999, 5.5)])
-async def test_chance_spreads_the_waits(ledger, clock, fraction, wait):
+async def test_chance_spreads_the_waits(ledger, store, clock, fraction, wait):
     with receiver(Reply(500)) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
-        await made(ledger, clock, fraction=fraction).turn()
-    assert (await only(ledger)).next_at - clock.now() == pytest.approx(wait, abs=0.01)
+        await made(store, clock, fraction=fraction).turn()
+    assert (await only(store)).next_at - clock.now() == pytest.approx(wait, abs=0.01)
 
 
-async def test_the_number_of_tries_is_a_setting(ledger, clock):
-    messenger = made(ledger, clock, max_tries=1)
+async def test_the_number_of_tries_is_a_setting(ledger, store, clock):
+    messenger = made(store, clock, max_tries=1)
     with receiver(Reply(500)) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
-    assert (await only(ledger)).state == "failed"
+    assert (await only(store)).state == "failed"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 400, 401, 404, 422, 500, 502])
-async def test_everything_but_a_success_is_tried_again(ledger, clock, messenger, status):
+async def test_everything_but_a_success_is_tried_again(ledger, store, clock, messenger, status):
     with receiver() as elsewhere, receiver(Reply(status, {"Location": elsewhere.url()})) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
         assert elsewhere.received == []
-    delivery = await only(ledger)
+    delivery = await only(store)
     assert (delivery.state, delivery.last_status) == ("waiting", status)
     assert str(status) in delivery.last_error
 
 
-async def test_who_answers_gone_is_not_called_again(ledger, clock, messenger):
+async def test_who_answers_gone_is_not_called_again(ledger, store, clock, messenger):
     with receiver(Reply(410)) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
         await happen(ledger, clock, "01C")
         clock.advance(10**6)
         assert await messenger.turn() == 0
         assert len(there.received) == 1
-    hook = await ledger.hook("hook_1")
+    hook = await store.get_webhook("hook_1")
     assert hook.disabled_at is not None
     assert "410" in hook.disabled_reason
-    delivery = await only(ledger)
+    delivery = await only(store)
     assert (delivery.state, delivery.last_status) == ("failed", 410)
 
 
@@ -211,72 +219,72 @@ async def test_who_answers_gone_is_not_called_again(ledger, clock, messenger):
         (500, "60", 5),
     ],
 )
-async def test_who_asks_for_time_gets_it_within_bounds(ledger, clock, messenger, status, told, wait):
+async def test_who_asks_for_time_gets_it_within_bounds(ledger, store, clock, messenger, status, told, wait):
     with receiver(Reply(status, {"Retry-After": told})) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
-    assert (await only(ledger)).next_at - clock.now() == pytest.approx(wait, abs=1)
+    assert (await only(store)).next_at - clock.now() == pytest.approx(wait, abs=1)
 
 
-async def test_a_refusal_by_the_guard_is_final(ledger, clock):
-    messenger = made(ledger, clock, outgoing=Outgoing())
+async def test_a_refusal_by_the_guard_is_final(ledger, store, clock):
+    messenger = made(store, clock, outgoing=Outgoing())
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
         assert there.received == []
-    delivery = await only(ledger)
+    delivery = await only(store)
     assert (delivery.state, delivery.last_status) == ("failed", None)
     assert "allow_private" in delivery.last_error
 
 
-async def test_where_nobody_listens_is_tried_again(ledger, clock, messenger):
+async def test_where_nobody_listens_is_tried_again(ledger, store, clock, messenger):
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
     await happen(ledger, clock)
     await messenger.turn()
-    delivery = await only(ledger)
+    delivery = await only(store)
     assert (delivery.state, delivery.last_status) == ("waiting", None)
     assert delivery.last_error.startswith("no connection")
 
 
-async def test_a_hook_that_was_disabled_at_the_last_moment_is_not_called(ledger, clock):
+async def test_a_hook_that_was_disabled_at_the_last_moment_is_not_called(ledger, store, clock):
     class Late:
         """Gives deliveries out, and only then is their hook disabled."""
 
         def __getattr__(self, name):
-            return getattr(ledger, name)
+            return getattr(store, name)
 
-        async def due_deliveries(self, **asked):
-            due = await ledger.due_deliveries(**asked)
-            await ledger.disable_hook("hook_1", reason="moved", now=clock.now())
+        async def lease_deliveries(self, **asked):
+            due = await store.lease_deliveries(**asked)
+            await store.disable_webhook("hook_1", reason="moved", now=clock.now())
             return due
 
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         assert await made(Late(), clock).turn() == 1
         assert there.received == []
-    assert (await only(ledger)).state == "failed"
+    assert (await only(store)).state == "failed"
 
 
-async def test_a_try_that_could_not_be_told_is_made_again(ledger, clock):
+async def test_a_try_that_could_not_be_told_is_made_again(ledger, store, clock):
     class Away:
         away = True
 
         def __getattr__(self, name):
-            return getattr(ledger, name)
+            return getattr(store, name)
 
-        async def told(self, no, **how):
+        async def record_try(self, no, **how):
             if self.away:
                 self.away = False
                 raise Unavailable("away")
-            await ledger.told(no, **how)
+            await store.record_try(no, **how)
 
     messenger = made(Away(), clock)
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         await messenger.turn()
         assert await messenger.turn() == 0
@@ -284,25 +292,25 @@ async def test_a_try_that_could_not_be_told_is_made_again(ledger, clock):
         await messenger.turn()
         assert len({one.headers["webhook-id"] for one in there.received}) == 1
         assert len(there.received) == 2
-    assert (await only(ledger)).state == "delivered"
+    assert (await only(store)).state == "delivered"
 
 
-async def test_one_that_cannot_be_made_does_not_keep_the_others(ledger, clock, messenger, caplog):
+async def test_one_that_cannot_be_made_does_not_keep_the_others(ledger, store, clock, messenger, caplog):
     with receiver() as there:
-        await hooked(ledger, there)
-        await ledger.add_hook(Webhook(id="hook_2", url=there.url(), secret="whsec_!"))
+        await hooked(store, there)
+        await store.add_webhook(Webhook(id="hook_2", url=there.url(), secret="whsec_!"))
         await happen(ledger, clock)
         assert await messenger.turn() == 2
         assert len(there.received) == 1
-    states = {one.hook_id: one.state for one in await ledger.deliveries(limit=9)}
+    states = {one.hook_id: one.state for one in await store.list_deliveries(limit=9)}
     assert states == {"hook_1": "delivered", "hook_2": "waiting"}
     assert "whsec_" not in caplog.text
 
 
-async def test_no_more_go_at_once_than_set(ledger, clock):
-    messenger = made(ledger, clock, at_once=2)
+async def test_no_more_go_at_once_than_set(ledger, store, clock):
+    messenger = made(store, clock, at_once=2)
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         for number in range(5):
             await happen(ledger, clock, f"01{number}")
         assert [await messenger.turn() for _ in range(4)] == [2, 2, 1, 0]
@@ -310,17 +318,17 @@ async def test_no_more_go_at_once_than_set(ledger, clock):
 
 
 class Overheard:
-    """The ledger, with a signal for each try that is told of."""
+    """The store, with a signal for each try that is recorded."""
 
-    def __init__(self, ledger):
-        self._ledger = ledger
+    def __init__(self, store):
+        self._store = store
         self._told = asyncio.Semaphore(0)
 
     def __getattr__(self, name):
-        return getattr(self._ledger, name)
+        return getattr(self._store, name)
 
-    async def told(self, no, **how):
-        await self._ledger.told(no, **how)
+    async def record_try(self, no, **how):
+        await self._store.record_try(no, **how)
         self._told.release()
 
     async def heard(self, number):
@@ -329,55 +337,55 @@ class Overheard:
                 await self._told.acquire()
 
 
-async def test_it_runs_until_it_is_stopped_and_a_slow_receiver_keeps_nobody(ledger, clock):
-    overheard = Overheard(ledger)
+async def test_it_runs_until_it_is_stopped_and_a_slow_receiver_keeps_nobody(ledger, store, clock):
+    overheard = Overheard(store)
     messenger = made(overheard, clock, at_once=2)
     stop = asyncio.Event()
     with receiver(Reply(held=True)) as slow, receiver() as quick:
-        await hooked(ledger, slow, "slow", kinds=("batch_opened",))
-        await hooked(ledger, quick, "quick")
+        await hooked(store, slow, "slow", kinds=("batch_opened",))
+        await hooked(store, quick, "quick")
         await happen(ledger, clock)
         running = asyncio.ensure_future(messenger.run(stop))
         await ledger.cancel(1, act(clock.now()))
         messenger.wake()
         await quick.came(2)
         await overheard.heard(2)
-        assert [one.state for one in await ledger.deliveries(hook_id="slow", limit=9)] == ["waiting"]
+        assert [one.state for one in await store.list_deliveries(hook_id="slow", limit=9)] == ["waiting"]
         slow.release()
         await overheard.heard(1)
-        assert {one.state for one in await ledger.deliveries(limit=9)} == {"delivered"}
+        assert {one.state for one in await store.list_deliveries(limit=9)} == {"delivered"}
         stop.set()
         await running
 
 
-async def test_what_is_being_sent_when_it_is_stopped_is_finished(ledger, clock):
-    messenger, stop = made(ledger, clock), asyncio.Event()
+async def test_what_is_being_sent_when_it_is_stopped_is_finished(ledger, store, clock):
+    messenger, stop = made(store, clock), asyncio.Event()
     with receiver(Reply(held=True)) as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         running = asyncio.ensure_future(messenger.run(stop))
         await there.came(1)
         stop.set()
         there.release()
         await running
-    assert (await only(ledger)).state == "delivered"
+    assert (await only(store)).state == "delivered"
 
 
-async def test_it_goes_on_when_the_ledger_was_away(ledger, clock):
+async def test_it_goes_on_when_the_ledger_was_away(ledger, store, clock):
     class Away(Overheard):
         times = 2
 
-        async def due_deliveries(self, **asked):
+        async def lease_deliveries(self, **asked):
             if self.times:
                 self.times -= 1
                 messenger.wake()  # or it would wait a while
                 raise Unavailable("away")
-            return await ledger.due_deliveries(**asked)
+            return await store.lease_deliveries(**asked)
 
-    away = Away(ledger)
+    away = Away(store)
     messenger, stop = made(away, clock), asyncio.Event()
     with receiver() as there:
-        await hooked(ledger, there)
+        await hooked(store, there)
         await happen(ledger, clock)
         running = asyncio.ensure_future(messenger.run(stop))
         await away.heard(1)
@@ -391,10 +399,10 @@ async def test_stopped_before_it_began_it_ends_at_once(messenger):
     await messenger.run(stop)
 
 
-async def test_the_events_data_are_plain_json(ledger, clock, messenger):
+async def test_the_events_data_are_plain_json(ledger, store, clock, messenger):
     with receiver() as there:
         await happen(ledger, clock)
-        await hooked(ledger, there, batch_id="01B")
+        await hooked(store, there, batch_id="01B")
         await ledger.cancel(1, act(clock.now()))
         await messenger.turn()
         event = json.loads(there.received[0].body)

@@ -9,6 +9,7 @@ import pytest
 import quire
 from quire.database.sqlite import SqliteDatabase
 from quire.events import webhooks
+from quire.events.sqlite import SqliteWebhookStore
 from quire.events.webhooks import KINDS, WebhookContext
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Missing, Reject
@@ -31,42 +32,43 @@ async def ledger(tmp_path):
 
 @pytest.fixture
 def desk(ledger):
-    return WebhookContext(ledger=ledger, outgoing=Outgoing(), clock=FakeClock(), ids=CountingIds())
+    store = SqliteWebhookStore(ledger._database)
+    return WebhookContext(store=store, outgoing=Outgoing(), clock=FakeClock(), ids=CountingIds())
 
 
 async def test_a_secret_is_random_and_shown_once(desk):
-    one = await webhooks.add_hook(desk, url=URL)
-    two = await webhooks.add_hook(desk, url=URL, kinds=["quire.batch_done", "batch_done", "batch_failed"])
+    one = await webhooks.add_webhook(desk, url=URL)
+    two = await webhooks.add_webhook(desk, url=URL, kinds=["quire.batch_done", "batch_done", "batch_failed"])
     assert one.secret.startswith("whsec_")
     assert one.secret != two.secret
-    lines = await webhooks.list_hooks(desk)
+    lines = await webhooks.list_webhooks(desk)
     assert lines == [one.hook, two.hook]
     assert (two.hook.kinds, two.hook.batch_id) == (["batch_done", "batch_failed"], None)
-    shown = msgspec.json.encode([*lines, await webhooks.show_hook(desk, one.hook.id)]).decode()
+    shown = msgspec.json.encode([*lines, await webhooks.show_webhook(desk, one.hook.id)]).decode()
     assert one.secret.removeprefix("whsec_") not in shown
 
 
 async def test_a_hook_may_be_of_one_batch(desk, ledger):
     await ledger.open_batch(draft("01B"))
-    one = await webhooks.add_hook(desk, url=URL, batch_id="01B")
-    assert await webhooks.list_hooks(desk, batch_id="01B") == [one.hook]
-    assert await webhooks.list_hooks(desk, batch_id="") == []
+    one = await webhooks.add_webhook(desk, url=URL, batch_id="01B")
+    assert await webhooks.list_webhooks(desk, batch_id="01B") == [one.hook]
+    assert await webhooks.list_webhooks(desk, batch_id="") == []
     with pytest.raises(Missing):
-        await webhooks.add_hook(desk, url=URL, batch_id="nobody")
+        await webhooks.add_webhook(desk, url=URL, batch_id="nobody")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/", "http://localhost/", "ftp://hooks.example", "x"])
 async def test_a_url_that_would_never_be_called_is_refused(desk, url):
     with pytest.raises(Reject):
-        await webhooks.add_hook(desk, url=url)
-    assert await webhooks.list_hooks(desk) == []
+        await webhooks.add_webhook(desk, url=url)
+    assert await webhooks.list_webhooks(desk) == []
 
 
 async def test_an_unknown_kind_is_refused_with_the_nearest_one(desk):
     with pytest.raises(Reject, match="batch_done"):
-        await webhooks.add_hook(desk, url=URL, kinds=["batch_don"])
+        await webhooks.add_webhook(desk, url=URL, kinds=["batch_don"])
     with pytest.raises(Reject) as caught:
-        await webhooks.add_hook(desk, url=URL, kinds=["*"])
+        await webhooks.add_webhook(desk, url=URL, kinds=["*"])
     assert caught.value.code == "unknown_event"
 
 
@@ -74,22 +76,22 @@ async def test_there_are_so_many_and_no_more(desk, ledger, monkeypatch):
     monkeypatch.setattr(webhooks, "MOST_HOOKS", 2)
     await ledger.open_batch(draft("01B"))
     for batch_id in ("", "01B"):
-        one, _ = [await webhooks.add_hook(desk, url=URL, batch_id=batch_id) for _ in range(2)]
+        one, _ = [await webhooks.add_webhook(desk, url=URL, batch_id=batch_id) for _ in range(2)]
         with pytest.raises(Reject, match="remove one first"):
-            await webhooks.add_hook(desk, url=URL, batch_id=batch_id)
-        await webhooks.disable_hook(desk, one.hook.id)
-        await webhooks.add_hook(desk, url=URL, batch_id=batch_id)
+            await webhooks.add_webhook(desk, url=URL, batch_id=batch_id)
+        await webhooks.disable_webhook(desk, one.hook.id)
+        await webhooks.add_webhook(desk, url=URL, batch_id=batch_id)
 
 
 async def test_a_hook_is_disabled_for_good(desk):
-    hook_id = (await webhooks.add_hook(desk, url=URL)).hook.id
-    line = await webhooks.disable_hook(desk, hook_id, reason="moved")
+    hook_id = (await webhooks.add_webhook(desk, url=URL)).hook.id
+    line = await webhooks.disable_webhook(desk, hook_id, reason="moved")
     assert (line.disabled_reason, bool(line.disabled_at)) == ("moved", True)
-    assert await webhooks.disable_hook(desk, hook_id) == line
+    assert await webhooks.disable_webhook(desk, hook_id) == line
 
 
 async def test_the_log_is_told_and_sent_again(desk, ledger):
-    hook_id = (await webhooks.add_hook(desk, url=URL)).hook.id
+    hook_id = (await webhooks.add_webhook(desk, url=URL)).hook.id
     await ledger.open_batch(draft("01B", now=5.0))
     (line,) = await webhooks.list_deliveries(desk, hook_id=hook_id)
     assert (line.type, line.batch_id, line.state, line.tries) == ("quire.batch_opened", "01B", "waiting", 0)

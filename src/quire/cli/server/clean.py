@@ -1,4 +1,4 @@
-"""`quire clean_up`: what `quire serve` cleans up by itself, looked at or done now."""
+"""`quire clean`: what `quire serve` cleans up by itself, looked at or done now."""
 
 import typer
 
@@ -11,7 +11,7 @@ from quire.cli.batch.options import (
     answered,
     print_json,
 )
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.ingest.cleanup import (
     CleanupCandidate,
     CleanupResult,
@@ -21,7 +21,7 @@ from quire.ingest.cleanup import (
 from quire.settings import Settings
 
 
-def clean_up(
+def clean(
     dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be cleaned up."),
     json_output: Json = False,
     home: Home = None,
@@ -58,10 +58,10 @@ def clean_up(
             return
         for one in found:
             typer.echo(
-                f"{shown(one.batch_id)}  {one.kind}  since {one.since}  {one.files} files, {one.bytes} bytes"
+                f"{printable(one.batch_id)}  {one.kind}  since {one.since}  {one.files} files, {one.bytes} bytes"
             )
         if not found:
-            typer.echo("There is nothing to clean_up up.")
+            typer.echo("There is nothing to clean up.")
         return
     cleaned = answered(work, home=home, config=config, json_output=json_output)
     if json_output:

@@ -24,7 +24,7 @@ from quire.cli.batch.options import (
     answered,
     print_json,
 )
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.settings import Settings
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ def revoke(key_id: Id, json_output: Json = False, home: Home = None, config: Con
     if json_output:
         print_json(line)
     else:
-        typer.echo(f"{shown(line.id)} was revoked at {line.revoked_at}.")
+        typer.echo(f"{printable(line.id)} was revoked at {line.revoked_at}.")
 
 
 @key.command()
@@ -189,7 +189,7 @@ def _at_desk(
     noted: Noted[T] | None = None,
 ) -> T:
     async def asking(office: Components, _: Settings) -> T:
-        return await ask(ApiKeyContext(ledger=office.api_keys, clock=office.clock, ids=office.ids))
+        return await ask(ApiKeyContext(store=office.api_keys, clock=office.clock, ids=office.ids))
 
     return answered(
         asking, home=home, config=config, json_output=json_output, makes_home=makes_home, noted=noted
@@ -202,7 +202,7 @@ def _show_new(made: NewKey, *, json_output: bool) -> None:
         return
     typer.echo(made.text)
     until = f", until {made.key.expires_at}" if made.key.expires_at else ""
-    typer.echo(f"{shown(made.key.id)} may {made.key.scope}{until}.", err=True)
+    typer.echo(f"{printable(made.key.id)} may {made.key.scope}{until}.", err=True)
     typer.echo("Keep the key now: it is not shown again.", err=True)
 
 
@@ -212,8 +212,8 @@ def _show(lines: Sequence[KeyLine]) -> None:
         return
     for one in lines:
         words = [one.id, f"{one.hint}…", one.scope, one.state, one.label]
-        typer.echo("  ".join(shown(word) for word in words if word))
-        typer.echo(f"    {shown(', '.join(_facts(one)))}")
+        typer.echo("  ".join(printable(word) for word in words if word))
+        typer.echo(f"    {printable(', '.join(_facts(one)))}")
 
 
 def _facts(one: KeyLine) -> Iterator[str]:

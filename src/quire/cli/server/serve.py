@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quire.cli.console import Talk
-from quire.cli.errors import told_to_people
+from quire.cli.console import Reporter
+from quire.cli.errors import exit_on_error
 from quire.cli.signals import stop_on_signals
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.settings import Settings, load_here
 
 if TYPE_CHECKING:
@@ -67,21 +67,21 @@ def serve(
 
     given = {"home": home, "serve.host": host, "serve.port": port}
     overrides = {name: str(value) for name, value in given.items() if value is not None}
-    with told_to_people(json_output=json_output):
+    with exit_on_error(json_output=json_output):
         settings = load_here(config=config, overrides=overrides).settings
-        talk = Talk(json_output=json_output, events=True)
+        talk = Reporter(json_output=json_output, events=True)
         asyncio.run(_serve(settings, ServeOptions(api_only=api_only, workers=workers), talk))
 
 
-async def _serve(settings: Settings, plan: "Plan", talk: Talk) -> None:
+async def _serve(settings: Settings, plan: "ServeOptions", talk: Reporter) -> None:
     from quire.assembly.server import run_server
 
     stop = stop_on_signals(talk.say)
 
-    def started(at: "Started") -> None:
+    def started(at: "ServerInfo") -> None:
         talk.warn(at.warnings)
         doors = "no key is needed" if at.anonymous else "callers need an API key"
-        talk.happened("started", f"Quire answers on {shown(at.url)} ({doors}); Ctrl-C ends it.", url=at.url)
+        talk.report("started", f"Quire answers on {printable(at.url)} ({doors}); Ctrl-C ends it.", url=at.url)
 
-    await run_server(settings, plan, stop, started=started, trouble=talk.trouble)
-    talk.happened("stopped", "The server has stopped; nothing that was accepted is lost.")
+    await run_server(settings, plan, stop, started=started, trouble=talk.report_outage)
+    talk.report("stopped", "The server has stopped; nothing that was accepted is lost.")

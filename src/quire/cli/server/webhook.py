@@ -16,7 +16,7 @@ from quire.cli.batch.options import (
     answered,
     print_json,
 )
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.events import webhooks
 from quire.events.webhooks import WebhookContext
 from quire.settings import Settings
@@ -59,7 +59,7 @@ def add(
     Exit codes: 0 added, 1 could not (an address that is never called, an unknown event or batch), 2 usage.
     """
     made = _at_desk(
-        lambda desk: webhooks.add_hook(desk, url=url, batch_id=batch or "", kinds=kind or ()),
+        lambda desk: webhooks.add_webhook(desk, url=url, batch_id=batch or "", kinds=kind or ()),
         home,
         config,
         json_output=json_output,
@@ -70,7 +70,7 @@ def add(
         print_json({"secret": made.secret, "webhook": made.hook})
         return
     typer.echo(made.secret)
-    typer.echo(f"{shown(made.hook.id)} is told from now on.", err=True)
+    typer.echo(f"{printable(made.hook.id)} is told from now on.", err=True)
     typer.echo("Keep the secret now: it is not shown again.", err=True)
 
 
@@ -84,7 +84,7 @@ def list_(batch: Batch = None, json_output: Json = False, home: Home = None, con
     Exit codes: 0 listed, also when there is none, 1 could not, 2 usage.
     """
     lines = _at_desk(
-        lambda desk: webhooks.list_hooks(desk, batch_id=batch), home, config, json_output=json_output
+        lambda desk: webhooks.list_webhooks(desk, batch_id=batch), home, config, json_output=json_output
     )
     if json_output:
         print_json({"webhooks": lines})
@@ -93,7 +93,7 @@ def list_(batch: Batch = None, json_output: Json = False, home: Home = None, con
         of = f"batch {one.batch_id}" if one.batch_id else "all batches"
         state = f"ended: {one.disabled_reason}" if one.disabled_at else "active"
         what = ", ".join(one.kinds) or "every event"
-        typer.echo("  ".join(shown(word) for word in (one.id, one.url, of, what, state)))
+        typer.echo("  ".join(printable(word) for word in (one.id, one.url, of, what, state)))
     if not lines:
         typer.echo("There are no webhooks. `quire webhook add URL` adds one.")
 
@@ -108,7 +108,7 @@ def remove(hook_id: Id, json_output: Json = False, home: Home = None, config: Co
     Exit codes: 0 ended, also when it had before, 1 could not (no such webhook), 2 usage.
     """
     line = _at_desk(
-        lambda desk: webhooks.disable_hook(desk, hook_id),
+        lambda desk: webhooks.disable_webhook(desk, hook_id),
         home,
         config,
         json_output=json_output,
@@ -117,7 +117,7 @@ def remove(hook_id: Id, json_output: Json = False, home: Home = None, config: Co
     if json_output:
         print_json(line)
     else:
-        typer.echo(f"{shown(line.id)} is told nothing more.")
+        typer.echo(f"{printable(line.id)} is told nothing more.")
 
 
 @webhook.command()
@@ -162,7 +162,7 @@ def deliveries(
             f"{one.tries} tries",
             answered_by,
         )
-        typer.echo("  ".join(shown(word) for word in words))
+        typer.echo("  ".join(printable(word) for word in words))
     if not lines:
         typer.echo("Nothing was to be told.")
 
@@ -206,7 +206,7 @@ def _at_desk(
 ) -> T:
     async def asking(office: Components, settings: Settings) -> T:
         desk = WebhookContext(
-            ledger=office.webhooks, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
+            store=office.webhooks, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
         )
         return await ask(desk)
 

@@ -22,7 +22,7 @@ from quire.ledger.postgres.rows import (
 )
 from quire.ledger.postgres.settlement import fold_reports
 from quire.ledger.rows import Row, candidate_of, claim_of, decode_result, standing_of
-from quire.model.work import Earlier, Order, StepResult
+from quire.model.work import EarlierResult, Order, StepResult
 
 
 class PostgresTaskStore:
@@ -60,13 +60,13 @@ class PostgresTaskStore:
 
     async def load_child_results(
         self, batch_no: int, task_nos: Collection[int]
-    ) -> dict[int, tuple[Earlier, ...]]:
+    ) -> dict[int, tuple[EarlierResult, ...]]:
         values = (batch_no, list(task_nos))
-        found: dict[int, list[Earlier]] = {task_no: [] for task_no in task_nos}
+        found: dict[int, list[EarlierResult]] = {task_no: [] for task_no in task_nos}
         for task_no, path, result in await self._database.read(
             lambda connection: all_rows(connection, "earlier", values)
         ):
-            found[task_no].append(Earlier(path, decode_result(result)))
+            found[task_no].append(EarlierResult(path, decode_result(result)))
         return {task_no: tuple(told) for task_no, told in found.items()}
 
     async def settle_reports(

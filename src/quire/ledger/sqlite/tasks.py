@@ -27,7 +27,7 @@ from quire.ledger.rows import (
 )
 from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers, pipelines, was_dismissed
 from quire.model.batch import TaskState
-from quire.model.work import Earlier, Order, Outcome, StepResult
+from quire.model.work import EarlierResult, Order, Outcome, StepResult
 
 Row = tuple[Any, ...]
 
@@ -71,12 +71,12 @@ class SqliteTaskStore:
 
     async def load_child_results(
         self, batch_no: int, task_nos: Collection[int]
-    ) -> dict[int, tuple[Earlier, ...]]:
-        def work(connection: sqlite3.Connection) -> dict[int, tuple[Earlier, ...]]:
+    ) -> dict[int, tuple[EarlierResult, ...]]:
+        def work(connection: sqlite3.Connection) -> dict[int, tuple[EarlierResult, ...]]:
             found = {}
             for task_no in task_nos:
                 rows = connection.execute(SQL["earlier"], (batch_no, task_no)).fetchall()
-                found[task_no] = tuple(Earlier(path, decode_result(result)) for _, path, result in rows)
+                found[task_no] = tuple(EarlierResult(path, decode_result(result)) for _, path, result in rows)
             return found
 
         return await self._database.read(work)
