@@ -50,6 +50,13 @@ def test_the_old_key_opens_and_the_revoked_one_does_not(served, client):
             assert stranger.get("/api/batches").status_code == 401
 
 
+def test_a_file_that_had_arrived_is_given_out(served, client):
+    where = f"/api/batches/{served.batches['waiting']}/files/download"
+    answer = client.get(where, params={"path": "/box/waiting.png", "redirect": "true"}, follow_redirects=True)
+    assert answer.status_code == 200
+    assert answer.content.startswith(b"\x89PNG")
+
+
 def test_an_open_upload_is_finished_and_its_batch_completes(served, client):
     batch, late = served.batches["open"], served.quire.folder / "late"
     sender = Sender(client, batch)
