@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: translation only. Use cases are in `service`."""
+"""HTTP in, HTTP out: translation only. Use cases are in the product rooms."""

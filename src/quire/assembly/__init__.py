@@ -1,5 +1,5 @@
 """Turns settings into components: the only place where ports meet adapters.
 
-`house` for a program that runs batches, `worker` for the entrance of a worker process, which must start
-quickly and so imports little, `stores` for what both need.
+`components` builds what every process works with, `engine` adds an engine to it, `server` runs `quire serve`.
+`worker` is the entry point of a worker process: it must start quickly, so it imports little.
 """

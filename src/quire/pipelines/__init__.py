@@ -1,0 +1,1 @@
+"""Which steps run in which order: the built-in pipelines, as values."""

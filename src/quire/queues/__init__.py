@@ -1,0 +1,1 @@
+"""Where work waits: the port of message queues, and adapters for SQLite, PostgreSQL and Redis."""

@@ -1,0 +1,1 @@
+"""What is done to a document: one transformation per module."""

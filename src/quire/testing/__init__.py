@@ -1,1 +1,4 @@
-"""Shipped for tests: suites, servers, a fake clock, misbehaving steps. Imported by no room above."""
+"""For people who write steps, pipelines and adapters: suites, in-memory adapters, a fake clock, factories.
+
+No other room imports it.
+"""

@@ -1,0 +1,1 @@
+"""Outside libraries and programs: one module for each."""
