@@ -1,8 +1,8 @@
-"""Draws the generated parts of `docs/map.md`: the import graph of the rooms, their layers, a sentence for each.
+"""Draws the generated parts of `docs/map.md`: import graph, layers and a sentence for each room.
 
 `python docs/make_map.py` rewrites the page between its markers; with `--check` it changes nothing and exits
-with 1 when the page is out of date. The graph comes from the imports in `src/quire`, the layers from the import
-contract in `pyproject.toml`, each sentence from the docstring of the room.
+with 1 when the page is out of date. The graph comes from the imports in `src/quire`, the layers from the
+import contract in `pyproject.toml`, each sentence from the docstring of the room.
 """
 
 import ast

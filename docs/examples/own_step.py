@@ -10,13 +10,13 @@ from collections.abc import Container
 from pathlib import Path
 
 from quire.assembly.engine import open_engine
-from quire.batches.folder_run import RunResult, RunRequest, run_folder
-from quire.cli.console import Talk
+from quire.batches.folder_run import RunRequest, RunResult, run_folder
+from quire.cli.console import Reporter
 from quire.cli.run.progress import progress_for
 from quire.model.errors import Reject
 from quire.model.files import File
-from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
-from quire.model.step import Made, Step, StepInput, StepOutput
+from quire.model.pipeline import AddedFile, ListChange, KeptFile, Phase, Pipeline, from_product
+from quire.model.step import OutputFile, Step, StepInput, StepOutput
 from quire.model.work import StepResult
 from quire.settings import load_here
 
@@ -30,7 +30,7 @@ def count_words(given: StepInput) -> StepOutput:
         raise Reject("the text is not UTF-8; save it as UTF-8", code="not_utf8") from error
     target = given.folder / "words.json"
     target.write_text(json.dumps({"words": words}), "utf-8")
-    return StepOutput(made=(Made(role="words", path=target, content_type="application/json"),))
+    return StepOutput(files=(OutputFile(role="words", path=target, content_type="application/json"),))
 
 
 # Workers import this module by its name and look the step up here.
@@ -41,11 +41,11 @@ def is_text(file: File) -> bool:
     return file.content_type == "text/plain"
 
 
-def becomes(file: File, result: StepResult, _taken: Container[str]) -> Change:
+def becomes(file: File, result: StepResult, _taken: Container[str]) -> ListChange:
     """The text stays in the list and the count joins it."""
     made = result.products[0]
     count = from_product(made, path=f"{file.path}.words.json", source=file, tags=())
-    return Change(kept=Kept(tags=file.tags), added=(Added(file=count, role=made.role),))
+    return ListChange(kept=KeptFile(tags=file.tags), added=(AddedFile(file=count, role=made.role),))
 
 
 WORDS = Phase(
@@ -58,7 +58,7 @@ async def main(folder: Path, out: Path) -> RunResult:
     """The same as `quire run FOLDER --out OUT --pipeline words`."""
     settings = load_here().settings
     request = RunRequest(roots=[folder], out=out, pipeline="words", own_folders=[settings.home])
-    with progress_for(Talk(json_output=False)) as watcher:
+    with progress_for(Reporter(json_output=False)) as watcher:
         async with open_engine(settings, pipelines={"words": PIPELINE}, step_modules=("own_step",)) as house:
             return await run_folder(request, house.run_context(), watcher, asyncio.Event())
 

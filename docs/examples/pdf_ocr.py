@@ -18,13 +18,13 @@ import tesserocr
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 
 from quire.assembly.engine import STEP_MODULES, open_engine
-from quire.batches.folder_run import RunResult, RunRequest, run_folder
-from quire.cli.console import Talk
+from quire.batches.folder_run import RunRequest, RunResult, run_folder
+from quire.cli.console import Reporter
 from quire.cli.run.progress import progress_for
 from quire.model.errors import Reject
 from quire.model.files import File
-from quire.model.pipeline import Added, Change, Kept, Phase, Pipeline, from_product
-from quire.model.step import Made, Step, StepInput, StepOutput
+from quire.model.pipeline import AddedFile, ListChange, KeptFile, Phase, Pipeline, from_product
+from quire.model.step import OutputFile, Step, StepInput, StepOutput
 from quire.model.work import StepResult
 from quire.pipelines import naming
 from quire.pipelines.preprocess import preprocess
@@ -50,7 +50,7 @@ def read_pdf(given: StepInput) -> StepOutput:
     target = given.folder / "text.txt"
     target.write_text("\f".join(texts), "utf-8")
     facts = {"pages": len(texts), "recognised": recognised}
-    return StepOutput(made=(Made(role="text", path=target, content_type="text/plain", facts=facts),))
+    return StepOutput(files=(OutputFile(role="text", path=target, content_type="text/plain", facts=facts),))
 
 
 def _opened(path: Path) -> PdfDocument:
@@ -104,13 +104,13 @@ def rivals(file: File, _result: StepResult) -> tuple[str, ...]:
     return file.path, file.path + ".txt"
 
 
-def becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
+def becomes(file: File, result: StepResult, taken: Container[str]) -> ListChange:
     """The PDF stays in the list, marked; its text joins it."""
     made = result.products[0]
     path = naming.beside(file, ".txt", taken)
     text = from_product(made, path=path, source=file, tags=(TEXT_TAG,))
     tags = file.tags if SOURCE_TAG in file.tags else (*file.tags, SOURCE_TAG)
-    return Change(kept=Kept(tags=tags), added=(Added(file=text, role=made.role),))
+    return ListChange(kept=KeptFile(tags=tags), added=(AddedFile(file=text, role=made.role),))
 
 
 PDF_OCR = Phase(
@@ -132,7 +132,7 @@ async def main(folder: Path, out: Path) -> RunResult:
     """What `quire run FOLDER --out OUT` does, with this pipeline."""
     settings = load_here().settings
     request = RunRequest(roots=[folder], out=out, pipeline=PIPELINE.name, own_folders=[settings.home])
-    talk = Talk(json_output=False)
+    talk = Reporter(json_output=False)
     with progress_for(talk) as watcher:
         async with open_engine(
             settings,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quire.compute.remote.output_keys import RESULT, ROLES, variable
+from quire.compute.remote.output_keys import RESULT, ROLES, url_variable
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "scale-out.md").read_text("utf-8")
@@ -17,7 +17,7 @@ def _variables() -> set[str]:
         for name in ("compute/remote/environment.py", "batches/remote/tasks.py")
     )
     named = set(re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', said))
-    return named | {variable(role) for roles in ROLES.values() for role in (*roles, RESULT)}
+    return named | {url_variable(role) for roles in ROLES.values() for role in (*roles, RESULT)}
 
 
 @pytest.mark.parametrize("name", sorted(_variables()))
