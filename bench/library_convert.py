@@ -43,7 +43,7 @@ def pdfium(path):
 
 if which == "quire":
     from quire.steps import pdf_markdown
-    options = pdf_markdown.Options(ocr="none")
+    options = pdf_markdown.PdfMarkdownOptions(ocr="none")
     about = pdf_markdown.About(original_filename="a.pdf", worker_id="w", converted_at="now")
 elif which == "liteparse":
     from liteparse import LiteParse

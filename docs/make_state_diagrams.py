@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from quire.engine.states import AGAIN, STAGES, TASKS
+from quire.engine.states import REOPENED_STAGES, STAGES, TASKS
 from quire.model.batch import Stage
 
 PAGE = Path(__file__).parent / "concepts.md"
@@ -33,7 +33,7 @@ def walk(table: Table) -> str:
 def ways_back() -> str:
     """From an end, by a person's act, each arrow with what it is called."""
     lines = ["stateDiagram-v2"]
-    for before, reached in AGAIN.items():
+    for before, reached in REOPENED_STAGES.items():
         lines += [f"    {before} --> {after}: {WAYS_BACK[before]}" for after in STAGES if after in reached]
     return "\n".join(lines)
 

@@ -34,7 +34,7 @@ class SystemIds:
         return self._random.random()
 
 
-def who() -> str:
+def user_at_host() -> str:
     """Who is at the keyboard, as `user@host`: from the system, as variables can say anything."""
     number = os.getuid()
     try:

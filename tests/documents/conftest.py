@@ -160,7 +160,7 @@ def book() -> Callable[..., Objects]:
     def objects(pages: int, *, box: str = "0 0 200 100", page: str = "", catalog: str = "") -> Objects:
         first = 10
         kids = " ".join(f"{first + 2 * at} 0 R" for at in range(pages))
-        made: Objects = {
+        files: Objects = {
             1: f"<</Type/Catalog/Pages 2 0 R{catalog}>>",
             2: f"<</Type/Pages/Count {pages}/Kids[{kids}]>>",
             3: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
@@ -185,7 +185,7 @@ def to_markdown(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
 
     def convert(source: Path, *, converter: Any = None, **options: Any) -> Any:
         target = tmp_path_factory.mktemp("result") / "result.zip"
-        about = pdf_markdown.About(
+        about = pdf_markdown.DocumentInfo(
             original_filename=source.name,
             worker_id="9f1c02aa77d3",
             converted_at="2026-02-03T10:30:00Z",
@@ -194,7 +194,7 @@ def to_markdown(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
         converted = pdf_markdown.convert(
             source,
             target,
-            pdf_markdown.Options(**options),
+            pdf_markdown.PdfMarkdownOptions(**options),
             about,
             lambda *_: None,
             converter=converter,

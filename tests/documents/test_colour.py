@@ -5,7 +5,7 @@ import pyvips
 from PIL import Image
 
 from quire.tools import pillow, vips
-from quire.tools.refusals import Limits, Unsupported
+from quire.tools.refusals import PixelLimits, Unsupported
 
 WANTED = (180, 90, 40)
 
@@ -28,7 +28,7 @@ def with_srgb_profile(picture):
 def converted(run_step, mean, tmp_path):
     def convert(picture, **options):
         picture.tiffsave(str(tmp_path / "in.tif"), **options)
-        (made,) = run_step("tiff_to_jpeg", tmp_path / "in.tif", quality=100).made
+        (made,) = run_step("tiff_to_jpeg", tmp_path / "in.tif", quality=100).files
         return mean(made.path)
 
     return convert
@@ -65,7 +65,7 @@ def test_an_unspecified_fourth_band_is_not_transparency(run_step, write_tiff, rg
     tags = {**rgb_tags, 258: (8, 8, 8, 8), 277: 4, 338: 0}
     source = write_tiff(tmp_path / "nir.tif", (tags, [bytes([*WANTED, 3]) * 128]))
 
-    (made,) = run_step("tiff_to_jpeg", source).made
+    (made,) = run_step("tiff_to_jpeg", source).files
 
     assert mean(made.path) == pytest.approx(WANTED, abs=2)
 
@@ -108,20 +108,20 @@ def test_float_grey_of_0_to_1_is_linear_light_and_not_black(converted):
 
 def test_the_second_decoder_shifts_sixteen_bit_grey(corpus, tmp_path):
     Image.new("I;16", (8, 8), 106 * 256 + 7).save(tmp_path / "grey.tif")
-    pixels = pillow.decode(tmp_path / "grey.tif", "image/tiff", 0, Limits())
+    pixels = pillow.decode(tmp_path / "grey.tif", "image/tiff", 0, PixelLimits())
     assert (pixels.bands, set(pixels.data)) == (1, {106})
 
-    little = pillow.decode(corpus / "tiff" / "16bit.cropped.tif", "image/tiff", 0, Limits())
-    big = pillow.decode(corpus / "tiff" / "16bit.MM.cropped.tif", "image/tiff", 0, Limits())
+    little = pillow.decode(corpus / "tiff" / "16bit.cropped.tif", "image/tiff", 0, PixelLimits())
+    big = pillow.decode(corpus / "tiff" / "16bit.MM.cropped.tif", "image/tiff", 0, PixelLimits())
     assert little == big
 
 
 def test_the_second_decoder_turns_and_flattens(corpus, tmp_path):
-    turned = pillow.decode(corpus / "image" / "Landscape_6.jpg", "image/jpeg", 0, Limits())
+    turned = pillow.decode(corpus / "image" / "Landscape_6.jpg", "image/jpeg", 0, PixelLimits())
     assert turned[1:] == (1800, 1200, 3)
 
     Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "clear.png")
-    assert set(pillow.decode(tmp_path / "clear.png", "image/png", 0, Limits()).data) == {255}
+    assert set(pillow.decode(tmp_path / "clear.png", "image/png", 0, PixelLimits()).data) == {255}
 
 
 def test_the_two_decoders_agree_on_what_both_can_read(corpus):
@@ -129,11 +129,11 @@ def test_the_two_decoders_agree_on_what_both_can_read(corpus):
     for name in ("g4_orientation_3.tif", "hopper.iccprofile.tif", "rgb-3c-16b.tiff", "miniswhite-1c-1b.tiff"):
         source = corpus / "tiff" / name
         first = vips.decode(source, "image/tiff").copy_memory()
-        second = vips.from_pixels(*pillow.decode(source, "image/tiff", 0, Limits()))
+        second = vips.from_pixels(*pillow.decode(source, "image/tiff", 0, PixelLimits()))
         assert (first.width, first.height, first.bands) == (second.width, second.height, second.bands)
         assert (first - second).abs().avg() < 1
 
 
 def test_the_second_decoder_tries_wanted_formats_only(corpus):
     with pytest.raises(Unsupported):
-        pillow.decode(corpus / "image" / "decompression_bomb.gif", "image/png", 0, Limits())
+        pillow.decode(corpus / "image" / "decompression_bomb.gif", "image/png", 0, PixelLimits())

@@ -27,7 +27,7 @@ REFUSED = {
 
 
 def by_role(output):
-    return {made.role: made for made in output.made}
+    return {made.role: made for made in output.files}
 
 
 def test_every_picture_of_the_corpus_is_in_one_of_the_tables(corpus):
@@ -118,7 +118,7 @@ def test_a_repeated_run_gives_the_same_bytes(name, corpus, run_step):
     first = run_step("image_variants", corpus / "image" / name)
     second = run_step("image_variants", corpus / "image" / name)
 
-    assert [made.path.read_bytes() for made in first.made] == [made.path.read_bytes() for made in second.made]
+    assert [made.path.read_bytes() for made in first.files] == [made.path.read_bytes() for made in second.files]
     assert first.facts == second.facts
 
 

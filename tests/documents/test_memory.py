@@ -57,7 +57,7 @@ file = File(key="x", path="x", name="x", size=1, content_type="x")
 given = StepInput(file=file, source=source, folder=folder)
 call = StepCall(step=name, version=1, memory_mb=megabytes)
 said = memory.needed_mb(STEPS[name], given, call)
-least = STEPS[name].weigh(given).least
+least = STEPS[name].estimate_memory(given).least
 STEPS[name].run(given)
 peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
 print(json.dumps([said, least, int(peak[0]) // 1024]))
@@ -117,7 +117,7 @@ def test_two_hundred_megapixels():
     progressive = Header(width=20_000, height=10_000, profile_matters=False, whole=True)
     assert memory_estimate.of_thumbnail(progressive, "image/jpeg").least == 1_200_000_000
     assert memory_estimate.of_thumbnail(progressive, "image/png").least == 600_000_000
-    page = tiff.Page(
+    page = tiff.TiffPage(
         index=0,
         width=20_000,
         height=10_000,
@@ -151,4 +151,4 @@ def test_what_cannot_be_judged_is_light_and_left_to_the_step(tmp_path, step, nam
     file = File(
         key="x", path=name, name=name, size=1, content_type="x", processing_config={"pdf_pages": "images"}
     )
-    assert STEPS[step].weigh(StepInput(file=file, source=source, folder=tmp_path)) == memory_estimate.LIGHT
+    assert STEPS[step].estimate_memory(StepInput(file=file, source=source, folder=tmp_path)) == memory_estimate.LIGHT

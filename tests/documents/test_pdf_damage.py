@@ -51,10 +51,10 @@ def test_a_broken_index_is_mended_and_told(run_step, write_pdf, book, tmp_path):
     assert output.facts["repaired"] is True
     assert output.facts["damage"]
     assert str(tmp_path) not in str(output.facts)
-    singles = [one.path for one in output.made if one.role == "page_pdf"]
+    singles = [one.path for one in output.files if one.role == "page_pdf"]
     assert [text_of(path) for path in singles] == ["page 1", "page 2", "page 3"]
     again = run_step("pdf_split", source, pages="both", dpi=72)
-    assert [one.path.read_bytes() for one in again.made] == [one.path.read_bytes() for one in output.made]
+    assert [one.path.read_bytes() for one in again.files] == [one.path.read_bytes() for one in output.files]
 
 
 def test_what_only_one_of_the_readers_can_open_is_drawn_from_a_mended_copy(corpus, run_step, tmp_path):
@@ -67,7 +67,7 @@ def test_what_only_one_of_the_readers_can_open_is_drawn_from_a_mended_copy(corpu
     sound = run_step("pdf_split", corpus / "pdf" / "rotation.pdf", pages="images", dpi=72)
 
     assert output.facts["repaired"] is True
-    assert [one.path.read_bytes() for one in output.made] == [one.path.read_bytes() for one in sound.made]
+    assert [one.path.read_bytes() for one in output.files] == [one.path.read_bytes() for one in sound.files]
 
 
 @pytest.mark.parametrize("lost", [(12, 13), (12,), (13,)], ids=["page and content", "page", "content"])
@@ -79,7 +79,7 @@ def test_a_repair_that_loses_a_page_is_a_refusal(index, lost, run_step, write_pd
     source = write_pdf(tmp_path / "book.pdf", objects)
     source.write_bytes(source.read_bytes().replace(b"startxref\n", index))
     if lost == (13,) and index == b"startxref\n":
-        assert len(run_step("pdf_split", source, pages="pdfs").made) == 3  # by the rules: an empty page
+        assert len(run_step("pdf_split", source, pages="pdfs").files) == 3  # by the rules: an empty page
     else:
         assert refused(run_step, source).code == "corrupt"
 
@@ -91,7 +91,7 @@ def test_what_a_page_inherits_goes_along(run_step, write_pdf, book, tmp_path):
     )
     for number in (10, 12):
         objects[number] = f"<</Type/Page/Parent 2 0 R/Contents {number + 1} 0 R>>"
-    made = run_step("pdf_split", write_pdf(tmp_path / "heirs.pdf", objects), pages="pdfs").made
+    made = run_step("pdf_split", write_pdf(tmp_path / "heirs.pdf", objects), pages="pdfs").files
 
     assert [(one.facts["width"], one.facts["height"]) for one in made] == [(150, 300)] * 2
     for number, one in enumerate(made, 1):
@@ -126,7 +126,7 @@ def test_a_pdf_behind_some_garbage_is_read(run_step, write_pdf, book, tmp_path):
     source.write_bytes(b"From: ana@example.org\n\n" + source.read_bytes())
     output = run_step("pdf_split", source, pages="pdfs")
 
-    assert [text_of(one.path) for one in output.made] == ["page 1"]
+    assert [text_of(one.path) for one in output.files] == ["page 1"]
 
 
 def test_a_pdf_that_opens_without_its_password_is_split(corpus, run_step, tmp_path):
@@ -134,7 +134,7 @@ def test_a_pdf_that_opens_without_its_password_is_split(corpus, run_step, tmp_pa
     with pikepdf.open(corpus / "pdf" / "crazyones.pdf") as pdf:
         pdf.save(tmp_path / "owned.pdf", encryption=pikepdf.Encryption(owner="secret", user="", R=6))
         pdf.save(tmp_path / "locked.pdf", encryption=pikepdf.Encryption(owner="secret", user="key", R=4))
-    (made,) = run_step("pdf_split", tmp_path / "owned.pdf", pages="pdfs").made
+    (made,) = run_step("pdf_split", tmp_path / "owned.pdf", pages="pdfs").files
 
     assert text_of(made.path) == text_of(corpus / "pdf" / "crazyones.pdf")
     with pikepdf.open(made.path) as single:
@@ -159,8 +159,8 @@ def test_a_pdf_without_pages_is_refused_whatever_it_claims(count, run_step, writ
 
 @pytest.fixture
 def nothing_is_drawn(monkeypatch):
-    monkeypatch.setattr(pdfium.Page, "draw", lambda *_: pytest.fail("a page was drawn"))
-    monkeypatch.setattr(qpdf.Document, "write_page", lambda *_: pytest.fail("a page was written"))
+    monkeypatch.setattr(pdfium.PdfPage, "draw", lambda *_: pytest.fail("a page was drawn"))
+    monkeypatch.setattr(qpdf.PdfFile, "write_page", lambda *_: pytest.fail("a page was written"))
 
 
 @pytest.mark.usefixtures("nothing_is_drawn")
@@ -184,7 +184,7 @@ def test_a_page_longer_than_a_jpeg_may_be_is_refused(run_step, write_pdf, book, 
 
 def test_a_huge_page_may_be_split_off_as_a_pdf(run_step, write_pdf, book, tmp_path):
     source = write_pdf(tmp_path / "plan.pdf", book(1, box="0 0 14400 14400"))
-    (made,) = run_step("pdf_split", source, pages="pdfs").made
+    (made,) = run_step("pdf_split", source, pages="pdfs").files
 
     assert (made.facts["width"], made.facts["height"]) == (14400, 14400)
 
@@ -237,7 +237,7 @@ def test_scripts_actions_and_attachments_stay_behind(run_step, write_pdf, book, 
     objects[5] = ("/Type/EmbeddedFile", b"MZ evil")
     output = run_step("pdf_split", write_pdf(tmp_path / "hostile.pdf", objects), pages="both", dpi=72)
 
-    single = next(one.path for one in output.made if one.role == "page_pdf")
+    single = next(one.path for one in output.files if one.role == "page_pdf")
     with pikepdf.open(single) as pdf:
         pdf.save(tmp_path / "plain.pdf", qdf=True, object_stream_mode=pikepdf.ObjectStreamMode.disable)
     plain = (tmp_path / "plain.pdf").read_bytes()
@@ -261,7 +261,7 @@ def test_pages_do_not_take_each_others_pictures_along(run_step, write_pdf, book,
             bytes([at]) + noise[1:],
         )
     source = write_pdf(tmp_path / "scans.pdf", objects)
-    made = run_step("pdf_split", source, pages="pdfs").made
+    made = run_step("pdf_split", source, pages="pdfs").files
 
     for one in made:
         with pikepdf.open(one.path) as single:
@@ -270,7 +270,7 @@ def test_pages_do_not_take_each_others_pictures_along(run_step, write_pdf, book,
 
 def test_links_to_other_pages_do_not_bring_these_along(run_step, write_pdf, book, tmp_path):
     links = "/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 9 9]/Dest[12 0 R/Fit]>>]"
-    made = run_step("pdf_split", write_pdf(tmp_path / "b.pdf", book(3, page=links)), pages="pdfs").made
+    made = run_step("pdf_split", write_pdf(tmp_path / "b.pdf", book(3, page=links)), pages="pdfs").files
 
     for one in made:
         with pikepdf.open(one.path) as single:
@@ -285,7 +285,7 @@ def test_a_page_takes_only_its_own_fields_along(run_step, write_pdf, book, tmp_p
             f"<</Type/Annot/Subtype/Widget/Rect[0 0 90 20]/Parent 5 0 R/P {10 + 2 * at} 0 R/Mark(w{at})>>"
         )
         objects[10 + 2 * at] = objects[10 + 2 * at].removesuffix(">>") + f"/Annots[{60 + 2 * at} 0 R]>>"
-    made = run_step("pdf_split", write_pdf(tmp_path / "form.pdf", objects), pages="pdfs").made
+    made = run_step("pdf_split", write_pdf(tmp_path / "form.pdf", objects), pages="pdfs").files
 
     for at, one in enumerate(made):
         with pikepdf.open(one.path) as single:
@@ -301,9 +301,9 @@ def test_a_hidden_layer_stays_hidden(run_step, write_pdf, book, difference, tmp_
     objects[10] = objects[10].replace("/Resources<<", "/Resources<</Properties<</L 5 0 R>>")
     objects[11] = ("", b"/OC /L BDC 0 0 200 100 re f EMC BT /F 40 Tf 10 30 Td (page 1) Tj ET")
     source = write_pdf(tmp_path / "layers.pdf", objects)
-    (single,) = run_step("pdf_split", source, pages="pdfs").made
-    (whole,) = run_step("pdf_split", source, pages="images", dpi=72).made
-    (alone,) = run_step("pdf_split", single.path, pages="images", dpi=72).made
+    (single,) = run_step("pdf_split", source, pages="pdfs").files
+    (whole,) = run_step("pdf_split", source, pages="images", dpi=72).files
+    (alone,) = run_step("pdf_split", single.path, pages="images", dpi=72).files
 
     assert difference(whole.path, alone.path) == 0
     assert whole.path.stat().st_size > 2000  # not one black page
@@ -334,7 +334,7 @@ def test_running_out_of_memory_is_not_the_documents_fault(corpus, run_step, monk
 
 
 def test_a_full_disk_is_not_the_documents_fault(corpus):
-    with qpdf.Document(corpus / "pdf" / "crazyones.pdf") as document:
+    with qpdf.PdfFile(corpus / "pdf" / "crazyones.pdf") as document:
         with pytest.raises(OSError, match="No space left"):
             document.write_page(1, Path("/dev/full"))
         with pytest.raises(OSError, match=r".*") as missing:

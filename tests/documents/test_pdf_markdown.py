@@ -11,7 +11,7 @@ import pikepdf
 import pytest
 
 from quire.steps import converters, pdf_markdown
-from quire.steps.pdf_markdown import About, Options, convert
+from quire.steps.pdf_markdown import DocumentInfo, PdfMarkdownOptions, convert
 
 
 def in_order(text: str, *parts: str) -> None:
@@ -207,8 +207,8 @@ def test_a_document_of_blank_pages_is_a_proper_result(to_markdown, tmp_path):
 def test_hundreds_of_pages_come_in_their_order_and_are_counted(write_pdf, book, tmp_path):
     source = write_pdf(tmp_path / "book.pdf", book(333))
     seen = []
-    about = About(original_filename="book.pdf", worker_id="w", converted_at="now")
-    done = convert(source, tmp_path / "r.zip", Options(), about, lambda *said: seen.append(said))
+    about = DocumentInfo(original_filename="book.pdf", worker_id="w", converted_at="now")
+    done = convert(source, tmp_path / "r.zip", PdfMarkdownOptions(), about, lambda *said: seen.append(said))
 
     assert done.pages == 333
     with zipfile.ZipFile(tmp_path / "r.zip") as archive:
@@ -222,16 +222,16 @@ def test_equal_input_gives_equal_bytes_apart_from_who_and_when(corpus, tmp_path)
     source = corpus / "pdf" / "picture_classification.pdf"
     made = []
     for worker in ("one", "two"):
-        about = About(original_filename="a.pdf", worker_id=worker, converted_at=worker)
-        convert(source, tmp_path / worker, Options(), about, lambda *_: None, timer=lambda: 0.0)
+        about = DocumentInfo(original_filename="a.pdf", worker_id=worker, converted_at=worker)
+        convert(source, tmp_path / worker, PdfMarkdownOptions(), about, lambda *_: None, timer=lambda: 0.0)
         with zipfile.ZipFile(tmp_path / worker) as archive:
             assert archive.namelist() == sorted(archive.namelist())
             assert {one.date_time for one in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
             made.append({name: archive.read(name) for name in archive.namelist()})
     made[1]["info.json"] = made[1]["info.json"].replace(b'"two"', b'"one"')
     assert made[0] == made[1]
-    about = About(original_filename="a.pdf", worker_id="one", converted_at="one")
-    convert(source, tmp_path / "again", Options(), about, lambda *_: None, timer=lambda: 0.0)
+    about = DocumentInfo(original_filename="a.pdf", worker_id="one", converted_at="one")
+    convert(source, tmp_path / "again", PdfMarkdownOptions(), about, lambda *_: None, timer=lambda: 0.0)
     assert (tmp_path / "again").read_bytes() == (tmp_path / "one").read_bytes()
 
 
@@ -251,7 +251,7 @@ def test_info_is_as_the_contract_says(corpus, to_markdown):
 
 
 def test_plain_text_is_a_converter_of_its_own(corpus, to_markdown):
-    result = to_markdown(corpus / "pdf" / "code_and_formula.pdf", converter=converters.chosen("pdfium"))
+    result = to_markdown(corpus / "pdf" / "code_and_formula.pdf", converter=converters.choose_converter("pdfium"))
     in_order(
         result.markdown, "# JavaScript Code Example", "Listing 1: Simple JavaScript Program", "# Formula"
     )
@@ -274,9 +274,9 @@ def test_it_runs_in_a_child_process_from_the_command_line(corpus, tmp_path):
 
 def test_options_and_answers_travel_between_processes():
     for value in (
-        Options(converter="pdfium"),
-        About(original_filename="a", worker_id="b", converted_at="c"),
-        pdf_markdown.Converted(
+        PdfMarkdownOptions(converter="pdfium"),
+        DocumentInfo(original_filename="a", worker_id="b", converted_at="c"),
+        pdf_markdown.ConversionFacts(
             hash="0" * 64,
             pages=1,
             assets=0,

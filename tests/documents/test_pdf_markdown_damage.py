@@ -8,17 +8,17 @@ import pytest
 
 from quire.model.errors import Misconfigured, Reject
 from quire.steps import converters, pdf_markdown
-from quire.steps.pdf_markdown import About, Options, convert
+from quire.steps.pdf_markdown import DocumentInfo, PdfMarkdownOptions, convert
 from quire.tools import liteparse, pdfium
-from quire.tools.markdown_page import MarkdownPage, Picture
+from quire.tools.markdown_page import MarkdownPage, PagePicture
 
-ABOUT = About(original_filename="a.pdf", worker_id="w", converted_at="now")
+ABOUT = DocumentInfo(original_filename="a.pdf", worker_id="w", converted_at="now")
 
 
 def refused(source, **options) -> Reject:
     target = source.parent / "result.zip"
     with pytest.raises(Reject) as refusal:
-        convert(source, target, Options(**options), ABOUT, lambda *_: None)
+        convert(source, target, PdfMarkdownOptions(**options), ABOUT, lambda *_: None)
     assert str(source.parent) not in str(refusal.value)
     assert ". " in str(refusal.value)  # and then what to do
     assert not target.exists()
@@ -86,9 +86,9 @@ def test_more_pages_than_the_limit_are_refused(corpus, tmp_path):
 
 
 def test_other_bytes_than_promised_are_refused(corpus, tmp_path):
-    about = About(original_filename="a.pdf", worker_id="w", converted_at="now", hash="0" * 64)
+    about = DocumentInfo(original_filename="a.pdf", worker_id="w", converted_at="now", hash="0" * 64)
     with pytest.raises(Reject) as refusal:
-        convert(corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", Options(), about, lambda *_: None)
+        convert(corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", PdfMarkdownOptions(), about, lambda *_: None)
     assert refusal.value.code == "wrong_hash"
 
 
@@ -96,12 +96,12 @@ def test_other_bytes_than_promised_are_refused(corpus, tmp_path):
 def test_an_unknown_name_is_answered_with_the_known_ones(options, corpus, tmp_path):
     with pytest.raises(Misconfigured, match=r"liteparse|tesseract"):
         convert(
-            corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", Options(**options), ABOUT, lambda *_: None
+            corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", PdfMarkdownOptions(**options), ABOUT, lambda *_: None
         )
 
 
 def test_an_engine_that_is_asked_for_by_name_must_be_there(corpus, tmp_path):
-    options = Options(ocr="tesseract", ocr_language="tlh")
+    options = PdfMarkdownOptions(ocr="tesseract", ocr_language="tlh")
     with pytest.raises(Misconfigured, match="tlh"):
         convert(corpus / "pdf" / "c02-22-scan.pdf", tmp_path / "r.zip", options, ABOUT, lambda *_: None)
     assert list(tmp_path.iterdir()) == []
@@ -149,7 +149,7 @@ def test_a_page_with_too_large_a_picture_keeps_its_text_and_is_never_drawn(
     write_pdf, to_markdown, tmp_path, monkeypatch
 ):
     source = page_with_picture(write_pdf, tmp_path / "bomb.pdf", 8000, "Words beside a very large picture")
-    monkeypatch.setattr(pdfium.Page, "draw", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(pdfium.PdfPage, "draw", lambda *_: pytest.fail("drawn"))
     monkeypatch.setattr(liteparse, "_pages", lambda *_: pytest.fail("converted"))
     result = to_markdown(source, max_pixels=1_000_000)
 
@@ -236,14 +236,14 @@ def test_a_page_that_nobody_can_read_is_named_and_the_rest_is_kept(
     write_pdf, book, to_markdown, tmp_path, monkeypatch
 ):
     source = write_pdf(tmp_path / "book.pdf", book(3))
-    text = pdfium.Page.text
+    text = pdfium.PdfPage.text
 
     def broken(page):
         if page._number == 2:
             raise Reject("page 2: no such thing", code="corrupt")
         return text(page)
 
-    monkeypatch.setattr(pdfium.Page, "text", broken)
+    monkeypatch.setattr(pdfium.PdfPage, "text", broken)
     staged = Staged(MarkdownPage(1, "page 1"), MarkdownPage(2, "", fault="no"), MarkdownPage(3, "page 3"))
     result = to_markdown(source, converter=staged)
 
@@ -300,7 +300,7 @@ def test_equal_pictures_are_stored_once_and_strange_ones_not_at_all(corpus, to_m
         MarkdownPage(
             1,
             "![](../../a.jpg) ![](b.jpg) ![](c.svg)",
-            (Picture("../../a.jpg", picture), Picture("b.jpg", picture), Picture("c.svg", b"<svg/>")),
+            (PagePicture("../../a.jpg", picture), PagePicture("b.jpg", picture), PagePicture("c.svg", b"<svg/>")),
         ),
         guarded=False,
     )
@@ -315,7 +315,7 @@ def test_equal_pictures_are_stored_once_and_strange_ones_not_at_all(corpus, to_m
 def test_every_converter_says_its_version_or_what_to_install():
     for name in converters.CONVERTERS:
         try:
-            assert converters.chosen(name).version()
+            assert converters.choose_converter(name).version()
         except Misconfigured as error:
             assert "install" in str(error)  # noqa: PT017
-    assert converters.chosen(pdf_markdown.Options().converter).version()
+    assert converters.choose_converter(pdf_markdown.PdfMarkdownOptions().converter).version()

@@ -35,13 +35,13 @@ def long(write_pdf, tmp_path):
 def read(monkeypatch):
     """The pages that PDFium was asked for the text of."""
     seen: list[int] = []
-    text = pdfium.Page.text
+    text = pdfium.PdfPage.text
 
     def noted(page):
         seen.append(page._number)
         return text(page)
 
-    monkeypatch.setattr(pdfium.Page, "text", noted)
+    monkeypatch.setattr(pdfium.PdfPage, "text", noted)
     return seen
 
 

@@ -49,7 +49,7 @@ def test_pictures_of_pages_are_as_the_bare_library_draws_them(
     name, dpi, corpus, run_step, difference, tmp_path
 ):
     source = corpus / "pdf" / name
-    made = run_step("pdf_split", source, pages="images", dpi=dpi).made
+    made = run_step("pdf_split", source, pages="images", dpi=dpi).files
 
     assert [one.facts["page"] for one in made] == list(range(1, PDFS[name] + 1))
     for one in made:
@@ -66,7 +66,7 @@ def test_pictures_of_pages_are_as_the_bare_library_draws_them(
 @pytest.mark.parametrize("name", PDFS)
 def test_single_pages_keep_their_text_and_their_look(name, corpus, run_step, difference, tmp_path):
     source = corpus / "pdf" / name
-    made = run_step("pdf_split", source, pages="pdfs").made
+    made = run_step("pdf_split", source, pages="pdfs").files
 
     assert [one.facts["page"] for one in made] == list(range(1, PDFS[name] + 1))
     for one in made:
@@ -83,8 +83,8 @@ def test_single_pages_keep_their_text_and_their_look(name, corpus, run_step, dif
 
 
 def test_a_scan_has_no_text_and_prose_has(corpus, run_step):
-    (scan,) = run_step("pdf_split", corpus / "pdf" / "c02-22-scan.pdf", pages="pdfs").made
-    (prose,) = run_step("pdf_split", corpus / "pdf" / "crazyones.pdf", pages="pdfs").made
+    (scan,) = run_step("pdf_split", corpus / "pdf" / "c02-22-scan.pdf", pages="pdfs").files
+    (prose,) = run_step("pdf_split", corpus / "pdf" / "crazyones.pdf", pages="pdfs").files
 
     assert (scan.facts["has_text"], prose.facts["has_text"]) == (False, True)
     assert "The misfits. The rebels. The troublemakers." in text_of(prose.path)
@@ -95,7 +95,7 @@ def test_a_turned_page_comes_out_upright(corpus, run_step):
     with pikepdf.open(source) as pdf:
         turned = [int(page.obj.get("/Rotate", 0)) % 180 for page in pdf.pages]
         boxes = [[float(side) for side in page.mediabox] for page in pdf.pages]
-    made = run_step("pdf_split", source, pages="both", dpi=72).made
+    made = run_step("pdf_split", source, pages="both", dpi=72).files
 
     assert any(turned)
     for one in made:
@@ -109,12 +109,12 @@ def test_a_turned_page_comes_out_upright(corpus, run_step):
 def test_both_gives_both_page_after_page(corpus, run_step):
     output = run_step("pdf_split", corpus / "pdf" / "multi_page.pdf", pages="both", dpi=30)
 
-    assert [(one.facts["page"], one.role) for one in output.made] == [
+    assert [(one.facts["page"], one.role) for one in output.files] == [
         (page, role) for page in range(1, 6) for role in ("page_image", "page_pdf")
     ]
     assert output.facts["pages"] == 5
     assert "repaired" not in output.facts
-    assert all(one.facts["cid"].startswith("baf") for one in output.made)
+    assert all(one.facts["cid"].startswith("baf") for one in output.files)
 
 
 @pytest.mark.parametrize("name", PDFS)
@@ -124,8 +124,8 @@ def test_a_repeated_run_gives_the_same_bytes(name, corpus, run_step, tmp_path):
     first = run_step("pdf_split", corpus / "pdf" / name, pages="both", dpi=50)
     second = run_step("pdf_split", copied, pages="both", dpi=50)
 
-    assert [one.path.read_bytes() for one in first.made] == [one.path.read_bytes() for one in second.made]
-    assert [one.facts for one in first.made] == [one.facts for one in second.made]
+    assert [one.path.read_bytes() for one in first.files] == [one.path.read_bytes() for one in second.files]
+    assert [one.facts for one in first.files] == [one.facts for one in second.files]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -142,7 +142,7 @@ def test_what_the_file_says_goes_before_the_option(corpus, run_step):
     source = corpus / "pdf" / "crazyones.pdf"
 
     def roles(config, **options):
-        return [one.role for one in run_step("pdf_split", source, config=config, dpi=30, **options).made]
+        return [one.role for one in run_step("pdf_split", source, config=config, dpi=30, **options).files]
 
     assert roles({}, pages="images") == ["page_image"]
     assert roles({"pdf_pages": "pdfs"}, pages="images") == ["page_pdf"]
@@ -167,9 +167,9 @@ def test_wrong_options_stop_the_work(corpus, run_step):
 
 def test_quality_and_resolution_are_options(corpus, run_step):
     source = corpus / "pdf" / "crazyones.pdf"
-    (fine,) = run_step("pdf_split", source, pages="images").made
-    (coarse,) = run_step("pdf_split", source, pages="images", quality=30).made
-    (small,) = run_step("pdf_split", source, pages="images", dpi=100).made
+    (fine,) = run_step("pdf_split", source, pages="images").files
+    (coarse,) = run_step("pdf_split", source, pages="images", quality=30).files
+    (small,) = run_step("pdf_split", source, pages="images", dpi=100).files
 
     assert coarse.path.stat().st_size < fine.path.stat().st_size / 2
     assert fine.facts["width"] == pytest.approx(2 * small.facts["width"], abs=2)

@@ -172,7 +172,7 @@ def test_every_picture_is_in_one_of_the_tables(corpus):
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_picture_converted_is_the_picture(name, corpus, run_step):
     source, expected = all_pictures(corpus)[name], EXPECTED[name]
-    made = run_step("tiff_to_jpeg", source).made
+    made = run_step("tiff_to_jpeg", source).files
     assert len(made) == len(expected.sizes)
     for index, (page, size) in enumerate(zip(made, expected.sizes, strict=True)):
         wanted = reference(source, index)
@@ -185,7 +185,7 @@ def test_a_picture_converted_is_the_picture(name, corpus, run_step):
 def test_smaller_copies_are_the_picture(name, corpus, run_step):
     source, expected = all_pictures(corpus)[name], EXPECTED[name]
     wanted = reference(source)
-    for one_made in run_step("image_variants", source).made:
+    for one_made in run_step("image_variants", source).files:
         if one_made.role == "ref":
             continue
         with Image.open(one_made.path) as picture:
@@ -206,7 +206,7 @@ def test_what_cannot_be_shown_whole_is_refused(name, corpus, run_step):
 
 @pytest.mark.parametrize("name", ["tiff/cmyk-3c-8b.tiff", "tiff/cmyk-3c-16b.tiff"])
 def test_printing_colours_without_a_profile_are_near_those_of_the_same_photograph(name, corpus, run_step):
-    (made,) = run_step("tiff_to_jpeg", corpus / name).made
+    (made,) = run_step("tiff_to_jpeg", corpus / name).files
     rgb = reference(corpus / "tiff/rgb-3c-16b.tiff")
     with Image.open(made.path) as picture:
         assert apart(picture, rgb) < 30
@@ -263,7 +263,7 @@ def test_each_of_the_eight_orientations_comes_out_upright(kind, step, orientatio
     exif[0x0112] = orientation
     source = tmp_path / "turned.bin"
     stored.save(source, kind, exif=exif, **({"quality": 95} if kind == "JPEG" else {}))
-    made = run_step(step, source).made[0]
+    made = run_step(step, source).files[0]
     with Image.open(made.path) as picture:
         assert picture.width > picture.height
     assert near(corners(made.path), QUARTERS)
@@ -280,7 +280,7 @@ def test_transparency_lies_on_white_and_what_is_opaque_stays(ending, run_step, t
         tmp_path / f"clear.{ending}", **({"lossless": True, "exact": True} if ending == "webp" else {})
     )
     step = "tiff_to_jpeg" if ending == "tif" else "image_variants"
-    made = run_step(step, tmp_path / f"clear.{ending}").made[0]
+    made = run_step(step, tmp_path / f"clear.{ending}").files[0]
     half = tuple(round((level * 128 + 255 * 127) / 255) for level in QUARTERS[1])
     assert near(corners(made.path), (WHITE, half, QUARTERS[2], QUARTERS[3]))
 
@@ -289,14 +289,14 @@ def test_transparency_lies_on_white_and_what_is_opaque_stays(ending, run_step, t
 def test_a_palette_gives_its_colours(ending, run_step, tmp_path):
     quartered().quantize(8).save(tmp_path / f"few.{ending}")
     step = "tiff_to_jpeg" if ending == "tif" else "image_variants"
-    made = run_step(step, tmp_path / f"few.{ending}").made[0]
+    made = run_step(step, tmp_path / f"few.{ending}").files[0]
     assert near(corners(made.path), QUARTERS)
 
 
 def test_a_palette_with_a_clear_colour_lies_on_white(run_step, tmp_path):
     few = quartered().quantize(8)
     few.save(tmp_path / "few.png", transparency=few.getpixel((10, 10)))
-    made = run_step("image_variants", tmp_path / "few.png").made[0]
+    made = run_step("image_variants", tmp_path / "few.png").files[0]
     assert near(corners(made.path), (WHITE, *QUARTERS[1:]))
 
 
@@ -305,7 +305,7 @@ def test_one_bit_has_the_right_polarity(photometric, run_step, write_tiff, tmp_p
     """The left half has all bits set."""
     tags = {256: 16, 257: 8, 258: 1, 259: 1, 262: photometric, 277: 1, 278: 8}
     source = write_tiff(tmp_path / "bits.tif", (tags, [b"\xff\x00" * 8]))
-    (made,) = run_step("tiff_to_jpeg", source).made
+    (made,) = run_step("tiff_to_jpeg", source).files
     left, right = (0, 255) if photometric == 0 else (255, 0)
     assert near(corners(made.path), ((left,) * 3, (right,) * 3) * 2, within=12)
 
@@ -318,7 +318,7 @@ def test_sixteen_bit_grey_is_shifted_and_not_clipped(order, run_step, tmp_path):
         for row in range(64)
     )
     Image.frombytes("I;16B" if order == "big" else "I;16", (64, 64), rows).save(tmp_path / "deep.tif")
-    (made,) = run_step("tiff_to_jpeg", tmp_path / "deep.tif").made
+    (made,) = run_step("tiff_to_jpeg", tmp_path / "deep.tif").files
     assert near(corners(made.path), [(level,) * 3 for level in levels], within=2)
 
 
@@ -326,7 +326,7 @@ def test_twelve_bit_grey_is_read_by_the_second_decoder(run_step, write_tiff, tmp
     tags = {256: 16, 257: 8, 258: 12, 259: 1, 262: 1, 277: 1, 278: 8}
     level = 0x9A0  # two samples in three bytes
     source = write_tiff(tmp_path / "twelve.tif", (tags, [(level << 12 | level).to_bytes(3, "big") * 64]))
-    (made,) = run_step("tiff_to_jpeg", source).made
+    (made,) = run_step("tiff_to_jpeg", source).files
     assert near(corners(made.path), [(0x9A,) * 3] * 4, within=2)
 
 
@@ -342,7 +342,7 @@ def test_printing_colours_with_a_profile_follow_it(run_step, tmp_path):
     printed.tiffsave(str(tmp_path / "print.tif"))
     printed.jpegsave(str(tmp_path / "print.jpg"), Q=98)
     for name, step in (("print.tif", "tiff_to_jpeg"), ("print.jpg", "image_variants")):
-        made = run_step(step, tmp_path / name).made[0]
+        made = run_step(step, tmp_path / name).files[0]
         check(made.path, reference(tmp_path / name), one(480, 320, within=3.0))
         with Image.open(tmp_path / name) as stored:
             assert stored.mode == "CMYK"
@@ -358,5 +358,5 @@ def test_light_as_numbers_that_pillow_does_not_read_has_the_values_worked_out_by
     lab = pyvips.Image.black(64, 64, bands=3).linear(1, [50, 0, 0]).cast("float").copy(interpretation="lab")
     lab.tiffsave(str(tmp_path / "lab.tif"))
     for name, level in (("float.tif", 188), ("lab.tif", 119)):
-        (made,) = run_step("tiff_to_jpeg", tmp_path / name).made
+        (made,) = run_step("tiff_to_jpeg", tmp_path / name).files
         assert near(corners(made.path), [(level,) * 3] * 4, within=2), name

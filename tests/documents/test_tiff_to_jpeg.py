@@ -59,7 +59,7 @@ def test_every_tiff_of_the_corpus_is_in_one_of_the_tables(corpus):
 
 @pytest.mark.parametrize("name", TIFFS)
 def test_pages_come_out_as_jpegs_in_order_with_their_sizes(name, corpus, run_step):
-    made = run_step("tiff_to_jpeg", corpus / "tiff" / name).made
+    made = run_step("tiff_to_jpeg", corpus / "tiff" / name).files
 
     assert [made_file.facts["page"] for made_file in made] == list(range(1, len(TIFFS[name]) + 1))
     assert {made_file.facts["pages"] for made_file in made} == {len(TIFFS[name])}
@@ -75,13 +75,13 @@ def test_pages_come_out_as_jpegs_in_order_with_their_sizes(name, corpus, run_ste
 
 @pytest.mark.parametrize("name", MEANS)
 def test_colours_and_polarity_are_right(name, corpus, run_step, mean):
-    (made,) = run_step("tiff_to_jpeg", corpus / "tiff" / name).made
+    (made,) = run_step("tiff_to_jpeg", corpus / "tiff" / name).files
 
     assert mean(made.path) == pytest.approx(MEANS[name], abs=2.5)
 
 
 def test_pages_are_not_mixed_up(corpus, run_step, mean):
-    green, red, blue = run_step("tiff_to_jpeg", corpus / "tiff" / "multipage.tiff").made
+    green, red, blue = run_step("tiff_to_jpeg", corpus / "tiff" / "multipage.tiff").files
 
     assert mean(green.path) == pytest.approx((0, 128, 0), abs=4)
     assert mean(red.path) == pytest.approx((255, 0, 0), abs=4)
@@ -89,9 +89,9 @@ def test_pages_are_not_mixed_up(corpus, run_step, mean):
 
 
 def test_cmyk_of_8_and_16_bits_is_the_same_picture_in_rgb(corpus, run_step, mean):
-    (eight,) = run_step("tiff_to_jpeg", corpus / "tiff" / "cmyk-3c-8b.tiff").made
-    (sixteen,) = run_step("tiff_to_jpeg", corpus / "tiff" / "cmyk-3c-16b.tiff").made
-    (rgb,) = run_step("tiff_to_jpeg", corpus / "tiff" / "rgb-3c-16b.tiff").made
+    (eight,) = run_step("tiff_to_jpeg", corpus / "tiff" / "cmyk-3c-8b.tiff").files
+    (sixteen,) = run_step("tiff_to_jpeg", corpus / "tiff" / "cmyk-3c-16b.tiff").files
+    (rgb,) = run_step("tiff_to_jpeg", corpus / "tiff" / "rgb-3c-16b.tiff").files
 
     assert mean(eight.path) == pytest.approx(mean(sixteen.path), abs=1)
     # The same photograph; printed colours are paler, inverted ones would be far off.
@@ -100,7 +100,7 @@ def test_cmyk_of_8_and_16_bits_is_the_same_picture_in_rgb(corpus, run_step, mean
 
 def test_an_upside_down_page_is_turned(corpus, run_step, difference, tmp_path):
     source = corpus / "tiff" / "g4_orientation_3.tif"
-    (made,) = run_step("tiff_to_jpeg", source).made
+    (made,) = run_step("tiff_to_jpeg", source).files
 
     with Image.open(source) as picture:
         picture.load()  # Pillow turns it by itself
@@ -118,7 +118,7 @@ def test_damaged_and_oversized_files_are_refused_for_good(name, corpus, run_step
 
 
 def test_only_the_first_page_when_asked(corpus, run_step):
-    (made,) = run_step("tiff_to_jpeg", corpus / "tiff" / "multipage.tiff", all_pages=False).made
+    (made,) = run_step("tiff_to_jpeg", corpus / "tiff" / "multipage.tiff", all_pages=False).files
 
     assert (made.facts["page"], made.facts["pages"]) == (1, 1)
 
@@ -128,14 +128,14 @@ def test_a_repeated_run_gives_the_same_bytes(name, corpus, run_step):
     first = run_step("tiff_to_jpeg", corpus / "tiff" / name)
     second = run_step("tiff_to_jpeg", corpus / "tiff" / name)
 
-    assert [made.path.read_bytes() for made in first.made] == [made.path.read_bytes() for made in second.made]
-    assert [made.facts for made in first.made] == [made.facts for made in second.made]
+    assert [made.path.read_bytes() for made in first.files] == [made.path.read_bytes() for made in second.files]
+    assert [made.facts for made in first.files] == [made.facts for made in second.files]
 
 
 def test_quality_is_an_option_and_a_wrong_one_stops_the_work(corpus, run_step):
     source = corpus / "tiff" / "hopper_lzw.tif"
-    (fine,) = run_step("tiff_to_jpeg", source).made
-    (coarse,) = run_step("tiff_to_jpeg", source, quality=40).made
+    (fine,) = run_step("tiff_to_jpeg", source).files
+    (coarse,) = run_step("tiff_to_jpeg", source, quality=40).files
     assert coarse.path.stat().st_size < fine.path.stat().st_size / 2
 
     with pytest.raises(Misconfigured, match="qualty"):
@@ -145,7 +145,7 @@ def test_quality_is_an_option_and_a_wrong_one_stops_the_work(corpus, run_step):
 
 
 def test_a_jpeg_under_a_tiff_name_is_converted(corpus, run_step):
-    (made,) = run_step("tiff_to_jpeg", corpus / "image" / "Landscape_6.jpg", name="scan.tif").made
+    (made,) = run_step("tiff_to_jpeg", corpus / "image" / "Landscape_6.jpg", name="scan.tif").files
 
     assert (made.facts["width"], made.facts["height"]) == (1800, 1200)
 
@@ -155,7 +155,7 @@ def test_names_are_not_read_as_options(name, corpus, run_step, tmp_path):
     source = tmp_path / name
     source.write_bytes((corpus / "tiff" / "multipage.tiff").read_bytes())
 
-    assert len(run_step("tiff_to_jpeg", source).made) == 3
+    assert len(run_step("tiff_to_jpeg", source).files) == 3
 
 
 def test_an_overview_or_a_mask_is_not_a_page(run_step, write_tiff, rgb_tags, tmp_path):
@@ -165,7 +165,7 @@ def test_an_overview_or_a_mask_is_not_a_page(run_step, write_tiff, rgb_tags, tmp
     old_overview = {**rgb_tags, 255: 2}
     pages = [(tags, [picture]) for tags in (rgb_tags, overview, mask, {**rgb_tags, 254: 2}, old_overview)]
 
-    made = run_step("tiff_to_jpeg", write_tiff(tmp_path / "p.tif", *pages)).made
+    made = run_step("tiff_to_jpeg", write_tiff(tmp_path / "p.tif", *pages)).files
 
     assert [made_file.facts["page"] for made_file in made] == [1, 2]
 
@@ -175,6 +175,6 @@ def test_planes_without_tiles_are_read(run_step, write_tiff, rgb_tags, mean, tmp
     planes = [bytes([200]) * 128, bytes([100]) * 128, bytes([50]) * 128]
     source = write_tiff(tmp_path / "planar.tif", ({**rgb_tags, 284: 2}, planes))
 
-    (made,) = run_step("tiff_to_jpeg", source).made
+    (made,) = run_step("tiff_to_jpeg", source).files
 
     assert mean(made.path) == pytest.approx((200, 100, 50), abs=2)

@@ -11,7 +11,7 @@ from quire.model.tiling import BOUNDS, Grid, bounds_at
 
 
 def pack_of(output):
-    return next((made for made in output.made if made.role == "tiles"), None)
+    return next((made for made in output.files if made.role == "tiles"), None)
 
 
 def tile_of(pack, tile):
@@ -89,8 +89,8 @@ def test_everything_else_is_as_without_tiles(corpus, run_step):
     plain, cut = (
         run_step("image_variants", source, **one) for one in ({}, {"tile_size": 512, "tiles_above": 200})
     )
-    kept = [made for made in cut.made if made.role != "tiles"]
-    assert [one.path.read_bytes() for one in plain.made] == [one.path.read_bytes() for one in kept]
+    kept = [made for made in cut.files if made.role != "tiles"]
+    assert [one.path.read_bytes() for one in plain.files] == [one.path.read_bytes() for one in kept]
     assert (plain.facts, plain.asset) == (cut.facts, cut.asset)
 
 

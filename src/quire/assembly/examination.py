@@ -50,11 +50,11 @@ class Examination(Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...]
 
     @property
-    def fine(self) -> bool:
+    def is_fine(self) -> bool:
         return all(check.state in {"ok", "warning"} for section in self.sections for check in section.checks)
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class ToolCheck(Struct, frozen=True, kw_only=True):
     """`needed_by` is the feature that cannot do without it; empty: nothing can."""
 
     probe: Callable[[], Probe]
@@ -76,16 +76,16 @@ def package(name: str, *, extra: str) -> Callable[[], Probe]:
 
 
 TOOLS = (
-    Tool(probe=vips.probe, purpose="decodes and encodes pictures"),
-    Tool(probe=pillow.probe, purpose="reads the pictures that libvips does not know"),
-    Tool(probe=qpdf.probe, purpose="opens, mends and splits PDFs"),
-    Tool(probe=pdfium.probe, purpose="draws pages of PDFs"),
-    Tool(probe=package("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
-    Tool(probe=liteparse.probe, purpose="turns PDFs into Markdown", needed_by=liteparse.NAME),
-    Tool(probe=pymupdf4llm.probe, purpose="turns PDFs into Markdown", needed_by=pymupdf4llm.NAME),
-    Tool(probe=opendataloader.probe, purpose="turns PDFs into Markdown", needed_by=opendataloader.NAME),
-    Tool(probe=marker.probe, purpose="turns PDFs into Markdown", needed_by=marker.NAME),
-    Tool(probe=tesseract.probe, purpose="reads scanned pages", needed_by="ocr"),
+    ToolCheck(probe=vips.probe, purpose="decodes and encodes pictures"),
+    ToolCheck(probe=pillow.probe, purpose="reads the pictures that libvips does not know"),
+    ToolCheck(probe=qpdf.probe, purpose="opens, mends and splits PDFs"),
+    ToolCheck(probe=pdfium.probe, purpose="draws pages of PDFs"),
+    ToolCheck(probe=package("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
+    ToolCheck(probe=liteparse.probe, purpose="turns PDFs into Markdown", needed_by=liteparse.NAME),
+    ToolCheck(probe=pymupdf4llm.probe, purpose="turns PDFs into Markdown", needed_by=pymupdf4llm.NAME),
+    ToolCheck(probe=opendataloader.probe, purpose="turns PDFs into Markdown", needed_by=opendataloader.NAME),
+    ToolCheck(probe=marker.probe, purpose="turns PDFs into Markdown", needed_by=marker.NAME),
+    ToolCheck(probe=tesseract.probe, purpose="reads scanned pages", needed_by="ocr"),
 )
 
 
@@ -96,7 +96,7 @@ async def examine(
     home: Path | None,
     probe_store: StoreProbe | None,
     features: Collection[str] = (),
-    tools: Sequence[Tool] = TOOLS,
+    tools: Sequence[ToolCheck] = TOOLS,
     store_seconds: float = STORE_SECONDS,
 ) -> Examination:
     """`rows` may be the error that reading the settings ended with; then home and store are not known (None).
@@ -165,11 +165,11 @@ def _settings(rows: Sequence[Row] | QuireError) -> tuple[Check, ...]:
     return tuple(Check(name=key, state="ok", detail=value, source=source) for key, value, source in rows)
 
 
-def _tools(tools: Sequence[Tool], features: Collection[str]) -> tuple[Check, ...]:
+def _tools(tools: Sequence[ToolCheck], features: Collection[str]) -> tuple[Check, ...]:
     return tuple(_tool(tool, features) for tool in tools)
 
 
-def _tool(tool: Tool, features: Collection[str]) -> Check:
+def _tool(tool: ToolCheck, features: Collection[str]) -> Check:
     try:
         probe = tool.probe()
     except Exception as error:  # noqa: BLE001 - libraries fail to load in any way they like

@@ -18,39 +18,39 @@ from quire.model.errors import Misconfigured
 LOCK_ENDING = ".lock"
 
 
-class Presence:
+class HomeMember:
     """`place` names machine and process for people; `scratch` is a folder for what is being made."""
 
     def __init__(self, home: Path, name: str) -> None:
         self.name = name
         self.place = f"{socket.gethostname()}:{os.getpid()}"
         self.scratch = home / "scratch" / name
-        self._crew = home / "crew"
+        self._members = home / "crew"
 
-    def gone(self, member: Member) -> bool:
+    def is_gone(self, member: Member) -> bool:
         """Certain on this machine: nobody holds its lock any more."""
-        with _at(self._crew / (member.name + LOCK_ENDING)) as free:
+        with _try_lock(self._members / (member.name + LOCK_ENDING)) as free:
             return free
 
     def sweep(self) -> None:
         """Remove what the dead left behind."""
-        for lock in self._crew.glob("*" + LOCK_ENDING):
-            with _at(lock) as free:
+        for lock in self._members.glob("*" + LOCK_ENDING):
+            with _try_lock(lock) as free:
                 if free:  # and ours while we clean up: nobody can be at home there
                     shutil.rmtree(self.scratch.parent / lock.stem, ignore_errors=True)
                     lock.unlink(missing_ok=True)
         for folder in self.scratch.parent.iterdir():
             # A living process has its lock before it has its folder.
-            if not (self._crew / (folder.name + LOCK_ENDING)).exists():
+            if not (self._members / (folder.name + LOCK_ENDING)).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def present(home: Path, name: str) -> Iterator[Presence]:
+def join_home(home: Path, name: str) -> Iterator[HomeMember]:
     """Be at work in `home`. Raises Misconfigured when the folder cannot be used."""
-    presence = Presence(home, name)
+    presence = HomeMember(home, name)
     make_home(home)
-    with held(home / "crew" / (name + LOCK_ENDING)):
+    with hold_lock(home / "crew" / (name + LOCK_ENDING)):
         presence.scratch.mkdir(parents=True, exist_ok=True)
         presence.sweep()
         try:
@@ -72,20 +72,20 @@ def make_home(home: Path) -> None:
         ) from error
 
 
-def claimed_request(home: Path, key: str) -> AbstractContextManager[None]:
+def lock_request(home: Path, key: str) -> AbstractContextManager[None]:
     """The same request, results folder included, is for one process at a time."""
-    return held(
+    return hold_lock(
         home / "requests" / (key[:32] + LOCK_ENDING),
         "another quire (process {holder}) is at the same request; wait for it, or choose another --out",
     )
 
 
 @contextmanager
-def held(path: Path, busy: str | None = None) -> Iterator[None]:
+def hold_lock(path: Path, busy: str | None = None) -> Iterator[None]:
     """A lock file, gone when it is let go. With `busy` raises Misconfigured with these words when somebody
     else holds it ({holder} is its process); without, waits: for names that nobody else has for long.
     """
-    lock = _locked(path, busy)
+    lock = _lock(path, busy)
     try:
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
@@ -96,7 +96,7 @@ def held(path: Path, busy: str | None = None) -> Iterator[None]:
         os.close(lock)
 
 
-def _locked(path: Path, busy: str | None) -> int:
+def _lock(path: Path, busy: str | None) -> int:
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -105,14 +105,14 @@ def _locked(path: Path, busy: str | None) -> int:
             holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(lock)
             raise Misconfigured((busy or "").format(holder=holder), code="home_busy") from error
-        if _is_there(path, lock):
+        if _is_current(path, lock):
             return lock
         # It was removed between opening and locking: what we hold is a file that nobody else sees.
         os.close(lock)
 
 
 @contextmanager
-def _at(path: Path) -> Iterator[bool]:
+def _try_lock(path: Path) -> Iterator[bool]:
     """Is the lock there for the taking? It is ours inside the block when it is."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -128,12 +128,12 @@ def _at(path: Path) -> Iterator[bool]:
         except OSError:
             yield False
             return
-        yield _is_there(path, lock)
+        yield _is_current(path, lock)
     finally:
         os.close(lock)
 
 
-def _is_there(path: Path, lock: int) -> bool:
+def _is_current(path: Path, lock: int) -> bool:
     """Is this open file the one that has the name now?"""
     try:
         named = path.stat()

@@ -19,10 +19,10 @@ def signing_secret(settings: Settings) -> bytes:
         if len(chosen) < BYTES:
             raise Misconfigured(f"serve.secret is too short: it must have at least {BYTES} characters")
         return chosen
-    return _kept(settings.home / FILE)
+    return _load_or_create(settings.home / FILE)
 
 
-def _kept(path: Path) -> bytes:
+def _load_or_create(path: Path) -> bytes:
     with suppress(FileNotFoundError):
         return _read(path)
     fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")

@@ -1,1 +1,1 @@
-"""Commands: translation in, translation out. Data goes to standard output, talk to standard error."""
+"""Commands: translate arguments in and results out. Data goes to standard output, messages to standard error."""

@@ -125,14 +125,14 @@ class PostgresDatabase:
         """Run `work` in a transaction that is rolled back: it changes nothing."""
         return await self._run(work, keep=False)
 
-    async def listen(self, heard: Callable[[], None]) -> None:
-        """Call `heard` whenever somebody says that there is work, until `close`. On a connection of its own,
-        which is made anew when it is lost; then `heard` is called too, for what was said meanwhile is gone.
+    async def listen(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever somebody says that there is work, until `close`. On a connection of its own,
+        which is made anew when it is lost; then `callback` is called too, for what was said meanwhile is gone.
         """
         if self._slots is None:
             raise Misconfigured(f"{self.name} is not open")
-        connection = await self._listening()
-        self._listeners.append(asyncio.create_task(self._hear(connection, heard)))
+        connection = await self._open_listener()
+        self._listeners.append(asyncio.create_task(self._listen(connection, callback)))
 
     async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
         """Bring one room's tables up to date; each script runs once, in order, all in one transaction."""
@@ -147,7 +147,7 @@ class PostgresDatabase:
                 raise Misconfigured(f"{self.name} was closed")
             connection = self._idle.pop() if self._idle else await self._connect()
             try:
-                with self._translated():
+                with self._translate_errors():
                     if connection.autocommit is not alone:
                         await connection.set_autocommit(alone)  # asks the server nothing
                     answer = await work(connection)
@@ -159,19 +159,19 @@ class PostgresDatabase:
 
     async def _connect(self) -> Connection:
         """Not cut off amid its making: the library would leave it open. Who gave up has it closed later."""
-        making = asyncio.create_task(self._made())
+        making = asyncio.create_task(self._open_connection())
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
-            late = asyncio.create_task(_closed(making))
+            late = asyncio.create_task(_close_late(making))
             self._late.add(late)
             late.add_done_callback(self._late.discard)
             raise
 
-    async def _made(self) -> Connection:
+    async def _open_connection(self) -> Connection:
         from psycopg import AsyncConnection
 
-        with self._translated():
+        with self._translate_errors():
             connection = await AsyncConnection.connect(**self._known)
             try:
                 # Accepted means durable, whatever the server's default; a stronger one than ours stays.
@@ -184,23 +184,23 @@ class PostgresDatabase:
                 raise
             return connection
 
-    async def _listening(self) -> Connection:
+    async def _open_listener(self) -> Connection:
         connection = await self._connect()
         self._lines.add(connection)
         try:
-            with self._translated():
+            with self._translate_errors():
                 await connection.set_autocommit(True)
                 await connection.execute(f"LISTEN {CHANNEL}".encode())
         except BaseException:
-            await self._hang_up(connection)
+            await self._close_listener(connection)
             raise
         return connection
 
-    async def _hang_up(self, connection: Connection) -> None:
+    async def _close_listener(self, connection: Connection) -> None:
         self._lines.discard(connection)
         await connection.close()
 
-    async def _hear(self, connection: Connection, heard: Callable[[], None]) -> None:
+    async def _listen(self, connection: Connection, callback: Callable[[], None]) -> None:
         from psycopg import Error
 
         while True:
@@ -209,24 +209,24 @@ class PostgresDatabase:
                     silent = True
                     async for _ in connection.notifies(timeout=LISTEN_SECONDS, stop_after=1):
                         silent = False
-                        heard()
+                        callback()
                     if silent:  # a question shows whether the line stands
                         async with asyncio.timeout(CONNECT_SECONDS):
                             await connection.execute("SELECT 1")
             except (Error, TimeoutError):
                 pass  # lost; what is wrong with the server is told by whoever works with it
             finally:
-                await self._hang_up(connection)
-            connection = await self._listening_again()
-            heard()
+                await self._close_listener(connection)
+            connection = await self._reopen_listener()
+            callback()
 
-    async def _listening_again(self) -> Connection:
+    async def _reopen_listener(self) -> Connection:
         from psycopg import Error
 
         pause = FIRST_PAUSE_SECONDS
         while True:
             with contextlib.suppress(QuireError, Error):
-                return await self._listening()
+                return await self._open_listener()
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
 
@@ -254,7 +254,7 @@ class PostgresDatabase:
             await self._idle.pop().close()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         from psycopg import Error
 
         try:
@@ -307,6 +307,6 @@ async def _migrate(connection: Connection, room: str, scripts: list[tuple[int, s
             await connection.execute("INSERT INTO migrations VALUES (%s, %s, %s)", (room, number, name))
 
 
-async def _closed(making: "asyncio.Task[Connection]") -> None:
+async def _close_late(making: "asyncio.Task[Connection]") -> None:
     with contextlib.suppress(Exception):  # nobody asks any more why it could not be made
         await (await making).close()

@@ -48,7 +48,7 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._inbox: queue.SimpleQueue[_Job | _Order] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Job | _Command] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._read_connection: sqlite3.Connection | None = None
@@ -57,18 +57,18 @@ class SqliteDatabase:
         self._listeners: tuple[_Listener, ...] = ()
         self._watch: FileWatch | None = None
 
-    async def listen(self, heard: Callable[[], None], *, apart_seconds: float = APART_SECONDS) -> None:
-        """Call `heard`, on the loop, soon after another process has written to the file, until `close`; not
+    async def listen(self, callback: Callable[[], None], *, apart_seconds: float = APART_SECONDS) -> None:
+        """Call `callback`, on the loop, soon after another process has written to the file, until `close`; not
         more often than `apart_seconds`. SQLite has no way to wake us: who writes touches the log, the file
         system tells us, and the writer looks at a counter in memory that our own writes do not change. Where
         the file system cannot tell, he looks a few times a second.
         """
         if self._loop is None or self._thread is None:
             raise Misconfigured(f"{self.path} is not open")
-        self._listeners += (_Listener(self._loop, heard, apart_seconds),)
+        self._listeners += (_Listener(self._loop, callback, apart_seconds),)
         if self._watch is None:
             self._begin_watch(self._loop)
-        self._inbox.put(_Order.LOOK)  # the writer, who may wait for work, knows of it then
+        self._inbox.put(_Command.LOOK)  # the writer, who may wait for work, knows of it then
         await self.write(lambda _: None)
 
     def _begin_watch(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -77,24 +77,24 @@ class SqliteDatabase:
         except OSError:
             return
         try:
-            loop.add_reader(watch.fileno(), self._touched)
+            loop.add_reader(watch.fileno(), self._on_touch)
         except NotImplementedError:  # not every loop can
             watch.close()
             return
         self._watch = watch
 
-    def _touched(self) -> None:
-        if self._watch is not None and self._watch.touched():
-            self._inbox.put(_Order.LOOK)
+    def _on_touch(self) -> None:
+        if self._watch is not None and self._watch.was_touched():
+            self._inbox.put(_Command.LOOK)
 
     async def open(self) -> None:
         if self._thread is not None:
             return
         self._loop = asyncio.get_running_loop()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _opened(self.path)
+        connection = _open(self.path)
         try:
-            self._read_connection = _opened(self.path)
+            self._read_connection = _open(self.path)
         except QuireError:
             connection.close()
             raise
@@ -107,7 +107,7 @@ class SqliteDatabase:
     async def close(self) -> None:
         if self._thread is None:
             return
-        self._inbox.put(_Order.END)
+        self._inbox.put(_Command.END)
         await asyncio.to_thread(self._thread.join)
         self._thread = None
         for listener in self._listeners:
@@ -138,7 +138,7 @@ class SqliteDatabase:
             raise Misconfigured(f"{self.path} is not open")
         connection = self._read_connection
         return await asyncio.get_running_loop().run_in_executor(
-            self._readers, lambda: _translated(work, connection, self.path)
+            self._readers, lambda: _run_translated(work, connection, self.path)
         )
 
     async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
@@ -150,8 +150,8 @@ class SqliteDatabase:
         version, looked_at = _version(connection), monotonic()
         while open_for_work:
             group = self._group(looked_at + (APART_SECONDS if told else LISTEN_SECONDS))
-            open_for_work = _Order.END not in group
-            told = told or _Order.LOOK in group
+            open_for_work = _Command.END not in group
+            told = told or _Command.LOOK in group
             jobs = [job for job in group if isinstance(job, _Job)]
             if jobs:
                 before = connection.total_changes
@@ -167,12 +167,12 @@ class SqliteDatabase:
                 before, version = version, _version(connection)
                 if version != before:
                     for listener in self._listeners:
-                        self._on_loop(listener.ring)
+                        self._on_loop(listener.notify)
         connection.close()
 
-    def _group(self, look_at: float) -> list["_Job | _Order"]:
+    def _group(self, look_at: float) -> list["_Job | _Command"]:
         """What waits to be done together; nothing, when it is time to look first."""
-        group: list[_Job | _Order] = []
+        group: list[_Job | _Command] = []
         wait = max(0.0, look_at - monotonic()) if self._listeners else None
         try:
             group.append(self._inbox.get(timeout=wait))
@@ -199,7 +199,7 @@ class SqliteDatabase:
             self._loop.call_soon_threadsafe(call)
 
 
-class _Order(Enum):
+class _Command(Enum):
     """What the writer is told between the jobs."""
 
     LOOK = auto()
@@ -209,14 +209,14 @@ class _Order(Enum):
 class _Listener:
     """On the loop: the first call at once, the next not before its time, and none is forgotten."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None], apart: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None], apart: float) -> None:
         self._loop = loop
-        self._heard = heard
+        self._heard = callback
         self._apart = apart
         self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         if self._loop.time() >= self._not_before:
             self._call()
         elif self._timer is None:
@@ -295,14 +295,14 @@ def _answer(answers: _Answers) -> None:
             future.set_exception(error)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     try:
         return _connect(path)
     except sqlite3.Error as error:
         raise _translate(error, path, opening=True) from error
 
 
-def _translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
+def _run_translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
     try:
         return work(connection)
     except sqlite3.Error as error:
@@ -317,14 +317,14 @@ def _translate(error: BaseException, path: Path, *, opening: bool = False) -> Ba
     primary = code & 0xFF
     if opening and primary == sqlite3.SQLITE_CANTOPEN:
         primary = sqlite3.SQLITE_PERM  # later, when it has been open once, it is a passing fault
-    translated = _grouped(primary, error, path)
+    translated = _classify(primary, error, path)
     if translated is None:
         return error
     translated.__cause__ = error
     return translated
 
 
-def _grouped(primary: int, error: sqlite3.DatabaseError, path: Path) -> QuireError | None:
+def _classify(primary: int, error: sqlite3.DatabaseError, path: Path) -> QuireError | None:
     match primary:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return Misconfigured(

@@ -28,7 +28,7 @@ class FileWatch:
         except (AttributeError, TypeError) as error:  # another system's C library
             raise OSError("there is no inotify") from error
         self._path = os.fsencode(path)
-        self._file = _checked(init(_NONBLOCK | _CLOEXEC))
+        self._file = _check_result(init(_NONBLOCK | _CLOEXEC))
 
     def fileno(self) -> int:
         return self._file
@@ -37,9 +37,9 @@ class FileWatch:
         """The next touch, and no other, makes it readable. May be repeated. Raises OSError, as when the file
         is not there.
         """
-        _checked(self._add(self._file, self._path, ctypes.c_uint32(_ATTRIBUTES | _ONCE)))
+        _check_result(self._add(self._file, self._path, ctypes.c_uint32(_ATTRIBUTES | _ONCE)))
 
-    def touched(self) -> bool:
+    def was_touched(self) -> bool:
         """Whether it was since the last time, which is forgotten then. Never waits."""
         try:
             data = os.read(self._file, _MOST_BYTES)
@@ -57,7 +57,7 @@ class FileWatch:
         os.close(self._file)
 
 
-def _checked(answer: int) -> int:
+def _check_result(answer: int) -> int:
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -1,1 +1,1 @@
-"""How a batch moves: pure decisions, and the conductor that carries them out."""
+"""How a batch moves: pure decisions, and the scheduler and dispatcher that carry them out."""

@@ -1,7 +1,8 @@
-"""Sends what is due to webhooks, again and later each time until it is taken or given up.
+"""Sends deliveries to webhooks, each until it is accepted or given up.
 
-Promises: at least once, in no order; a try that is not told of (because we died) is made again when its lease
-is over; one slow receiver holds up its own slot alone. Receivers cannot make us wait longer than a day.
+Promises: each delivery is sent at least once, in no order. A try whose result was not recorded, because the
+process died, is made again when its lease runs out. A slow receiver delays its own deliveries alone, and no
+receiver can ask for a delay of more than a day.
 """
 
 import asyncio
@@ -12,22 +13,23 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from quire.events.messages import body_of, headers_of
+from quire.events.messages import build_body, build_headers
 from quire.events.port import WebhookDelivery, WebhookStore
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
+from quire.model.redelivery import RedeliveryPolicy
 from quire.model.signal import Signal
-from quire.tools.outgoing import Answer
+from quire.tools.outgoing import PostResponse
 
 _log = logging.getLogger("quire.webhooks")
 
-# Waits after the first, second … try; the tenth is the last one, three and a half days after the first.
+# After the first, second … try; the tenth is the last one, three and a half days after the first.
 DELAYS_SECONDS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0)
 LONGEST_DELAY_SECONDS = 86_400.0
-JITTER = 0.2  # of a wait, half of it either way: a receiver that was away is not met by all at once
+JITTER = 0.2  # so that a receiver that was away does not get all deliveries at once
 LEASE_GRACE_SECONDS = 60.0
-LONGEST_WAIT_SECONDS = 1.0  # nobody wakes us for what this process writes down itself
-SHORTEST_WAIT_SECONDS = 0.05  # what is due may be in somebody else's hands
+LONGEST_WAIT_SECONDS = 1.0  # deliveries that this process writes itself wake nobody
+SHORTEST_WAIT_SECONDS = 0.05  # what is due may be leased by another process
 AWAY_SECONDS = 5.0
 GRACE_SECONDS = 5.0
 GONE = 410
@@ -35,7 +37,7 @@ ASKS_FOR_TIME = frozenset({429, 503})
 
 
 class HttpPost(Protocol):
-    async def post(self, url: str, *, body: bytes, headers: dict[str, str]) -> Answer: ...
+    async def post(self, url: str, *, body: bytes, headers: dict[str, str]) -> PostResponse: ...
 
 
 class DeliveryPolicy(Struct, frozen=True, kw_only=True):
@@ -56,7 +58,7 @@ class WebhookSender:
         source: str,
         policy: DeliveryPolicy = DeliveryPolicy(),  # noqa: B008 - frozen
     ) -> None:
-        """`source` says in each event who sends it: the server's public URL, or any other name of it."""
+        """`source` names the sender in each event: the server's public URL, or any other name of it."""
         self._store = store
         self._outgoing = outgoing
         self._clock = clock
@@ -64,62 +66,68 @@ class WebhookSender:
         self._fraction = fraction
         self._source = source
         self._policy = policy
+        self._redelivery = RedeliveryPolicy(
+            max_tries=policy.max_tries,
+            delays_seconds=DELAYS_SECONDS,
+            jitter=JITTER,
+            longest_requested_seconds=LONGEST_DELAY_SECONDS,
+        )
         self._sending: set[asyncio.Task[None]] = set()
 
     def wake(self) -> None:
-        """Something may be due."""
+        """Call when a delivery may be due."""
         self._signal.set()
 
-    async def turn(self) -> int:
-        """Send what is due now, as many as go at once; returns when all are answered. How many it were."""
-        taken = await self._take(self._policy.at_once)
-        await asyncio.gather(*(self._send(one) for one in taken))
-        return len(taken)
+    async def send_due(self) -> int:
+        """Send the deliveries that are due, at most `at_once` of them; returns how many, when all have ended."""
+        leased = await self._lease(self._policy.at_once)
+        await asyncio.gather(*(self._send(one) for one in leased))
+        return len(leased)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop`; what is being sent then has a few seconds. Waits while the ledger is away."""
+        """Send until `stop`; deliveries under way then get a few seconds. Waits while the database is away."""
         stopping = asyncio.ensure_future(self._wake_at(stop))
         try:
             while not stop.is_set():
-                await self._signal.wait(await self._begun())
+                await self._signal.wait(await self._start_due())
         finally:
             stopping.cancel()
-            await self._wind_down()
+            await self._finish()
 
-    async def _begun(self) -> float:
-        """Begin to send what is due; how long to wait for more."""
+    async def _start_due(self) -> float:
+        """Start to send what is due; returns how many seconds to wait for more."""
         try:
-            for one in await self._take(self._policy.at_once - len(self._sending)):
+            for one in await self._lease(self._policy.at_once - len(self._sending)):
                 task = asyncio.ensure_future(self._send(one))
                 self._sending.add(task)
-                task.add_done_callback(self._sent)
+                task.add_done_callback(self._on_sent)
             if len(self._sending) >= self._policy.at_once:
                 return LONGEST_WAIT_SECONDS
-            following = await self._store.next_delivery_at()
+            next_at = await self._store.next_delivery_at()
         except Unavailable:
             return AWAY_SECONDS
-        if following is None:
+        if next_at is None:
             return LONGEST_WAIT_SECONDS
-        return min(LONGEST_WAIT_SECONDS, max(SHORTEST_WAIT_SECONDS, following - self._clock.now()))
+        return min(LONGEST_WAIT_SECONDS, max(SHORTEST_WAIT_SECONDS, next_at - self._clock.now()))
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _on_sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
         self._signal.set()
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("delivery_untold: it comes again when its lease is over", exc_info=error)
+            _log.error("delivery_not_recorded: it is sent again when its lease runs out", exc_info=error)
 
     async def _wake_at(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._signal.set()
 
-    async def _wind_down(self) -> None:
+    async def _finish(self) -> None:
         if self._sending:
             await asyncio.wait(self._sending, timeout=GRACE_SECONDS)
         for task in list(self._sending):
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
 
-    async def _take(self, limit: int) -> list[WebhookDelivery]:
+    async def _lease(self, limit: int) -> list[WebhookDelivery]:
         if limit <= 0:
             return []
         lease_seconds = self._policy.timeout_seconds + LEASE_GRACE_SECONDS
@@ -130,71 +138,70 @@ class WebhookSender:
     async def _send(self, delivery: WebhookDelivery) -> None:
         try:
             try:
-                tried = await self._tried(delivery)
+                result = await self._try(delivery)
             except Unavailable:
                 raise
             except Exception:  # noqa: BLE001 - one that cannot be sent must not end the sending of all others
                 _log.exception("delivery_broken: %s", delivery.id)
-                tried = _Tried(error="it could not be made", next_at=self._next_at(delivery))
+                result = _Result(error="the request could not be built", next_at=self._next_at(delivery))
             await self._store.record_try(
                 delivery.no,
                 tries=delivery.tries,
-                status=tried.status,
-                error=tried.error,
-                next_at=tried.next_at,
+                status=result.status,
+                error=result.error,
+                next_at=result.next_at,
                 now=self._clock.now(),
             )
-            if tried.status == GONE:
+            if result.status == GONE:
                 await self._disable(delivery.hook_id)
         except Unavailable:
-            _log.warning("delivery_untold: %s comes again when its lease is over", delivery.id)
+            _log.warning("delivery_not_recorded: %s is sent again when its lease runs out", delivery.id)
 
-    async def _tried(self, delivery: WebhookDelivery) -> "_Tried":
+    async def _try(self, delivery: WebhookDelivery) -> "_Result":
         hook = await self._store.get_webhook(delivery.hook_id)
         if hook.disabled_at is not None:
-            # Disabled while its event was being written down.
-            return _Tried(error="the webhook was disabled")
-        body = body_of(delivery, self._source)
-        headers = headers_of(delivery, body, hook.secret, now=self._clock.now())
+            # Disabled while its event was being written.
+            return _Result(error="the webhook was disabled")
+        body = build_body(delivery, self._source)
+        headers = build_headers(delivery, body, hook.secret, now=self._clock.now())
         try:
             answer = await self._outgoing.post(hook.url, body=body, headers=headers)
         except Reject as refused:
-            return _Tried(error=str(refused))
+            return _Result(error=str(refused))
         except Retry as failed:
-            return _Tried(error=str(failed), next_at=self._next_at(delivery))
+            return _Result(error=str(failed), next_at=self._next_at(delivery))
         status = answer.status
         if 200 <= status < 300:
-            return _Tried(status=status)
+            return _Result(status=status)
         if status == GONE:
-            return _Tried(status=status, error="the receiver is gone: the answer was 410")
-        words = "redirects are not followed" if 300 <= status < 400 else "not accepted"
-        at = self._next_at(delivery, _told_seconds(answer, self._clock.now()))
-        return _Tried(status=status, error=f"{words}: the answer was {status}", next_at=at)
+            return _Result(status=status, error="the receiver is gone: it answered 410")
+        why = "redirects are not followed" if 300 <= status < 400 else "not accepted"
+        at = self._next_at(delivery, _requested_seconds(answer, self._clock.now()))
+        return _Result(status=status, error=f"{why}: the receiver answered {status}", next_at=at)
 
     async def _disable(self, hook_id: str) -> None:
         _log.warning("hook_disabled: %s answered 410", hook_id)
         reason = "the receiver answered 410 Gone"
         await self._store.disable_webhook(hook_id, reason=reason, now=self._clock.now())
 
-    def _next_at(self, delivery: WebhookDelivery, told_seconds: float = 0.0) -> float | None:
-        """When to try again; None: it was the last try."""
-        if delivery.tries >= self._policy.max_tries:
-            return None
-        delay = DELAYS_SECONDS[min(delivery.tries, len(DELAYS_SECONDS)) - 1]
-        delay *= 1 + JITTER * (self._fraction() - 0.5)
-        return self._clock.now() + max(delay, min(told_seconds, LONGEST_DELAY_SECONDS))
+    def _next_at(self, delivery: WebhookDelivery, requested_seconds: float = 0.0) -> float | None:
+        """The moment of the next try; None: give up."""
+        delay_seconds = self._redelivery.next_delay_seconds(
+            delivery.tries, self._fraction(), requested_seconds=requested_seconds
+        )
+        return None if delay_seconds is None else self._clock.now() + delay_seconds
 
 
-class _Tried(Struct, frozen=True, kw_only=True):
-    """How a try ended; without an error it was delivered, without `next_at` it was the last one."""
+class _Result(Struct, frozen=True, kw_only=True):
+    """How a try ended. No error: delivered. An error without `next_at`: given up."""
 
     status: int | None = None
     error: str = ""
     next_at: float | None = None
 
 
-def _told_seconds(answer: Answer, now: float) -> float:
-    """What Retry-After asks for, where it counts: seconds, or a date."""
+def _requested_seconds(answer: PostResponse, now: float) -> float:
+    """The delay in Retry-After, where it counts: seconds, or a date."""
     text = answer.retry_after.strip()
     if answer.status not in ASKS_FOR_TIME or not text:
         return 0.0

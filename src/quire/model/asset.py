@@ -53,7 +53,7 @@ class Asset(Struct, frozen=True, kw_only=True):
     cid: str | None = None
     renditions: dict[str, Rendition] = field(default_factory=dict)
 
-    def chosen(self, wanted: str | None) -> str | None:
+    def choose_rendition(self, wanted: str | None) -> str | None:
         """Which rendition is given to one who wants this one, None: the usual one. None: there is none."""
         if wanted is None:
             chain = (self.default, *FALLBACKS.get(self.default, ()), DEFAULT, ORIGINAL, "large", "thumb")
@@ -75,7 +75,7 @@ class AssetDraft(Struct, frozen=True, kw_only=True):
     cid: str | None = None
 
 
-def drafted(draft: AssetDraft, original: File, products: tuple[Product, ...]) -> Asset:
+def build_asset(draft: AssetDraft, original: File, products: tuple[Product, ...]) -> Asset:
     """The record of what a step made, with the keys under which it was stored."""
     copies = {
         one.role: Rendition(
@@ -108,7 +108,7 @@ def drafted(draft: AssetDraft, original: File, products: tuple[Product, ...]) ->
     )
 
 
-def tiled(products: tuple[Product, ...]) -> Tiles | None:
+def build_tiles(products: tuple[Product, ...]) -> Tiles | None:
     """The record of the tiles that a step made, if it did."""
     pack = next((one for one in products if one.role == TILES), None)
     if pack is None:

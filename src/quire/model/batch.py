@@ -56,7 +56,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     money_micros: int | None = None
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class Spending(Struct, frozen=True, kw_only=True):
     """What the attempts of a batch have cost so far, failed ones included."""
 
     seconds: float = 0.0
@@ -110,7 +110,7 @@ class PhaseCounts(Struct, frozen=True, kw_only=True):
     done: int
     failed: int
     cached: int
-    spent: Spent = Spent()
+    spent: Spending = Spending()
 
     @property
     def settled(self) -> int:

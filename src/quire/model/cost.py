@@ -35,7 +35,7 @@ class Cost(Struct, frozen=True, array_like=True):
 NO_COST = Cost()
 
 
-def exact(money: Money) -> Decimal:
+def parse_money(money: Money) -> Decimal:
     """An amount in currency units, as it is written: 0.1 is a tenth. Raises ValueError when it is none."""
     try:
         amount = money if isinstance(money, Decimal) else Decimal(str(money))
@@ -46,5 +46,5 @@ def exact(money: Money) -> Decimal:
     return amount
 
 
-def micros(amount: Decimal) -> int:
+def to_micros(amount: Decimal) -> int:
     return int((amount * MICROS).to_integral_value(ROUND_HALF_EVEN))

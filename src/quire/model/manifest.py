@@ -74,7 +74,7 @@ _NAME = re.compile(_SEGMENT)
 
 def decode(data: bytes, batch_id: str) -> Manifest:
     """Raises Reject for what is not JSON, not a manifest, not this batch's, or contradicts itself in its
-    totals. The entries of files are looked at by `files`, and as a whole by `checked`.
+    totals. The entries of files are looked at by `files`, and as a whole by `check`.
     """
     try:
         manifest = _manifest_decoder.decode(data)
@@ -91,7 +91,7 @@ def decode(data: bytes, batch_id: str) -> Manifest:
     return manifest
 
 
-def checked(data: bytes, batch_id: str, *, prefix: str = "") -> Manifest:
+def check(data: bytes, batch_id: str, *, prefix: str = "") -> Manifest:
     """The manifest after a look at every entry, so that nothing is begun with one that fails half-way.
 
     Raises Reject where `decode` and `files` do, for a path or key that could leave its folder, for a path

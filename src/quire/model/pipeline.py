@@ -13,13 +13,13 @@ from quire.model.files import File, Product
 from quire.model.work import StepCall, StepResult
 
 
-class Kept(Struct, frozen=True):
+class KeptFile(Struct, frozen=True):
     """The file stays in the list, perhaps with other tags."""
 
     tags: tuple[str, ...]
 
 
-class Added(Struct, frozen=True):
+class AddedFile(Struct, frozen=True):
     """A file enters the list (`listed`), or hangs on its source as an asset that is not in the list."""
 
     file: File
@@ -27,11 +27,11 @@ class Added(Struct, frozen=True):
     listed: bool = True
 
 
-class Change(Struct, frozen=True):
+class ListChange(Struct, frozen=True):
     """What a settled task does to its file: `kept` None removes it from the list (replaced by `added`)."""
 
-    kept: Kept | None
-    added: tuple[Added, ...] = ()
+    kept: KeptFile | None
+    added: tuple[AddedFile, ...] = ()
 
 
 class Unit(StrEnum):
@@ -69,7 +69,7 @@ class Phase(Struct, frozen=True, kw_only=True):
     step: str
     step_version: int
     finds: Callable[[File], bool]
-    becomes: Callable[[File, StepResult, Container[str]], Change]
+    becomes: Callable[[File, StepResult, Container[str]], ListChange]
     rivals: Callable[[File, StepResult], tuple[str, ...]] = lambda _file, _result: ()
     options: dict[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 120.0

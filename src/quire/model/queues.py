@@ -1,8 +1,7 @@
-"""How each queue is to be consumed: values, with those of the known queues.
+"""How each queue is consumed: the policy, and the policies of the known queues.
 
 `max_retries` counts what comes after the first delivery: a message is delivered `max_retries` + 1 times at
-most, then it is a dead letter. Dead letters stay with their queue; `dead_letter` is only the name that people
-know.
+most, then it is a dead letter. Dead letters stay with their queue; `dead_letter` is only a name for people.
 """
 
 from collections.abc import Mapping
@@ -10,14 +9,14 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-_LARGEST_EXPONENT = 32  # 2**32 seconds is beyond any cap; larger powers only overflow
+from quire.model.redelivery import RedeliveryPolicy
 
 
 class QueuePolicy(Struct, frozen=True, kw_only=True):
     """`delays_seconds` are exact, one for each retry, the last of them for all that follow; without them the
-    wait doubles from the first delay up to the longest, the upper half of it by chance.
+    delay doubles from the first to the longest, the upper half of it by chance.
 
-    A consumer begins when `max_batch_size` messages have come together, or with fewer after
+    A consumer starts when `max_batch_size` messages have come together, or with fewer after
     `max_batch_timeout_seconds`; it holds no more than that beside the `concurrency` it works on.
     """
 
@@ -36,13 +35,14 @@ class QueuePolicy(Struct, frozen=True, kw_only=True):
     def max_deliveries(self) -> int:
         return self.max_retries + 1
 
-    def delay(self, deliveries: int, fraction: float) -> float:
-        """How long to wait after this many deliveries, all in vain."""
-        if self.delays_seconds:
-            return self.delays_seconds[min(deliveries, len(self.delays_seconds)) - 1]
-        exponent = min(deliveries - 1, _LARGEST_EXPONENT)
-        delay = min(self.longest_delay_seconds, self.first_delay_seconds * 2.0**exponent)
-        return delay * (0.5 + fraction / 2)
+    @property
+    def redelivery(self) -> RedeliveryPolicy:
+        return RedeliveryPolicy(
+            max_tries=self.max_deliveries,
+            delays_seconds=self.delays_seconds,
+            first_delay_seconds=self.first_delay_seconds,
+            longest_delay_seconds=self.longest_delay_seconds,
+        )
 
 
 # About 1, 5 and 15 minutes: what the model services of these queues need to recover from a rate limit.
@@ -78,13 +78,15 @@ _KNOWN = (
 )
 KNOWN_QUEUES: Mapping[str, QueuePolicy] = MappingProxyType({policy.name: policy for policy in _KNOWN})
 
-# Queues that had another name: what still lies under the old one is read too.
+# Queues that had another name: messages under the old one are read too.
 FORMER_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({"arke-preprocess-jobs": ("preprocess",)})
 
 
 def policy_for(name: str, policies: Mapping[str, QueuePolicy] = KNOWN_QUEUES) -> QueuePolicy:
-    """That of the queue; of the queue that had this name; or the plain one."""
+    """The policy of the queue, of the queue that had this name once, or the default one."""
     if name in policies:
         return policies[name]
-    heir = next((now for now, former in FORMER_NAMES.items() if name in former and now in policies), None)
-    return QueuePolicy(name=name, dead_letter=f"{name}-dlq") if heir is None else policies[heir]
+    successor = next(
+        (now for now, former in FORMER_NAMES.items() if name in former and now in policies), None
+    )
+    return QueuePolicy(name=name, dead_letter=f"{name}-dlq") if successor is None else policies[successor]

@@ -1,7 +1,7 @@
-"""What travels between the engine and the place where steps run, and the seam between the two.
+"""Orders and reports, which travel between the engine and the place where steps run, and the port between them.
 
-An `Order` is one attempt of one task on its way out; a `Report` is what came of it. A report names
-its attempt: the ledger applies it only while that attempt is the current one.
+An `Order` is one attempt of one task to be run; a `Report` is how the attempt ended. A report names its
+attempt: the ledger applies it only while that attempt is the current one.
 """
 
 from decimal import Decimal
@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field, structs
 
-from quire.model.cost import LARGEST_AMOUNT, NO_COST, Cost, micros
+from quire.model.cost import LARGEST_AMOUNT, NO_COST, Cost, to_micros
 from quire.model.files import File, Product
+
+AttemptKey = tuple[int, int, int]  # batch, task, number of the attempt
 
 
 class StepCall(Struct, frozen=True, kw_only=True):
@@ -35,8 +37,8 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Earlier(Struct, frozen=True, array_like=True):
-    """What a task of a lower rank gave, handed to those that come after it."""
+class EarlierResult(Struct, frozen=True, array_like=True):
+    """The result of a task of a lower rank, given to the tasks that come after it."""
 
     path: str
     result: StepResult
@@ -49,7 +51,11 @@ class Order(Struct, frozen=True, array_like=True):
     task_no: int
     attempt: int
     file: File
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[EarlierResult, ...] = ()
+
+    @property
+    def attempt_key(self) -> AttemptKey:
+        return self.batch_no, self.task_no, self.attempt
 
 
 class Outcome(StrEnum):
@@ -61,7 +67,7 @@ class Outcome(StrEnum):
     CRASHED = "crashed"  # the worker process died under it
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
-    INTERRUPTED = "interrupted"  # not the task's fault: the house stopped, the store was full
+    INTERRUPTED = "interrupted"  # not the task's fault: the process stopped, the store was full
 
 
 class Report(Struct, frozen=True, array_like=True):
@@ -79,47 +85,51 @@ class Report(Struct, frozen=True, array_like=True):
     error: str = ""
     delay_seconds: float = 0.0  # not before this much time has passed
     cost: Cost = NO_COST  # of this attempt, however it ended, as far as it is known
-    known: bool = False  # the ledger has its end already, from elsewhere: there is nothing to fold
+    known: bool = False  # the ledger has settled the attempt already: there is nothing left to settle
+
+    @property
+    def attempt_key(self) -> AttemptKey:
+        return self.batch_no, self.task_no, self.attempt
 
 
-def priced(report: Report, price_per_second: Decimal) -> Report:
-    """With what its seconds have cost added."""
+def add_price(report: Report, price_per_second: Decimal) -> Report:
+    """The report with the price of its seconds added to its cost."""
     amount = min(price_per_second * Decimal(report.seconds), Decimal(LARGEST_AMOUNT))
-    return structs.replace(report, cost=report.cost + Cost(money_micros=micros(amount)))
+    return structs.replace(report, cost=report.cost + Cost(money_micros=to_micros(amount)))
 
 
 class Compute(Protocol):
-    """Where steps run, as the conductor sees it. Bounded: it says how much it takes.
+    """Where steps run, as the dispatcher sees it. Bounded: a compute says how many orders it takes.
 
-    Promises: every order handed over gives exactly one report, comes back from `stop` or is revoked; a step
-    that crashes, hangs or eats its memory costs its own attempt and nothing else.
+    Promises: every submitted order gives exactly one report, comes back from `stop` or is revoked; a step
+    that crashes, hangs or exceeds its memory limit costs its own attempt and nothing else.
     """
 
-    def room(self, compute: str = "") -> int:
-        """How many more orders it wants now of phases that run on the compute of this name; 0 means: wait for
-        reports first. A compute that is the only one does not look at the name.
+    def capacity(self, compute: str = "") -> int:
+        """How many more orders to submit now, for phases that run on the compute of this name; 0 means: wait for
+        reports first. A compute that is the only one ignores the name.
         """
         ...
 
-    async def hand(self, call: StepCall, orders: list[Order]) -> None:
-        """Take these orders. Raises nothing for a bad order: that becomes its report."""
+    async def submit(self, call: StepCall, orders: list[Order]) -> None:
+        """Accept these orders. Raises nothing for a bad order: the failure becomes its report."""
         ...
 
-    def reports(self) -> list[Report]:
-        """All reports that have arrived since the last call; never waits."""
+    def take_reports(self) -> list[Report]:
+        """Remove and return all reports that have arrived since the last call. Never waits."""
         ...
 
     def revoke(self, batch_no: int) -> None:
-        """Stop everything of this batch now: what was not started is dropped, what is running is killed; no
-        report comes for any of it, not even one that has arrived and was not yet taken. Other batches lose
-        nothing, and orders of this one that are handed over afterwards, as other attempts, run as
+        """Stop everything of this batch now: orders that were not started are dropped, running ones are killed,
+        and none of them is reported, not even one whose report has arrived and was not yet taken. Other
+        batches lose nothing; orders of this batch that are submitted afterwards, as other attempts, run as
         usual. Never waits; may be repeated.
         """
         ...
 
     async def stop(self, grace_seconds: float) -> list[Order]:
-        """Finish what is running within the grace, then end; give back the orders never started.
+        """Let running orders finish within the grace, then end. Returns the orders that were never started.
 
-        Reports that arrived meanwhile are still to be had from `reports`. May be repeated.
+        Reports that arrived meanwhile are still returned by `take_reports`. May be repeated.
         """
         ...

@@ -20,9 +20,9 @@ def jpeg_paths(file: File, pages: int, taken: Container[str]) -> tuple[str, ...]
     """Where the pages of a TIFF go: `x.jpg`, `x-p002.jpg` …; else `x.tif.jpg` …; else with a mark."""
     for base in _bases(_name(file)):
         names = _page_names(base, pages)
-        if not any(rival in taken for rival in _folded(file, _rivals(names))):
+        if not any(rival in taken for rival in _fold(file, _rivals(names))):
             return tuple(sibling(file.path, name) for name in names)
-    return tuple(sibling(file.path, name) for name in _page_names(_marked(file), pages))
+    return tuple(sibling(file.path, name) for name in _page_names(_add_number(file), pages))
 
 
 def jpeg_rivals(file: File, pages: int) -> tuple[str, ...]:
@@ -36,9 +36,9 @@ def page_bases(file: File, pages: int, taken: Container[str]) -> tuple[str, ...]
     mark. `.jpg` and `.pdf` are both free.
     """
     for base in _pdf_bases(_name(file)):
-        if not any(rival in taken for rival in _folded(file, _pdf_rivals(base, pages))):
+        if not any(rival in taken for rival in _fold(file, _pdf_rivals(base, pages))):
             return tuple(sibling(file.path, name) for name in _numbered(base, pages))
-    return tuple(sibling(file.path, name) for name in _numbered(_marked(file), pages))
+    return tuple(sibling(file.path, name) for name in _numbered(_add_number(file), pages))
 
 
 def page_rivals(file: File, pages: int) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def beside(file: File, ending: str, taken: Container[str]) -> str:
     """`x.jpg` + `.ref.json`, or with a mark when that path, or the file's own, is another file's too."""
     wanted = file.path + ending
     free = wanted.casefold() not in taken and file.path.casefold() not in taken
-    return wanted if free else sibling(file.path, _marked(file) + ending)
+    return wanted if free else sibling(file.path, _add_number(file) + ending)
 
 
 def is_tiff_name(name: str) -> bool:
@@ -103,7 +103,7 @@ def _pdf_rivals(base: str, pages: int) -> list[str]:
     return found
 
 
-def _folded(file: File, names: Iterable[str]) -> list[str]:
+def _fold(file: File, names: Iterable[str]) -> list[str]:
     return [sibling(file.path, name).casefold() for name in names]
 
 
@@ -111,6 +111,6 @@ def _name(file: File) -> str:
     return file.path.rpartition("/")[2]
 
 
-def _marked(file: File) -> str:
+def _add_number(file: File) -> str:
     """The path tells apart even files whose names differ in case alone."""
     return f"{_name(file)}.{hashlib.sha256(file.path.encode()).hexdigest()[:12]}"

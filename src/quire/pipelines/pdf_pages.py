@@ -9,10 +9,10 @@ from collections.abc import Container
 from msgspec import Struct
 
 from quire.model.files import File, Product
-from quire.model.pipeline import Added, Change, Kept, from_product
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, from_product
 from quire.model.work import StepResult
 from quire.pipelines import naming
-from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, wanted
+from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, read_choice
 
 SOURCE_TAG = "PdfSplitter:source"
 PAGE_TAG = "PdfSplitter"
@@ -24,7 +24,7 @@ LEFT_ALONE = (
 _EXTENSIONS = {IMAGE_ROLE: ".jpg", PDF_ROLE: ".pdf"}
 
 
-class Finds(Struct, frozen=True):
+class PdfFilter(Struct, frozen=True):
     """Does the file need to be split? A word that nobody knows counts as yes, so that the step can refuse it:
     to pass in silence would be to ignore what was asked for.
     """
@@ -34,7 +34,7 @@ class Finds(Struct, frozen=True):
     def __call__(self, file: File) -> bool:
         if not is_pdf(file) or PAGE_TAG in file.tags:
             return False
-        return bool(wanted(file.processing_config, self.default) != "none")
+        return bool(read_choice(file.processing_config, self.default) != "none")
 
 
 def is_pdf(file: File) -> bool:
@@ -45,11 +45,11 @@ def rivals(file: File, result: StepResult) -> tuple[str, ...]:
     return naming.page_rivals(file, _count(result))
 
 
-def becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
+def becomes(file: File, result: StepResult, taken: Container[str]) -> ListChange:
     """The PDF stays, marked; its pages join the list."""
     bases = naming.page_bases(file, _count(result), taken)
     added = (
-        Added(
+        AddedFile(
             file=from_product(
                 product,
                 path=bases[_page(product) - 1] + _EXTENSIONS[product.role],
@@ -61,7 +61,7 @@ def becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
         for product in sorted(_pages(result), key=_order)
     )
     tags = file.tags if SOURCE_TAG in file.tags else (*file.tags, SOURCE_TAG)
-    return Change(kept=Kept(tags=tags), added=tuple(added))
+    return ListChange(kept=KeptFile(tags=tags), added=tuple(added))
 
 
 def _pages(result: StepResult) -> list[Product]:

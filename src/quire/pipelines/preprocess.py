@@ -10,7 +10,7 @@ pass untouched.
 from collections.abc import Container
 
 from quire.model.files import File, Product
-from quire.model.pipeline import Added, Change, Kept, Pace, Phase, Pipeline, from_product
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Phase, Pipeline, from_product
 from quire.model.work import StepResult
 from quire.pipelines import naming, pdf_pages
 from quire.steps.registry import STEPS
@@ -77,7 +77,7 @@ def preprocess(
         task_prefix="pdf",
         step="pdf_split",
         step_version=STEPS["pdf_split"].version,
-        finds=pdf_pages.Finds(pdf_split),
+        finds=pdf_pages.PdfFilter(pdf_split),
         rivals=pdf_pages.rivals,
         becomes=pdf_pages.becomes,
         options={
@@ -151,16 +151,16 @@ def tiff_rivals(file: File, result: StepResult) -> tuple[str, ...]:
     return naming.jpeg_rivals(file, len(_jpegs(result)))
 
 
-def tiff_becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
+def tiff_becomes(file: File, result: StepResult, taken: Container[str]) -> ListChange:
     """The TIFF stays, marked; its pages join the list."""
     jpegs = _jpegs(result)
     paths = naming.jpeg_paths(file, len(jpegs), taken)
     added = (
-        Added(file=from_product(jpeg, path=path, source=file, tags=(JPEG_TAG,)), role=jpeg.role)
+        AddedFile(file=from_product(jpeg, path=path, source=file, tags=(JPEG_TAG,)), role=jpeg.role)
         for jpeg, path in zip(jpegs, paths, strict=True)
     )
     tags = file.tags if SOURCE_TAG in file.tags else (*file.tags, SOURCE_TAG)
-    return Change(kept=Kept(tags=tags), added=tuple(added))
+    return ListChange(kept=KeptFile(tags=tags), added=tuple(added))
 
 
 def is_web_picture(file: File) -> bool:
@@ -177,10 +177,10 @@ def picture_rivals(file: File, result: StepResult) -> tuple[str, ...]:
     return (file.path, *(file.path + _ending(product) for product in _products(result)))
 
 
-def picture_becomes(file: File, result: StepResult, taken: Container[str]) -> Change:
+def picture_becomes(file: File, result: StepResult, taken: Container[str]) -> ListChange:
     """The picture leaves the list; its reference takes its place, its copies hang on it unlisted."""
     added = (
-        Added(
+        AddedFile(
             file=from_product(
                 product,
                 path=naming.beside(file, _ending(product), taken),
@@ -192,7 +192,7 @@ def picture_becomes(file: File, result: StepResult, taken: Container[str]) -> Ch
         )
         for product in _products(result)
     )
-    return Change(kept=None, added=tuple(added))
+    return ListChange(kept=None, added=tuple(added))
 
 
 def _jpegs(result: StepResult) -> list[Product]:

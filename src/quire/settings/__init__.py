@@ -15,26 +15,26 @@ from msgspec import Struct
 from quire.model.errors import Misconfigured
 from quire.settings.basics import Secret, cores
 from quire.settings.compute import (
-    Computes,
-    Fly,
-    Local,
-    Ray,
+    ComputeSettings,
+    FlySettings,
+    LocalSettings,
+    RaySettings,
 )
-from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, plain, shown, value_of
+from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, show_value, to_printable, value_of
 from quire.settings.library import LIBRARY_FALLBACKS, Library
-from quire.settings.reader import DOCS, Reading
-from quire.settings.server import Upload
+from quire.settings.reader import DOCS, SettingsReader
+from quire.settings.server import UploadSettings
 from quire.settings.values import (
     PREFIX,
-    S3,
-    Budgets,
-    Crew,
-    PhaseRetries,
-    Postgres,
-    Preprocess,
-    QueueTuning,
-    Redis,
-    Retries,
+    BudgetSettings,
+    MembershipSettings,
+    PhaseRetrySettings,
+    PostgresSettings,
+    PreprocessSettings,
+    QueueSettings,
+    RedisSettings,
+    RetrySettings,
+    S3Settings,
     Settings,
 )
 
@@ -48,36 +48,36 @@ __all__ = [
     "KEYS",
     "LIBRARY_FALLBACKS",
     "PREFIX",
-    "S3",
     "UPLOAD_FALLBACKS",
-    "Budgets",
-    "Computes",
-    "Crew",
-    "Fly",
+    "BudgetSettings",
+    "ComputeSettings",
+    "FlySettings",
     "Key",
     "Library",
-    "Loaded",
-    "Local",
-    "PhaseRetries",
-    "Postgres",
-    "Preprocess",
-    "QueueTuning",
-    "Ray",
-    "Redis",
-    "Retries",
+    "LoadedSettings",
+    "LocalSettings",
+    "MembershipSettings",
+    "PhaseRetrySettings",
+    "PostgresSettings",
+    "PreprocessSettings",
+    "QueueSettings",
+    "RaySettings",
+    "RedisSettings",
+    "RetrySettings",
+    "S3Settings",
     "Secret",
     "Settings",
-    "Upload",
+    "UploadSettings",
     "cores",
     "load",
     "load_here",
-    "shown",
+    "show_value",
     "task_environment",
     "worker_environment",
 ]
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedSettings(Struct, frozen=True, kw_only=True):
     """`sources` has every key: "default", the file, the variable or "the command line"."""
 
     settings: Settings
@@ -86,12 +86,14 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Key, value as people may see it, source."""
-        rows = [(key.name, shown(value_of(self.settings, key.name)), self.sources[key.name]) for key in KEYS]
+        rows = [
+            (key.name, show_value(value_of(self.settings, key.name)), self.sources[key.name]) for key in KEYS
+        ]
         for queue, tuning in self.settings.queues.items():
             for name, value in msgspec.structs.asdict(tuning).items():
-                full = f'queues."{plain(queue)}".{name}'
+                full = f'queues."{to_printable(queue)}".{name}'
                 if full in self.sources:
-                    rows.append((full, shown(value), self.sources[full]))
+                    rows.append((full, show_value(value), self.sources[full]))
         return rows
 
 
@@ -99,7 +101,7 @@ def load_here(
     config: Path | None = None,
     overrides: Mapping[str, object] | None = None,
     fallbacks: Mapping[str, Sequence[str]] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """`load` with this process's environment and current folder."""
     return load(os.environ, Path.cwd(), config, overrides, fallbacks)
 
@@ -120,7 +122,7 @@ def load(
     config: Path | None = None,
     overrides: Mapping[str, object] | None = None,
     fallbacks: Mapping[str, Sequence[str]] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """Raises one Misconfigured that lists every problem.
 
     `overrides` has keys like `preprocess.tiff_quality`; None means that the option was not given. An empty
@@ -128,12 +130,12 @@ def load(
     `fallbacks` are variables of other programs, by key, for what is said nowhere else; the first one
     that is set counts.
     """
-    reading = Reading(folder)
+    reading = SettingsReader(folder)
     file = reading.file(environment, config)
     reading.variables(environment)
     for name, value in (overrides or {}).items():
         if value is not None:
-            reading.take(name, value, COMMAND_LINE, folder, words=isinstance(value, str))
+            reading.add(name, value, COMMAND_LINE, folder, words=isinstance(value, str))
     reading.fallbacks(environment, fallbacks or {})
     settings = reading.settings()
     if reading.problems:
@@ -144,4 +146,4 @@ def load(
             code="bad_settings",
         )
     sources = dict.fromkeys((key.name for key in KEYS), DEFAULT) | reading.sources
-    return Loaded(settings=settings, sources=sources, file=file)
+    return LoadedSettings(settings=settings, sources=sources, file=file)

@@ -9,7 +9,7 @@ from quire.settings.basics import Secret, about
 Where = Literal["local", "process", "fly", "ray", "queue"]
 
 
-class Computes(Struct, frozen=True, kw_only=True):
+class ComputeSettings(Struct, frozen=True, kw_only=True):
     """Where the phases run; processes and machines under `quire serve` alone, which is called back."""
 
     pdf: Annotated[Literal["local", "ray", "queue"], about("where PDFs are split")] = "local"
@@ -32,7 +32,7 @@ class Computes(Struct, frozen=True, kw_only=True):
     registry_url: Annotated[str, about("asset registry that workers tell of pictures; empty is none")] = ""
 
 
-class WorkerKeys(Struct, frozen=True, kw_only=True):
+class WorkerKeySettings(Struct, frozen=True, kw_only=True):
     """A key pair of the store for workers that know no presigned URLs, made for them alone; not set: none is
     handed out.
     """
@@ -50,7 +50,7 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
         return bool(self.access_key_id)
 
 
-class Local(Struct, frozen=True, kw_only=True):
+class LocalSettings(Struct, frozen=True, kw_only=True):
     """Of the worker processes on this machine."""
 
     memory_mb: Annotated[
@@ -59,7 +59,7 @@ class Local(Struct, frozen=True, kw_only=True):
     price_per_second: Annotated[float, about("what a worker costs in a second", ge=0, le=1000)] = 0.0
 
 
-class Fly(Struct, frozen=True, kw_only=True):
+class FlySettings(Struct, frozen=True, kw_only=True):
     api: Annotated[str, about("address of the Machines API", min_length=1)] = "https://api.machines.dev"
     token: Annotated[Secret, about("token for the Machines API; never shown")] = Secret()
     tiff_app: Annotated[str, about("app whose machines convert TIFFs")] = ""
@@ -76,10 +76,10 @@ class Fly(Struct, frozen=True, kw_only=True):
     price_per_second: Annotated[float, about("what a machine costs in a second", ge=0, le=1000)] = 0.0
 
 
-class Ray(Struct, frozen=True, kw_only=True):
+class RaySettings(Struct, frozen=True, kw_only=True):
     address: Annotated[str, about("host:port of the Ray cluster; empty starts one on this machine")] = ""
     workers: Annotated[int, about("workers on the cluster; 0 is as many as fit", ge=0, le=100_000)] = 0
-    cpus: Annotated[float, about("processors that Ray sets aside for a worker", gt=0, le=1024)] = 1.0
-    memory_mb: Annotated[int, about("memory that Ray sets aside for a worker", ge=0, le=1 << 20)] = 0
+    cpus: Annotated[float, about("processors that RaySettings sets aside for a worker", gt=0, le=1024)] = 1.0
+    memory_mb: Annotated[int, about("memory that RaySettings sets aside for a worker", ge=0, le=1 << 20)] = 0
     max_out: Annotated[int, about("tasks out at once; 0 is what keeps the workers busy", ge=0)] = 0
     price_per_second: Annotated[float, about("what a worker costs in a second", ge=0, le=1000)] = 0.0

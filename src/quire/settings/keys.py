@@ -9,7 +9,7 @@ from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields
 
 from quire.settings.library import SHORT_NAMES
-from quire.settings.values import HOME_DEFAULT, PREFIX, QueueTuning, Settings
+from quire.settings.values import HOME_DEFAULT, PREFIX, QueueSettings, Settings
 
 
 class Key(NamedTuple):
@@ -44,11 +44,11 @@ _WANTED: dict[Any, str] = {  # others: text
 }
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A value for people's eyes; the default column of the reference page is written in the same way."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.15g}" if isinstance(value, float) else plain(str(value)) or "not set"
+    return f"{value:.15g}" if isinstance(value, float) else to_printable(str(value)) or "not set"
 
 
 def value_of(settings: Settings, name: str) -> Any:
@@ -58,7 +58,7 @@ def value_of(settings: Settings, name: str) -> Any:
     return found
 
 
-def plain(text: str) -> str:
+def to_printable(text: str) -> str:
     return text if text.isprintable() else ascii(text)
 
 
@@ -66,13 +66,13 @@ def _keys(table: type[Struct], prefix: str = "") -> Iterator[Key]:
     for one in fields(table):
         if get_origin(one.type) is Annotated:
             kind, limits = get_args(one.type)
-            default = HOME_DEFAULT if one.default is NODEFAULT else shown(one.default)
-            yield Key(prefix + one.name, _given(kind), limits, default)
+            default = HOME_DEFAULT if one.default is NODEFAULT else show_value(one.default)
+            yield Key(prefix + one.name, _without_none(kind), limits, default)
         elif isinstance(one.type, type):
             yield from _keys(one.type, f"{one.name}.")
 
 
-def _given(kind: Any) -> Any:
+def _without_none(kind: Any) -> Any:
     """What is asked for when it is given at all."""
     return (
         next(part for part in get_args(kind) if part is not NoneType) if NoneType in get_args(kind) else kind
@@ -93,5 +93,5 @@ UPLOAD_FALLBACKS: dict[str, tuple[str, ...]] = {
     "upload.parallel": ("ARKE_PARALLEL",),
     "upload.parallel_parts": ("ARKE_PARALLEL_PARTS",),
 }
-QUEUE_KEYS = {key.name: key for key in _keys(QueueTuning)}
+QUEUE_KEYS = {key.name: key for key in _keys(QueueSettings)}
 TABLES: dict[str, Any] = {one.name: one.type for one in fields(Settings) if isinstance(one.type, type)}

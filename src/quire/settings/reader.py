@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from quire.settings.basics import Secret
-from quire.settings.keys import BY_NAME, BY_VARIABLE, QUEUE_KEYS, TABLES, Key, plain
-from quire.settings.rules import contradictions
-from quire.settings.values import PREFIX, QueueTuning, Settings
+from quire.settings.keys import BY_NAME, BY_VARIABLE, QUEUE_KEYS, TABLES, Key, to_printable
+from quire.settings.rules import find_contradictions
+from quire.settings.values import PREFIX, QueueSettings, Settings
 
 FILE_NAME = "quire.toml"
 QUEUES = "queues"  # a table of tables, named as the queues are
@@ -28,11 +28,11 @@ _WITHDRAWN = {
 }
 
 
-class _WrongError(Exception):
+class _ValueError(Exception):
     """Not a value of the wanted kind; the text is the demand it fails."""
 
 
-class Reading:
+class SettingsReader:
     """Values, sources and problems on their way to one `Settings`."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,7 +46,7 @@ class Reading:
     def file(self, environment: Mapping[str, str], config: Path | None) -> Path | None:
         asked = config or environment.get(CONFIG_VARIABLE)
         path = self.folder / (asked or FILE_NAME)
-        source = plain(str(asked or FILE_NAME))
+        source = to_printable(str(asked or FILE_NAME))
         try:
             for name, value in _entries(path).items():
                 self._entry(name, value, source, path.parent)
@@ -63,13 +63,13 @@ class Reading:
             self._queues(value, source)
         elif name in TABLES and isinstance(value, dict):
             for inner, one in value.items():
-                self.take(f"{name}.{inner}", one, source, base)
+                self.add(f"{name}.{inner}", one, source, base)
         elif name in TABLES:
             self.problems.append(f"`{name}` in {source} must be a table: write [{name}] on a line of its own")
         elif isinstance(value, dict) and name not in BY_NAME:
             self._unknown("table", f"[{name}]", source, [f"[{table}]" for table in (*TABLES, QUEUES)])
         else:
-            self.take(name, value, source, base)
+            self.add(name, value, source, base)
 
     def _queues(self, value: object, source: str) -> None:
         tables = value if isinstance(value, dict) else {"": value}
@@ -82,17 +82,17 @@ class Reading:
                 self._tune(queue, name, one, source)
 
     def _tune(self, queue: str, name: str, value: object, source: str) -> None:
-        full = f'{QUEUES}."{plain(queue[:80])}".{plain(name[:80])}'
+        full = f'{QUEUES}."{to_printable(queue[:80])}".{to_printable(name[:80])}'
         key = QUEUE_KEYS.get(name)
         if key is None:
             self._unknown(
-                "key", full, source, [f'{QUEUES}."{plain(queue[:80])}".{one}' for one in QUEUE_KEYS]
+                "key", full, source, [f'{QUEUES}."{to_printable(queue[:80])}".{one}' for one in QUEUE_KEYS]
             )
             return
         try:
-            tuned = _checked(key, _read(key, value, self.folder, words=False))
-        except _WrongError as wrong:
-            self.problems.append(f"{full} must be {wrong}, got {_quoted(value)} from {source}")
+            tuned = _check_limits(key, _read(key, value, self.folder, words=False))
+        except _ValueError as wrong:
+            self.problems.append(f"{full} must be {wrong}, got {_quote(value)} from {source}")
             return
         self.queues.setdefault(queue, {})[name] = tuned
         self.sources[full] = source
@@ -101,7 +101,7 @@ class Reading:
         # Sorted, so that a key's short variable comes before its full one, which then counts.
         for variable, text in sorted(environment.items()):
             if variable in BY_VARIABLE and text:
-                self.take(BY_VARIABLE[variable], text, variable, self.folder, words=True)
+                self.add(BY_VARIABLE[variable], text, variable, self.folder, words=True)
             elif variable.startswith(PREFIX) and variable not in {*BY_VARIABLE, CONFIG_VARIABLE}:
                 self._unknown("variable", variable, "the environment", [*BY_VARIABLE, CONFIG_VARIABLE])
 
@@ -110,9 +110,9 @@ class Reading:
         for name, candidates in variables.items():
             variable = next((one for one in candidates if environment.get(one)), None)
             if variable is not None and name not in self.values and name not in self.doubtful:
-                self.take(name, environment[variable], variable, self.folder, words=True)
+                self.add(name, environment[variable], variable, self.folder, words=True)
 
-    def take(self, name: str, value: object, source: str, base: Path, *, words: bool = False) -> None:
+    def add(self, name: str, value: object, source: str, base: Path, *, words: bool = False) -> None:
         """`words`: the value is text whatever it means, as variables and options are."""
         key = BY_NAME.get(name)
         if key is None:
@@ -122,10 +122,10 @@ class Reading:
             return
         self.doubtful.discard(name)
         try:
-            self.values[name] = _checked(key, _read(key, value, base, words=words))
+            self.values[name] = _check_limits(key, _read(key, value, base, words=words))
             self.sources[name] = source
-        except _WrongError as wrong:
-            got = "a value that is not shown" if key.kind is Secret else _quoted(value)
+        except _ValueError as wrong:
+            got = "a value that is not shown" if key.kind is Secret else _quote(value)
             withdrawn = _WITHDRAWN.get((name, value)) if isinstance(value, str) else None
             advice = f": {withdrawn}" if withdrawn else ""
             self.problems.append(f"{name} must be {wrong}, got {got} from {source}{advice}")
@@ -134,7 +134,7 @@ class Reading:
     def _unknown(self, what: str, name: str, source: str, known: list[str]) -> None:
         near = known if len(known) == 1 else difflib.get_close_matches(name[:80], known, n=1)
         advice = f"did you mean `{near[0]}`?" if near else f"remove it, or look for its name in {DOCS}"
-        self.problems.append(f"unknown {what} `{plain(name[:80])}` in {source}; {advice}")
+        self.problems.append(f"unknown {what} `{to_printable(name[:80])}` in {source}; {advice}")
 
     def settings(self) -> Settings:
         top: dict[str, Any] = {}
@@ -142,10 +142,10 @@ class Reading:
         for name, value in self.values.items():
             table, _, part = name.rpartition(".")
             tables.get(table, top)[part] = value
-        queues = {queue: QueueTuning(**given) for queue, given in self.queues.items()}
+        queues = {queue: QueueSettings(**given) for queue, given in self.queues.items()}
         made = {table: TABLES[table](**given) for table, given in tables.items()}
         settings = Settings(**top, **made, queues=queues)
-        for involved, problem in contradictions(settings):
+        for involved, problem in find_contradictions(settings):
             if self.doubtful.isdisjoint(involved):
                 self.problems.append(problem)
         return settings
@@ -176,14 +176,14 @@ def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
         return float(meant)
     # The exact type: true is an int to Python, but not to the person who wrote it.
     if type(meant) is not kind or (isinstance(meant, float) and not math.isfinite(meant)):
-        raise _WrongError(key.wanted)
+        raise _ValueError(key.wanted)
     return meant
 
 
 def _numbers(values: list[Any], key: Key) -> tuple[float, ...]:
     most = key.limits.le or math.inf
     if not values or not all(type(one) in {int, float} and 0 <= one <= most for one in values):
-        raise _WrongError(f"a list of numbers from 0 to {most}")
+        raise _ValueError(f"a list of numbers from 0 to {most}")
     return tuple(map(float, values))
 
 
@@ -201,25 +201,25 @@ def _meaning(kind: Any, text: str) -> object:
 
 def _path(value: str | Path, base: Path) -> Path:
     if not str(value) or "\0" in str(value):
-        raise _WrongError("a path")
+        raise _ValueError("a path")
     try:
         return base / Path(value).expanduser()
     except RuntimeError as error:  # "~" of somebody who has no home folder here
-        raise _WrongError("a path whose ~ names a known user") from error
+        raise _ValueError("a path whose ~ names a known user") from error
 
 
-def _checked(key: Key, value: Any) -> Any:
+def _check_limits(key: Key, value: Any) -> Any:
     least, above, most, length = key.limits.ge, key.limits.gt, key.limits.le, key.limits.min_length
     if least is not None and not least <= value <= (most or math.inf):
-        raise _WrongError(f"{key.wanted} from {least} to {most}")
+        raise _ValueError(f"{key.wanted} from {least} to {most}")
     if above is not None and not above < value <= (most or math.inf):
-        raise _WrongError(f"{key.wanted} above {above} and at most {most}")
+        raise _ValueError(f"{key.wanted} above {above} and at most {most}")
     if length is not None and len(value) < length:
-        raise _WrongError("text that is not empty")
+        raise _ValueError("text that is not empty")
     return value
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and value.bit_length() > 100:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from quire.blobs import keys
 from quire.model.errors import Reject
 from quire.model.tiers import tier_number
-from quire.settings.keys import plain, value_of
+from quire.settings.keys import to_printable, value_of
 from quire.settings.library import place
 from quire.settings.values import Settings
 
@@ -20,7 +20,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _ACCOUNT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")  # one part of a host name
 
 
-def contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+def find_contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """Values that are of the right kind but cannot work, each with the keys it was concluded from."""
     yield from _of_the_store(settings)
     yield from _of_the_engine(settings)
@@ -70,7 +70,9 @@ def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     for queue, tuning in settings.queues.items():
         first, longest = tuning.first_delay_seconds, tuning.longest_delay_seconds
         if first is not None and longest is not None and first > longest:
-            problem = f'queues."{plain(queue)}": first_delay_seconds is greater than longest_delay_seconds'
+            problem = (
+                f'queues."{to_printable(queue)}": first_delay_seconds is greater than longest_delay_seconds'
+            )
             yield (), f"{problem}; lower the one or raise the other"
     if settings.crew.stale_seconds < 2 * settings.crew.beat_seconds:
         problem = (
@@ -169,7 +171,7 @@ def _of_the_library(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
         yield ("library.stale_minutes", "library.heartbeat_seconds"), f"{problem} taken for dead"
     for window in chosen.run_windows.replace(",", " ").split():
         if not _WINDOW.fullmatch(window):
-            problem = f"library.run_windows: {plain(window[:40])!r} is no window; write HH:MM-HH:MM"
+            problem = f"library.run_windows: {to_printable(window[:40])!r} is no window; write HH:MM-HH:MM"
             yield ("library.run_windows",), f"{problem}, such as 22:00-06:00"
 
 

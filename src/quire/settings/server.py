@@ -7,7 +7,7 @@ from msgspec import Struct
 from quire.settings.basics import Secret, about
 
 
-class Upload(Struct, frozen=True, kw_only=True):
+class UploadSettings(Struct, frozen=True, kw_only=True):
     """For `quire upload`. `metadata` and `processing` are JSON, as their options are."""
 
     url: Annotated[str, about("address of the server that `quire upload` sends to")] = ""
@@ -22,7 +22,7 @@ class Upload(Struct, frozen=True, kw_only=True):
     parallel_parts: Annotated[int, about("parts of one file that are sent at once", ge=1, le=100)] = 3
 
 
-class Serve(Struct, frozen=True, kw_only=True):
+class ServeSettings(Struct, frozen=True, kw_only=True):
     host: Annotated[str, about("address that `quire serve` listens on", min_length=1)] = "127.0.0.1"
     port: Annotated[int, about("port that `quire serve` listens on; 0 takes a free one", ge=0, le=65535)] = (
         8787
@@ -37,7 +37,7 @@ class Serve(Struct, frozen=True, kw_only=True):
     )
 
 
-class Ingest(Struct, frozen=True, kw_only=True):
+class IngestSettings(Struct, frozen=True, kw_only=True):
     max_batch_bytes: Annotated[int, about("largest batch", ge=1)] = 107_374_182_400
     max_file_bytes: Annotated[int, about("largest file", ge=1)] = 5_368_709_120
     max_files: Annotated[int, about("most files of a batch", ge=1, le=10_000_000)] = 1_000_000
@@ -55,14 +55,14 @@ class Ingest(Struct, frozen=True, kw_only=True):
     )
 
 
-class Webhooks(Struct, frozen=True, kw_only=True):
+class WebhookSettings(Struct, frozen=True, kw_only=True):
     allow_private: Annotated[bool, about("call webhooks on private and loopback addresses too")] = False
     timeout_seconds: Annotated[float, about("longest time for one call", gt=0, le=300)] = 15.0
     max_tries: Annotated[int, about("calls after which a delivery is given up", ge=1, le=100)] = 10
     at_once: Annotated[int, about("calls of one process at the same time", ge=1, le=1000)] = 16
 
 
-class Cleaning(Struct, frozen=True, kw_only=True):
+class CleanupSettings(Struct, frozen=True, kw_only=True):
     every_seconds: Annotated[float, about("how often the server cleans up; 0 is never", ge=0, le=10**7)] = (
         3600.0
     )
@@ -74,7 +74,7 @@ class Cleaning(Struct, frozen=True, kw_only=True):
     ] = 30.0
 
 
-class Archive(Struct, frozen=True, kw_only=True):
+class ArchiveSettings(Struct, frozen=True, kw_only=True):
     enabled: Annotated[
         bool, about("copy originals to the archive before cleaning deletes them from staging")
     ] = False

@@ -9,27 +9,27 @@ from msgspec import Struct, field
 
 from quire.settings.basics import Secret, about, cores
 from quire.settings.compute import (
-    Computes,
-    Fly,
-    Local,
-    Ray,
-    WorkerKeys,
+    ComputeSettings,
+    FlySettings,
+    LocalSettings,
+    RaySettings,
+    WorkerKeySettings,
 )
 from quire.settings.library import Library
 from quire.settings.server import (
-    Archive,
-    Cleaning,
-    Ingest,
-    Serve,
-    Upload,
-    Webhooks,
+    ArchiveSettings,
+    CleanupSettings,
+    IngestSettings,
+    ServeSettings,
+    UploadSettings,
+    WebhookSettings,
 )
 
 PREFIX = "QUIRE_"
 HOME_DEFAULT = "the user's data folder for quire"
 
 
-class S3(Struct, frozen=True, kw_only=True):
+class S3Settings(Struct, frozen=True, kw_only=True):
     bucket: Annotated[str, about("bucket that holds the blobs; needed when store is s3")] = ""
     endpoint: Annotated[str, about("URL of the S3 server; empty for AWS")] = ""
     public_endpoint: Annotated[str, about("URL of the S3 server for uploaders; empty is as endpoint")] = ""
@@ -40,7 +40,7 @@ class S3(Struct, frozen=True, kw_only=True):
     allow_http: Annotated[bool, about("permit an endpoint without TLS")] = False
 
 
-class Preprocess(Struct, frozen=True, kw_only=True):
+class PreprocessSettings(Struct, frozen=True, kw_only=True):
     tiff_quality: Annotated[int, about("JPEG quality of pages made from TIFFs", ge=1, le=100)] = 95
     all_pages: Annotated[bool, about("convert every page of a TIFF, not the first alone")] = True
     pdf_pages: Annotated[
@@ -71,31 +71,31 @@ class Preprocess(Struct, frozen=True, kw_only=True):
     image_at_once: Annotated[int, about("pictures per dispatch; 0 is what fits", ge=0, le=100_000)] = 0
 
 
-class Retries(Struct, frozen=True, kw_only=True):
+class RetrySettings(Struct, frozen=True, kw_only=True):
     first_delay_seconds: Annotated[float, about("wait before the second attempt", ge=0, le=86_400)] = 1.0
     longest_delay_seconds: Annotated[float, about("the wait doubles up to this", ge=0, le=86_400)] = 30.0
     max_interruptions: Annotated[int, about("stops of quire that a file survives", ge=1, le=10**6)] = 100
 
 
-class PhaseRetries(Struct, frozen=True, kw_only=True):
+class PhaseRetrySettings(Struct, frozen=True, kw_only=True):
     max_retries: Annotated[int, about("failed moves of a phase after which its batch ends", ge=0, le=100)] = 5
     first_delay_seconds: Annotated[float, about("wait before the first retry", ge=0, le=86_400)] = 2.0
     longest_delay_seconds: Annotated[float, about("the wait doubles up to this", ge=0, le=86_400)] = 30.0
 
 
-class Postgres(Struct, frozen=True, kw_only=True):
+class PostgresSettings(Struct, frozen=True, kw_only=True):
     dsn: Annotated[Secret, about("postgresql://user:password@host/database; never shown")] = Secret()
     connections: Annotated[int, about("connections of one process", ge=1, le=100)] = 4
 
 
-class Redis(Struct, frozen=True, kw_only=True):
+class RedisSettings(Struct, frozen=True, kw_only=True):
     url: Annotated[Secret, about("redis://user:password@host:port/0, rediss:// for TLS; never shown")] = (
         Secret()
     )
     prefix: Annotated[str, about("how the names of all keys begin", min_length=1)] = "quire"
 
 
-class QueueTuning(Struct, frozen=True, kw_only=True):
+class QueueSettings(Struct, frozen=True, kw_only=True):
     """What `[queues."name"]` says of one queue; what it does not say stays as it is for that queue."""
 
     max_batch_size: Annotated[
@@ -123,17 +123,17 @@ class QueueTuning(Struct, frozen=True, kw_only=True):
     )
 
 
-class Crew(Struct, frozen=True, kw_only=True):
+class MembershipSettings(Struct, frozen=True, kw_only=True):
     beat_seconds: Annotated[float, about("how often a process says that it lives", gt=0, le=3600)] = 5.0
     stale_seconds: Annotated[float, about("silent this long is taken for dead", gt=0, le=86_400)] = 30.0
 
 
-class Sharing(Struct, frozen=True, kw_only=True):
+class SharingSettings(Struct, frozen=True, kw_only=True):
     ageing_seconds: Annotated[float, about("waiting that lifts a batch by one tier", ge=0, le=10**7)] = 300.0
     half_life_seconds: Annotated[float, about("how fast served work is forgotten", gt=0, le=10**6)] = 60.0
 
 
-class Budgets(Struct, frozen=True, kw_only=True):
+class BudgetSettings(Struct, frozen=True, kw_only=True):
     seconds: Annotated[float, about("compute time a batch may use; 0 is no limit", ge=0)] = 0.0
     tokens: Annotated[int, about("model tokens a batch may use; 0 is no limit", ge=0)] = 0
     money: Annotated[float, about("money a batch may cost; 0 is no limit", ge=0)] = 0.0
@@ -153,28 +153,28 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = "ledger"
     priority: Annotated[str, about("tier of new batches, 1_critical to 5_background")] = "3_normal"
     tenant: Annotated[str, about("whose share of the workers new batches count on")] = ""
-    s3: S3 = S3()
-    postgres: Postgres = Postgres()
-    redis: Redis = Redis()
-    preprocess: Preprocess = Preprocess()
-    retry: Retries = Retries()
-    phase_retry: PhaseRetries = PhaseRetries()
-    crew: Crew = Crew()
-    sharing: Sharing = Sharing()
-    upload: Upload = Upload()
-    budget: Budgets = Budgets()
-    serve: Serve = Serve()
-    ingest: Ingest = Ingest()
-    webhooks: Webhooks = Webhooks()
-    cleaning: Cleaning = Cleaning()
-    archive: Archive = Archive()
-    compute: Computes = Computes()
-    worker_keys: WorkerKeys = WorkerKeys()
-    local: Local = Local()
-    fly: Fly = Fly()
-    ray: Ray = Ray()
+    s3: S3Settings = S3Settings()
+    postgres: PostgresSettings = PostgresSettings()
+    redis: RedisSettings = RedisSettings()
+    preprocess: PreprocessSettings = PreprocessSettings()
+    retry: RetrySettings = RetrySettings()
+    phase_retry: PhaseRetrySettings = PhaseRetrySettings()
+    crew: MembershipSettings = MembershipSettings()
+    sharing: SharingSettings = SharingSettings()
+    upload: UploadSettings = UploadSettings()
+    budget: BudgetSettings = BudgetSettings()
+    serve: ServeSettings = ServeSettings()
+    ingest: IngestSettings = IngestSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    cleaning: CleanupSettings = CleanupSettings()
+    archive: ArchiveSettings = ArchiveSettings()
+    compute: ComputeSettings = ComputeSettings()
+    worker_keys: WorkerKeySettings = WorkerKeySettings()
+    local: LocalSettings = LocalSettings()
+    fly: FlySettings = FlySettings()
+    ray: RaySettings = RaySettings()
     library: Library = Library()
-    queues: Mapping[str, QueueTuning] = field(default_factory=dict)  # by name: any queue may have a table
+    queues: Mapping[str, QueueSettings] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property
     def worker_count(self) -> int:

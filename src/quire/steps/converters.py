@@ -43,7 +43,7 @@ class Converter(Protocol):
         ...
 
 
-class Tool:
+class ToolConverter:
     """A converter of `quire.tools`."""
 
     def __init__(
@@ -88,23 +88,25 @@ def _no_pages(path: Path, total: int, *, leave_out: Collection[int]) -> Pages:  
 
 
 def _liteparse() -> Converter:
-    return Tool(liteparse.NAME, liteparse.probe, liteparse.pages, takes_scratch=False)
+    return ToolConverter(liteparse.NAME, liteparse.probe, liteparse.pages, takes_scratch=False)
 
 
 def _pdfium() -> Converter:
-    return Tool(PLAIN, pdfium.probe, _no_pages, takes_scratch=False)
+    return ToolConverter(PLAIN, pdfium.probe, _no_pages, takes_scratch=False)
 
 
 def _pymupdf4llm() -> Converter:
-    return Tool(pymupdf4llm.NAME, pymupdf4llm.probe, pymupdf4llm.pages)
+    return ToolConverter(pymupdf4llm.NAME, pymupdf4llm.probe, pymupdf4llm.pages)
 
 
 def _opendataloader() -> Converter:
-    return Tool(opendataloader.NAME, opendataloader.probe, opendataloader.pages)
+    return ToolConverter(opendataloader.NAME, opendataloader.probe, opendataloader.pages)
 
 
 def _marker() -> Converter:
-    return Tool(marker.NAME, marker.probe, marker.pages, guarded=False, reads_scans=True, tells_meta=True)
+    return ToolConverter(
+        marker.NAME, marker.probe, marker.pages, guarded=False, reads_scans=True, tells_meta=True
+    )
 
 
 CONVERTERS: dict[str, Callable[[], Converter]] = {
@@ -117,7 +119,7 @@ CONVERTERS: dict[str, Callable[[], Converter]] = {
 ALSO_CALLED = {"pymupdf": pymupdf4llm.NAME}  # as the extra that brings it
 
 
-def chosen(name: str) -> Converter:
+def choose_converter(name: str) -> Converter:
     try:
         return CONVERTERS[ALSO_CALLED.get(name, name)]()
     except KeyError as error:

@@ -14,7 +14,7 @@ import msgspec
 from quire.model.errors import Misconfigured
 from quire.model.step import StepInput
 from quire.tools import pillow, refusals, sniff, tiff, vips
-from quire.tools.refusals import Limits, Unsupported
+from quire.tools.refusals import PixelLimits, Unsupported
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 
@@ -47,7 +47,7 @@ def content_type(source: Path, wanted: str) -> str:
     return found
 
 
-def pages(source: Path, kind: str, limits: Limits, *, all_pages: bool) -> list[tiff.Page | None]:
+def pages(source: Path, kind: str, limits: PixelLimits, *, all_pages: bool) -> list[tiff.TiffPage | None]:
     """The pages to convert, within the limits and complete; None is the only picture of another format."""
     if kind != "image/tiff":
         known = vips.header(source, kind)
@@ -61,7 +61,7 @@ def pages(source: Path, kind: str, limits: Limits, *, all_pages: bool) -> list[t
 
 
 def page_to_jpeg(
-    source: Path, kind: str, page: tiff.Page | None, target: Path, *, quality: int, limits: Limits
+    source: Path, kind: str, page: tiff.TiffPage | None, target: Path, *, quality: int, limits: PixelLimits
 ) -> tuple[int, int]:
     """Write one page as a JPEG; gives its width and height, upright."""
     try:
@@ -74,7 +74,9 @@ def page_to_jpeg(
     return picture.width, picture.height
 
 
-def second_opinion(source: Path, kind: str, index: int, limits: Limits, first: Unsupported) -> vips.Picture:
+def second_opinion(
+    source: Path, kind: str, index: int, limits: PixelLimits, first: Unsupported
+) -> vips.VipsImage:
     """The picture as Pillow reads it. When it does not know the kind either, both reasons are told."""
     try:
         return vips.from_pixels(*pillow.decode(source, kind, index, limits))

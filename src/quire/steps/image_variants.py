@@ -16,18 +16,18 @@ from msgspec import Meta, Struct
 
 from quire.model.asset import TILES, AssetDraft
 from quire.model.ids import named_ulid
-from quire.model.step import Made, StepInput, StepOutput
+from quire.model.step import OutputFile, StepInput, StepOutput
 from quire.steps import image_input, tile_pack
 from quire.tools import refusals, vips
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
-from quire.tools.refusals import MEGAPIXEL, Limits, Unsupported
+from quire.tools.refusals import MEGAPIXEL, PixelLimits, Unsupported
 
 # The longest side of each, largest first: every one is made from the one before.
 VARIANTS = (("large", 2400), ("medium", 1288), ("thumb", 200))
 _JPEG = "image/jpeg"
 
 
-class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImageVariantsOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     public_url: str = "http://localhost:8787"
     quality: Annotated[int, Meta(ge=1, le=100)] = 85
     max_pixels: int = 500 * MEGAPIXEL
@@ -37,7 +37,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def run(step_input: StepInput) -> StepOutput:
-    options = image_input.options_of(step_input, Options)
+    options = image_input.options_of(step_input, ImageVariantsOptions)
     source = step_input.source
     kind = image_input.content_type(source, "a JPEG, PNG or WebP picture")
     if kind == "image/tiff":
@@ -60,12 +60,14 @@ def run(step_input: StepInput) -> StepOutput:
     made = (*variants, _reference(step_input.folder / "ref.json", reference, options.cid_profile))
     facts = {"width": width, "height": height, "asset_id": asset_id, "cid": cid, "content_type": kind}
     asset = AssetDraft(id=asset_id, content_type=kind, width=width, height=height, cid=cid)
-    return StepOutput(made=made, facts=facts, asset=asset)
+    return StepOutput(files=made, facts=facts, asset=asset)
 
 
-def _variants(source: Path, kind: str, folder: Path, options: Options) -> tuple[int, int, list[Made]]:
+def _variants(
+    source: Path, kind: str, folder: Path, options: ImageVariantsOptions
+) -> tuple[int, int, list[OutputFile]]:
     """The upright size of the original, and its copies. Only the largest copy is made from the file."""
-    limits = Limits(max_pixels=options.max_pixels)
+    limits = PixelLimits(max_pixels=options.max_pixels)
     try:
         known = vips.header(source, kind)
         refusals.check_pixels([(known.width, known.height)], limits)
@@ -84,7 +86,7 @@ def _variants(source: Path, kind: str, folder: Path, options: Options) -> tuple[
         picture = vips.smaller(picture, side)
         target = folder / f"{role}.jpg"
         vips.save_jpeg(picture, target, options.quality)
-        made.append(_made(role, target, picture))
+        made.append(_build_product(role, target, picture))
     return width, height, made
 
 
@@ -92,24 +94,26 @@ def _wanted(width: int, height: int) -> list[tuple[str, int]]:
     return [(role, side) for role, side in VARIANTS if max(width, height) > side]
 
 
-def _made(role: str, target: Path, picture: vips.Picture) -> Made:
+def _build_product(role: str, target: Path, picture: vips.VipsImage) -> OutputFile:
     facts = {"width": picture.width, "height": picture.height}
-    return Made(role=role, path=target, content_type=_JPEG, facts=facts)
+    return OutputFile(role=role, path=target, content_type=_JPEG, facts=facts)
 
 
-def _tiles(source: Path, kind: str, folder: Path, options: Options) -> Made:
+def _tiles(source: Path, kind: str, folder: Path, options: ImageVariantsOptions) -> OutputFile:
     try:
         picture = vips.decode(source, kind)
         target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
     except Unsupported as first:
-        picture = image_input.second_opinion(source, kind, 0, Limits(max_pixels=options.max_pixels), first)
+        picture = image_input.second_opinion(
+            source, kind, 0, PixelLimits(max_pixels=options.max_pixels), first
+        )
         target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
     facts = {"width": picture.width, "height": picture.height, "side": options.tile_size}
-    return Made(role=TILES, path=target, content_type="application/octet-stream", facts=facts)
+    return OutputFile(role=TILES, path=target, content_type="application/octet-stream", facts=facts)
 
 
-def _reference(target: Path, reference: dict[str, object], cid_profile: str) -> Made:
+def _reference(target: Path, reference: dict[str, object], cid_profile: str) -> OutputFile:
     # Two spaces and no newline at the end: the size that readers compute from the data equals the stored one.
     target.write_bytes(json.dumps(reference, indent=2, ensure_ascii=False).encode())
     facts = {"cid": file_cid(target, cid_profile)}
-    return Made(role="ref", path=target, content_type="application/json", facts=facts)
+    return OutputFile(role="ref", path=target, content_type="application/json", facts=facts)

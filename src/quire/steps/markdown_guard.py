@@ -28,12 +28,12 @@ _RULE = "|---"
 _ALPHABET = 150
 
 
-def doubtful(markdown: str, text: str) -> bool:
+def is_doubtful(markdown: str, text: str) -> bool:
     """Whether there is a fault, or nearly one: for a text that is not PDFium's, but close to it."""
-    return bool(fault(markdown, text, _MARGIN))
+    return bool(find_fault(markdown, text, _MARGIN))
 
 
-def fault(markdown: str, text: str, margin: float = 0.0) -> str:
+def find_fault(markdown: str, text: str, margin: float = 0.0) -> str:
     """What is wrong with the Markdown; empty when nothing is."""
     if _in_order(markdown, text):
         return ""

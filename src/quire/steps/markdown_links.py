@@ -23,7 +23,7 @@ _RUN = re.compile(r"([`~])(?=\1\1)")
 _AUTOLINK = re.compile(r"<(?:https?://|mailto:)[^\s<>]*>")
 
 
-def rewritten(markdown: str, assets: Mapping[str, str]) -> str:
+def rewrite_links(markdown: str, assets: Mapping[str, str]) -> str:
     """`assets` by the name that the converter gave them: where they are now."""
     if not any(sign in markdown for sign in ("](", "<", "]:", "```", "~~~", "\r")):
         return markdown
@@ -33,7 +33,7 @@ def rewritten(markdown: str, assets: Mapping[str, str]) -> str:
     return "".join(part if fenced else _open_part(part, assets) for part, fenced in _parts(whole))
 
 
-def completed(markdown: str, links: Iterable[tuple[str, str]]) -> str:
+def complete_links(markdown: str, links: Iterable[tuple[str, str]]) -> str:
     """With the links that the converter lost, where their words stand once and plainly in the text."""
     for words, address in links:
         if not words or address in markdown or not _PLAIN_ADDRESS.match(address):
@@ -43,8 +43,8 @@ def completed(markdown: str, links: Iterable[tuple[str, str]]) -> str:
     return markdown
 
 
-def incomplete(markdown: str, addresses: Iterable[str]) -> bool:
-    """Whether `completed` might have something to add."""
+def is_incomplete(markdown: str, addresses: Iterable[str]) -> bool:
+    """Whether `complete_links` might have something to add."""
     return any(one not in markdown and _PLAIN_ADDRESS.match(one) is not None for one in addresses)
 
 

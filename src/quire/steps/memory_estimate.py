@@ -10,18 +10,18 @@ from functools import wraps
 from pathlib import Path
 
 from quire.model.errors import QuireError
-from quire.model.step import StepInput, Weight
+from quire.model.step import MemoryEstimate, StepInput
 from quire.steps import image_input
 from quire.steps import image_variants as variants
 from quire.steps import pdf_split as pdf
 from quire.steps import tiff_to_jpeg as tiffs
-from quire.steps.page_choice import wanted
+from quire.steps.page_choice import read_choice
 from quire.tools import tiff, vips
-from quire.tools.pdfium import Drawing
-from quire.tools.qpdf import Document
+from quire.tools.pdfium import PdfRenderer
+from quire.tools.qpdf import PdfFile
 from quire.tools.vips import Header
 
-LIGHT = Weight()
+LIGHT = MemoryEstimate()
 WORK = 64 << 20  # pipelines, caches of lines, the smaller copies, the encoder
 _LINES = 256  # that are in work at the same time when a picture is read as a stream
 _COEFFICIENT = 2  # bytes for each sample of a progressive JPEG
@@ -29,12 +29,12 @@ _PILLOW = (16, 4)  # bytes for a pixel: what was measured, and what cannot be le
 _DRAWN = 3  # bytes for a pixel of a page
 _EMBEDDED = 6  # for a pixel of a picture in a PDF, when it is progressive and has all its colours
 
-Weigh = Callable[[StepInput], Weight]
+Weigh = Callable[[StepInput], MemoryEstimate]
 
 
 def _carefully(weigh: Weigh) -> Weigh:
     @wraps(weigh)
-    def judged(step_input: StepInput) -> Weight:
+    def judged(step_input: StepInput) -> MemoryEstimate:
         try:
             return weigh(step_input)
         except QuireError:
@@ -44,16 +44,16 @@ def _carefully(weigh: Weigh) -> Weigh:
 
 
 @_carefully
-def image_variants(step_input: StepInput) -> Weight:
-    options = image_input.options_of(step_input, variants.Options)
+def image_variants(step_input: StepInput) -> MemoryEstimate:
+    options = image_input.options_of(step_input, variants.ImageVariantsOptions)
     kind = image_input.content_type(step_input.source, "a picture")
     known = vips.header(step_input.source, kind)
     return LIGHT if known.width * known.height > options.max_pixels else of_thumbnail(known, kind)
 
 
 @_carefully
-def tiff_to_jpeg(step_input: StepInput) -> Weight:
-    options = image_input.options_of(step_input, tiffs.Options)
+def tiff_to_jpeg(step_input: StepInput) -> MemoryEstimate:
+    options = image_input.options_of(step_input, tiffs.TiffToJpegOptions)
     kind = image_input.content_type(step_input.source, "a TIFF")
     if kind == "image/tiff":
         found = tiff.pages(step_input.source)
@@ -65,45 +65,45 @@ def tiff_to_jpeg(step_input: StepInput) -> Weight:
 
 
 @_carefully
-def pdf_split(step_input: StepInput) -> Weight:
-    options = image_input.options_of(step_input, pdf.Options)
-    if wanted(step_input.file.processing_config, options.pages) not in {"images", "both"}:
+def pdf_split(step_input: StepInput) -> MemoryEstimate:
+    options = image_input.options_of(step_input, pdf.PdfSplitOptions)
+    if read_choice(step_input.file.processing_config, options.pages) not in {"images", "both"}:
         return LIGHT
     return of_pages(*_drawn_and_embedded(step_input.source, options))
 
 
-def of_thumbnail(known: Header, kind: str) -> Weight:
+def of_thumbnail(known: Header, kind: str) -> MemoryEstimate:
     """Shrunk while it is read, turned when it is small."""
     least = _in_one_piece(known, kind)
     if kind == "image/webp":
-        return Weight(_lines(known) + 4 * _pixels(known), least)  # one without loss is decoded whole
-    return Weight(least + _lines(known), least)
+        return MemoryEstimate(_lines(known) + 4 * _pixels(known), least)  # one without loss is decoded whole
+    return MemoryEstimate(least + _lines(known), least)
 
 
-def of_picture(known: Header, kind: str) -> Weight:
+def of_picture(known: Header, kind: str) -> MemoryEstimate:
     """Decoded in its full size. What must be turned is laid down whole, on the disk when it is large."""
     least = _in_one_piece(known, kind)
     if kind == "image/webp":
-        return Weight(_lines(known) + 8 * _pixels(known), 4 * _pixels(known))
+        return MemoryEstimate(_lines(known) + 8 * _pixels(known), 4 * _pixels(known))
     turned = int(_pixels(known) * known.sample_bytes) if known.turned else 0
-    return Weight(least + turned + _lines(known), least)
+    return MemoryEstimate(least + turned + _lines(known), least)
 
 
-def of_page(page: tiff.Page) -> Weight:
+def of_page(page: tiff.TiffPage) -> MemoryEstimate:
     pixels = page.width * page.height
     if page.odd:
         likely, least = _PILLOW
-        return Weight(WORK + likely * pixels, least * pixels)
+        return MemoryEstimate(WORK + likely * pixels, least * pixels)
     pixel = page.samples * max(1, page.bits // 8)
     lines = 2 * max(_LINES, min(page.rows, page.height)) * page.width * pixel
     # What is turned, or has to be looked through for its darkest and lightest value, is laid down whole.
     down = 0 if page.whole_numbers and not page.turned else pixels * pixel
-    return Weight(WORK + lines + down, 0)
+    return MemoryEstimate(WORK + lines + down, 0)
 
 
-def of_pages(drawn: int, embedded: int) -> Weight:
+def of_pages(drawn: int, embedded: int) -> MemoryEstimate:
     """Of the pixels of the largest page and of the largest picture in the document."""
-    return Weight(WORK + _DRAWN * drawn + _EMBEDDED * embedded, _DRAWN * drawn)
+    return MemoryEstimate(WORK + _DRAWN * drawn + _EMBEDDED * embedded, _DRAWN * drawn)
 
 
 def _in_one_piece(known: Header, kind: str) -> int:
@@ -121,11 +121,11 @@ def _pixels(known: Header) -> int:
     return known.width * known.height
 
 
-def _drawn_and_embedded(source: Path, options: pdf.Options) -> tuple[int, int]:
-    with Document(source) as document:
+def _drawn_and_embedded(source: Path, options: pdf.PdfSplitOptions) -> tuple[int, int]:
+    with PdfFile(source) as document:
         embedded = document.largest_picture()
         pages = min(document.pages, options.max_pages)
-    with Drawing(source) as drawing:
+    with PdfRenderer(source) as drawing:
         sizes = [drawing.pixels(number, options.dpi) for number in range(1, min(pages, len(drawing)) + 1)]
     drawn = [width * height for width, height in sizes if width * height <= options.max_pixels]
     return max(drawn, default=0), embedded

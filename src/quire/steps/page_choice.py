@@ -12,14 +12,14 @@ CHOICES: tuple[str, ...] = get_args(Pages)
 IMAGE_ROLE, PDF_ROLE = "page_image", "page_pdf"
 
 
-def wanted(config: Mapping[str, Any], default: str) -> Any:
-    """What the file's own configuration says, if anything. Unchecked: see `fault`."""
+def read_choice(config: Mapping[str, Any], default: str) -> Any:
+    """What the file's own configuration says, if anything. Unchecked: see `find_choice_fault`."""
     said = config.get(CONFIG_KEY)
     return default if said is None else said
 
 
-def fault(config: Mapping[str, Any]) -> str | None:
+def find_choice_fault(config: Mapping[str, Any]) -> str | None:
     """What is wrong with a configuration, in words; None when nothing is."""
-    if wanted(config, "none") in CHOICES:
+    if read_choice(config, "none") in CHOICES:
         return None
     return f"{CONFIG_KEY} must be one of {', '.join(CHOICES)}"

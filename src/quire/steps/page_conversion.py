@@ -13,11 +13,11 @@ from typing import Any
 from quire.model.errors import Reject
 from quire.steps import markdown_guard, markdown_links, plain_markdown
 from quire.steps.converters import Converter
-from quire.steps.page_recognition import FEWEST_CHARACTERS, Judge, Reader
+from quire.steps.page_recognition import FEWEST_CHARACTERS, PageClassifier, ScanReader
 from quire.steps.page_sample import Sampling
 from quire.steps.result_archive import ASSETS, ArchiveWriter
-from quire.tools.markdown_page import MarkdownPage, Picture
-from quire.tools.pdfium import Drawing, Page
+from quire.tools.markdown_page import MarkdownPage, PagePicture
+from quire.tools.pdfium import PdfPage, PdfRenderer
 
 _UNSURE = 50  # per cent
 _MOST_WARNINGS = 1000
@@ -27,9 +27,9 @@ class PageConversion:
     def __init__(
         self,
         path: Path,
-        drawing: Drawing,
+        drawing: PdfRenderer,
         archive: ArchiveWriter,
-        reader: Reader,
+        reader: ScanReader,
         converter: Converter,
         *,
         framed: Collection[int],
@@ -42,7 +42,7 @@ class PageConversion:
         self._archive = archive
         self._reader = reader
         self._converter = converter
-        self._judge = Judge(path)
+        self._judge = PageClassifier(path)
         self._sampling = Sampling(len(drawing))
         self._unseen: dict[int, int] = {}  # pages that PDFium was not asked for, and their pieces of the text
         self._compared = 0
@@ -57,8 +57,8 @@ class PageConversion:
     def facts(self) -> dict[str, Any]:
         return {
             "compared_pages": self._compared,
-            "failed_pages": _listed(self.failed),
-            "fallback_pages": _listed(self.fallen_back),
+            "failed_pages": _list_words(self.failed),
+            "fallback_pages": _list_words(self.fallen_back),
             "needs_ocr": list(self.needs_ocr),
             "needs_ocr_reason": next(iter(self.needs_ocr.values()), ""),
             "recognised_pages": self.recognised,
@@ -74,14 +74,14 @@ class PageConversion:
     def add(self, number: int, found: MarkdownPage | None, scratch: Path) -> None:
         """`found` is None for a page that the converter was not asked for."""
         if found is not None and self._converter.guarded and not self._wanted(number, found):
-            self._unseen[number] = self._write(number, self._linked(number, found))
+            self._unseen[number] = self._write(number, self._rewrite_links(number, found))
             return
         try:
             with self._drawing.page(number) as page:
                 markdown = self._markdown(page, number, found, scratch)
                 scanned = number in self.needs_ocr or number in self.recognised[-1:]
                 if number in self._framed and not scanned:
-                    framed = [Picture("", data) for data in page.form_pictures()]
+                    framed = [PagePicture("", data) for data in page.form_pictures()]
                     markdown = self._with_pictures(number, markdown, framed)
         except (Reject, MemoryError) as error:
             reason = str(error) or "there is not enough memory for it"
@@ -91,7 +91,7 @@ class PageConversion:
             self._sampling.everything = True
             # What PDFium cannot open the converter may have read: an unguarded page is better than none.
             self.warn(f"page {number}: not compared, PDFium cannot read it ({reason})")
-            markdown = self._linked(number, found)
+            markdown = self._rewrite_links(number, found)
         self._write(number, markdown)
 
     def add_oversized(self, number: int, reason: str) -> None:
@@ -118,11 +118,11 @@ class PageConversion:
             try:
                 with self._drawing.page(number) as page:
                     written = self._archive.text(piece)
-                    if fault := markdown_guard.fault(written, page.text()):
+                    if fault := markdown_guard.find_fault(written, page.text()):
                         self.fallen_back[number] = fault
                         shown = dict.fromkeys(markdown_links.targets(written, ASSETS))
                         whole = _after(_plain(page, page.links()), shown)
-                        self._archive.replace(piece, self._marked(number, whole))
+                        self._archive.replace(piece, self._add_mark(number, whole))
                     self._compared += 1
             except (Reject, MemoryError) as error:
                 self.warn(f"page {number}: not compared, PDFium cannot read it ({error})")
@@ -132,34 +132,34 @@ class PageConversion:
         return (
             self._sampling.wants(found)
             or number in self._framed
-            or markdown_links.incomplete(found.markdown, found.addresses)
+            or markdown_links.is_incomplete(found.markdown, found.addresses)
         )
 
-    def _markdown(self, page: Page, number: int, found: MarkdownPage | None, scratch: Path) -> str:
+    def _markdown(self, page: PdfPage, number: int, found: MarkdownPage | None, scratch: Path) -> str:
         if found is not None and not self._converter.guarded and not found.fault:
             if not found.markdown.strip():
                 self.blank.append(number)
-            return self._linked(number, found)
+            return self._rewrite_links(number, found)
         text = page.text()
         kind = self._judge.kind(page, number, text)
         if kind == "scan" and not self._converter.reads_scans:
             return self._scan(page, number, found, scratch)
         if kind == "blank" and (found is None or found.fault or not _has_words(found.markdown)):
             self.blank.append(number)
-            return self._linked(number, found) if found and found.pictures else ""
+            return self._rewrite_links(number, found) if found and found.pictures else ""
         links = page.links()
         if found is None:
             return _plain(page, links)
         self._compared += 1
         self._sampling.compared(found, text)
-        fault = found.fault or markdown_guard.fault(found.markdown, text)
+        fault = found.fault or markdown_guard.find_fault(found.markdown, text)
         if not fault:
-            whole = markdown_links.completed(found.markdown, links) if links else found.markdown
-            return self._linked(number, found._replace(markdown=whole))
+            whole = markdown_links.complete_links(found.markdown, links) if links else found.markdown
+            return self._rewrite_links(number, found._replace(markdown=whole))
         self.fallen_back[number] = fault
         return self._with_pictures(number, _plain(page, links), found.pictures)
 
-    def _scan(self, page: Page, number: int, found: MarkdownPage | None, scratch: Path) -> str:
+    def _scan(self, page: PdfPage, number: int, found: MarkdownPage | None, scratch: Path) -> str:
         points = self._drawing.points(number)
         reading = self._reader.read(page, points)
         if not reading.why_not:
@@ -179,18 +179,18 @@ class PageConversion:
             self.warn(f"page {number}: too large to be drawn")
         return self._with_pictures(number, text, [picture] if picture else [])
 
-    def _linked(self, number: int, found: MarkdownPage) -> str:
-        return markdown_links.rewritten(found.markdown, self._stored(number, found.pictures))
+    def _rewrite_links(self, number: int, found: MarkdownPage) -> str:
+        return markdown_links.rewrite_links(found.markdown, self._store_picture(number, found.pictures))
 
-    def _with_pictures(self, number: int, markdown: str, pictures: Iterable[Picture]) -> str:
+    def _with_pictures(self, number: int, markdown: str, pictures: Iterable[PagePicture]) -> str:
         links = dict.fromkeys(link for one in pictures if (link := self._link(number, one)) is not None)
         return _after(markdown, links)
 
-    def _stored(self, number: int, pictures: Iterable[Picture]) -> dict[str, str]:
+    def _store_picture(self, number: int, pictures: Iterable[PagePicture]) -> dict[str, str]:
         linked = ((picture.name, self._link(number, picture)) for picture in pictures)
         return {name: link for name, link in linked if link is not None}
 
-    def _link(self, number: int, picture: Picture) -> str | None:
+    def _link(self, number: int, picture: PagePicture) -> str | None:
         link = self._archive.add_picture(number, picture.data)
         if link is None:
             size = len(picture.data)
@@ -198,16 +198,16 @@ class PageConversion:
         return link
 
     def _write(self, number: int, markdown: str) -> int:
-        return self._archive.add_text(self._marked(number, markdown))
+        return self._archive.add_text(self._add_mark(number, markdown))
 
-    def _marked(self, number: int, markdown: str) -> str:
+    def _add_mark(self, number: int, markdown: str) -> str:
         mark = f"<!-- page {number} -->\n\n" if self._page_marks else ""
         body = markdown.strip()
         return f"{mark}{body}\n\n" if body else mark
 
 
-def _plain(page: Page, links: Iterable[tuple[str, str]]) -> str:
-    return markdown_links.completed(plain_markdown.from_lines(page.lines()), links)
+def _plain(page: PdfPage, links: Iterable[tuple[str, str]]) -> str:
+    return markdown_links.complete_links(plain_markdown.from_lines(page.lines()), links)
 
 
 def _after(markdown: str, links: Iterable[str]) -> str:
@@ -219,5 +219,5 @@ def _has_words(markdown: str) -> bool:
     return any(letter.isalnum() for letter in markdown)
 
 
-def _listed(reasons: dict[int, str]) -> list[dict[str, Any]]:
+def _list_words(reasons: dict[int, str]) -> list[dict[str, Any]]:
     return [{"page": number, "reason": reason} for number, reason in sorted(reasons.items())]

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from quire.model.errors import Misconfigured
 from quire.tools import inspector, tesseract, vips
-from quire.tools.markdown_page import Picture
-from quire.tools.pdfium import POINTS_PER_INCH, Drawn, Page
-from quire.tools.tesseract import Recognised
+from quire.tools.markdown_page import PagePicture
+from quire.tools.pdfium import POINTS_PER_INCH, PageBitmap, PdfPage
+from quire.tools.tesseract import OcrText
 
 Kind = Literal["text", "scan", "blank"]
 
@@ -31,53 +31,53 @@ class Recogniser(Protocol):
     name: str
     version: str
 
-    def read(self, drawn: Drawn, dpi: int) -> Recognised:
+    def read(self, drawn: PageBitmap, dpi: int) -> OcrText:
         """The text of a drawn page, paragraphs parted by empty lines, and how sure the engine is."""
         ...
 
     def close(self) -> None: ...
 
 
-class Reading(NamedTuple):
+class ScanText(NamedTuple):
     text: str
     confidence: int
     why_not: str = ""
 
 
-class Judge:
+class PageClassifier:
     """What kind of page it is. pdf-inspector is asked once, at the first page without text or picture."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._suspects: frozenset[int] | None = None
 
-    def kind(self, page: Page, number: int, text: str) -> Kind:
-        if len(text) > 4 * FEWEST_CHARACTERS and not garbled(text):
+    def kind(self, page: PdfPage, number: int, text: str) -> Kind:
+        if len(text) > 4 * FEWEST_CHARACTERS and not is_garbled(text):
             return "text"
         letters = sum(not letter.isspace() for letter in text)
-        if letters >= FEWEST_CHARACTERS and not garbled(text):
+        if letters >= FEWEST_CHARACTERS and not is_garbled(text):
             return "text"
         share = page.picture_share()
         if share is None:
             return "text" if letters else "blank"
-        if share >= _LARGE or (letters and garbled(text)) or (not letters and self._suspected(number)):
+        if share >= _LARGE or (letters and is_garbled(text)) or (not letters and self._suspected(number)):
             return "scan"
         return "text" if letters or share else "blank"
 
     def _suspected(self, number: int) -> bool:
         if self._suspects is None:
-            self._suspects = inspector.needing_ocr(self._path)
+            self._suspects = inspector.find_pages_needing_ocr(self._path)
         return number in self._suspects
 
 
-def garbled(text: str) -> bool:
+def is_garbled(text: str) -> bool:
     """Letters that a font does not tell: replacement signs and private ones."""
     if text.isascii():
         return False
     return len(_STRANGE.findall(text)) > _MOST_GARBLED * len(text)
 
 
-class Reader:
+class ScanReader:
     """Reads scanned pages, with the engine that is asked for; a context manager is not needed, `close` is."""
 
     def __init__(self, engine: str, language: str, tessdata: str, *, dpi: int, max_pixels: int) -> None:
@@ -96,19 +96,19 @@ class Reader:
         if self._engine is not None:
             self._engine.close()
 
-    def read(self, page: Page, points: tuple[float, float]) -> Reading:
-        engine = self._opened()
+    def read(self, page: PdfPage, points: tuple[float, float]) -> ScanText:
+        engine = self._open_recogniser()
         if engine is None:
-            return Reading("", 0, self._why_not)
-        dpi = self._fitting(self._dpi, points)
+            return ScanText("", 0, self._why_not)
+        dpi = self._fit_dpi(self._dpi, points)
         if dpi < _LOWEST_DPI:
-            return Reading("", 0, "the page is too large to be drawn for recognition")
+            return ScanText("", 0, "the page is too large to be drawn for recognition")
         found = engine.read(page.draw(dpi), dpi)
-        return Reading(found.text, found.confidence)
+        return ScanText(found.text, found.confidence)
 
-    def picture(self, page: Page, points: tuple[float, float], target: Path) -> Picture | None:
+    def picture(self, page: PdfPage, points: tuple[float, float], target: Path) -> PagePicture | None:
         """The page as a JPEG; None when it is too large for that."""
-        dpi = self._fitting(_PICTURE_DPI, points)
+        dpi = self._fit_dpi(_PICTURE_DPI, points)
         if dpi < 1:
             return None
         drawn = page.draw(dpi)
@@ -116,9 +116,9 @@ class Reader:
         vips.save_jpeg(picture, target, _PICTURE_QUALITY)
         data = target.read_bytes()
         target.unlink()
-        return Picture("page.jpg", data)
+        return PagePicture("page.jpg", data)
 
-    def _opened(self) -> Recogniser | None:
+    def _open_recogniser(self) -> Recogniser | None:
         if self._engine is None and not self._why_not:
             try:
                 self._engine = self._make()
@@ -128,7 +128,7 @@ class Reader:
                 self._why_not = str(error)
         return self._engine
 
-    def _fitting(self, dpi: int, points: tuple[float, float]) -> int:
+    def _fit_dpi(self, dpi: int, points: tuple[float, float]) -> int:
         """The resolution, or the highest one below with which the page stays within the limit."""
         inches = max(points[0], 1) * max(points[1], 1) / POINTS_PER_INCH**2
         return min(dpi, int((self._max_pixels / inches) ** 0.5))

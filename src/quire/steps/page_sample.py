@@ -8,7 +8,7 @@ files and reads nothing.
 """
 
 from quire.steps import markdown_guard
-from quire.steps.page_recognition import garbled
+from quire.steps.page_recognition import is_garbled
 from quire.tools.markdown_page import MarkdownPage
 
 _SHORT = 20  # pages, which are all compared
@@ -47,11 +47,11 @@ class Sampling:
             or found.odd
             or sparse
             or size < _FEW_CHARACTERS
-            or garbled(found.text)
-            or markdown_guard.doubtful(found.markdown, found.text)
+            or is_garbled(found.text)
+            or markdown_guard.is_doubtful(found.markdown, found.text)
         )
 
     def compared(self, found: MarkdownPage, text: str) -> None:
         """`text` is PDFium's, of a page that has any."""
         if found.text is not None and not self.everything:
-            self.everything = bool(markdown_guard.fault(found.text, text))
+            self.everything = bool(markdown_guard.find_fault(found.text, text))

@@ -22,12 +22,12 @@ from quire.model.errors import Reject
 from quire.steps import converters
 from quire.steps.converters import Converter
 from quire.steps.page_conversion import PageConversion
-from quire.steps.page_recognition import Reader
+from quire.steps.page_recognition import ScanReader
 from quire.steps.result_archive import ArchiveWriter
 from quire.tools import refusals
 from quire.tools.markdown_page import MarkdownPage
-from quire.tools.pdfium import Drawing
-from quire.tools.qpdf import Document
+from quire.tools.pdfium import PdfRenderer
+from quire.tools.qpdf import PdfFile
 from quire.tools.refusals import MEGAPIXEL
 
 Progress = Callable[[int, int, str], None]
@@ -37,7 +37,7 @@ PACKAGING = "packaging"
 _LONGEST_SIDE = 14_400  # points, 200 inches: what the format's usual readers show
 
 
-class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PdfMarkdownOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     converter: str = converters.DEFAULT
     ocr: str = "auto"  # auto: when an engine is there; none; or the name of one, which must be there then
     ocr_language: str = "eng"
@@ -50,7 +50,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_asset_bytes: int = 2_000_000_000  # of all pictures together
 
 
-class About(Struct, frozen=True, kw_only=True):
+class DocumentInfo(Struct, frozen=True, kw_only=True):
     """What the conversion cannot know by itself and the archive tells."""
 
     original_filename: str
@@ -60,12 +60,12 @@ class About(Struct, frozen=True, kw_only=True):
     hash: str | None = None  # when known: a source with another one is refused
 
 
-def silent(options: Options) -> bool:
+def ignore_progress(options: PdfMarkdownOptions) -> bool:
     """Whether there is no progress to tell of until all pages are converted."""
     return options.converter in converters.WHOLE
 
 
-class Converted(Struct, frozen=True, kw_only=True):
+class ConversionFacts(Struct, frozen=True, kw_only=True):
     hash: str
     pages: int
     assets: int
@@ -80,13 +80,13 @@ class Converted(Struct, frozen=True, kw_only=True):
 def convert(
     source: Path,
     target_zip: Path,
-    options: Options,
-    about: About,
+    options: PdfMarkdownOptions,
+    about: DocumentInfo,
     progress: Progress,
     *,
     converter: Converter | None = None,
     timer: Callable[[], float] = time.perf_counter,
-) -> Converted:
+) -> ConversionFacts:
     """Raises Reject for a document that will never work, Misconfigured for a missing tool; leaves no half
     archive.
     """
@@ -96,9 +96,9 @@ def convert(
     if about.hash not in {None, digest}:
         message = f"the file has the SHA-256 {digest}, not {about.hash}. Fetch it again from its source."
         raise Reject(message, code="wrong_hash")
-    chosen = converter or converters.chosen(options.converter)
+    chosen = converter or converters.choose_converter(options.converter)
     version = chosen.version()
-    reader = Reader(
+    reader = ScanReader(
         options.ocr,
         options.ocr_language,
         options.tessdata,
@@ -107,7 +107,7 @@ def convert(
     )
     with TemporaryDirectory(dir=target_zip.parent, prefix=".convert-") as folder, closing(reader):
         scratch = Path(folder)
-        with _examined(source, scratch, options) as document:
+        with _examine(source, scratch, options) as document:
             pages = len(document.drawing)
             oversized = document.oversized
             with ArchiveWriter(target_zip, pages, options.max_asset_bytes) as archive:
@@ -124,7 +124,7 @@ def convert(
                 progress(0, pages, CONVERTING)
                 (scratch / "converter").mkdir()
                 found = chosen.pages(document.path, pages, scratch / "converter", frozenset(oversized))
-                for number, page in _aligned(found, pages, oversized, chosen):
+                for number, page in _align(found, pages, oversized, chosen):
                     if number in oversized:
                         work.add_oversized(number, oversized[number])
                     else:
@@ -151,7 +151,7 @@ def convert(
                     "seconds": seconds,
                 }
                 archive.finish(info)
-                return Converted(
+                return ConversionFacts(
                     hash=digest,
                     pages=pages,
                     assets=archive.assets,
@@ -166,16 +166,16 @@ def convert(
 
 class _Examined(NamedTuple):
     path: Path
-    drawing: Drawing
+    drawing: PdfRenderer
     oversized: dict[int, str]  # pages that are not for the converter, and why
     framed: frozenset[int]  # pages with pictures within forms
     damage: tuple[str, ...]
 
 
 @contextmanager
-def _examined(source: Path, scratch: Path, options: Options) -> Iterator[_Examined]:
+def _examine(source: Path, scratch: Path, options: PdfMarkdownOptions) -> Iterator[_Examined]:
     """The document within the limits, mended and unlocked when it has to be."""
-    with Document(source) as document:
+    with PdfFile(source) as document:
         if document.pages > options.max_pages:
             advice = "Raise the limit for pages, or cut the PDF into parts."
             message = f"the PDF has {document.pages} pages, the limit is {options.max_pages}. {advice}"
@@ -185,12 +185,12 @@ def _examined(source: Path, scratch: Path, options: Options) -> Iterator[_Examin
         megapixels = options.max_pixels // MEGAPIXEL
         oversized = dict.fromkeys(large, f"a picture of more than {megapixels} megapixels")
         damage = document.damage
-        drawing = None if damage or document.locked else _opened(source, pages)
+        drawing = None if damage or document.locked else _open(source, pages)
         path = source
         if drawing is None:
             path = scratch / "mended.pdf"
             document.write_whole(path)
-            drawing = Drawing(path)
+            drawing = PdfRenderer(path)
     with closing(drawing):
         if len(drawing) != pages:
             raise refusals.corrupt(f"qpdf finds {pages} pages, PDFium {len(drawing)}", "PDF")
@@ -200,10 +200,10 @@ def _examined(source: Path, scratch: Path, options: Options) -> Iterator[_Examin
         yield _Examined(path, drawing, oversized, framed, damage)
 
 
-def _opened(path: Path, pages: int) -> Drawing | None:
+def _open(path: Path, pages: int) -> PdfRenderer | None:
     """None when PDFium cannot open it, or sees other pages than qpdf."""
     try:
-        drawing = Drawing(path)
+        drawing = PdfRenderer(path)
     except Reject:
         return None
     if len(drawing) == pages:
@@ -212,7 +212,7 @@ def _opened(path: Path, pages: int) -> Drawing | None:
     return None
 
 
-def _aligned(
+def _align(
     found: Iterator[MarkdownPage], pages: int, oversized: dict[int, str], converter: Converter
 ) -> Iterator[tuple[int, MarkdownPage | None]]:
     """Every page once and in order, whatever the converter gives; None where nothing was asked of it."""

@@ -15,17 +15,17 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from quire.model.errors import Reject
-from quire.model.step import Made, StepInput, StepOutput
+from quire.model.step import OutputFile, StepInput, StepOutput
 from quire.steps import image_input
-from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, Pages, fault, wanted
+from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, Pages, find_choice_fault, read_choice
 from quire.tools import refusals, vips
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
-from quire.tools.pdfium import Drawing, Page
-from quire.tools.qpdf import Document
+from quire.tools.pdfium import PdfPage, PdfRenderer
+from quire.tools.qpdf import PdfFile
 from quire.tools.refusals import MEGAPIXEL
 
 
-class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PdfSplitOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pages: Pages = "none"
     dpi: Annotated[int, Meta(ge=10, le=2400)] = 200
     quality: Annotated[int, Meta(ge=1, le=100)] = 95
@@ -36,16 +36,16 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def run(step_input: StepInput) -> StepOutput:
-    options = image_input.options_of(step_input, Options)
+    options = image_input.options_of(step_input, PdfSplitOptions)
     config = step_input.file.processing_config
-    if (wrong := fault(config)) is not None:
+    if (wrong := find_choice_fault(config)) is not None:
         raise Reject(
             f"processing_config: {wrong}. Correct it and send the file again.", code="bad_processing"
         )
-    chosen = wanted(config, options.pages)
+    chosen = read_choice(config, options.pages)
     if chosen == "none":
         return StepOutput()
-    with Document(step_input.source) as document:
+    with PdfFile(step_input.source) as document:
         refusals.check_pages(document.pages, options.max_pages)
         with _drawing(document, step_input) as drawing:
             if chosen in {"images", "both"}:
@@ -57,14 +57,14 @@ def run(step_input: StepInput) -> StepOutput:
         facts: dict[str, Any] = {"pages": document.pages, "cid_profile": options.cid_profile}
         if document.damage:
             facts |= {"repaired": True, "damage": list(document.damage)}
-    return StepOutput(made=tuple(made), facts=facts)
+    return StepOutput(files=tuple(made), facts=facts)
 
 
-def _drawing(document: Document, step_input: StepInput) -> Drawing:
+def _drawing(document: PdfFile, step_input: StepInput) -> PdfRenderer:
     """Of the file itself; of a mended copy when it is damaged, or when PDFium sees other pages than qpdf."""
     if not document.damage:
         try:
-            drawing = Drawing(step_input.source)
+            drawing = PdfRenderer(step_input.source)
         except Reject:
             pass
         else:
@@ -73,7 +73,7 @@ def _drawing(document: Document, step_input: StepInput) -> Drawing:
             drawing.close()
     mended = step_input.folder / "mended.pdf"
     document.write_whole(mended)
-    drawing = Drawing(mended)
+    drawing = PdfRenderer(mended)
     found = len(drawing)
     if found != document.pages:
         drawing.close()
@@ -82,14 +82,14 @@ def _drawing(document: Document, step_input: StepInput) -> Drawing:
 
 
 def _split(
-    document: Document, drawing: Drawing, chosen: str, step_input: StepInput, options: Options
-) -> Iterator[Made]:
+    document: PdfFile, drawing: PdfRenderer, chosen: str, step_input: StepInput, options: PdfSplitOptions
+) -> Iterator[OutputFile]:
     written = 0
     for number in range(1, document.pages + 1):
         common = {"page": number, "pages": document.pages}
         with drawing.page(number) as page:
             common["has_text"] = bool(page.text().strip())
-            one: list[Made] = []
+            one: list[OutputFile] = []
             if chosen in {"images", "both"}:
                 target = step_input.folder / f"page-{number:05d}.jpg"
                 one.append(_image(page, target, common, options))
@@ -98,20 +98,22 @@ def _split(
             document.write_page(number, target)
             width, height = drawing.points(number)
             facts = {**common, "width": round(width, 2), "height": round(height, 2)}
-            one.append(_made(PDF_ROLE, target, "application/pdf", facts, options))
+            one.append(_build_product(PDF_ROLE, target, "application/pdf", facts, options))
         written += sum(made.path.stat().st_size for made in one)
         refusals.check_total_bytes(written, number, document.pages, options.max_total_bytes)
         step_input.meter.progress(number, document.pages)
         yield from one
 
 
-def _image(page: Page, target: Path, common: Mapping[str, Any], options: Options) -> Made:
+def _image(page: PdfPage, target: Path, common: Mapping[str, Any], options: PdfSplitOptions) -> OutputFile:
     drawn = page.draw(options.dpi)
     vips.save_jpeg(vips.from_pixels(*drawn), target, options.quality)
     facts = {**common, "width": drawn.width, "height": drawn.height}
-    return _made(IMAGE_ROLE, target, "image/jpeg", facts, options)
+    return _build_product(IMAGE_ROLE, target, "image/jpeg", facts, options)
 
 
-def _made(role: str, target: Path, content_type: str, facts: dict[str, Any], options: Options) -> Made:
+def _build_product(
+    role: str, target: Path, content_type: str, facts: dict[str, Any], options: PdfSplitOptions
+) -> OutputFile:
     cid = file_cid(target, options.cid_profile)
-    return Made(role=role, path=target, content_type=content_type, facts={**facts, "cid": cid})
+    return OutputFile(role=role, path=target, content_type=content_type, facts={**facts, "cid": cid})

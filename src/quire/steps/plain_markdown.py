@@ -20,7 +20,7 @@ _HEADINGS = ((1.6, "# "), (1.3, "## "), (1.15, "### "))  # by how much larger th
 _FULL = 0.8  # of the usual width: a line this long goes on in the next one
 
 
-def escaped(words: str) -> str:
+def escape(words: str) -> str:
     """One line of text that Markdown shows as it is."""
     return _AT_START.sub(r"\\\g<0>", _SPECIAL.sub(r"\\\1", words))
 
@@ -41,8 +41,8 @@ def from_lines(lines: Sequence[tuple[str, float]]) -> str:
         if level:
             blocks.append(level + _clean(words))
             continue
-        text = listed + _clean(_unlisted(words)) if listed else _clean(words)
-        paragraph = _joined(paragraph, text)
+        text = listed + _clean(_strip_list_mark(words)) if listed else _clean(words)
+        paragraph = _join_lines(paragraph, text)
         if len(words) < _FULL * usual and not words.endswith(_BROKEN):
             blocks.append(paragraph)
             paragraph = ""
@@ -56,17 +56,17 @@ def from_recognised(text: str) -> str:
     """Paragraphs are parted by empty lines there."""
     blocks = (block.split("\n") for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n")))
     joined = (" ".join(line.strip() for line in block if line.strip()) for block in blocks)
-    return "\n\n".join(_CONTROL.sub("", escaped(block)) for block in joined if block)
+    return "\n\n".join(_CONTROL.sub("", escape(block)) for block in joined if block)
 
 
-def _joined(paragraph: str, text: str) -> str:
+def _join_lines(paragraph: str, text: str) -> str:
     if paragraph.endswith(_BROKEN):
         return paragraph.rstrip("".join(_BROKEN)) + text
     return f"{paragraph}\n{text}" if paragraph else text
 
 
 def _clean(words: str) -> str:
-    return escaped(words.rstrip("".join(_BROKEN)))
+    return escape(words.rstrip("".join(_BROKEN)))
 
 
 def _body_size(lines: Sequence[tuple[str, float]]) -> float:
@@ -91,5 +91,5 @@ def _list_mark(words: str) -> str:
     return f"{numbered[1]}. " if numbered else ""
 
 
-def _unlisted(words: str) -> str:
+def _strip_list_mark(words: str) -> str:
     return _NUMBERED.sub("", _BULLET.sub("", words, count=1), count=1)

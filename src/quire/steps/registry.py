@@ -5,7 +5,7 @@ The version is part of the cache key. Raise it whenever the same input would giv
 the products of every earlier run are made anew.
 """
 
-from quire.model.step import Step, StepInput, StepOutput, Weight
+from quire.model.step import MemoryEstimate, Step, StepInput, StepOutput
 
 
 def _tiff_to_jpeg(step_input: StepInput) -> StepOutput:
@@ -26,19 +26,19 @@ def _pdf_split(step_input: StepInput) -> StepOutput:
     return pdf_split.run(step_input)
 
 
-def _weigh_tiff(step_input: StepInput) -> Weight:
+def _weigh_tiff(step_input: StepInput) -> MemoryEstimate:
     from quire.steps import memory_estimate
 
     return memory_estimate.tiff_to_jpeg(step_input)
 
 
-def _weigh_picture(step_input: StepInput) -> Weight:
+def _weigh_picture(step_input: StepInput) -> MemoryEstimate:
     from quire.steps import memory_estimate
 
     return memory_estimate.image_variants(step_input)
 
 
-def _weigh_pdf(step_input: StepInput) -> Weight:
+def _weigh_pdf(step_input: StepInput) -> MemoryEstimate:
     from quire.steps import memory_estimate
 
     return memory_estimate.pdf_split(step_input)
@@ -52,15 +52,15 @@ STEPS: dict[str, Step] = {
             version=1,
             run=_pdf_split,
             reads=("processing_config.pdf_pages",),
-            weigh=_weigh_pdf,
+            estimate_memory=_weigh_pdf,
         ),
-        Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg, weigh=_weigh_tiff),
+        Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg, estimate_memory=_weigh_tiff),
         Step(
             name="image_variants",
             version=2,
             run=_image_variants,
             reads=("name", "cid"),
-            weigh=_weigh_picture,
+            estimate_memory=_weigh_picture,
         ),
     )
 }

@@ -90,7 +90,7 @@ class ArchiveWriter:
 
     def add_text(self, markdown: str) -> int:
         """The number of this piece, for `text` and `replace`."""
-        self._pieces.append(self._written(markdown))
+        self._pieces.append(self._write(markdown))
         return len(self._pieces) - 1
 
     def text(self, piece: int) -> str:
@@ -99,10 +99,10 @@ class ArchiveWriter:
         return found
 
     def replace(self, piece: int, markdown: str) -> None:
-        self._pieces[piece] = self._written(markdown)
+        self._pieces[piece] = self._write(markdown)
         self._patched = True
 
-    def _written(self, markdown: str) -> tuple[int, int]:
+    def _write(self, markdown: str) -> tuple[int, int]:
         begin = self._end
         self._end += self._content.write(markdown.encode("utf-8", "replace"))
         return begin, self._end

@@ -36,7 +36,7 @@ class ReadLimits(Struct, frozen=True, kw_only=True):
     max_asset_bytes: int = 4_000_000_000  # of all together
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class MarkdownResult(Struct, frozen=True, kw_only=True):
     """`info` is as it stands in the archive, but `size_bytes` is a number or None, `tags` a list of texts."""
 
     markdown: str
@@ -44,24 +44,24 @@ class Result(Struct, frozen=True, kw_only=True):
     assets: tuple[str, ...]  # their names below assets/
 
 
-def read_result(path: Path, limits: ReadLimits | None = None) -> Result:
+def read_result(path: Path, limits: ReadLimits | None = None) -> MarkdownResult:
     """Raises Reject when there is no text to be found in it."""
     limits = limits or ReadLimits()
-    with _opened(path) as archive:
+    with _open_archive(path) as archive:
         members = _members(archive)
-        text = _unpacked(archive, members[_content_name(members)], limits.max_text_bytes)
+        text = _unpack(archive, members[_content_name(members)], limits.max_text_bytes)
         info: dict[str, Any] = {}
         if INFO in members:
-            info = _info(_unpacked(archive, members[INFO], limits.max_info_bytes))
+            info = _info(_unpack(archive, members[INFO], limits.max_info_bytes))
         assets = tuple(sorted(name[len(ASSETS) :] for name in members if _is_asset(name)))
-    return Result(markdown=text.decode("utf-8", "replace"), info=info, assets=assets)
+    return MarkdownResult(markdown=text.decode("utf-8", "replace"), info=info, assets=assets)
 
 
 def unpack_assets(path: Path, folder: Path, limits: ReadLimits | None = None) -> list[Path]:
     """Write the assets into the folder, which exists; what has no plain file name is left out."""
     room = (limits or ReadLimits()).max_asset_bytes
     written = []
-    with _opened(path) as archive:
+    with _open_archive(path) as archive:
         for name, member in sorted(_members(archive).items()):
             if not _is_asset(name):
                 continue
@@ -77,7 +77,7 @@ def unpack_assets(path: Path, folder: Path, limits: ReadLimits | None = None) ->
 def check_archive(path: Path, expected_hash: str | None = None, limits: ReadLimits | None = None) -> None:
     """Raises Reject (`bad_archive`) unless it is a whole and proper result, of the source with that hash."""
     limits = limits or ReadLimits()
-    with _opened(path) as archive:
+    with _open_archive(path) as archive:
         members = _members(archive)
         for name in members:
             if name not in {CONTENT, INFO} and not _is_asset(name):
@@ -85,8 +85,8 @@ def check_archive(path: Path, expected_hash: str | None = None, limits: ReadLimi
         for name in (CONTENT, INFO):
             if name not in members:
                 raise _bad(f"there is no {name} in it")
-        info = _checked_info(_unpacked(archive, members[INFO], limits.max_info_bytes), expected_hash)
-        text = _checked_text(_unpacked(archive, members[CONTENT], limits.max_text_bytes), info)
+        info = _check_info(_unpack(archive, members[INFO], limits.max_info_bytes), expected_hash)
+        text = _check_text(_unpack(archive, members[CONTENT], limits.max_text_bytes), info)
         for target in markdown_links.targets(text, ASSETS):
             if target not in members:
                 raise _bad(f"{CONTENT} links to {target[:100]!r}, which is not in it")
@@ -96,7 +96,7 @@ def check_archive(path: Path, expected_hash: str | None = None, limits: ReadLimi
                 room -= sum(map(len, _pieces(archive, member, room)))  # reading checks the sums of the bytes
 
 
-def _checked_text(raw: bytes, info: dict[str, Any]) -> str:
+def _check_text(raw: bytes, info: dict[str, Any]) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -108,7 +108,7 @@ def _checked_text(raw: bytes, info: dict[str, Any]) -> str:
     return text
 
 
-def _checked_info(raw: bytes, expected_hash: str | None) -> dict[str, Any]:
+def _check_info(raw: bytes, expected_hash: str | None) -> dict[str, Any]:
     info = _info(raw)
     found = info.get("hash")
     if not isinstance(found, str) or not _HASH.match(found):
@@ -159,7 +159,7 @@ def _is_asset(name: str) -> bool:
     return name.startswith(ASSETS) and _NAME.match(name, len(ASSETS)) is not None
 
 
-def _unpacked(archive: ZipFile, member: ZipInfo, limit: int) -> bytes:
+def _unpack(archive: ZipFile, member: ZipInfo, limit: int) -> bytes:
     return b"".join(_pieces(archive, member, limit))
 
 
@@ -175,7 +175,7 @@ def _pieces(archive: ZipFile, member: ZipInfo, limit: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[ZipFile]:
+def _open_archive(path: Path) -> Iterator[ZipFile]:
     # A broken archive surfaces as any of these, while it is opened or while it is read.
     try:
         with ZipFile(path) as archive:

@@ -11,13 +11,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from quire.model.step import Made, StepInput, StepOutput
+from quire.model.step import OutputFile, StepInput, StepOutput
 from quire.steps import image_input
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
-from quire.tools.refusals import MEGAPIXEL, Limits
+from quire.tools.refusals import MEGAPIXEL, PixelLimits
 
 
-class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TiffToJpegOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     all_pages: bool = True
     quality: Annotated[int, Meta(ge=1, le=100)] = 95
     max_pixels: int = 500 * MEGAPIXEL
@@ -26,8 +26,8 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def run(step_input: StepInput) -> StepOutput:
-    options = image_input.options_of(step_input, Options)
-    limits = Limits(max_pixels=options.max_pixels, max_total_pixels=options.max_total_pixels)
+    options = image_input.options_of(step_input, TiffToJpegOptions)
+    limits = PixelLimits(max_pixels=options.max_pixels, max_total_pixels=options.max_total_pixels)
     source = step_input.source
     kind = image_input.content_type(source, "a TIFF")
     pages = image_input.pages(source, kind, limits, all_pages=options.all_pages)
@@ -44,5 +44,5 @@ def run(step_input: StepInput) -> StepOutput:
             "height": height,
             "cid": file_cid(target, options.cid_profile),
         }
-        made.append(Made(role="jpeg", path=target, content_type="image/jpeg", facts=facts))
-    return StepOutput(made=tuple(made), facts={"pages": len(pages), "cid_profile": options.cid_profile})
+        made.append(OutputFile(role="jpeg", path=target, content_type="image/jpeg", facts=facts))
+    return StepOutput(files=tuple(made), facts={"pages": len(pages), "cid_profile": options.cid_profile})

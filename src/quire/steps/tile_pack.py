@@ -12,7 +12,7 @@ from quire.model.tiling import HEAD, MARK, OFFSET, Grid, Tile, first_offset
 from quire.tools import vips
 
 
-def write(picture: vips.Picture, folder: Path, *, side: int, quality: int) -> Path:
+def write(picture: vips.VipsImage, folder: Path, *, side: int, quality: int) -> Path:
     """The pack, left in `folder`."""
     grid = Grid(picture.width, picture.height, side)
     loose, target = folder / "tiles.zip", folder / "tiles.pack"

@@ -16,7 +16,7 @@ from quire.model.errors import Reject
 SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ScannedFile(Struct, frozen=True, kw_only=True):
     """A file offered to a pipeline, by its logical path. With an `error_class` it is not taken in."""
 
     path: str
@@ -38,42 +38,42 @@ def changed_at_ns(of_stamp: str) -> int:
     return int(of_stamp.split("-")[1])
 
 
-def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator[Found]:
+def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator[ScannedFile]:
     """All files below the roots, by logical path. `leave_out` are our own folders: not even mentioned.
 
     One folder: paths are relative to it. Several roots: each has its name in front.
     Raises Reject when a root does not exist.
     """
     ours = {identity for path in leave_out if (identity := _identity(path)) is not None}
-    for prefix, root in _named(roots):
-        status = _status(root)
+    for prefix, root in _prefix_roots(roots):
+        status = _stat(root)
         if stat.S_ISDIR(status.st_mode):
             yield from _walk(root, prefix, ours)
         elif stat.S_ISREG(status.st_mode):
-            yield _checked(f"{prefix}{_text(root.name)}", root, status)
+            yield _check_file(f"{prefix}{_printable(root.name)}", root, status)
         else:
             raise Reject(f"{root} is neither a folder nor a regular file", code="bad_path")
 
 
-def _named(roots: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+def _prefix_roots(roots: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     """Each root with what stands in front of its paths; several roots are kept apart by their names."""
-    distinct = list({_real(root): root for root in roots}.values())
+    distinct = list({_resolve(root): root for root in roots}.values())
     if len(distinct) == 1:
         yield "", distinct[0]
         return
     used: set[str] = set()
     for root in distinct:
-        real = _real(root)
+        real = _resolve(root)
         if root.is_dir():
-            yield f"{_unused(real.name or 'root', used)}/", root
+            yield f"{_unique_name(real.name or 'root', used)}/", root
         elif root.name.casefold() in used:
-            yield f"{_unused(real.parent.name or 'root', used)}/", root
+            yield f"{_unique_name(real.parent.name or 'root', used)}/", root
         else:
             used.add(root.name.casefold())
             yield "", root
 
 
-def _unused(name: str, used: set[str]) -> str:
+def _unique_name(name: str, used: set[str]) -> str:
     number, candidate = 1, name
     while candidate.casefold() in used:
         number += 1
@@ -82,13 +82,13 @@ def _unused(name: str, used: set[str]) -> str:
     return candidate
 
 
-def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Iterator[Found]:
+def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Iterator[ScannedFile]:
     """Depth first, with a stack of our own: folders may be nested deeper than functions."""
     stack = [_entries(folder, prefix)]
     while stack:
         for entry, source, path in stack[-1]:
             if entry is None:
-                yield _failed(
+                yield _fail(
                     path, source, "unreadable_folder", "the folder cannot be listed; check its rights"
                 )
             elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
@@ -96,7 +96,7 @@ def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Itera
                     stack.append(_entries(source, f"{path}/"))
                     break
             else:
-                yield _judged(entry, source, path)
+                yield _classify(entry, source, path)
         else:
             stack.pop()
 
@@ -110,41 +110,39 @@ def _entries(folder: Path, prefix: str) -> "Iterator[tuple[os.DirEntry[str] | No
         yield None, folder, prefix or "."
         return
     for entry in entries:
-        yield entry, folder / entry.name, f"{prefix}{_text(entry.name)}"
+        yield entry, folder / entry.name, f"{prefix}{_printable(entry.name)}"
 
 
-def _judged(entry: "os.DirEntry[str]", source: Path, path: str) -> Found:
+def _classify(entry: "os.DirEntry[str]", source: Path, path: str) -> ScannedFile:
     """What becomes of an entry that is not a folder to go into."""
     if entry.is_symlink():
-        return _skipped(
+        return _skip(
             path, source, "symlink", "a symbolic link; links are not followed, give its target instead"
         )
     if entry.is_dir(follow_symlinks=False):
-        return _skipped(f"{path}/", source, "hidden", "a hidden folder")
+        return _skip(f"{path}/", source, "hidden", "a hidden folder")
     if entry.name.casefold() in SYSTEM_FILES or entry.name.startswith("."):
-        return _skipped(path, source, "hidden", "a hidden file or one of the operating system's own")
+        return _skip(path, source, "hidden", "a hidden file or one of the operating system's own")
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return _failed(
-            path, source, "vanished", f"it disappeared while the folder was read ({error.strerror})"
-        )
-    return _checked(path, source, status)
+        return _fail(path, source, "vanished", f"it disappeared while the folder was read ({error.strerror})")
+    return _check_file(path, source, status)
 
 
-def _checked(path: str, source: Path, status: os.stat_result) -> Found:
+def _check_file(path: str, source: Path, status: os.stat_result) -> ScannedFile:
     if not stat.S_ISREG(status.st_mode):
-        return _skipped(path, source, "not_a_file", "not a regular file (a pipe, socket or device)")
-    if (flaw := flaw_of(source.name)) is not None:
-        return _failed(path, source, "bad_name", flaw)
+        return _skip(path, source, "not_a_file", "not a regular file (a pipe, socket or device)")
+    if (flaw := find_name_flaw(source.name)) is not None:
+        return _fail(path, source, "bad_name", flaw)
     if status.st_size == 0:
-        return _failed(
+        return _fail(
             path, source, "empty_file", "the file is empty (0 bytes); check how it was copied or scanned"
         )
-    return Found(path=path, source=source, size=status.st_size, stamp=stamp(status))
+    return ScannedFile(path=path, source=source, size=status.st_size, stamp=stamp(status))
 
 
-def flaw_of(name: str) -> str | None:
+def find_name_flaw(name: str) -> str | None:
     """Why a name cannot be carried through the house and back onto other systems; None when it can."""
     for character in name:
         category = unicodedata.category(character)
@@ -158,14 +156,14 @@ def flaw_of(name: str) -> str | None:
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def _text(name: str) -> str:
+def _printable(name: str) -> str:
     """Names that are not UTF-8 are shown with their bytes spelled out, and real backslashes doubled, so that
     no two names look alike.
     """
     return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
-def _status(root: Path) -> os.stat_result:
+def _stat(root: Path) -> os.stat_result:
     try:
         return root.stat()
     except OSError as error:
@@ -181,13 +179,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _real(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _skipped(path: str, source: Path, error_class: str, reason: str) -> Found:
-    return Found(path=path, source=source, state="skipped", error_class=error_class, reason=reason)
+def _skip(path: str, source: Path, error_class: str, reason: str) -> ScannedFile:
+    return ScannedFile(path=path, source=source, state="skipped", error_class=error_class, reason=reason)
 
 
-def _failed(path: str, source: Path, error_class: str, reason: str) -> Found:
-    return Found(path=path, source=source, state="failed", error_class=error_class, reason=reason)
+def _fail(path: str, source: Path, error_class: str, reason: str) -> ScannedFile:
+    return ScannedFile(path=path, source=source, state="failed", error_class=error_class, reason=reason)

@@ -54,7 +54,7 @@ def fetch(
     """
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
     command = ["git", "lfs", "smudge", "--", path.name]
-    with target.open("xb") as output, _started(command, path.parent, output, environment) as process:
+    with target.open("xb") as output, _start(command, path.parent, output, environment) as process:
         try:
             _, said = process.communicate(pointer.encode(), timeout=timeout_seconds)
         except subprocess.TimeoutExpired as error:
@@ -74,7 +74,7 @@ def fetch(
     raise Reject(f"git lfs could not get the file: {told or 'it said nothing'}", code="lfs_unavailable")
 
 
-def _started(
+def _start(
     command: list[str], folder: Path, output: IO[bytes], environment: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
     inherited = {name: value for name, value in environment.items() if name not in _FOREIGN}

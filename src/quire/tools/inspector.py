@@ -20,7 +20,7 @@ def probe() -> Probe:
     return Probe(name="pdf-inspector", version=metadata.version("pdf-inspector"))
 
 
-def needing_ocr(path: Path) -> frozenset[int]:
+def find_pages_needing_ocr(path: Path) -> frozenset[int]:
     library = _library()
     if library is None:
         return frozenset()

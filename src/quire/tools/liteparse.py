@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from quire.model.errors import Misconfigured
-from quire.tools.markdown_page import MarkdownPage, Picture
+from quire.tools.markdown_page import MarkdownPage, PagePicture
 from quire.tools.probe import Probe
 
 NAME = "liteparse"
@@ -39,27 +39,27 @@ def probe() -> Probe:
 def pages(path: Path, total: int, *, leave_out: Collection[int] = ()) -> Iterator[MarkdownPage]:
     """All pages but those to be left out, which are never looked at."""
     if leave_out:
-        yield from _chosen(path, total, leave_out)
+        yield from _read_batches(path, total, leave_out)
         return
     done = 0
     try:
         session = _parser()._native.open_batch_session(str(path), _BATCH_PAGES)  # noqa: SLF001
         while done < total and (batch := session.next_batch()) is not None:
-            yield from _pages(batch.result, range(batch.start_page, batch.end_page + 1))
+            yield from _build_pages(batch.result, range(batch.start_page, batch.end_page + 1))
             done = batch.end_page
     except GeneratorExit:
         raise
     except Exception:  # noqa: BLE001
         # Whatever it was, the pages of this batch are tried one by one, and after them the rest.
-        yield from _singly(path, range(done + 1, min(done + _BATCH_PAGES, total) + 1))
+        yield from _read_singly(path, range(done + 1, min(done + _BATCH_PAGES, total) + 1))
         done = min(done + _BATCH_PAGES, total)
-        yield from _chosen(path, total, range(1, done + 1))
+        yield from _read_batches(path, total, range(1, done + 1))
         return
     for number in range(done + 1, total + 1):
         yield MarkdownPage(number, "", fault="the converter ended before this page")
 
 
-def _chosen(path: Path, total: int, leave_out: Collection[int]) -> Iterator[MarkdownPage]:
+def _read_batches(path: Path, total: int, leave_out: Collection[int]) -> Iterator[MarkdownPage]:
     """The same with a file that is opened anew for each batch: slower, but pages can be left out."""
     wanted = [number for number in range(1, total + 1) if number not in frozenset(leave_out)]
     for at in range(0, len(wanted), _BATCH_PAGES):
@@ -67,19 +67,19 @@ def _chosen(path: Path, total: int, leave_out: Collection[int]) -> Iterator[Mark
         try:
             result = _parse(path, numbers)
         except Exception:  # noqa: BLE001
-            yield from _singly(path, numbers)
+            yield from _read_singly(path, numbers)
         else:
-            yield from _pages(result, numbers)
+            yield from _build_pages(result, numbers)
 
 
-def _singly(path: Path, numbers: Collection[int]) -> Iterator[MarkdownPage]:
+def _read_singly(path: Path, numbers: Collection[int]) -> Iterator[MarkdownPage]:
     for number in numbers:
         try:
             result = _parse(path, [number])
         except Exception as error:  # noqa: BLE001
             yield MarkdownPage(number, "", fault=_words(error, path))
         else:
-            yield from _pages(result, [number])
+            yield from _build_pages(result, [number])
 
 
 def _parse(path: Path, numbers: Collection[int]) -> Any:
@@ -87,12 +87,12 @@ def _parse(path: Path, numbers: Collection[int]) -> Any:
     return _parser(target_pages=chosen)._native.parse(str(path))  # noqa: SLF001
 
 
-def _pages(result: Any, expected: Collection[int]) -> Iterator[MarkdownPage]:
-    pictures: dict[int, list[Picture]] = {}
+def _build_pages(result: Any, expected: Collection[int]) -> Iterator[MarkdownPage]:
+    pictures: dict[int, list[PagePicture]] = {}
     for picture in result.images:
         data, name = picture.bytes, picture.name  # each asking makes a copy
         if data and name:
-            pictures.setdefault(picture.page, []).append(Picture(name, data))
+            pictures.setdefault(picture.page, []).append(PagePicture(name, data))
     # A copy of an earlier picture is linked by that one's name, from whatever page.
     named = {picture.name: picture for found in pictures.values() for picture in found}
     faults = {one.page_num: str(one.message)[:_LONGEST_FAULT] for one in _page_errors(result)}

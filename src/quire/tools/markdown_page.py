@@ -7,7 +7,7 @@ gives them others. Pages are counted from 1 and come in their order.
 from typing import NamedTuple
 
 
-class Picture(NamedTuple):
+class PagePicture(NamedTuple):
     name: str
     data: bytes
 
@@ -22,7 +22,7 @@ class MarkdownPage(NamedTuple):
 
     number: int
     markdown: str
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[PagePicture, ...] = ()
     fault: str = ""
     text: str | None = None
     addresses: tuple[str, ...] = ()

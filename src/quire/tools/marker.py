@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from quire.model.errors import Misconfigured, Retry
-from quire.tools.markdown_page import MarkdownPage, Picture
+from quire.tools.markdown_page import MarkdownPage, PagePicture
 from quire.tools.probe import Probe
 
 NAME = "marker"
@@ -83,10 +83,10 @@ def pages(
         yield MarkdownPage(number, found[number], tuple(_pictures(found[number], folder)))
 
 
-def _pictures(markdown: str, folder: Path) -> Iterator[Picture]:
+def _pictures(markdown: str, folder: Path) -> Iterator[PagePicture]:
     for picture in sorted(folder.iterdir()) if "![" in markdown else ():
         if picture.suffix.lower() in _PICTURES and f"({picture.name})" in markdown:
-            yield Picture(picture.name, picture.read_bytes())
+            yield PagePicture(picture.name, picture.read_bytes())
 
 
 def _meta(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from subprocess import CalledProcessError
 from typing import Any
 
 from quire.model.errors import Misconfigured
-from quire.tools.markdown_page import MarkdownPage, Picture
+from quire.tools.markdown_page import MarkdownPage, PagePicture
 from quire.tools.probe import Probe
 
 NAME = "opendataloader"
@@ -56,7 +56,7 @@ def pages(
         for number in chosen:
             yield MarkdownPage(number, "", fault=fault)
         return
-    found = _parted(text, mark)
+    found = _split_pages(text, mark)
     for number in chosen:
         if number in found:
             yield MarkdownPage(number, found[number], tuple(_pictures(found[number], scratch)))
@@ -64,17 +64,17 @@ def pages(
             yield MarkdownPage(number, "", fault="the converter left the page out")
 
 
-def _parted(text: str, mark: str) -> dict[int, str]:
+def _split_pages(text: str, mark: str) -> dict[int, str]:
     parts = re.split(rf"^.*{mark}(\d{{1,6}}).*$", text, flags=re.MULTILINE)
     return {int(number): part.strip() for number, part in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def _pictures(markdown: str, scratch: Path) -> Iterator[Picture]:
+def _pictures(markdown: str, scratch: Path) -> Iterator[PagePicture]:
     folder = scratch / "document_images"
     for picture in sorted(folder.glob("*")) if "![" in markdown and folder.is_dir() else ():
         name = f"{folder.name}/{picture.name}"
         if name in markdown:
-            yield Picture(name, picture.read_bytes())
+            yield PagePicture(name, picture.read_bytes())
 
 
 @cache

@@ -23,7 +23,7 @@ MOST_ADDRESSES = 3  # that are tried, when no connection comes about
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
-class Answer(Struct, frozen=True):
+class PostResponse(Struct, frozen=True):
     """`retry_after` is the header as it came."""
 
     status: int
@@ -35,7 +35,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 
-class Outgoing:
+class OutgoingClient:
     """`allow_private` opens private and loopback addresses; link-local ones stay shut."""
 
     def __init__(
@@ -51,60 +51,60 @@ class Outgoing:
         self._resolve = resolve
         self._tls = tls
 
-    def checked(self, url: str) -> str:
+    def check_url(self, url: str) -> str:
         """The URL, when a request could ever be sent to it. Raises Reject; asks no resolver."""
-        host = _parsed(url).host
+        host = _parse_url(url).host
         try:
-            self._judge(host, host)
+            self._check_address(host, host)
         except ValueError:
             if host.rstrip(".").lower() == "localhost" and not self._allow_private:
-                raise _refused(host) from None
+                raise _refuse_address(host) from None
         return url
 
-    async def post(self, url: str, *, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, url: str, *, body: bytes, headers: Mapping[str, str]) -> PostResponse:
         """Send it once. Raises Reject when the guard refuses, Retry when no answer came."""
-        target = _parsed(url)
+        target = _parse_url(url)
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                addresses = await self._addresses(target)
-                return await self._sent(target, addresses, body, headers)
+                addresses = await self._resolve_addresses(target)
+                return await self._send(target, addresses, body, headers)
         except TimeoutError as error:
             raise Retry(f"no answer within {self._timeout_seconds:g} s", code="no_answer") from error
 
-    async def _addresses(self, target: httpx.URL) -> list[str]:
+    async def _resolve_addresses(self, target: httpx.URL) -> list[str]:
         host = target.raw_host.decode("ascii").strip("[]")
         try:
             found = await self._resolve(host, target.port or _port(target))
         except (OSError, UnicodeError) as error:
             raise Retry(f"{host} cannot be resolved", code="no_answer") from error
         for address in found:
-            self._judge(address, host)
+            self._check_address(address, host)
         if not found:
             raise Retry(f"{host} has no address", code="no_answer")
         return found[:MOST_ADDRESSES]
 
-    def _judge(self, address: str, host: str) -> None:
+    def _check_address(self, address: str, host: str) -> None:
         """All are judged, and one that is refused is enough: who mixes them has something in mind."""
         found = reach(address.strip("[]"))
         if found is Reach.NEVER or (found is Reach.PRIVATE and not self._allow_private):
-            raise _refused(host)
+            raise _refuse_address(host)
 
-    async def _sent(
+    async def _send(
         self, target: httpx.URL, addresses: list[str], body: bytes, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> PostResponse:
         last: httpx.HTTPError | None = None
         for address in addresses:
             try:
-                return await self._sent_to(address, target, body, headers)
+                return await self._send_to(address, target, body, headers)
             except httpx.ConnectError as error:
                 last = error
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise Retry(f"the connection failed: {_words(error)}", code="no_answer") from error
         raise Retry(f"no connection: {_words(last)}", code="no_answer") from last
 
-    async def _sent_to(
+    async def _send_to(
         self, address: str, target: httpx.URL, body: bytes, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> PostResponse:
         if self._tls is None:
             self._tls = httpx.create_ssl_context()
         request = httpx.Request(
@@ -136,10 +136,10 @@ class Outgoing:
                         break
             finally:
                 await response.aclose()
-        return Answer(response.status_code, response.headers.get("retry-after", ""))
+        return PostResponse(response.status_code, response.headers.get("retry-after", ""))
 
 
-def _parsed(url: str) -> httpx.URL:
+def _parse_url(url: str) -> httpx.URL:
     try:
         found = httpx.URL(url)
         port_fits = found.port is None or 0 < found.port < 1 << 16
@@ -163,7 +163,7 @@ def _bad_url() -> Reject:
     )
 
 
-def _refused(host: str) -> Reject:
+def _refuse_address(host: str) -> Reject:
     return Reject(
         f"{host[:100]} leads to an address that is not of the public internet, and such are not called; the "
         "setting webhooks.allow_private opens private networks",

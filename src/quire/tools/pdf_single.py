@@ -54,11 +54,11 @@ def copy_fields(source: Any, single: Any, library: Any) -> None:
         known = source.Root.get("/AcroForm")
         for name in ("/DR", "/DA", "/Q", "/NeedAppearances"):
             if isinstance(known, library.Dictionary) and name in known:
-                form[name] = _copied(known[name], source, single, library)
+                form[name] = _copy(known[name], source, single, library)
         single.Root.AcroForm = form
 
 
-def _copied(value: Any, source: Any, single: Any, library: Any) -> Any:
+def _copy(value: Any, source: Any, single: Any, library: Any) -> Any:
     return (
         single.copy_foreign(source.make_indirect(value)) if isinstance(value, library.Dictionary) else value
     )

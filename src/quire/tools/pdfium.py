@@ -31,7 +31,7 @@ _LONGEST_ADDRESS = 2000
 _MOST_PICTURES = 1000  # a page of tiles has more, and each of them is small
 
 
-class Drawn(NamedTuple):
+class PageBitmap(NamedTuple):
     """Rows from the top, 8 bits a sample, sRGB."""
 
     data: memoryview
@@ -48,7 +48,7 @@ def probe() -> Probe:
     return Probe(name="PDFium", version=str(library.PDFIUM_INFO.version))
 
 
-class Page:
+class PdfPage:
     """A page that is loaded: its content has been parsed."""
 
     def __init__(self, raw: Any, number: int) -> None:
@@ -69,13 +69,13 @@ class Page:
 
     def text(self) -> str:
         """The text layer in the order of the content; empty for a mere picture of a page."""
-        with _translated(self._number):
+        with _translate_errors(self._number):
             found: str = self._text_page().get_text_bounded()
         return found
 
     def lines(self) -> list[tuple[str, float]]:
         """The lines of the text layer with the size of their letters in points; 0 where it is not known."""
-        with _translated(self._number):
+        with _translate_errors(self._number):
             text = self._text_page()
             shown: str = text.get_text_bounded()
             sizes: dict[str, float] = {}
@@ -94,7 +94,7 @@ class Page:
         """The words under each link to an address, and the address; the first thousand."""
         raw = _raw_pdfium()
         found: list[tuple[str, str]] = []
-        with _translated(self._number):
+        with _translate_errors(self._number):
             at, link = ctypes.c_int(0), raw.FPDF_LINK()
             rects: list[tuple[Any, str]] = []
             for _ in range(_MOST_LINKS):
@@ -125,7 +125,7 @@ class Page:
 
     def picture_share(self) -> float | None:
         """How much of the page is covered by its largest picture; None for a page with nothing on it."""
-        with _translated(self._number):
+        with _translate_errors(self._number):
             if not _raw_pdfium().FPDFPage_CountObjects(self._raw.raw):
                 return None
             width, height = self._raw.get_size()
@@ -141,25 +141,25 @@ class Page:
     def form_pictures(self) -> list[bytes]:
         """The pictures within forms, as JPEG or PNG, without the smallest; the first hundred."""
         found: list[bytes] = []
-        with _translated(self._number):
+        with _translate_errors(self._number):
             kinds = (_raw_pdfium().FPDF_PAGEOBJ_IMAGE,)
             for one in self._raw.get_objects(filter=kinds, max_depth=_DEEPEST_FORM):
                 if one.level > 0 and min(one.get_px_size()) >= _SMALLEST_SIDE and len(found) < _MOST_FRAMED:
                     found.append(_picture_bytes(one))
         return found
 
-    def draw(self, dpi: int) -> Drawn:
+    def draw(self, dpi: int) -> PageBitmap:
         """Raises MemoryError when there is no room for the picture."""
-        with _translated(self._number):
+        with _translate_errors(self._number):
             bitmap = self._raw.render(scale=dpi / POINTS_PER_INCH, rev_byteorder=True)
-            return Drawn(memoryview(bitmap.buffer), bitmap.width, bitmap.height, _BANDS)
+            return PageBitmap(memoryview(bitmap.buffer), bitmap.width, bitmap.height, _BANDS)
 
 
-class Drawing:
+class PdfRenderer:
     """A document open for drawing; a context manager."""
 
     def __init__(self, path: Path) -> None:
-        with _translated():
+        with _translate_errors():
             self._document = _pdfium().PdfDocument(path)
 
     def __enter__(self) -> Self:
@@ -178,7 +178,7 @@ class Drawing:
 
     def points(self, number: int) -> tuple[float, float]:
         """Width and height, upright. The page's content is not looked at."""
-        with _translated(number):
+        with _translate_errors(number):
             width, height = self._document.get_page_size(number - 1)
         return float(width), float(height)
 
@@ -188,10 +188,10 @@ class Drawing:
         return ceil(width * dpi / POINTS_PER_INCH), ceil(height * dpi / POINTS_PER_INCH)
 
     @contextmanager
-    def page(self, number: int) -> Iterator[Page]:
-        with _translated(number):
+    def page(self, number: int) -> Iterator[PdfPage]:
+        with _translate_errors(number):
             raw = self._document[number - 1]
-        with closing(Page(raw, number)) as page:
+        with closing(PdfPage(raw, number)) as page:
             yield page
 
 
@@ -229,7 +229,7 @@ def _raw_pdfium() -> Any:
 
 
 @contextmanager
-def _translated(number: int = 0) -> Iterator[None]:
+def _translate_errors(number: int = 0) -> Iterator[None]:
     try:
         yield
     except _pdfium().PdfiumError as error:

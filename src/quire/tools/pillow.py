@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from quire.model.errors import QuireError
 from quire.tools import refusals
 from quire.tools.probe import Probe
-from quire.tools.refusals import Limits
+from quire.tools.refusals import PixelLimits
 
 _FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/tiff": "TIFF"}
 _BITS_PER_SAMPLE = 258
@@ -43,11 +43,11 @@ def probe() -> Probe:
     return Probe(name="Pillow", version=PIL.__version__)
 
 
-def decode(path: Path, content_type: str, page_index: int, limits: Limits) -> Pixels:
+def decode(path: Path, content_type: str, page_index: int, limits: PixelLimits) -> Pixels:
     """One page, upright and plain. Raises `Unsupported` when Pillow does not know the kind either."""
     from PIL import Image, ImageOps
 
-    with _translated(limits), Image.open(path, formats=[_FORMATS[content_type]]) as opened:
+    with _translate_errors(limits), Image.open(path, formats=[_FORMATS[content_type]]) as opened:
         opened.seek(page_index)
         refusals.check_pixels([opened.size], limits)
         opened.load()  # turns a TIFF by its tag and forgets the tag; other formats are turned below
@@ -56,11 +56,11 @@ def decode(path: Path, content_type: str, page_index: int, limits: Limits) -> Pi
     return Pixels(plain.tobytes(), plain.width, plain.height, len(plain.getbands()))
 
 
-def dimensions(data: bytes, content_type: str, limits: Limits) -> tuple[int, int]:
+def dimensions(data: bytes, content_type: str, limits: PixelLimits) -> tuple[int, int]:
     """Width and height as the header says, without decoding. Raises as `decode` does."""
     from PIL import Image
 
-    with _translated(limits), Image.open(BytesIO(data), formats=[_FORMATS[content_type]]) as opened:
+    with _translate_errors(limits), Image.open(BytesIO(data), formats=[_FORMATS[content_type]]) as opened:
         refusals.check_pixels([opened.size], limits)
         return opened.size
 
@@ -113,7 +113,7 @@ def _srgb(picture: Any) -> Any:
 
 
 @contextmanager
-def _translated(limits: Limits) -> Iterator[None]:
+def _translate_errors(limits: PixelLimits) -> Iterator[None]:
     from PIL import Image, UnidentifiedImageError
 
     Image.MAX_IMAGE_PIXELS = limits.max_pixels

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quire.model.errors import Misconfigured
-from quire.tools.markdown_page import MarkdownPage, Picture
+from quire.tools.markdown_page import MarkdownPage, PagePicture
 from quire.tools.probe import Probe
 
 NAME = "pymupdf4llm"
@@ -51,14 +51,15 @@ def pages(
             yield MarkdownPage(number, "", fault=str(error).replace(str(path), "")[:_LONGEST_FAULT])
             continue
         pictures = [
-            Picture(_linked(one, markdown), one.read_bytes()) for one in sorted(scratch.glob("*.png"))
+            PagePicture(_link_pictures(one, markdown), one.read_bytes())
+            for one in sorted(scratch.glob("*.png"))
         ]
         for one in scratch.glob("*.png"):
             one.unlink()
         yield MarkdownPage(number, markdown, tuple(pictures))
 
 
-def _linked(picture: Path, markdown: str) -> str:
+def _link_pictures(picture: Path, markdown: str) -> str:
     """As it stands in the link: releases differ in whether that is the whole path."""
     return str(picture) if str(picture) in markdown else picture.name
 

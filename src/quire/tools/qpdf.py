@@ -42,7 +42,7 @@ def probe() -> Probe:
     return Probe(name="qpdf", version=str(library.__libqpdf_version__))
 
 
-class Document:
+class PdfFile:
     """An open PDF with at least one page; a context manager."""
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class Document:
         self._damage: dict[str, None] = {}
         self._lean = False
         _check_kind(path)
-        with self._translated():
+        with self._translate_errors():
             # Pages are left as they are until their number, as the document claims it, is read.
             self._pdf = _pikepdf().open(path, inherit_page_attributes=False)
             try:
@@ -75,7 +75,7 @@ class Document:
     def largest_picture(self) -> int:
         """Pixels of the largest picture in it, as it says itself; of the first so many objects."""
         largest = 0
-        with self._translated():
+        with self._translate_errors():
             library = _pikepdf()
             for one in islice(self._pdf.objects, _MOST_LOOKED_AT):
                 if isinstance(one, library.Stream):
@@ -94,7 +94,7 @@ class Document:
         library = _pikepdf()
         large: set[tuple[int, int]] = set()
         forms: set[tuple[int, int]] = set()
-        with self._translated():
+        with self._translate_errors():
             for one in self._pdf.objects:
                 if isinstance(one, library.Stream):
                     if pdf_pictures.pixels(one) > max_pixels:
@@ -110,11 +110,11 @@ class Document:
 
     def write_whole(self, target: Path) -> None:
         """The whole document, mended and without a lock: for readers that are less patient."""
-        with self._translated():
+        with self._translate_errors():
             _save(self._pdf, target, encryption=False)
 
     def write_page(self, number: int, target: Path) -> None:
-        with self._translated():
+        with self._translate_errors():
             if not self._lean:
                 # Where all pages share one table of resources, each would take everybody's pictures along.
                 self._pdf.remove_unreferenced_resources()
@@ -160,7 +160,7 @@ class Document:
         return self._damage
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         library = _pikepdf()
         try:
             yield

@@ -28,7 +28,7 @@ _SEND_AGAIN = "Send the file again from its source."
 _SEND_PICTURE = "Send the picture itself, or give the file the extension of what it is."
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class PixelLimits(Struct, frozen=True, kw_only=True):
     """How much may be decoded: per page, and over all pages of a file."""
 
     max_pixels: int = 500 * MEGAPIXEL
@@ -66,7 +66,7 @@ def too_many_pixels(what: str) -> Reject:
     return Reject(f"{what}. {advice}", code="too_many_pixels")
 
 
-def check_pixels(sizes: Sequence[tuple[int, int]], limits: Limits) -> None:
+def check_pixels(sizes: Sequence[tuple[int, int]], limits: PixelLimits) -> None:
     """Refuse what is too large. `sizes` are (width, height) of the pages that would be decoded."""
     for number, (width, height) in enumerate(sizes, 1):
         if width * height > limits.max_pixels:

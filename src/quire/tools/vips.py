@@ -18,7 +18,7 @@ from msgspec import Struct
 from quire.model.errors import Misconfigured
 from quire.tools import colour, refusals
 from quire.tools.probe import Probe
-from quire.tools.tiff import Page
+from quire.tools.tiff import TiffPage
 
 # For the environment of a worker process, before it starts: with these a worker that makes thumbnails for
 # hours stays at some 70 MB instead of growing past 300. Pictures up to 64 MB come from memory that is kept
@@ -55,7 +55,7 @@ _OTHER_KIND = re.compile(
 )  # the last: 12 bits a sample
 
 
-class Picture(Protocol):
+class VipsImage(Protocol):
     """What callers may know of a picture; the rest is pyvips, which has no types."""
 
     @property
@@ -86,7 +86,7 @@ def probe() -> Probe:
 
 def header(path: Path, content_type: str) -> Header:
     """Decodes no pixel."""
-    with _translated():
+    with _translate_errors():
         picture = _load(path, content_type, access="sequential")
         width, height = picture.width, picture.height
         if _orientation(picture) >= 5:  # these four lie on their side
@@ -102,61 +102,61 @@ def header(path: Path, content_type: str) -> Header:
         )
 
 
-def decode(path: Path, content_type: str, page: Page | None = None) -> Picture:
+def decode(path: Path, content_type: str, page: TiffPage | None = None) -> VipsImage:
     """An upright plain picture. Lazy: damage may show only when it is saved, so save it with `save_jpeg`."""
     options = {"page": page.index} if page else {}
     bits, extra_sample = (page.bits, page.extra_sample) if page else (8, None)
-    with _translated():
+    with _translate_errors():
         picture = _load(path, content_type, access="sequential", **options)
         # A stream cannot be turned ("out of order read"), nor read twice.
         if _orientation(picture) != 1 or colour.needs_two_passes(picture):
             picture = _load(path, content_type, access="random", **options)
-        upright: Picture = colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
+        upright: VipsImage = colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
         return upright
 
 
-def thumbnail(path: Path, known: Header, side: int) -> Picture:
+def thumbnail(path: Path, known: Header, side: int) -> VipsImage:
     """The picture of a file with its longest side at most `side`, upright, plain, in memory.
 
     JPEG and WebP are shrunk while they are decoded: much cheaper than decode and shrink.
     """
     options = {"export_profile": "srgb"} if known.profile_matters else {}
-    with _translated():
+    with _translate_errors():
         source = _vips().Source.new_from_file(str(path))
         # As an option of the loader: the argument `fail_on` of this operation is ignored, and half a JPEG
         # comes out grey (libvips 8.18).
         small = _vips().Image.thumbnail_source(
             source, side, height=side, size="down", option_string="[fail_on=error]", **options
         )
-        flat: Picture = colour.on_white(small).copy_memory()
+        flat: VipsImage = colour.on_white(small).copy_memory()
         return flat
 
 
-def smaller(picture: Any, side: int) -> Picture:
+def smaller(picture: Any, side: int) -> VipsImage:
     """The same for a picture in memory; one that is small enough is given back as it is."""
-    small: Picture = picture
+    small: VipsImage = picture
     if max(picture.width, picture.height) > side:
-        with _translated():
+        with _translate_errors():
             small = picture.thumbnail_image(side, height=side, size="down").copy_memory()
     return small
 
 
 def verify(path: Path, content_type: str) -> None:
     """Decode everything and keep nothing: for pictures of which nothing is made."""
-    with _translated():
+    with _translate_errors():
         _load(path, content_type, access="sequential").avg()
 
 
-def from_pixels(data: bytes | memoryview, width: int, height: int, bands: int) -> Picture:
+def from_pixels(data: bytes | memoryview, width: int, height: int, bands: int) -> VipsImage:
     """A plain picture that another decoder has read: `bands` is 1 for grey, 3 for sRGB."""
     numbers = _vips().Image.new_from_memory(data, width, height, bands, "uchar")
-    picture: Picture = numbers.copy(interpretation="b-w" if bands == 1 else "srgb")
+    picture: VipsImage = numbers.copy(interpretation="b-w" if bands == 1 else "srgb")
     return picture
 
 
 def save_jpeg(picture: Any, target: Path, quality: int) -> None:
     """Baseline, sRGB by convention (no profile), no metadata: the same picture gives the same bytes."""
-    with _translated():
+    with _translate_errors():
         picture.jpegsave(str(target), Q=quality, keep="none", interlace=False)
 
 
@@ -164,7 +164,7 @@ def save_tiles(picture: Any, target: Path, *, side: int, quality: int) -> None:
     """The picture on all scales as a ZIP of JPEG tiles, called as IIIF Image 3 calls them. The order of the
     files in it is not always the same; the bytes of each are.
     """
-    with _translated():
+    with _translate_errors():
         picture.dzsave(
             str(target),
             layout="iiif3",
@@ -207,7 +207,7 @@ def _orientation(picture: Any) -> int:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     library = _vips()
     # What an earlier file left in the error buffer would be blamed on this one.
     library.vips_lib.vips_error_clear()

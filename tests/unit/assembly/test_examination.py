@@ -8,7 +8,7 @@ from quire.assembly import examination
 from quire.assembly.examination import (
     Check,
     Examination,
-    Tool,
+    ToolCheck,
     examine,
 )
 from quire.model.errors import Misconfigured
@@ -19,9 +19,9 @@ async def _promises() -> list[str]:
     return ["a second create is refused", "what is written can be read"]
 
 
-def _tool(version: str | None, needed_by: str = "") -> Tool:
+def _tool(version: str | None, needed_by: str = "") -> ToolCheck:
     probe = Probe(name="press", version=version, advice="buy one")
-    return Tool(probe=lambda: probe, purpose="prints", needed_by=needed_by)
+    return ToolCheck(probe=lambda: probe, purpose="prints", needed_by=needed_by)
 
 
 async def _examined(tmp_path, **changes) -> Examination:
@@ -37,7 +37,7 @@ async def test_a_house_in_order_is_fine(tmp_path):
     found = await _examined(
         tmp_path, rows=[("workers", "2", "QUIRE_WORKERS")], home=tmp_path / "new" / "home"
     )
-    assert found.fine
+    assert found.is_fine
     assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools", "Home", "Store"]
     assert _checks(found, "Settings") == [
         Check(name="workers", state="ok", detail="2", source="QUIRE_WORKERS")
@@ -62,7 +62,7 @@ async def test_nothing_is_left_behind(tmp_path):
 async def test_a_tool_is_missed_only_when_it_is_needed(tmp_path, tool, features, state, fine):
     found = await _examined(tmp_path, tools=[tool], features=features)
     (check,) = _checks(found, "Tools")
-    assert (check.state, found.fine) == (state, fine)
+    assert (check.state, found.is_fine) == (state, fine)
     assert "1.2" in check.detail or check.advice == "buy one"
 
 
@@ -70,7 +70,7 @@ async def test_a_tool_that_breaks_while_it_is_loaded_is_a_finding(tmp_path):
     def probe() -> Probe:
         raise RuntimeError("symbol not found")
 
-    found = await _examined(tmp_path, tools=[Tool(probe=probe, purpose="prints")])
+    found = await _examined(tmp_path, tools=[ToolCheck(probe=probe, purpose="prints")])
     (check,) = _checks(found, "Tools")
     assert check.state == "failed"
     assert "symbol not found" in check.detail
@@ -85,7 +85,7 @@ def test_a_package_of_an_extra_is_asked_for_by_that_extra():
 async def test_settings_that_cannot_be_read_are_a_finding_and_the_rest_is_told(tmp_path):
     error = Misconfigured("workers must be a whole number")
     found = await _examined(tmp_path, rows=error, home=None, probe_store=None)
-    assert not found.fine
+    assert not found.is_fine
     assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools"]
     assert "whole number" in _checks(found, "Settings")[0].detail
 
@@ -93,7 +93,7 @@ async def test_settings_that_cannot_be_read_are_a_finding_and_the_rest_is_told(t
 async def test_a_damaged_database_is_found(tmp_path):
     (tmp_path / "quire.db").write_bytes(b"no database" * 1000)
     found = await _examined(tmp_path)
-    assert not found.fine
+    assert not found.is_fine
     (check,) = [check for check in _checks(found, "Home") if check.name == "database"]
     assert (check.state, "copy" in check.advice) == ("failed", True)
 
@@ -104,7 +104,7 @@ async def test_a_database_in_order_is_told_and_left_alone(tmp_path):
     connection.close()
     before = (tmp_path / "quire.db").read_bytes()
     found = await _examined(tmp_path)
-    assert found.fine
+    assert found.is_fine
     assert "quire.db can be read" in [check.detail for check in _checks(found, "Home")]
     assert (tmp_path / "quire.db").read_bytes() == before
 
@@ -122,7 +122,7 @@ async def test_little_space_is_a_warning_and_no_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(examination.shutil, "disk_usage", lambda _path: usage(10, 9, 1))
     found = await _examined(tmp_path)
     assert [check.state for check in _checks(found, "Home")] == ["ok", "warning"]
-    assert found.fine
+    assert found.is_fine
 
 
 async def test_an_sqlite_that_is_too_old_fails(tmp_path, monkeypatch):
@@ -155,5 +155,5 @@ async def _breaks() -> list[str]:
 async def test_a_store_that_fails_its_probe_is_a_finding(tmp_path, probe, said):
     found = await _examined(tmp_path, probe_store=probe, store_seconds=0.01)
     (check,) = _checks(found, "Store")
-    assert (check.state, check.detail, found.fine) == ("failed", said, False)
+    assert (check.state, check.detail, found.is_fine) == ("failed", said, False)
     assert check.advice

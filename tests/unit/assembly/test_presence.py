@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from quire.assembly.presence import claimed_request, held, present
+from quire.assembly.presence import hold_lock, join_home, lock_request
 from quire.ledger.port import Member
 from quire.model.errors import Misconfigured
 
 HOLDER = """
 import sys, signal
 from pathlib import Path
-from quire.assembly.presence import present
-with present(Path(sys.argv[1]), sys.argv[2]) as presence:
+from quire.assembly.presence import join_home
+with join_home(Path(sys.argv[1]), sys.argv[2]) as presence:
     (presence.scratch / "work").touch()
     print("here", flush=True)
     signal.pause()
@@ -24,15 +24,15 @@ with present(Path(sys.argv[1]), sys.argv[2]) as presence:
 COMING_AND_GOING = """
 import sys
 from pathlib import Path
-from quire.assembly.presence import claimed_request, present
+from quire.assembly.presence import join_home, lock_request
 from quire.model.errors import Misconfigured
 home, name, wrong = Path(sys.argv[1]), sys.argv[2], 0
 for number in range(150):
-    with present(home, f"{name}-{number}") as presence:
+    with join_home(home, f"{name}-{number}") as presence:
         wrong += not presence.scratch.exists()
         wrong += not (home / "crew" / f"{name}-{number}.lock").exists()
         try:
-            with claimed_request(home, "k" * 40):
+            with lock_request(home, "k" * 40):
                 mark = home / "mark"
                 try:
                     mark.touch(exist_ok=False)
@@ -56,14 +56,14 @@ def start(script, *arguments):
 
 
 def test_the_dead_are_known_at_once_and_tidied_up(tmp_path):
-    with present(tmp_path, "me") as mine, start(HOLDER, tmp_path, "other") as other:
+    with join_home(tmp_path, "me") as mine, start(HOLDER, tmp_path, "other") as other:
         assert other.stdout.readline() == "here\n"
-        assert not mine.gone(member("other"))
+        assert not mine.is_gone(member("other"))
         mine.sweep()
         assert (tmp_path / "scratch" / "other" / "work").exists()
         os.kill(other.pid, signal.SIGKILL)
         other.wait()
-        assert mine.gone(member("other"))
+        assert mine.is_gone(member("other"))
         mine.sweep()
         assert [one.name for one in (tmp_path / "scratch").iterdir()] == ["me"]
         assert [one.name for one in (tmp_path / "crew").iterdir()] == ["me.lock"]
@@ -71,24 +71,24 @@ def test_the_dead_are_known_at_once_and_tidied_up(tmp_path):
 
 
 def test_one_that_never_came_is_dead(tmp_path):
-    with present(tmp_path, "me") as mine:
-        assert mine.gone(member("nobody"))
-        assert not mine.gone(member("me"))
+    with join_home(tmp_path, "me") as mine:
+        assert mine.is_gone(member("nobody"))
+        assert not mine.is_gone(member("me"))
 
 
 def test_a_request_is_for_one_at_a_time(tmp_path):
-    with present(tmp_path, "me"), claimed_request(tmp_path, "k"):
-        with pytest.raises(Misconfigured, match=str(os.getpid())), claimed_request(tmp_path, "k"):
+    with join_home(tmp_path, "me"), lock_request(tmp_path, "k"):
+        with pytest.raises(Misconfigured, match=str(os.getpid())), lock_request(tmp_path, "k"):
             pass
-        with claimed_request(tmp_path, "other"):
+        with lock_request(tmp_path, "other"):
             pass
 
 
 def test_a_lock_whose_file_was_replaced_is_not_mistaken_for_held(tmp_path):
     path = tmp_path / "x.lock"
-    with held(path):
+    with hold_lock(path):
         path.unlink()
-        with held(path, "busy"):
+        with hold_lock(path, "busy"):
             assert path.exists()
 
 

@@ -33,24 +33,24 @@ def readable(watch):
 
 def test_a_touch_is_told_once_until_it_is_set_again(watch, file):
     os.utime(file)
-    assert not watch.touched()
+    assert not watch.was_touched()
     watch.set()
     for _ in range(3):
         os.utime(file)
     assert readable(watch)
-    assert watch.touched()
+    assert watch.was_touched()
     os.utime(file)
-    assert not watch.touched()
+    assert not watch.was_touched()
     assert not readable(watch)
     watch.set()
     os.utime(file)
-    assert watch.touched()
+    assert watch.was_touched()
 
 
 def test_what_is_written_wakes_nobody_before_it_counts(watch, file):
     watch.set()
     file.write_bytes(b"half of it")
-    assert not watch.touched()
+    assert not watch.was_touched()
 
 
 def test_a_file_that_is_not_there_cannot_be_watched(watch, file):

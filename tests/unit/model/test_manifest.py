@@ -136,7 +136,7 @@ def test_what_earlier_releases_wrote_is_read():
     {"r2_key":"k","logical_path":"a/q","file_name":"q","file_size":1,"content_type":"x"}]}],
  "total_files": 2, "total_bytes": 8}
 """
-    found = list(manifest.files(manifest.checked(data, "B")))
+    found = list(manifest.files(manifest.check(data, "B")))
     assert found == [of("a/p", 7, processing_config={"ocr": True}), of("a/q", 1)]
 
 

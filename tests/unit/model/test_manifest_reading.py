@@ -53,7 +53,7 @@ def encoded(*entries, **changes):
 
 
 def check(data, prefix=""):
-    return list(manifest.files(manifest.checked(data, "B", prefix=prefix)))
+    return list(manifest.files(manifest.check(data, "B", prefix=prefix)))
 
 
 def refused(data, prefix=""):
@@ -272,7 +272,7 @@ def peak_beyond_the_bytes(data, act):
 
 
 def read_all(data):
-    for _ in manifest.files(manifest.checked(data, "B")):
+    for _ in manifest.files(manifest.check(data, "B")):
         pass
 
 

@@ -46,7 +46,9 @@ def test_every_tile_is_found_by_its_address(grid, data):
     found = grid.asked(region, size)
     assert found is not None
     assert address(found) == (region, size)
-    assert grid.asked(region, f"{tile.width},") == grid.asked(region, size)
+    # By its width alone the first tile of that region and width is meant: a strip may look alike at two scales.
+    alike = [one for one in grid.tiles() if address(one)[0] == region and one.width == tile.width]
+    assert grid.asked(region, f"{tile.width},") == alike[0]
 
 
 def test_the_whole_picture_has_two_names():

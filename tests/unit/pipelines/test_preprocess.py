@@ -214,10 +214,13 @@ def test_the_pipeline_is_the_contracts():
 
 
 def test_the_phases_options_are_those_of_their_steps():
-    from quire.steps import image_variants, pdf_split, tiff_to_jpeg
+    from quire.steps.image_variants import ImageVariantsOptions
+    from quire.steps.pdf_split import PdfSplitOptions
+    from quire.steps.tiff_to_jpeg import TiffToJpegOptions
 
-    for phase, step in ((PDF, pdf_split), (TIFF, tiff_to_jpeg), (IMAGE, image_variants)):
-        assert phase.options.keys() <= set(step.Options.__struct_fields__)
+    pairs = ((PDF, PdfSplitOptions), (TIFF, TiffToJpegOptions), (IMAGE, ImageVariantsOptions))
+    for phase, options in pairs:
+        assert phase.options.keys() <= set(options.__struct_fields__)
 
 
 def pages(*roles, count=1):

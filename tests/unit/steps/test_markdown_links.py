@@ -19,7 +19,7 @@ def test_pictures_of_the_page_lead_into_the_archive():
     text = "a ![alt](x.png) b ![](<dir/y 1.png>)"
 
     assert (
-        markdown_links.rewritten(text, ASSETS)
+        markdown_links.rewrite_links(text, ASSETS)
         == "a ![alt](assets/page-1-0001.png) b ![](assets/page-1-0002.png)"
     )
 
@@ -27,7 +27,7 @@ def test_pictures_of_the_page_lead_into_the_archive():
 def test_addresses_of_the_web_stay():
     text = "[a](https://example.org/?q=1) [b](mailto:a@example.org) <https://example.org> [c](#there)"
 
-    assert markdown_links.rewritten(text, {}) == text
+    assert markdown_links.rewrite_links(text, {}) == text
 
 
 def test_all_else_is_text():
@@ -40,7 +40,7 @@ def test_all_else_is_text():
         "[x](\n../secret)",
         "[x][y]\n\n> [y]: javascript:x",
     ):
-        made = markdown_links.rewritten(text, ASSETS)
+        made = markdown_links.rewrite_links(text, ASSETS)
         assert "![" not in made
         assert not re.search(r"\]\(\s*<?(?!https:)", made), made
         assert "]:" not in made
@@ -49,15 +49,15 @@ def test_all_else_is_text():
 def test_code_is_left_alone_and_ends_with_its_page():
     text = "```\n[x](y) <b>\n```\n[x](y)"
 
-    assert markdown_links.rewritten(text, {}) == "```\n[x](y) <b>\n```\n[x]\\(y)"
-    assert markdown_links.rewritten("```\n[x](y)", {}) == "\\```\n[x]\\(y)"  # it has no end
+    assert markdown_links.rewrite_links(text, {}) == "```\n[x](y) <b>\n```\n[x]\\(y)"
+    assert markdown_links.rewrite_links("```\n[x](y)", {}) == "\\```\n[x]\\(y)"  # it has no end
     # What looks like an end and is none must not open the text after it.
-    assert "[x]\\(y)" in markdown_links.rewritten("```\n~~~\n```\n[x](y)", {})
+    assert "[x]\\(y)" in markdown_links.rewrite_links("```\n~~~\n```\n[x](y)", {})
 
 
 def test_lost_links_are_put_where_their_words_stand_once():
     def completed(text, words="the rules", address="https://a.example/r"):
-        return markdown_links.completed(text, [(words, address)])
+        return markdown_links.complete_links(text, [(words, address)])
 
     assert completed("See the rules, all.") == "See [the rules](https://a.example/r), all."
     assert completed("the rules and the rules") == "the rules and the rules"
@@ -70,7 +70,7 @@ def test_lost_links_are_put_where_their_words_stand_once():
 @given(HOSTILE)
 def test_whatever_a_page_says_no_link_leads_astray(text):
     """Judged by a reader of Markdown that is not ours."""
-    made = markdown_links.rewritten(text, ASSETS)
+    made = markdown_links.rewrite_links(text, ASSETS)
     links, pictures = shown(made)
 
     assert pictures <= set(ASSETS.values())
@@ -81,7 +81,7 @@ def test_whatever_a_page_says_no_link_leads_astray(text):
 @settings(max_examples=400)
 @given(HOSTILE, HOSTILE)
 def test_a_page_never_changes_the_one_after_it(one, other):
-    first, second = (markdown_links.rewritten(text, ASSETS) for text in (one, other))
+    first, second = (markdown_links.rewrite_links(text, ASSETS) for text in (one, other))
     joined = f"{first.strip()}\n\n<!-- page 2 -->\n\n{second.strip()}\n\n"
     links, pictures = shown(joined)
 
@@ -103,7 +103,7 @@ def shown(markdown: str) -> tuple[set[str], set[str]]:
 
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_words_are_never_lost(before, after):
-    made = markdown_links.rewritten(f"{before}[{after}](nowhere)", ASSETS)
+    made = markdown_links.rewrite_links(f"{before}[{after}](nowhere)", ASSETS)
 
     assert [letter for letter in made if letter.isalnum()] == [
         letter for letter in f"{before}[{after}](nowhere)" if letter.isalnum()

@@ -131,12 +131,12 @@ def test_opendataloader_is_asked_once_and_parted_by_a_mark_that_no_document_has(
 
 
 def test_converters_are_chosen_by_name():
-    assert converters.chosen("liteparse").name == "liteparse"
-    assert converters.chosen("pymupdf").name == "pymupdf4llm"
+    assert converters.choose_converter("liteparse").name == "liteparse"
+    assert converters.choose_converter("pymupdf").name == "pymupdf4llm"
     with pytest.raises(Misconfigured, match="liteparse, pdfium, pymupdf4llm, opendataloader, marker"):
-        converters.chosen("docling")
+        converters.choose_converter("docling")
 
 
 def test_all_names_that_a_library_may_be_set_to_are_known():
     names = get_args(get_args(get_type_hints(Library, include_extras=True)["converter"])[0])
-    assert {converters.chosen(name).name for name in names} == set(converters.CONVERTERS)
+    assert {converters.choose_converter(name).name for name in names} == set(converters.CONVERTERS)

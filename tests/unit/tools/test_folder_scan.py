@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.model.errors import Reject
-from quire.tools.folder_scan import flaw_of, scan
+from quire.tools.folder_scan import find_name_flaw, scan
 
 
 def found(*roots, **options):
@@ -154,4 +154,4 @@ def test_a_missing_root_is_refused(tmp_path):
 
 @given(st.text(max_size=60))
 def test_any_name_is_judged_without_a_crash(name):
-    assert flaw_of(name) is None or "rename" in flaw_of(name)
+    assert find_name_flaw(name) is None or "rename" in find_name_flaw(name)

@@ -9,7 +9,7 @@ import pytest
 from tests.standins.webhook_receiver import Reply, receiver
 
 from quire.model.errors import Reject, Retry
-from quire.tools.outgoing import MOST_READ_BYTES, Outgoing
+from quire.tools.outgoing import MOST_READ_BYTES, OutgoingClient
 
 
 def resolving(*addresses):
@@ -30,7 +30,7 @@ async def post(outgoing, url, body=b"{}", **headers):
 @pytest.fixture
 def inside():
     """One that may call this machine."""
-    return Outgoing(allow_private=True, timeout_seconds=10)
+    return OutgoingClient(allow_private=True, timeout_seconds=10)
 
 
 async def test_a_request_arrives_as_it_was_sent(inside):
@@ -44,7 +44,7 @@ async def test_a_request_arrives_as_it_was_sent(inside):
 
 async def test_the_name_is_resolved_once_and_kept_in_the_host_header():
     resolve = resolving("127.0.0.1")
-    outgoing = Outgoing(allow_private=True, resolve=resolve)
+    outgoing = OutgoingClient(allow_private=True, resolve=resolve)
     with receiver() as there:
         await post(outgoing, f"http://hooks.example:{there.port}/in")
         assert there.received[0].headers["host"] == f"hooks.example:{there.port}"
@@ -65,7 +65,7 @@ async def test_the_name_is_resolved_once_and_kept_in_the_host_header():
     ],
 )
 async def test_a_name_that_leads_inside_is_refused_for_good(address):
-    outgoing = Outgoing(resolve=resolving("8.8.8.8", address))
+    outgoing = OutgoingClient(resolve=resolving("8.8.8.8", address))
     with pytest.raises(Reject) as caught:
         await post(outgoing, "https://hooks.example/in")
     assert caught.value.code == "address_refused"
@@ -76,12 +76,12 @@ async def test_a_name_that_leads_inside_is_refused_for_good(address):
 async def test_this_machine_is_not_called_whatever_it_is_written_like(host):
     with receiver() as there:
         with pytest.raises(Reject):
-            await post(Outgoing(), f"http://{host}:{there.port}/in")
+            await post(OutgoingClient(), f"http://{host}:{there.port}/in")
         assert there.received == []
 
 
 async def test_where_clouds_hand_out_credentials_is_never_called():
-    outgoing = Outgoing(allow_private=True, resolve=resolving("169.254.169.254"))
+    outgoing = OutgoingClient(allow_private=True, resolve=resolving("169.254.169.254"))
     with pytest.raises(Reject):
         await post(outgoing, "http://metadata.example/latest")
 
@@ -96,23 +96,23 @@ async def test_where_clouds_hand_out_credentials_is_never_called():
     ],
 )
 async def test_what_is_no_such_url_is_refused(url):
-    outgoing = Outgoing(resolve=resolving("8.8.8.8"))
-    for asked in (lambda: outgoing.checked(url), None):
+    outgoing = OutgoingClient(resolve=resolving("8.8.8.8"))
+    for asked in (lambda: outgoing.check_url(url), None):
         with pytest.raises(Reject) as caught:
             asked() if asked else await post(outgoing, url)
         assert caught.value.code == "bad_url"
 
 
 def test_a_url_is_checked_before_anything_is_sent():
-    assert Outgoing().checked("https://hooks.example/in") == "https://hooks.example/in"
+    assert OutgoingClient().check_url("https://hooks.example/in") == "https://hooks.example/in"
     for url in ("http://10.0.0.1/", "http://localhost:8080/", "http://[fe80::1]/", "http://LOCALHOST./"):
         with pytest.raises(Reject):
-            Outgoing().checked(url)
-    inside = Outgoing(allow_private=True)
-    assert inside.checked("http://localhost/")
-    assert inside.checked("http://10.0.0.1/")
+            OutgoingClient().check_url(url)
+    inside = OutgoingClient(allow_private=True)
+    assert inside.check_url("http://localhost/")
+    assert inside.check_url("http://10.0.0.1/")
     with pytest.raises(Reject):
-        inside.checked("http://169.254.169.254/")
+        inside.check_url("http://169.254.169.254/")
 
 
 async def test_a_redirect_is_not_followed(inside):
@@ -134,7 +134,7 @@ async def test_a_packed_answer_is_not_unpacked(inside):
 
 async def test_it_ends_in_time():
     with receiver(Reply(held=True)) as there:
-        outgoing = Outgoing(allow_private=True, timeout_seconds=0.2)
+        outgoing = OutgoingClient(allow_private=True, timeout_seconds=0.2)
         with pytest.raises(Retry) as caught:
             await post(outgoing, there.url())
     assert caught.value.code == "no_answer"
@@ -145,7 +145,7 @@ async def test_a_resolver_that_hangs_is_not_waited_for():
         await asyncio.Event().wait()
 
     with pytest.raises(Retry):
-        await post(Outgoing(timeout_seconds=0.05, resolve=resolve), "https://hooks.example/in")
+        await post(OutgoingClient(timeout_seconds=0.05, resolve=resolve), "https://hooks.example/in")
 
 
 async def test_a_name_that_cannot_be_resolved_may_be_tried_again():
@@ -154,7 +154,7 @@ async def test_a_name_that_cannot_be_resolved_may_be_tried_again():
 
     for refused in (resolve, resolving()):
         with pytest.raises(Retry) as caught:
-            await post(Outgoing(resolve=refused), "https://hooks.example/in")
+            await post(OutgoingClient(resolve=refused), "https://hooks.example/in")
         assert caught.value.code == "no_answer"
 
 
@@ -169,7 +169,7 @@ async def test_where_nobody_listens_may_be_tried_again(inside):
 async def test_the_next_address_is_tried_when_no_connection_comes_about():
     with receiver() as there:
         # Nobody listens on this one: the receiver has the first address of the machine alone.
-        outgoing = Outgoing(allow_private=True, resolve=resolving("127.0.0.9", "127.0.0.1"))
+        outgoing = OutgoingClient(allow_private=True, resolve=resolving("127.0.0.9", "127.0.0.1"))
         assert (await post(outgoing, f"http://hooks.example:{there.port}/in")).status == 204
 
 
@@ -204,7 +204,7 @@ async def test_the_certificate_is_that_of_the_name(tmp_path):
     serving.load_cert_chain(certificate, key)
     names = []
     serving.sni_callback = lambda _socket, name, _context: names.append(name)
-    outgoing = Outgoing(
+    outgoing = OutgoingClient(
         allow_private=True,
         resolve=resolving("127.0.0.1"),
         tls=ssl.create_default_context(cafile=str(certificate)),
@@ -215,7 +215,7 @@ async def test_the_certificate_is_that_of_the_name(tmp_path):
             await post(outgoing, f"https://other.example:{there.port}/in")
         with pytest.raises(Retry):
             await post(
-                Outgoing(allow_private=True, resolve=resolving("127.0.0.1")),
+                OutgoingClient(allow_private=True, resolve=resolving("127.0.0.1")),
                 f"https://hooks.example:{there.port}/in",
             )
     assert names[:2] == ["hooks.example", "other.example"]
