@@ -1,4 +1,4 @@
-"""A step and a pipeline of one's own: every text file gets a word count beside it.
+"""A step and a pipeline of your own: every text file gets a word count next to it.
 
 PYTHONPATH=docs/examples .venv/bin/python -m own_step FOLDER OUT
 """
@@ -15,25 +15,25 @@ from quire.cli.console import Reporter
 from quire.cli.run.progress import progress_for
 from quire.model.errors import Reject
 from quire.model.files import File
-from quire.model.pipeline import AddedFile, ListChange, KeptFile, Phase, Pipeline, from_product
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Phase, Pipeline, from_product
 from quire.model.step import OutputFile, Step, StepInput, StepOutput
 from quire.model.work import StepResult
 from quire.settings import load_here
 
 
-def count_words(given: StepInput) -> StepOutput:
-    """Runs in a worker process: reads `source`, leaves its product in `folder`."""
+def count_words(step_input: StepInput) -> StepOutput:
+    """Runs in a worker process: reads `source`, writes its result into `folder`."""
     try:
-        words = len(given.source.read_text("utf-8").split())
+        words = len(step_input.source.read_text("utf-8").split())
     except UnicodeDecodeError as error:
-        # Reject: trying again would not help. Any other exception is tried again.
+        # Reject: another try would not help. Any other exception is retried.
         raise Reject("the text is not UTF-8; save it as UTF-8", code="not_utf8") from error
-    target = given.folder / "words.json"
+    target = step_input.folder / "words.json"
     target.write_text(json.dumps({"words": words}), "utf-8")
     return StepOutput(files=(OutputFile(role="words", path=target, content_type="application/json"),))
 
 
-# Workers import this module by its name and look the step up here.
+# Workers import this module by name and find the step here.
 STEPS = {"count_words": Step(name="count_words", version=1, run=count_words)}
 
 
@@ -42,10 +42,10 @@ def is_text(file: File) -> bool:
 
 
 def becomes(file: File, result: StepResult, _taken: Container[str]) -> ListChange:
-    """The text stays in the list and the count joins it."""
-    made = result.products[0]
-    count = from_product(made, path=f"{file.path}.words.json", source=file, tags=())
-    return ListChange(kept=KeptFile(tags=file.tags), added=(AddedFile(file=count, role=made.role),))
+    """The text stays in the file list; its word count is added."""
+    product = result.products[0]
+    count = from_product(product, path=f"{file.path}.words.json", source=file, tags=())
+    return ListChange(kept=KeptFile(tags=file.tags), added=(AddedFile(file=count, role=product.role),))
 
 
 WORDS = Phase(
@@ -59,8 +59,10 @@ async def main(folder: Path, out: Path) -> RunResult:
     settings = load_here().settings
     request = RunRequest(roots=[folder], out=out, pipeline="words", own_folders=[settings.home])
     with progress_for(Reporter(json_output=False)) as watcher:
-        async with open_engine(settings, pipelines={"words": PIPELINE}, step_modules=("own_step",)) as house:
-            return await run_folder(request, house.run_context(), watcher, asyncio.Event())
+        async with open_engine(
+            settings, pipelines={"words": PIPELINE}, step_modules=("own_step",)
+        ) as components:
+            return await run_folder(request, components.run_context(), watcher, asyncio.Event())
 
 
 if __name__ == "__main__":
