@@ -1,6 +1,6 @@
-"""The store out of settings, and what worker processes of this machine are greeted with.
+"""The blob store and its other ports, from settings: the only place that chooses between a folder and S3.
 
-Apart from `stores`, which those processes import: they know no settings.
+Worker processes know no settings: they import `worker_blobs` alone and are sent a `WorkerConfiguration`.
 """
 
 import os
@@ -8,29 +8,47 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from quire.assembly.worker_blobs import S3Access, WorkerConfiguration, open_store
+from quire.blobs.objects import BlobObjects
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
-from quire.settings import S3, Settings
+from quire.model.clock import Clock
+from quire.model.ids import Ids
+from quire.model.objects import Objects
+from quire.settings import Settings
 from quire.system import SystemIds
 
 
 def open_blobs(settings: Settings) -> Blobs:
-    return open_store(settings.home / "blobs", _access(settings.s3) if settings.store == "s3" else None)
+    return open_store(settings.home / "blobs", s3_access(settings))
+
+
+def open_objects(blobs: Blobs, s3: S3Access | None, clock: Clock, ids: Ids) -> Objects:
+    """State in the store of `blobs`, which is S3 when access to it is given."""
+    if s3 is None:
+        return BlobObjects(blobs, ids)
+    from quire.blobs.s3.objects import S3Objects
+
+    return S3Objects(clock=clock, ids=ids, **structs.asdict(s3))
 
 
 def encode_worker_configuration(settings: Settings, step_modules: tuple[str, ...], scratch: Path) -> bytes:
-    said = WorkerConfiguration(
+    configuration = WorkerConfiguration(
         blobs_root=str(settings.home / "blobs"),
-        s3=_access(settings.s3) if settings.store == "s3" else None,
+        s3=s3_access(settings),
         step_modules=step_modules,
         scratch=str(scratch),
     )
-    return msgspec.json.encode(said)
+    return msgspec.json.encode(configuration)
 
 
-def _access(chosen: S3) -> S3Access:
+def s3_access(settings: Settings) -> S3Access | None:
+    """None: the store is a folder."""
+    if settings.store != "s3":
+        return None
+    chosen = settings.s3
     return S3Access(
         bucket=chosen.bucket,
         endpoint=chosen.endpoint,
@@ -43,7 +61,7 @@ def _access(chosen: S3) -> S3Access:
 
 
 async def probe_store(settings: Settings) -> list[str]:
-    """The promises the configured store keeps; raises Misconfigured naming the one it breaks."""
+    """The promises that the configured store keeps. Raises Misconfigured naming those it breaks."""
     folders = (*reversed(settings.home.parents), settings.home)
     first_made = next((folder for folder in folders if not folder.exists()), None)
     blobs = open_blobs(settings)
@@ -52,12 +70,12 @@ async def probe_store(settings: Settings) -> list[str]:
     finally:
         await blobs.close()
         if first_made is not None:
-            # Looking must leave no trace: the home is made, for its owner alone, by the first run.
+            # A check must leave no trace: the first run creates the home, for its owner alone.
             _remove_empty(first_made)
 
 
 def _remove_empty(folder: Path) -> None:
-    """It and what is in it, as far as it is empty: somebody may have begun to work there meanwhile."""
+    """Remove the folder and its subfolders unless they hold files: another process may have started there."""
     for inner, _, _ in os.walk(folder, topdown=False):
         with suppress(OSError):
             Path(inner).rmdir()

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from msgspec import structs
 
-from quire.blobs.objects import BlobObjects
+from quire.assembly.blobs import open_objects
+from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs.probe import probe
 from quire.library import shared_config
 from quire.library.context import LibraryContext, LibraryRules
 from quire.model.errors import Misconfigured
-from quire.settings import DEFAULT, Library, Loaded
+from quire.settings import DEFAULT, Library, LoadedSettings
 from quire.settings.library import Place, place
 from quire.system import SystemClock, SystemIds
 
@@ -35,7 +36,7 @@ _RULES = {  # by the setting they come from
 
 @asynccontextmanager
 async def open_library(
-    loaded: Loaded, *, probed: bool = False, ruled: bool = False, default_bucket: str = ""
+    loaded: LoadedSettings, *, probed: bool = False, ruled: bool = False, default_bucket: str = ""
 ) -> AsyncIterator[LibraryContext]:
     """`probed`: for those who claim, queue and clean up. `ruled`: the bucket is asked for its settings.
     Raises Misconfigured when there is no bucket, no access to it, or when it cannot be relied on.
@@ -52,7 +53,7 @@ async def open_library(
         yield context
 
 
-async def with_shared_rules(context: LibraryContext, loaded: Loaded) -> LibraryContext:
+async def with_shared_rules(context: LibraryContext, loaded: LoadedSettings) -> LibraryContext:
     explicit = frozenset(rule for key, rule in _RULES.items() if loaded.sources[key] != DEFAULT)
     return structs.replace(
         context,
@@ -70,7 +71,7 @@ def own_rules(chosen: Library) -> LibraryRules:
     )
 
 
-def called(loaded: Loaded, default_bucket: str = "") -> str:
+def called(loaded: LoadedSettings, default_bucket: str = "") -> str:
     """The library's place in words for people."""
     chosen = loaded.settings.library
     where = place(chosen.bucket or default_bucket, chosen.prefix)
@@ -81,49 +82,16 @@ def called(loaded: Loaded, default_bucket: str = "") -> str:
 async def _opened(
     chosen: Library, where: Place, clock: SystemClock, ids: SystemIds
 ) -> AsyncIterator[LibraryContext]:
-    if where.folder is not None:
-        from quire.blobs.local import LocalBlobs
-
-        blobs = LocalBlobs(where.folder / where.prefix)
-        try:
-            yield LibraryContext(objects=BlobObjects(blobs, ids), blobs=blobs, clock=clock, ids=ids)
-        finally:
-            await blobs.close()
-        return
-    _demand_access(chosen, where)
-    from quire.blobs.s3 import S3Blobs
-    from quire.blobs.s3.objects import S3Objects
-
-    endpoint, key = chosen.endpoint or None, chosen.access_key_id.reveal()
-    secret, http = chosen.secret_access_key.reveal(), chosen.endpoint.lower().startswith("http:")
-    stored = S3Blobs(
-        bucket=where.bucket,
-        endpoint=endpoint,
-        region=chosen.region,
-        access_key_id=key,
-        secret_access_key=secret,
-        prefix=where.prefix,
-        allow_http=http,  # the settings were refused unless that is meant
-    )
-    objects = S3Objects(
-        clock=clock,
-        ids=ids,
-        bucket=where.bucket,
-        endpoint=endpoint,
-        region=chosen.region,
-        access_key_id=key,
-        secret_access_key=secret,
-        prefix=where.prefix,
-        allow_http=http,
-    )
+    access = None if where.folder else _s3_access(chosen, where)
+    blobs = open_store(where.folder / where.prefix if where.folder else Path(), access)
+    objects = open_objects(blobs, access, clock, ids)
     try:
-        yield LibraryContext(objects=objects, blobs=stored, clock=clock, ids=ids)
+        yield LibraryContext(objects=objects, blobs=blobs, clock=clock, ids=ids)
     finally:
-        await objects.close()
-        await stored.close()
+        await blobs.close()
 
 
-def _demand_access(chosen: Library, where: Place) -> None:
+def _s3_access(chosen: Library, where: Place) -> S3Access:
     if not where.bucket:
         raise Misconfigured(
             "No bucket is named, so there is no library. Set QUIRE_BUCKET (or library.bucket) to a "
@@ -136,6 +104,15 @@ def _demand_access(chosen: Library, where: Place) -> None:
             "QUIRE_LIBRARY_SECRET_ACCESS_KEY (BLOBFORGE_S3_… and AWS_… variables will do as well).",
             code="no_access_key",
         )
+    return S3Access(
+        bucket=where.bucket,
+        endpoint=chosen.endpoint,
+        region=chosen.region,
+        access_key_id=chosen.access_key_id.reveal(),
+        secret_access_key=chosen.secret_access_key.reveal(),
+        prefix=where.prefix,
+        allow_http=chosen.endpoint.lower().startswith("http:"),  # settings refuse it unless allow_http is set
+    )
 
 
 async def _rely_on(context: LibraryContext, home: Path, name: str) -> None:

@@ -1,15 +1,17 @@
-"""Where uploads land, and when what is left of them is cleaned up: from settings."""
+"""Presigned uploads and the policy of their cleanup, from settings."""
 
+from msgspec import structs
+
+from quire.assembly.blobs import s3_access
 from quire.assembly.components import Components
 from quire.assembly.secrets import signing_secret
-from quire.blobs.local import LocalBlobs
 from quire.blobs.presigned import PresignedUploads
 from quire.ingest.cleanup import CleanupPolicy
 from quire.ingest.context import PART_SIZE
 from quire.settings import Settings
 
 
-def cleaning_terms(settings: Settings) -> CleanupPolicy:
+def cleanup_policy(settings: Settings) -> CleanupPolicy:
     chosen = settings.cleaning
     return CleanupPolicy(
         idle_upload_days=chosen.idle_upload_days,
@@ -19,7 +21,8 @@ def cleaning_terms(settings: Settings) -> CleanupPolicy:
 
 
 def open_presigned_uploads(settings: Settings, components: Components) -> PresignedUploads:
-    if isinstance(components.blobs, LocalBlobs):
+    access = s3_access(settings)
+    if access is None:
         from quire.blobs.local.presigned import LocalPresignedUploads
 
         return LocalPresignedUploads(
@@ -32,15 +35,7 @@ def open_presigned_uploads(settings: Settings, components: Components) -> Presig
         )
     from quire.blobs.s3.presigned import S3PresignedUploads
 
-    s3 = settings.s3
+    public_endpoint = settings.s3.public_endpoint
     return S3PresignedUploads(
-        clock=components.clock,
-        bucket=s3.bucket,
-        endpoint=s3.endpoint or None,
-        public_endpoint=s3.public_endpoint or None,
-        region=s3.region,
-        access_key_id=s3.access_key_id.reveal(),
-        secret_access_key=s3.secret_access_key.reveal(),
-        prefix=s3.prefix,
-        allow_http=s3.allow_http,
+        clock=components.clock, public_endpoint=public_endpoint, **structs.asdict(access)
     )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
@@ -35,12 +35,4 @@ def open_store(root: Path, s3: S3Access | None) -> Blobs:
         return LocalBlobs(root)
     from quire.blobs.s3 import S3Blobs
 
-    return S3Blobs(
-        bucket=s3.bucket,
-        endpoint=s3.endpoint or None,
-        region=s3.region,
-        access_key_id=s3.access_key_id,
-        secret_access_key=s3.secret_access_key,
-        prefix=s3.prefix,
-        allow_http=s3.allow_http,
-    )
+    return S3Blobs(**structs.asdict(s3))
