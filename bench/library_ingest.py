@@ -12,11 +12,11 @@ import tracemalloc
 from pathlib import Path
 
 from msgspec import structs
-from tests.situations.libraries import CountingObjects, memory_room, pdf
+from tests.situations.libraries import CountingObjects, memory_library, pdf
 
+from quire.library.ingest.run import ingest
 from quire.library.manifest import search as catalogue
 from quire.library.manifest.entries import ManifestEntry
-from quire.library.ingest.run import ingest
 from quire.library.manifest.store import LibraryManifest
 
 SCALE = float(os.environ.get("LIBRARY_SCALE", "1"))
@@ -36,15 +36,15 @@ def _entry(number: int) -> tuple[str, ManifestEntry]:
 
 async def index(count: int) -> dict[str, object]:
     """Entries in batches of fifty, then one reading and one search."""
-    room = memory_room()
-    counting = CountingObjects(room.objects)
-    manifest = LibraryManifest(structs.replace(room, objects=counting))
+    context = memory_library()
+    counting = CountingObjects(context.objects)
+    manifest = LibraryManifest(structs.replace(context, objects=counting))
     started = time.perf_counter()
     for at in range(0, count, BATCH):
         await manifest.add(dict(_entry(number) for number in range(at, min(count, at + BATCH))))
     await manifest.compact()
     added = time.perf_counter()
-    written, requests = counting.written, sum(counting.requests.values())
+    written, requests = counting.written, counting.counts.total()
     tracemalloc.start()
     view = await manifest.read()
     held, peak = tracemalloc.get_traced_memory()
@@ -52,7 +52,7 @@ async def index(count: int) -> dict[str, object]:
     assert len(view) == count
     searched = time.perf_counter()
     assert catalogue.search(view, f"volume {count - 1:05d}")
-    whole = await room.objects.head("registry/manifest.json")
+    whole = await context.objects.head("registry/manifest.json")
     assert whole is not None
     batches = count // BATCH
     return {
@@ -79,11 +79,11 @@ async def _files(count: int) -> tuple[float, float]:
             path = Path(folder, str(number % 50), f"{number}.pdf")
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(pdf(str(number)))
-        room = memory_room()
+        context = memory_library()
         started = time.perf_counter()
-        assert (await ingest(room, [folder])).queued == count
+        assert (await ingest(context, [folder])).queued == count
         first = time.perf_counter()
-        assert (await ingest(room, [folder])).skipped == count
+        assert (await ingest(context, [folder])).skipped == count
         return first - started, time.perf_counter() - first
 
 

@@ -8,12 +8,11 @@ import zipfile
 import msgspec
 import pytest
 from obstore.store import S3Store
-from tests.standins.blobforge import Blobforge, Shelf
+from tests.standins.blobforge import Blobforge, BucketClient
 
 from quire.blobs.s3 import S3Blobs
 from quire.blobs.s3.objects import S3Objects
-from quire.library import job_control
-from quire.library import listing
+from quire.library import job_control, listing
 from quire.library.context import LibraryContext, LibraryRules
 from quire.library.hydration import HydrationOutcome, HydrationSource, hydrate
 from quire.library.protocol import janitor, layout, lifecycle
@@ -27,7 +26,7 @@ ALWAYS_STALE = -3600.0
 
 
 @pytest.fixture
-async def room(s3_server):
+async def context(s3_server):
     ids, clock = SystemIds(), SystemClock()
     access = {
         "bucket": s3_server.bucket,
@@ -44,7 +43,7 @@ async def room(s3_server):
 
 
 @pytest.fixture
-def theirs(s3_server, room):
+def theirs(s3_server, context):
     store = S3Store(
         s3_server.bucket,
         endpoint=s3_server.endpoint,
@@ -53,7 +52,7 @@ def theirs(s3_server, room):
         secret_access_key=s3_server.secret_access_key,
         client_options={"allow_http": True},
     )
-    return Blobforge(Shelf(store, room.blobs._prefix), room.clock.now)
+    return Blobforge(BucketClient(store, context.blobs._prefix), context.clock.now)
 
 
 @pytest.fixture
@@ -78,155 +77,155 @@ def packed(tmp_path):
     return path
 
 
-async def candidate(room, job):
+async def candidate(context, job):
     """As a listing of what waits shows it."""
-    async for page in room.objects.pages(layout.TODO):
+    async for page in context.objects.pages(layout.TODO):
         for seen in page:
             if layout.parse_job(seen.key) == job:
                 return JobCandidate(id=job, tier=seen.key.split("/")[2], blank=seen.size == 0)
     return None
 
 
-async def claimed(room, job, worker="ours"):
-    waiting = await candidate(room, job)
-    return None if waiting is None else await room.perform(lifecycle.claim(waiting, room.terms(worker)))
+async def claimed(context, job, worker="ours"):
+    waiting = await candidate(context, job)
+    return None if waiting is None else await context.perform(lifecycle.claim(waiting, context.actor(worker)))
 
 
-async def markers(room, job):
-    pages = room.objects.pages(layout.QUEUE)
+async def markers(context, job):
+    pages = context.objects.pages(layout.QUEUE)
     return sorted([seen.key async for page in pages for seen in page if layout.parse_job(seen.key) == job])
 
 
-def stale(room):
-    return msgspec.structs.replace(room, rules=LibraryRules(stale_seconds=ALWAYS_STALE))
+def stale(context):
+    return msgspec.structs.replace(context, rules=LibraryRules(stale_seconds=ALWAYS_STALE))
 
 
-async def settled(room, job):
-    return await room.perform(janitor.settle(job, room.terms("janitor")))
+async def settled(context, job):
+    return await context.perform(janitor.settle(job, context.actor("janitor")))
 
 
-async def test_they_ingest_we_convert_they_hydrate(room, theirs, books, job, tmp_path):
+async def test_they_ingest_we_convert_they_hydrate(context, theirs, books, job, tmp_path):
     assert theirs.ingest(books, "2_high") == [job]
-    seen = await read_status(room, job)
+    seen = await read_status(context, job)
     assert (seen.standing, seen.priority) == (JobStatus.QUEUED, "2_high")
     assert (seen.name, seen.tags, seen.size) == ("LibraryRules ü v2.pdf", ["DnD", "LibraryRules ü v2"], 14)
-    held = await claimed(room, job)
+    held = await claimed(context, job)
     assert theirs.acquire() is None, "a published worker must keep away from what we have"
-    held = await room.perform(lifecycle.beat(held, room.terms("ours"), {"stage": "converting"}))
+    held = await context.perform(lifecycle.beat(held, context.actor("ours"), {"stage": "converting"}))
     word, lock = theirs.status(job)
     assert word == "PROCESSING"
     assert (lock["worker"], lock["retries"], lock["priority"]) == ("ours", 0, "2_high")
-    assert abs(lock["last_heartbeat"] / 1000 - room.clock.now()) < 60
+    assert abs(lock["last_heartbeat"] / 1000 - context.clock.now()) < 60
     assert theirs.janitor() == [], "a lock of ours that beats is alive to them"
-    assert await room.perform(lifecycle.finish(held), result=packed(tmp_path)) is True
+    assert await context.perform(lifecycle.finish(held), result=packed(tmp_path)) is True
     assert theirs.status(job) == ("DONE", {})
-    assert theirs.shelf.kind(f"store/out/{job}.zip") == "application/zip"
-    assert await markers(room, job) == []
+    assert theirs.bucket.kind(f"store/out/{job}.zip") == "application/zip"
+    assert await markers(context, job) == []
     assert theirs.ingest(books) == []
     (written,) = theirs.hydrate(books)
     assert written.read_text("utf-8").startswith("# Ours")
 
 
-async def test_we_queue_they_convert_we_hydrate(room, theirs, books, job):
+async def test_we_queue_they_convert_we_hydrate(context, theirs, books, job):
     body = b"%PDF-1.4 rules"
     told = {
         "original-name": "LibraryRules ü v2.pdf",
         "tags": json.dumps(["DnD", "LibraryRules ü v2"]),
         "size": "14",
     }
-    await room.blobs.put(layout.raw(job), body, content_type="binary/octet-stream", metadata=told)
-    await room.objects.put(layout.todo("4_low", job), b"")
-    assert theirs.shelf.get(f"queue/todo/4_low/{job}") == b""
-    assert theirs.shelf.kind(f"queue/todo/4_low/{job}") == "binary/octet-stream"
+    await context.blobs.put(layout.raw(job), body, content_type="binary/octet-stream", metadata=told)
+    await context.objects.put(layout.todo("4_low", job), b"")
+    assert theirs.bucket.get(f"queue/todo/4_low/{job}") == b""
+    assert theirs.bucket.kind(f"queue/todo/4_low/{job}") == "binary/octet-stream"
     assert theirs.acquire() == job
-    seen = await read_status(room, job)
+    seen = await read_status(context, job)
     assert (seen.standing, seen.worker) == (JobStatus.PROCESSING, theirs.worker)
-    assert await claimed(room, job) is None, "what a published worker has is not ours to take"
+    assert await claimed(context, job) is None, "what a published worker has is not ours to take"
     theirs.beat(job)
     theirs.complete(job, "# Theirs\n![x](assets/p1.png)\n")
-    with zipfile.ZipFile(io.BytesIO(theirs.shelf.get(f"store/out/{job}.zip"))) as archive:
+    with zipfile.ZipFile(io.BytesIO(theirs.bucket.get(f"store/out/{job}.zip"))) as archive:
         info = json.loads(archive.read("info.json"))
     assert (info["original_filename"], info["tags"]) == (
         "LibraryRules ü v2.pdf",
         ["DnD", "LibraryRules ü v2"],
     )
-    assert (await read_status(room, job)).standing is JobStatus.DONE
-    assert (await listing.list_queue(room)).done == 1
-    assert await settled(room, job) is janitor.SettleOutcome.CLEARED
+    assert (await read_status(context, job)).standing is JobStatus.DONE
+    assert (await listing.list_queue(context)).done == 1
+    assert await settled(context, job) is janitor.SettleOutcome.CLEARED
 
     async def wanted():
         yield HydrationSource(books / "DnD/Rules ü v2.pdf", job)
 
-    tally = await hydrate(room, wanted())
+    tally = await hydrate(context, wanted())
     assert tally.fates == {HydrationOutcome.WRITTEN: 1}
     text = (books / "DnD/Rules ü v2.md").read_text("utf-8")
     assert text == "# Theirs\n![x](Rules%20%C3%BC%20v2.assets/p1.png)\n"
     assert (books / "DnD/Rules ü v2.assets/p1.png").read_bytes() == b"png"
 
 
-async def test_what_failed_with_them_is_retried_by_us_and_done_by_them(room, theirs, books, job):
+async def test_what_failed_with_them_is_retried_by_us_and_done_by_them(context, theirs, books, job):
     theirs.ingest(books)
     assert theirs.acquire() == job
     theirs.fail(job, "out of memory")
-    assert await markers(room, job) == [f"queue/failed/{job}", f"queue/todo/3_normal/{job}"]
-    assert (await read_status(room, job)).error == "out of memory"
-    told = await job_control.retry(room, job, tier="1_critical")
+    assert await markers(context, job) == [f"queue/failed/{job}", f"queue/todo/3_normal/{job}"]
+    assert (await read_status(context, job)).error == "out of memory"
+    told = await job_control.retry(context, job, tier="1_critical")
     assert (told.changed, told.was) == (True, JobStatus.FAILED)
     assert theirs.status(job)[0] == "QUEUED"
     assert theirs.acquire() == job
     assert theirs.status(job)[1]["retries"] == 1
     theirs.complete(job, "# Done")
-    assert await settled(room, job) is janitor.SettleOutcome.CLEARED
-    assert await markers(room, job) == []
+    assert await settled(context, job) is janitor.SettleOutcome.CLEARED
+    assert await markers(context, job) == []
 
 
-async def test_what_failed_with_us_is_seen_by_them_and_goes_on(room, theirs, books, job):
+async def test_what_failed_with_us_is_seen_by_them_and_goes_on(context, theirs, books, job):
     theirs.ingest(books, "2_high")
-    held = await claimed(room, job)
-    await room.perform(lifecycle.fail(held, room.terms("ours"), "no text"))
+    held = await claimed(context, job)
+    await context.perform(lifecycle.fail(held, context.actor("ours"), "no text"))
     word, said = theirs.status(job)
     assert (word, said["error"], said["retries"], said["priority"]) == ("FAILED", "no text", 0, "2_high")
     assert theirs.acquire() is None
     assert theirs.janitor() == [job]
     assert theirs.status(job)[1]["priority"] == "2_high"
     # Their janitor knows no states: ours is asked, and counts the attempt once.
-    assert await claimed(room, job) is None
-    assert await settled(room, job) is janitor.SettleOutcome.REQUEUED
+    assert await claimed(context, job) is None
+    assert await settled(context, job) is janitor.SettleOutcome.REQUEUED
     assert theirs.status(job)[1]["retries"] == 1
-    assert (await claimed(room, job)).job.charged == 2
+    assert (await claimed(context, job)).job.charged == 2
 
 
-async def test_a_job_of_theirs_that_went_silent_is_taken_back_by_us(room, theirs, books, job, tmp_path):
+async def test_a_job_of_theirs_that_went_silent_is_taken_back_by_us(context, theirs, books, job, tmp_path):
     theirs.ingest(books)
     assert theirs.acquire() == job
-    assert await settled(room, job) is janitor.SettleOutcome.NOTHING, "it is not stale yet"
-    assert await settled(stale(room), job) is janitor.SettleOutcome.REQUEUED
+    assert await settled(context, job) is janitor.SettleOutcome.NOTHING, "it is not stale yet"
+    assert await settled(stale(context), job) is janitor.SettleOutcome.REQUEUED
     assert theirs.status(job)[1]["recovered_from"] == "stale_processing"
-    held = await claimed(room, job)
+    held = await claimed(context, job)
     assert (held.job.attempt, held.job.charged) == (2, 2)
     theirs.beat(job)  # it was only slow, and overwrites our lock
-    held = await room.perform(lifecycle.beat(held, room.terms("ours"), {}))
+    held = await context.perform(lifecycle.beat(held, context.actor("ours"), {}))
     assert held is not None, "the state is the truth: their write of a marker takes nothing from us"
     theirs.complete(job, "# Late, but first")
-    assert await room.perform(lifecycle.finish(held), result=packed(tmp_path)) is False
-    assert await markers(room, job) == []
-    assert b"Late" in zipfile.ZipFile(io.BytesIO(await room.blobs.get(layout.out(job)))).read("content.md")
+    assert await context.perform(lifecycle.finish(held), result=packed(tmp_path)) is False
+    assert await markers(context, job) == []
+    assert b"Late" in zipfile.ZipFile(io.BytesIO(await context.blobs.get(layout.out(job)))).read("content.md")
 
 
-async def test_janitors_of_both_makes_give_a_dead_worker_its_due_and_no_more(room, theirs, books, job):
+async def test_janitors_of_both_makes_give_a_dead_worker_its_due_and_no_more(context, theirs, books, job):
     theirs.ingest(books, "5_background")
-    held = await claimed(room, job)  # and its process is gone
+    held = await claimed(context, job)  # and its process is gone
     assert theirs.janitor(stale_seconds=-1) == [job]
-    assert await settled(stale(room), job) is janitor.SettleOutcome.REQUEUED
-    assert await settled(stale(room), job) is janitor.SettleOutcome.NOTHING
+    assert await settled(stale(context), job) is janitor.SettleOutcome.REQUEUED
+    assert await settled(stale(context), job) is janitor.SettleOutcome.NOTHING
     assert theirs.janitor(stale_seconds=-1) == []
     assert theirs.status(job)[1]["retries"] == 1
-    assert await markers(room, job) == [f"queue/state/{job}", f"queue/todo/5_background/{job}"]
-    assert await room.perform(lifecycle.beat(held, room.terms("ours"), {})) is None
+    assert await markers(context, job) == [f"queue/state/{job}", f"queue/todo/5_background/{job}"]
+    assert await context.perform(lifecycle.beat(held, context.actor("ours"), {})) is None
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our janitor", "their janitor"])
-async def test_a_poisonous_file_is_tried_four_times_by_their_worker(room, theirs, books, job, ours):
+async def test_a_poisonous_file_is_tried_four_times_by_their_worker(context, theirs, books, job, ours):
     theirs.ingest(books)
     tries = 0
     while theirs.acquire() == job:
@@ -234,40 +233,40 @@ async def test_a_poisonous_file_is_tried_four_times_by_their_worker(room, theirs
         assert tries < 10, "it would be tried for ever"
         theirs.fail(job, "poison")
         if ours:
-            await settled(stale(room), job)
+            await settled(stale(context), job)
         else:
             theirs.janitor()
     assert tries == 4
-    assert (await read_status(room, job)).standing is JobStatus.DEAD
+    assert (await read_status(context, job)).standing is JobStatus.DEAD
 
 
-async def test_a_poisonous_file_is_tried_four_times_by_ours_whoever_cleans_up(room, theirs, books, job):
+async def test_a_poisonous_file_is_tried_four_times_by_ours_whoever_cleans_up(context, theirs, books, job):
     theirs.ingest(books)
     tries = 0
     for _ in range(20):
-        held = await claimed(room, job)
+        held = await claimed(context, job)
         if held is not None:
             tries += 1
-            await room.perform(lifecycle.fail(held, room.terms("ours"), "poison"))
+            await context.perform(lifecycle.fail(held, context.actor("ours"), "poison"))
         theirs.janitor(stale_seconds=-1)
-        await settled(stale(room), job)
+        await settled(stale(context), job)
     assert tries == 4
     assert theirs.status(job)[0] == "DEAD"
     assert theirs.acquire() is None
 
 
-async def test_turns_of_both_makes_count_together(room, theirs, books, job):
+async def test_turns_of_both_makes_count_together(context, theirs, books, job):
     theirs.ingest(books)
     tries = 0
     for turn in range(20):
         if turn % 2:
-            held = await claimed(room, job)
+            held = await claimed(context, job)
             if held is not None:
                 tries += 1
-                await room.perform(lifecycle.fail(held, room.terms("ours"), "poison"))
+                await context.perform(lifecycle.fail(held, context.actor("ours"), "poison"))
         elif theirs.acquire() == job:
             tries += 1
             theirs.fail(job, "poison")
-        await settled(stale(room), job)
+        await settled(stale(context), job)
     assert tries == 4
-    assert (await read_status(room, job)).standing is JobStatus.DEAD
+    assert (await read_status(context, job)).standing is JobStatus.DEAD

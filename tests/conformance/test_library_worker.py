@@ -4,13 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from tests.situations.library_memory import (
-    CountingBlobs,
-    CountingObjects,
-    ingest,
-    keys,
-    options,
-)
+from tests.situations.libraries import CountingBlobs, CountingObjects, ingest_text, list_keys, worker_options
 from tests.standins.request_counter import Tap
 
 from quire.blobs.local import LocalBlobs
@@ -33,7 +27,9 @@ class LibrarySuite:
     """Needs the fixture `context`."""
 
     async def test_workers_convert_all_jobs_once(self, context, tmp_path):
-        jobs = {await ingest(context, f"x {number}", name=f"Bänd {number}.pdf") for number in range(JOBS)}
+        jobs = {
+            await ingest_text(context, f"x {number}", name=f"Bänd {number}.pdf") for number in range(JOBS)
+        }
         stop = asyncio.Event()
         ended = Counter()
 
@@ -43,12 +39,12 @@ class LibrarySuite:
                 if ended[JobOutcome.DONE] == JOBS:
                     stop.set()
 
-        told = options(tmp_path / "scratch")
+        told = worker_options(tmp_path / "scratch")
         await asyncio.gather(*(work(context, told, stop, on_event=heard) for _ in range(3)))
         assert ended[JobOutcome.DONE] == JOBS
-        assert await keys(context) == []
-        assert {layout.parse_job(key) for key in await keys(context, "store/out")} == jobs
-        assert len(await keys(context, "registry/workers")) == 3
+        assert await list_keys(context) == []
+        assert {layout.parse_job(key) for key in await list_keys(context, "store/out")} == jobs
+        assert len(await list_keys(context, "registry/workers")) == 3
 
     async def test_what_a_job_costs(self, context, tmp_path):
         objects = CountingObjects(context.objects)
@@ -59,26 +55,32 @@ class LibrarySuite:
             ids=context.ids,
             rules=context.rules,
         )
-        jobs = [await ingest(context, f"x {number}") for number in range(JOBS)]
+        jobs = [await ingest_text(context, f"x {number}") for number in range(JOBS)]
         worked = await work(
-            counted, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
+            counted,
+            worker_options(tmp_path / "scratch", most_jobs=JOBS),
+            asyncio.Event(),
+            on_event=lambda _: None,
         )
         assert worked.fates == {JobOutcome.DONE: JOBS}
-        of_each = Counter(layout.parse_job(key) for what, key in objects.asked if what != "list")
+        of_each = Counter(layout.parse_job(key) for what, key in objects.requests if what != "list")
         assert max(of_each[job] for job in jobs) <= 7
         assert objects.counts.total() <= 8 * JOBS
 
     async def test_a_large_result_is_stored(self, context, tmp_path):
-        job = await ingest(context, "large")
-        worked = await work(context, options(tmp_path / "scratch", run_once=True), asyncio.Event())
+        job = await ingest_text(context, "large")
+        worked = await work(context, worker_options(tmp_path / "scratch", run_once=True), asyncio.Event())
         assert worked.fates == {JobOutcome.DONE: 1}
         assert (await context.objects.head(layout.out(job))).size > 70 << 20
 
     async def test_what_a_worker_left_is_put_right(self, context):
         actor = context.actor("dead")
-        jobs = [await ingest(context, f"x {number}") for number in range(4)]
+        jobs = [await ingest_text(context, f"x {number}") for number in range(4)]
         for job in jobs[:3]:
-            assert await context.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), actor)) is not None
+            assert (
+                await context.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), actor))
+                is not None
+            )
         await context.blobs.put(layout.out(jobs[0]), b"zip")  # killed between the commit and the rest
         await context.objects.delete([layout.todo("3_normal", jobs[1])])
         assert (await janitor.sweep(context)).settled == []
@@ -93,7 +95,7 @@ class LibrarySuite:
         done = Counter(one.done.value for swept in passes for one in swept.settled)
         assert done["requeued"] == 2
         assert done["cleared"] >= 1
-        left = await keys(context)
+        left = await list_keys(context)
         assert [key for key in left if "processing" in key] == []
         assert {key for key in left if "todo" in key} == {layout.todo("3_normal", job) for job in jobs[1:]}
 
@@ -142,10 +144,13 @@ class TestOnS3(LibrarySuite):
         async with Tap(s3_server.endpoint) as tap:
             context = s3_library(s3_server, tap.endpoint)
             for number in range(JOBS):
-                await ingest(context, f"x {number}")
+                await ingest_text(context, f"x {number}")
             tap.methods.clear()
             worked = await work(
-                context, options(tmp_path / "scratch", most_jobs=JOBS), asyncio.Event(), on_event=lambda _: None
+                context,
+                worker_options(tmp_path / "scratch", most_jobs=JOBS),
+                asyncio.Event(),
+                on_event=lambda _: None,
             )
             assert worked.fates == {JobOutcome.DONE: JOBS}
         # Claim: lock, state, is there a result; the source and its labels; the result; one that clears up.

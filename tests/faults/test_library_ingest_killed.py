@@ -13,7 +13,7 @@ from quire.blobs.local import LocalBlobs
 from quire.library import ingest, sources
 from quire.library.ingest.run import Options
 from quire.library.manifest.store import Manifest
-from tests.situations.libraries import local_room, pdf
+from tests.situations.libraries import local_library, pdf
 
 sources.SMALL_BYTES = 100
 base = Path(sys.argv[1])
@@ -53,19 +53,19 @@ def forked(work):
     return os.waitpid(child, 0)[1]
 
 async def run(blobs):
-    import tests.situations.libraries as rooms
-    room = rooms._room(blobs, None, None)
-    tally = await ingest.ingest(room, [base / "in"], Options(at_once=2))
+    import tests.situations.libraries as libraries
+    context = libraries._context(blobs, None, None)
+    tally = await ingest.ingest(context, [base / "in"], Options(at_once=2))
     assert (tally.failed, tally.problems) == (0, []), tally
-    return room
+    return context
 
 async def finish(store, report):
-    room = await run(LocalBlobs(store))
+    context = await run(LocalBlobs(store))
     found = {}
     for place in ("queue", "store"):
-        async for stored in room.blobs.list(place):
-            found[stored.key] = len(await room.blobs.get(stored.key))
-    view = await Manifest(room).read()
+        async for stored in context.blobs.list(place):
+            found[stored.key] = len(await context.blobs.get(stored.key))
+    view = await Manifest(context).read()
     found |= {hit.hash: [sorted(hit.entry.paths), hit.entry.size] for hit in view.hits()}
     report.write_text(json.dumps(found, sort_keys=True))
 

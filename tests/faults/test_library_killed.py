@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.processes.library_worker import Line, Plan, room_of
-from tests.situations.library_memory import ingest, keys
+from tests.processes.library_worker import Line, Plan, open_plan
+from tests.situations.libraries import ingest_text, list_keys
 
 from quire.assembly.worker_blobs import S3Access
 from quire.library.janitor import sweep
-from quire.library.worker.job_run import JobOutcome
 from quire.library.protocol import layout
+from quire.library.worker.job_run import JobOutcome
 from quire.library.worker.loop import WorkerEventKind
 from quire.system import SystemClock, SystemIds
 
@@ -94,22 +94,22 @@ def lines_in(path):
     return [msgspec.json.decode(line, type=Line) for line in lines]
 
 
-async def versions(room):
+async def versions(context):
     """Of the results there are."""
     return {
         layout.parse_job(seen.key): seen.version
-        async for page in room.objects.pages(layout.OUT)
+        async for page in context.objects.pages(layout.OUT)
         for seen in page
     }
 
 
 async def carried_out(plan):
     chance = random.Random(SEED)
-    room = room_of(plan)
+    context = open_plan(plan)
     jobs = set()
     for number in range(JOBS):
         tier = chance.choice(["1_critical", "3_normal", "5_background"])
-        jobs.add(await ingest(room, f"pages {number % 7} x{number}", tier=tier, name=f"{number}.pdf"))
+        jobs.add(await ingest_text(context, f"pages {number % 7} x{number}", tier=tier, name=f"{number}.pdf"))
     crew = Crew(plan, chance)
     first = {}
     try:
@@ -117,7 +117,7 @@ async def carried_out(plan):
         janitor = crew.start(janitor=True)
         while len(first) < JOBS:
             await asyncio.to_thread(crew.wait, chance.uniform(0.1, 0.8))
-            found = await versions(room)
+            found = await versions(context)
             assert all(found[job] == version for job, version in first.items()), "a result was replaced"
             first.update(found)
             # Towards the end they are left alone, as nothing would ever be finished otherwise.
@@ -131,11 +131,11 @@ async def carried_out(plan):
     finally:
         crew.close()
         _end(janitor, signal.SIGKILL)
-    return room, jobs, first, crew.killed
+    return context, jobs, first, crew.killed
 
 
-async def judged(plan, room, jobs, first, killed):
-    assert await versions(room) == first
+async def judged(plan, context, jobs, first, killed):
+    assert await versions(context) == first
     assert set(first) == jobs
     assert killed["worker"] >= 3
     lines = lines_in(Path(plan.log))
@@ -145,9 +145,9 @@ async def judged(plan, room, jobs, first, killed):
     claims = Counter(line.job for line in lines if line.kind == WorkerEventKind.CLAIMED)
     assert max(claims.values()) > 1  # some were tried again
     # Nobody is there any more, so that all that is left is old.
-    swept = await sweep(room_of(plan, stale_seconds=-3600.0))
+    swept = await sweep(open_plan(plan, stale_seconds=-3600.0))
     assert {one.done for one in swept.settled} <= {"cleared"}
-    assert await keys(room) == []
+    assert await list_keys(context) == []
 
 
 async def test_in_a_folder_every_job_is_done_once(tmp_path):

@@ -22,7 +22,7 @@ from quire.library.janitor import sweep
 from quire.library.worker.loop import WorkerEvent, work
 from quire.model.objects import Objects
 from quire.system import SystemClock, SystemIds
-from tests.situations.library_memory import options
+from tests.situations.libraries import worker_options
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Line(Struct, frozen=True, array_like=True):
     fate: str
 
 
-def room_of(plan: Plan, *, stale_seconds: float | None = None) -> LibraryContext:
+def open_plan(plan: Plan, *, stale_seconds: float | None = None) -> LibraryContext:
     blobs, ids = open_store(Path(plan.root), plan.s3), SystemIds()
     objects: Objects = BlobObjects(blobs, ids)
     if plan.s3 is not None:
@@ -61,12 +61,12 @@ def room_of(plan: Plan, *, stale_seconds: float | None = None) -> LibraryContext
 
 
 async def main(plan: Plan) -> None:
-    room = room_of(plan)
+    context = open_plan(plan)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     if plan.janitor:
         while not stop.is_set():
-            await sweep(room)
+            await sweep(context)
         return
     log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
@@ -74,8 +74,8 @@ async def main(plan: Plan) -> None:
         fate = "" if told.report is None else told.report.fate.value
         os.write(log, msgspec.json.encode(Line(told.kind.value, told.job, fate)) + b"\n")
 
-    told = options(Path(plan.scratch), sweep_seconds=plan.sweep_seconds)
-    await work(room, told, stop, on_event=heard)
+    told = worker_options(Path(plan.scratch), sweep_seconds=plan.sweep_seconds)
+    await work(context, told, stop, on_event=heard)
 
 
 if __name__ == "__main__":

@@ -4,24 +4,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quire.batches.context import BatchContext
-from quire.batches.submission import submit
+from quire.batches.submission import close_batch
 from quire.engine import moves
 from quire.ledger.port import Claim, Settlement, Upload
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.cost import NO_COST, Cost
-from quire.model.pipeline import Added, Change, Kept, Pipeline, from_product
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, from_product
 from quire.model.work import Outcome, Report, StepResult
 from quire.testing.factories import draft, file, phase, pipeline, product
 
 MANY = 10_000
 
 
-def _one_jpeg(one: Any, result: StepResult, _taken: object) -> Change:
+def _one_jpeg(one: Any, result: StepResult, _taken: object) -> ListChange:
     made = (
-        Added(from_product(each, path=f"{one.path}.jpg", source=one, tags=("made",)), each.role)
+        AddedFile(from_product(each, path=f"{one.path}.jpg", source=one, tags=("made",)), each.role)
         for each in result.products
     )
-    return Change(Kept(one.tags), tuple(made))
+    return ListChange(KeptFile(one.tags), tuple(made))
 
 
 TWO_PHASES = pipeline(
@@ -51,7 +51,7 @@ async def opened(
         for path, code in (refused or {}).items()
     ]
     await office.uploads.record_uploads(batch.no, uploads)
-    return await submit(batch, through, ledger=office.ledger, blobs=office.blobs, clock=office.clock)
+    return await close_batch(batch, through, uploads=office.uploads, blobs=office.blobs, clock=office.clock)
 
 
 async def walked(
@@ -98,7 +98,9 @@ async def _step(
             return await ledger.apply_move(moves.transform(batch, through, tasks, {}, complete=True, now=now))
     claims = await ledger.claim_tasks(batch.no, member=member, limit=MANY, now=now)
     assert claims, f"nothing to do in {batch.position}"
-    await ledger.settle_reports(batch.no, [settlement(claim, failing, cost, now) for claim in claims], now=now)
+    await ledger.settle_reports(
+        batch.no, [settlement(claim, failing, cost, now) for claim in claims], now=now
+    )
     return await ledger.get_batch(batch.id)
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from quire.assembly.engine import open_engine
 from quire.batches.context import BatchContext, RunContext
-from quire.batches.submission import submit
+from quire.batches.submission import close_batch
 from quire.ledger.port import InputRecord, Upload
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.pipeline import Pipeline
-from quire.settings import Retries, Settings
+from quire.settings import RetrySettings, Settings
 from quire.testing.factories import draft
 
 TEST_STEPS = ("quire.testing.steps",)
-FAST_RETRIES = Retries(first_delay_seconds=0.01, longest_delay_seconds=0.05)
+FAST_RETRIES = RetrySettings(first_delay_seconds=0.01, longest_delay_seconds=0.05)
 
 
 class Outcome:
@@ -39,7 +39,7 @@ async def submitted(
         for name in names
     ]
     await house.uploads.record_uploads(batch.no, uploads)
-    return await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
+    return await close_batch(batch, pipeline, uploads=house.uploads, blobs=house.blobs, clock=house.clock)
 
 
 async def run_names(
@@ -54,12 +54,14 @@ async def run_names(
     async with open_engine(settings, pipelines={pipeline.name: pipeline}, step_modules=TEST_STEPS) as house:
         batch = await submitted(house, pipeline, names)
         async with house.start_engine() as wheel:
-            batch = await wheel.conduct(batch.id, observe)
+            batch = await wheel.run_batch(batch.id, observe)
         return await outcome_of(house, batch)
 
 
 async def outcome_of(house: RunContext, batch: Batch) -> Outcome:
     records: list[InputRecord] = []
-    while page := await house.records.list_inputs(batch.no, after=records[-1].path if records else "", limit=1000):
+    while page := await house.records.list_inputs(
+        batch.no, after=records[-1].path if records else "", limit=1000
+    ):
         records += page
     return Outcome(batch, records, await house.records.count_tasks(batch.no))

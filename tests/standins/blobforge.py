@@ -22,7 +22,7 @@ PLAIN, JSON = "binary/octet-stream", "application/json"
 LISTED = 1000  # they never ask for a second page
 
 
-class Shelf:
+class BucketClient:
     """The few requests that they make."""
 
     def __init__(self, store: S3Store, prefix: str = "pdf/") -> None:
@@ -101,9 +101,14 @@ class Blobforge:
     """One machine with the published tools. `now` is in seconds; stamps are local time, with a Z."""
 
     def __init__(
-        self, shelf: Shelf, now: Callable[[], float], *, worker: str = "9f1c02aa77d3", max_retries: int = 3
+        self,
+        bucket: BucketClient,
+        now: Callable[[], float],
+        *,
+        worker: str = "9f1c02aa77d3",
+        max_retries: int = 3,
     ) -> None:
-        self.shelf = shelf
+        self.bucket = bucket
         self.worker = worker
         self._now = now
         self._max_retries = max_retries
@@ -126,8 +131,8 @@ class Blobforge:
             }
             if self.status(job)[0] not in {"RAW", "UNKNOWN"}:
                 continue
-            if not self.shelf.has(f"store/raw/{job}.pdf"):
-                self.shelf.put(
+            if not self.bucket.has(f"store/raw/{job}.pdf"):
+                self.bucket.put(
                     f"store/raw/{job}.pdf",
                     body,
                     PLAIN,
@@ -135,34 +140,34 @@ class Blobforge:
                     tags=quote(json.dumps(tags), safe=""),
                     size=str(len(body)),
                 )
-            self.shelf.put(f"queue/todo/{tier}/{job}", b"", PLAIN)
+            self.bucket.put(f"queue/todo/{tier}/{job}", b"", PLAIN)
             queued.append(job)
         self._index(entries)
         return queued
 
     def _index(self, entries: dict[str, Any]) -> None:
         for _ in range(10):
-            found = self.shelf.tagged("registry/manifest.json")
+            found = self.bucket.tagged("registry/manifest.json")
             if found is None:
                 body = {"version": 1, "updated_at": "2026-02-03T11:00:00Z", "entries": entries}
-                if self.shelf.create("registry/manifest.json", json.dumps(body).encode()):
+                if self.bucket.create("registry/manifest.json", json.dumps(body).encode()):
                     return
                 continue
             whole = json.loads(found[0])
             for job, entry in entries.items():
                 whole["entries"].setdefault(job, entry)  # a known hash does not get its new path
-            if self.shelf.swap("registry/manifest.json", json.dumps(whole).encode(), found[1]):
+            if self.bucket.swap("registry/manifest.json", json.dumps(whole).encode(), found[1]):
                 return
 
     def acquire(self) -> str | None:
         for tier in TIERS:
-            for job in self.shelf.names(f"queue/todo/{tier}")[:50]:
-                if self.shelf.has(f"queue/dead/{job}"):
+            for job in self.bucket.names(f"queue/todo/{tier}")[:50]:
+                if self.bucket.has(f"queue/dead/{job}"):
                     continue
-                if not self.shelf.create(f"queue/processing/{job}", self._lock(tier, 0)):
+                if not self.bucket.create(f"queue/processing/{job}", self._lock(tier, 0)):
                     continue
-                retries = self.shelf.body(f"queue/todo/{tier}/{job}").get("retries", 0)
-                self.shelf.put(f"queue/processing/{job}", self._lock(tier, retries))
+                retries = self.bucket.body(f"queue/todo/{tier}/{job}").get("retries", 0)
+                self.bucket.put(f"queue/processing/{job}", self._lock(tier, retries))
                 return job
         return None
 
@@ -173,12 +178,12 @@ class Blobforge:
 
     def beat(self, job: str) -> None:
         """Whatever is there, and whoever has it: without any condition."""
-        said = self.shelf.body(f"queue/processing/{job}")
+        said = self.bucket.body(f"queue/processing/{job}")
         said |= {"last_heartbeat": round(self._now() * 1000), "progress": {"stage": "converting"}}
-        self.shelf.put(f"queue/processing/{job}", json.dumps(said).encode())
+        self.bucket.put(f"queue/processing/{job}", json.dumps(said).encode())
 
     def complete(self, job: str, text: str) -> None:
-        told = self.shelf.metadata(f"store/raw/{job}.pdf")
+        told = self.bucket.metadata(f"store/raw/{job}.pdf")
         info = {
             "hash": job,
             "converted_at": "2026-02-03T11:30:00Z",
@@ -193,43 +198,43 @@ class Blobforge:
             archive.writestr("content.md", text)
             archive.writestr("assets/p1.png", b"png")
             archive.writestr("info.json", json.dumps(info))
-        self.shelf.put(f"store/out/{job}.zip", buffer.getvalue(), "application/zip")
+        self.bucket.put(f"store/out/{job}.zip", buffer.getvalue(), "application/zip")
         for tier in TIERS:
-            self.shelf.delete(f"queue/todo/{tier}/{job}")
-        self.shelf.delete(f"queue/failed/{job}")
-        self.shelf.delete(f"queue/processing/{job}")
+            self.bucket.delete(f"queue/todo/{tier}/{job}")
+        self.bucket.delete(f"queue/failed/{job}")
+        self.bucket.delete(f"queue/processing/{job}")
 
     def fail(self, job: str, error: str) -> None:
         """Given up: the lock stays behind. Otherwise: the todo marker does."""
-        retries = self.shelf.body(f"queue/processing/{job}").get("retries", 0)
+        retries = self.bucket.body(f"queue/processing/{job}").get("retries", 0)
         if retries >= self._max_retries:
             self._bury(job, error, retries)
             for tier in TIERS:
-                self.shelf.delete(f"queue/todo/{tier}/{job}")
+                self.bucket.delete(f"queue/todo/{tier}/{job}")
             return
         said: dict[str, Any] = {"error": error, "worker": self.worker, "failed_at": "2026-02-03T11:30:00Z"}
         said |= {"timestamp": round(self._now() * 1000), "retries": retries}
-        self.shelf.put(f"queue/failed/{job}", json.dumps(said).encode())
-        self.shelf.delete(f"queue/processing/{job}")
+        self.bucket.put(f"queue/failed/{job}", json.dumps(said).encode())
+        self.bucket.delete(f"queue/processing/{job}")
 
     def janitor(self, stale_seconds: float = 900.0) -> list[str]:
         """What it moved."""
         moved = []
-        for job in self.shelf.names("queue/processing"):
-            said = self.shelf.body(f"queue/processing/{job}")
+        for job in self.bucket.names("queue/processing"):
+            said = self.bucket.body(f"queue/processing/{job}")
             if self._now() - said.get("last_heartbeat", 0) / 1000 > stale_seconds:
                 tier = said.get("priority", "3_normal")
                 self._again(job, said.get("retries", 0) + 1, tier, "stale_processing", "processing")
                 moved.append(job)
-        for job in self.shelf.names("queue/failed"):
-            said = self.shelf.body(f"queue/failed/{job}")
+        for job in self.bucket.names("queue/failed"):
+            said = self.bucket.body(f"queue/failed/{job}")
             tier = said.get("priority", "3_normal")
             self._again(job, said.get("retries", 0) + 1, tier, "failed_queue", "failed")
             moved.append(job)
         return moved
 
     def _again(self, job: str, retries: int, tier: str, reason: str, folder: str) -> None:
-        error = self.shelf.body(f"queue/{folder}/{job}").get("error", "stale")
+        error = self.bucket.body(f"queue/{folder}/{job}").get("error", "stale")
         if retries > self._max_retries:
             self._bury(job, error, retries)
         else:
@@ -238,8 +243,8 @@ class Blobforge:
                 "queued_at": round(self._now() * 1000),
                 "recovered_from": reason,
             }
-            self.shelf.put(f"queue/todo/{tier}/{job}", json.dumps(said | {"last_error": error}).encode())
-        self.shelf.delete(f"queue/{folder}/{job}")
+            self.bucket.put(f"queue/todo/{tier}/{job}", json.dumps(said | {"last_error": error}).encode())
+        self.bucket.delete(f"queue/{folder}/{job}")
 
     def _bury(self, job: str, error: str, retries: int) -> None:
         said: dict[str, Any] = {
@@ -247,19 +252,19 @@ class Blobforge:
             "moved_to_dead_at": "2026-02-03T11:31:00Z",
             "total_retries": retries,
         }
-        self.shelf.put(f"queue/dead/{job}", json.dumps(said | {"reason": "exceeded_max_retries"}).encode())
+        self.bucket.put(f"queue/dead/{job}", json.dumps(said | {"reason": "exceeded_max_retries"}).encode())
 
     def status(self, job: str) -> tuple[str, dict[str, Any]]:
         """In their order of precedence, with the body of the marker."""
-        if self.shelf.has(f"store/out/{job}.zip"):
+        if self.bucket.has(f"store/out/{job}.zip"):
             return "DONE", {}
         for word in ("dead", "failed", "processing"):
-            if self.shelf.has(f"queue/{word}/{job}"):
-                return word.upper(), self.shelf.body(f"queue/{word}/{job}")
+            if self.bucket.has(f"queue/{word}/{job}"):
+                return word.upper(), self.bucket.body(f"queue/{word}/{job}")
         for tier in TIERS:
-            if self.shelf.has(f"queue/todo/{tier}/{job}"):
-                return "QUEUED", {"priority": tier, **self.shelf.body(f"queue/todo/{tier}/{job}")}
-        return ("RAW", {}) if self.shelf.has(f"store/raw/{job}.pdf") else ("UNKNOWN", {})
+            if self.bucket.has(f"queue/todo/{tier}/{job}"):
+                return "QUEUED", {"priority": tier, **self.bucket.body(f"queue/todo/{tier}/{job}")}
+        return ("RAW", {}) if self.bucket.has(f"store/raw/{job}.pdf") else ("UNKNOWN", {})
 
     def hydrate(self, folder: Path) -> list[Path]:
         """The Markdown files that it wrote."""
@@ -268,7 +273,7 @@ class Blobforge:
     def _hydrated(self, folder: Path) -> Iterator[Path]:
         for path in sorted(folder.rglob("*.pdf")):
             job = hashlib.sha256(path.read_bytes()).hexdigest()
-            body = self.shelf.get(f"store/out/{job}.zip")
+            body = self.bucket.get(f"store/out/{job}.zip")
             if body is None:
                 continue
             with zipfile.ZipFile(io.BytesIO(body)) as archive:

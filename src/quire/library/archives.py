@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 import msgspec
+from msgspec import Struct
 
 from quire.model.errors import Reject
 
@@ -24,6 +25,7 @@ MAX_MEMBERS = 200_000
 MAX_TEXT_BYTES = 256 << 20
 MAX_INFO_BYTES = 16 << 20
 MAX_UNPACKED_BYTES = 20 << 30
+MAX_CONTENT_BYTES = 16 << 30  # of all members of a new result together, unpacked
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]")
 _LINK = re.compile(
     r"(\]\(\s*<?|(?:src|href)\s*=\s*[\"']|^[ \t]*\[[^\]\n]+\]:\s*<?)(?:\./)?assets/", re.MULTILINE
@@ -146,6 +148,42 @@ def remove_folder(folder: Path) -> None:
 
 def list_files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
+
+
+class _Info(Struct):
+    hash: str
+
+
+def find_fault(archive: Path, ident: str) -> str:
+    """What is wrong with it, in words; empty when nothing is."""
+    try:
+        if not stat.S_ISREG(archive.lstat().st_mode):
+            return "the conversion's result is not a file"
+        with zipfile.ZipFile(archive) as found:
+            return _find_fault_in(found, ident)
+    except FileNotFoundError:
+        return "the conversion ended well but left no result"
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        return f"the conversion's result is a damaged archive: {error}"
+
+
+def _find_fault_in(found: zipfile.ZipFile, ident: str) -> str:
+    members = found.infolist()
+    names = {member.filename for member in members}
+    if len(members) > MAX_MEMBERS or sum(member.file_size for member in members) > MAX_CONTENT_BYTES:
+        return "the conversion's result has too many members or unpacks to too much"
+    if missing := [name for name in (TEXTS[0], INFO) if name not in names]:
+        return f"the conversion's result has no {' and no '.join(missing)}"
+    if found.getinfo(INFO).file_size > MAX_INFO_BYTES:
+        return f"the {INFO} of the conversion's result is too large"
+    damaged = found.testzip()
+    if damaged is not None:
+        return f"the conversion's result is a damaged archive: {damaged[:200]!r} is not what was put in"
+    try:
+        said = msgspec.json.decode(found.read(INFO), type=_Info)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return f"the {INFO} of the conversion's result cannot be read: {error}"
+    return "" if said.hash == ident else f"the conversion's result is of another document: {said.hash[:64]!r}"
 
 
 def _is_safe(member: zipfile.ZipInfo) -> bool:

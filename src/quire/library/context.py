@@ -1,7 +1,7 @@
-"""What every use case of the library works with: the bucket, its rules, time and chance.
+"""What every use case of the library works with: the bucket, its rules, a clock and an id source.
 
-`objects` holds the small things that decide; `blobs` the large ones (sources and results). Both see the same
-bucket, below the library's prefix.
+`objects` holds the small objects that decide (states, markers), `blobs` the large ones (sources and
+results). Both see the same bucket, below the library's prefix.
 """
 
 from pathlib import Path
@@ -20,15 +20,15 @@ T = TypeVar("T")
 
 
 class LibraryRules(Struct, frozen=True, kw_only=True):
-    """`max_retries` on top of the first attempt. A job whose state was not written for `stale_seconds` is
-    taken from its worker.
+    """`max_retries` come on top of the first attempt. A job whose state was not written for `stale_seconds`
+    is taken from its worker.
     """
 
     max_retries: int = 3
     heartbeat_seconds: float = 60.0
     stale_seconds: float = 900.0
     conversion_seconds: float = 3600.0
-    seconds_per_page: float = 60.0  # beyond which a conversion with many pages may take longer
+    seconds_per_page: float = 60.0  # a longer limit than `conversion_seconds` for documents with many pages
 
     @property
     def attempts(self) -> int:
@@ -42,10 +42,10 @@ class LibraryContext(Struct, frozen=True, kw_only=True):
     ids: Ids
     rules: LibraryRules = LibraryRules()
 
-    def terms(self, worker: str) -> JobActor:
+    def actor(self, worker: str) -> JobActor:
         return JobActor(worker=worker, limit=self.rules.attempts, nonce=self.ids.ulid, now=self.clock.now)
 
-    async def perform(self, asking: Operation[T], *, result: Path | None = None) -> T:
+    async def perform(self, operation: Operation[T], *, result: Path | None = None) -> T:
         """Raises Retry when the store cannot be reached: see `quire.library.protocol.requests.perform`."""
-        means = StoreAccess(objects=self.objects, stale_seconds=self.rules.stale_seconds, result=result)
-        return await perform(asking, means)
+        access = StoreAccess(objects=self.objects, stale_seconds=self.rules.stale_seconds, result=result)
+        return await perform(operation, access)

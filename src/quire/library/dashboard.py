@@ -79,8 +79,8 @@ class DashboardView(Struct, frozen=True, kw_only=True):
 class Dashboard:
     """`refresh` once for a picture, or `keep` it up to date; `glance` is what is known now, and free."""
 
-    def __init__(self, room: LibraryContext, *, shown: int = SHOWN) -> None:
-        self._room = room
+    def __init__(self, context: LibraryContext, *, shown: int = SHOWN) -> None:
+        self._context = context
         self._shown = shown
         self._todo = dict.fromkeys(TIERS, 0)
         self._folders: dict[str, dict[str, ObjectInfo]] = {}
@@ -93,13 +93,13 @@ class Dashboard:
         self._done: int | None = None
         self._done_at = self._done_seconds = 0.0
         self._done_finished = 0
-        self._began = room.clock.monotonic()
+        self._began = context.clock.monotonic()
         self._round_at = self._round_seconds = 0.0
         self._trouble = ""
 
     async def refresh(self, *, done: bool = True, mishaps: int = 0) -> DashboardView:
         """One round: everything is listed; results are counted where that is due."""
-        began = self._room.clock.monotonic()
+        began = self._context.clock.monotonic()
         counting = asyncio.create_task(self._count_done()) if done and self._due(began) else None
         try:
             await self._list()
@@ -110,7 +110,7 @@ class Dashboard:
         finally:
             if counting is not None:
                 counting.cancel()
-        self._round_at = self._room.clock.monotonic()
+        self._round_at = self._context.clock.monotonic()
         self._round_seconds = self._round_at - began
         self._samples.append((self._round_at, self._finished))
         while self._round_at - self._samples[0][0] > RATE_SECONDS:
@@ -142,7 +142,7 @@ class Dashboard:
                 continue
 
     def glance(self) -> DashboardView:
-        now = self._room.clock.monotonic()
+        now = self._context.clock.monotonic()
         processing = self._folders.get(layout.PROCESSING, {})
         rate = self._rate()
         left = sum(self._todo.values()) + len(processing)
@@ -167,7 +167,7 @@ class Dashboard:
 
     async def _list(self) -> None:
         first = self._open is None
-        found = await listing.list_queue(self._room, done=False, on_page=self._so_far if first else None)
+        found = await listing.list_queue(self._context, done=False, on_page=self._so_far if first else None)
         self._todo = {tier: len(jobs) for tier, jobs in found.todo.items()}
         self._folders = {
             layout.PROCESSING: dict(found.processing),
@@ -195,7 +195,9 @@ class Dashboard:
         wanted = [job for job in shown if self._locks.get(job, ("", None))[0] != processing[job].version]
         for at in range(0, len(wanted), _AT_ONCE):
             some = wanted[at : at + _AT_ONCE]
-            bodies = await asyncio.gather(*(self._room.objects.read(layout.processing(job)) for job in some))
+            bodies = await asyncio.gather(
+                *(self._context.objects.read(layout.processing(job)) for job in some)
+            )
             for job, found in zip(some, bodies, strict=True):
                 if found is not None:
                     self._locks[job] = (found.version, decode(found.body, LockMarker) or LockMarker())
@@ -210,14 +212,14 @@ class Dashboard:
             if seen.key in known and known[seen.key][0] == seen.version:
                 self._mishaps[seen.key] = known[seen.key]
                 continue
-            found = await self._room.objects.read(seen.key)
+            found = await self._context.objects.read(seen.key)
             if found is not None:
                 self._mishaps[seen.key] = (seen.version, _failed_job(seen, found.body))
 
     async def _count_done(self) -> None:
-        began, finished = self._room.clock.monotonic(), self._finished
-        number = await listing.count_jobs(self._room.objects, layout.OUT)
-        self._done, self._done_at = number, self._room.clock.monotonic()
+        began, finished = self._context.clock.monotonic(), self._finished
+        number = await listing.count_jobs(self._context.objects, layout.OUT)
+        self._done, self._done_at = number, self._context.clock.monotonic()
         self._done_finished, self._done_seconds = finished, self._done_at - began
 
     def _due(self, now: float) -> bool:
@@ -231,7 +233,7 @@ class Dashboard:
 
     def _running(self) -> tuple[RunningJob, ...]:
         processing = self._folders.get(layout.PROCESSING, {})
-        now = self._room.clock.now()
+        now = self._context.clock.now()
         told = [
             _running_job(job, lock, now - processing[job].modified_at)
             for job, (_, lock) in self._locks.items()

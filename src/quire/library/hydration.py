@@ -53,7 +53,7 @@ class HydrationCounts(Struct, kw_only=True):
 
 
 async def hydrate(
-    room: LibraryContext,
+    context: LibraryContext,
     wanted: AsyncIterable[HydrationSource],
     *,
     force: bool = False,
@@ -62,14 +62,14 @@ async def hydrate(
 ) -> HydrationCounts:
     """Raises when the store cannot be reached at all; what fails for one document is told with it."""
     tally = HydrationCounts()
-    done = _ResultIndex(room)
+    done = _ResultIndex(context)
     async for some in _split(wanted, LISTED_FROM):
         await done.prepare(some)
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def one(want: HydrationSource, gate: asyncio.Semaphore = gate) -> HydratedFile:
             async with gate:
-                return await _hydrate_file(room, done, want, force=force, dry_run=dry_run)
+                return await _hydrate_file(context, done, want, force=force, dry_run=dry_run)
 
         for told in asyncio.as_completed([one(want) for want in some]):
             hydrated = await told
@@ -81,22 +81,22 @@ async def hydrate(
 class _ResultIndex:
     """Which have results. The first whole chunk means that there are many: then all are listed, once."""
 
-    def __init__(self, room: LibraryContext) -> None:
-        self._room = room
+    def __init__(self, context: LibraryContext) -> None:
+        self._context = context
         self._listed: set[bytes] | None = None
 
     async def prepare(self, some: Sequence[HydrationSource]) -> None:
         if self._listed is None and len(some) >= LISTED_FROM:
-            self._listed = {bytes.fromhex(job) async for job in listing.list_results(self._room.objects)}
+            self._listed = {bytes.fromhex(job) async for job in listing.list_results(self._context.objects)}
 
     async def has(self, job: str) -> bool:
         if self._listed is not None:
             return bytes.fromhex(layout.check_hash(job)) in self._listed
-        return await self._room.objects.head(layout.out(job)) is not None
+        return await self._context.objects.head(layout.out(job)) is not None
 
 
 async def _hydrate_file(
-    room: LibraryContext, done: _ResultIndex, want: HydrationSource, *, force: bool, dry_run: bool
+    context: LibraryContext, done: _ResultIndex, want: HydrationSource, *, force: bool, dry_run: bool
 ) -> HydratedFile:
     target = want.path.with_suffix(".md")
     try:
@@ -106,7 +106,7 @@ async def _hydrate_file(
             return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.MISSING)
         if dry_run:
             return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.WRITTEN)
-        assets = await _write_result(room, want, target, force=force)
+        assets = await _write_result(context, want, target, force=force)
     except Missing:
         return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.MISSING)
     except (QuireError, OSError, UnicodeError) as error:
@@ -114,14 +114,14 @@ async def _hydrate_file(
     return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.WRITTEN, assets=assets)
 
 
-async def _write_result(room: LibraryContext, want: HydrationSource, target: Path, *, force: bool) -> int:
+async def _write_result(context: LibraryContext, want: HydrationSource, target: Path, *, force: bool) -> int:
     # Beside the PDF, so that what is made there is only renamed in the end.
     scratch = Path(
         await asyncio.to_thread(tempfile.mkdtemp, prefix=".quire-hydrate-", dir=str(want.path.parent))
     )
     try:
         archive = scratch / "result.zip"
-        await fetch_result(room, want.hash, archive)
+        await fetch_result(context, want.hash, archive)
         return await asyncio.to_thread(_unpack_beside, archive, scratch, target, force=force)
     finally:
         await asyncio.to_thread(archives.remove_folder, scratch)
@@ -147,12 +147,12 @@ def _unpack_beside(path: Path, scratch: Path, target: Path, *, force: bool) -> i
     return number
 
 
-async def fetch_result(room: LibraryContext, job: str, target: Path) -> int:
+async def fetch_result(context: LibraryContext, job: str, target: Path) -> int:
     """The result of a job into a file; its size. Raises Missing when there is none."""
     size = 0
     file = await asyncio.to_thread(target.open, "wb")
     try:
-        async for piece in room.blobs.stream(layout.out(job)):
+        async for piece in context.blobs.stream(layout.out(job)):
             size += len(piece)
             await asyncio.to_thread(file.write, piece)
     finally:

@@ -1,8 +1,8 @@
 """A pass over the queue: listings tell which jobs may be out of order, and only those are looked at.
 
 Promises: healthy jobs cost nothing but their place in a listing; any number of passes at once, beside any
-number of workers, as each job is settled under the conditions of `quire.library.protocol.janitor`; ages are by
-the store's clock. Must not know: how a job is settled.
+number of workers, as each job is settled under the conditions of `quire.library.protocol.janitor`; ages are
+by the store's clock. Must not know: how a job is settled.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class CompactableManifest(Protocol):
 
 
 async def sweep(
-    room: LibraryContext,
+    context: LibraryContext,
     manifest: CompactableManifest | None = None,
     on_event: Callable[[SettledJob], None] = lambda _: None,
     *,
@@ -113,36 +113,36 @@ async def sweep(
     the listings cannot be read; what cannot be done for one job is told, and the next pass sees to it.
     """
     swept = SweepReport(dry_run=dry_run)
-    marks = await _list_markers(room.objects, swept)
+    marks = await _list_markers(context.objects, swept)
     swept.jobs = len(marks)
     if any(one.state or one.processing for one in marks.values()):
-        steady = _SweepObjects(room.objects, await room.objects.now(), room.clock, dry_run=dry_run)
+        steady = _SweepObjects(context.objects, await context.objects.now(), context.clock, dry_run=dry_run)
     else:
-        steady = _SweepObjects(room.objects, 0.0, room.clock, dry_run=dry_run)
+        steady = _SweepObjects(context.objects, 0.0, context.clock, dry_run=dry_run)
     now = await steady.now()
-    stale_seconds = room.rules.stale_seconds
+    stale_seconds = context.rules.stale_seconds
     doubts = ((job, why) for job, one in marks.items() if (why := find_doubt(one, now, stale_seconds)))
-    calm = structs.replace(room, objects=steady)
+    calm = structs.replace(context, objects=steady)
     async with asyncio.TaskGroup() as group:
         for _ in range(max(1, at_once)):
             group.create_task(_settle_all(calm, worker, doubts, swept, on_event))
-    swept.clocks = await _remove_clocks(room.objects, dry_run=dry_run)
+    swept.clocks = await _remove_clocks(context.objects, dry_run=dry_run)
     if manifest is not None and not dry_run:
         await manifest.compact()
     return swept
 
 
 async def _settle_all(
-    room: LibraryContext,
+    context: LibraryContext,
     worker: str,
     doubts: Iterator[tuple[str, str]],
     swept: SweepReport,
     on_event: Callable[[SettledJob], None],
 ) -> None:
-    terms = room.terms(worker)
+    actor = context.actor(worker)
     for job, why in doubts:  # shared by those that run at once
         try:
-            settled = SettledJob(job, why, await room.perform(settle(job, terms)))
+            settled = SettledJob(job, why, await context.perform(settle(job, actor)))
         except (Retry, Stale, Reject) as error:
             settled = SettledJob(job, why, None, str(error))
         swept.settled.append(settled)
@@ -202,28 +202,28 @@ class SweepSchedule:
     one writes an object, and who finds it as it was an interval ago knows.
     """
 
-    def __init__(self, room: LibraryContext, seconds: float) -> None:
-        self._room = room
+    def __init__(self, context: LibraryContext, seconds: float) -> None:
+        self._context = context
         self._seconds = seconds
         self._known: str | None = None
-        self._next = room.clock.monotonic() + self._pause()
+        self._next = context.clock.monotonic() + self._pause()
         self._looked = False
 
     async def due(self) -> bool:
-        now = self._room.clock.monotonic()
+        now = self._context.clock.monotonic()
         if self._looked and now < self._next:
             return False
-        seen = await self._room.objects.head(SWEPT)
+        seen = await self._context.objects.head(SWEPT)
         version = "" if seen is None else seen.version
         ripe = self._looked and version == self._known
         self._looked, self._known, self._next = True, version, now + self._pause()
         if ripe:
-            body = f'{{"swept_by":"{self._room.ids.ulid()}"}}'.encode()
-            self._known = await self._room.objects.put(SWEPT, body)
+            body = f'{{"swept_by":"{self._context.ids.ulid()}"}}'.encode()
+            self._known = await self._context.objects.put(SWEPT, body)
         return ripe
 
     def _pause(self) -> float:
-        return self._seconds * (0.75 + self._room.ids.fraction() / 2)
+        return self._seconds * (0.75 + self._context.ids.fraction() / 2)
 
 
 class _SweepObjects:

@@ -1,8 +1,7 @@
-"""What people do to jobs: try again, move, take back, give up for good.
+"""What operators do to jobs: retry, reprioritize, cancel, clear dead jobs, remove documents.
 
-Promises: each act looks at the job and changes it on the condition that it still is as it was seen, and looks
-again when somebody was faster; what is refused says why and what to do instead. Must not know: how it is
-shown.
+Promises: each action changes a job only if it is still as it was inspected, and inspects it again
+otherwise; a refusal says why and what to do instead. Must not know: how it is shown.
 """
 
 import asyncio
@@ -11,14 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from msgspec import Struct
 
 from quire.library.context import LibraryContext
-from quire.library.listing import LOGS
 from quire.library.protocol import layout, operator
 from quire.library.protocol.lifecycle import JobActor
 from quire.library.protocol.operator import (
     ActionResult,
     ActionTaken,
     JobStatus,
-    JobView,
 )
 from quire.library.protocol.requests import Operation
 from quire.model.errors import QuireError, Retry
@@ -29,58 +26,62 @@ _ATTEMPTS = 5
 
 
 class JobChange(Struct, frozen=True, kw_only=True):
-    """`changed` is false when it was so already, or with `refused`, which says why."""
+    """`changed` is false when there was nothing to change, or with `refused`, which says why."""
 
     job: str
     was: JobStatus
-    tier: str = ""  # in which it waits then
+    tier: str = ""  # the priority in which the job waits afterwards
     changed: bool = False
     refused: str = ""
 
 
 async def retry(
-    room: LibraryContext, job: str, *, tier: str | None = None, reset: bool = False, dry_run: bool = False
+    context: LibraryContext, job: str, *, tier: str | None = None, reset: bool = False, dry_run: bool = False
 ) -> JobChange:
-    """From failed, dead, or where it was never queued."""
+    """Queue a job again that failed, is dead, or was never queued."""
     if dry_run:
-        seat = await room.perform(operator.inspect_job(job))
-        allowed = seat.standing in {JobStatus.DEAD, JobStatus.FAILED, JobStatus.RAW}
-        acted = ActionTaken(ActionResult.DONE if allowed else ActionResult.REFUSED, seat)
+        view = await context.perform(operator.inspect_job(job))
+        allowed = view.status in {JobStatus.DEAD, JobStatus.FAILED, JobStatus.RAW}
+        action = ActionTaken(ActionResult.DONE if allowed else ActionResult.REFUSED, view)
     else:
-        acted = await _act(room, lambda terms: operator.retry(job, terms, tier=tier, reset=reset))
-    return _build_change(job, acted, tier, _NO_RETRY)
+        action = await _act(context, lambda actor: operator.retry(job, actor, tier=tier, reset=reset))
+    return _build_change(job, action, tier, _NO_RETRY)
 
 
-async def reprioritize(room: LibraryContext, job: str, tier: str) -> JobChange:
-    acted = await _act(room, lambda terms: operator.reprioritize(job, terms, tier=tier))
-    return _build_change(job, acted, tier, _NO_MOVE)
+async def reprioritize(context: LibraryContext, job: str, tier: str) -> JobChange:
+    action = await _act(context, lambda actor: operator.reprioritize(job, actor, tier=tier))
+    return _build_change(job, action, tier, _NO_MOVE)
 
 
 async def cancel(
-    room: LibraryContext, job: str, *, tier: str | None = None, dry_run: bool = False
+    context: LibraryContext, job: str, *, tier: str | None = None, dry_run: bool = False
 ) -> JobChange:
-    """Take it from its worker, which stops when it notices; it waits again, uncounted."""
+    """Take a job from its worker, which stops at its next heartbeat; the job waits again and the attempt does
+    not count.
+    """
     if dry_run:
-        seat = await room.perform(operator.inspect_job(job))
-        acted = ActionTaken(ActionResult.DONE if seat.standing is JobStatus.PROCESSING else ActionResult.REFUSED, seat)
+        view = await context.perform(operator.inspect_job(job))
+        action = ActionTaken(
+            ActionResult.DONE if view.status is JobStatus.PROCESSING else ActionResult.REFUSED, view
+        )
     else:
-        acted = await _act(room, lambda terms: operator.cancel(job, terms, tier=tier))
-    return _build_change(job, acted, tier, _NO_CANCEL)
+        action = await _act(context, lambda actor: operator.cancel(job, actor, tier=tier))
+    return _build_change(job, action, tier, _NO_CANCEL)
 
 
 async def retry_all(
-    room: LibraryContext,
+    context: LibraryContext,
     jobs: Iterable[str],
     *,
     tier: str | None = None,
     reset: bool = False,
     dry_run: bool = False,
 ) -> AsyncIterator[JobChange]:
-    """One after the other is told as it is done; one that cannot be is told with the reason."""
+    """Retry each job; a job that cannot be retried is yielded with the reason."""
 
     async def one(job: str) -> JobChange:
         try:
-            return await retry(room, job, tier=tier, reset=reset, dry_run=dry_run)
+            return await retry(context, job, tier=tier, reset=reset, dry_run=dry_run)
         except QuireError as error:
             return JobChange(job=job, was=JobStatus.UNKNOWN, refused=str(error))
 
@@ -89,91 +90,91 @@ async def retry_all(
 
 
 async def clear_dead(
-    room: LibraryContext, jobs: Iterable[str], *, dry_run: bool = False
+    context: LibraryContext, jobs: Iterable[str], *, dry_run: bool = False
 ) -> AsyncIterator[JobChange]:
-    """Forget that they were given up. Their sources stay, so that they can be queued again."""
+    """Forget dead jobs. Their sources stay, so that they can be queued again."""
 
     async def one(job: str) -> JobChange:
-        seat = await room.perform(operator.inspect_job(job))
-        if seat.standing is not JobStatus.DEAD:
-            return JobChange(job=job, was=seat.standing, refused=f"{job} is not dead any more; left alone.")
+        view = await context.perform(operator.inspect_job(job))
+        if view.status is not JobStatus.DEAD:
+            return JobChange(job=job, was=view.status, refused=f"{job} is no longer dead; left alone.")
         if not dry_run:
-            # The state last: while it is there, a marker that is gone too early is put back by the janitor.
-            await room.objects.delete([*layout.todos(job), layout.failed(job), layout.dead(job)])
-            await room.objects.delete([layout.state(job)])
-        return JobChange(job=job, was=seat.standing, changed=True)
+            # The state last: while it exists, the janitor puts a missing marker back.
+            await context.objects.delete([*layout.todos(job), layout.failed(job), layout.dead(job)])
+            await context.objects.delete([layout.state(job)])
+        return JobChange(job=job, was=view.status, changed=True)
 
     async for outcome in _act_on_all(jobs, one):
         yield outcome
 
 
-async def remove(room: LibraryContext, job: str, *, force: bool = False, dry_run: bool = False) -> JobChange:
-    """Take a document out: its source, its place in the queue and its logs. Its result, if it has one, stays.
-    The index is another's business.
+async def remove(
+    context: LibraryContext, job: str, *, force: bool = False, dry_run: bool = False
+) -> JobChange:
+    """Remove a document: its source, its place in the queue and its logs. A result stays, and so does the
+    manifest entry, which the caller removes.
     """
-    seat = await room.perform(operator.inspect_job(job))
-    if seat.standing is JobStatus.UNKNOWN:
-        return JobChange(job=job, was=seat.standing, refused=_NO_RETRY[JobStatus.UNKNOWN])
-    if seat.standing is JobStatus.PROCESSING and not force:
-        words = "it is being worked on; cancel it first, or give --force"
-        return JobChange(job=job, was=seat.standing, refused=words)
+    view = await context.perform(operator.inspect_job(job))
+    if view.status is JobStatus.UNKNOWN:
+        return JobChange(job=job, was=view.status, refused=_NO_RETRY[JobStatus.UNKNOWN])
+    if view.status is JobStatus.PROCESSING and not force:
+        words = "it is being processed; cancel it first, or give --force"
+        return JobChange(job=job, was=view.status, refused=words)
     if not dry_run:
-        logs = [seen.key async for page in room.objects.pages(f"{LOGS}/{job}") for seen in page]
-        await room.objects.delete(list(layout.todos(job)))  # first: nobody is to claim it any more
-        await room.objects.delete([layout.raw(job), layout.failed(job), layout.dead(job), *logs])
-        await room.objects.delete([layout.state(job), layout.processing(job)])
-    return JobChange(job=job, was=seat.standing, changed=True)
+        logs = [seen.key async for page in context.objects.pages(layout.logs(job)) for seen in page]
+        await context.objects.delete(list(layout.todos(job)))  # first: no worker may claim it any more
+        await context.objects.delete([layout.raw(job), layout.failed(job), layout.dead(job), *logs])
+        await context.objects.delete([layout.state(job), layout.processing(job)])
+    return JobChange(job=job, was=view.status, changed=True)
 
 
 _NO_RETRY = {
     JobStatus.DONE: "it is done; `download` gets its result",
-    JobStatus.QUEUED: "it is queued already; `reprioritize` moves it",
-    JobStatus.PROCESSING: "it is being worked on; `cancel` takes it from its worker",
-    JobStatus.UNKNOWN: "nothing is known of it; `ingest` its file",
+    JobStatus.QUEUED: "it is already queued; `reprioritize` moves it",
+    JobStatus.PROCESSING: "it is being processed; `cancel` takes it from its worker",
+    JobStatus.UNKNOWN: "it is unknown; `ingest` its file",
 }
 _NO_MOVE = {
     JobStatus.DONE: "it is done",
-    JobStatus.DEAD: "it was given up; `retry --priority` queues it again",
+    JobStatus.DEAD: "it is dead; `retry --priority` queues it again",
     JobStatus.FAILED: "it failed and waits for the janitor; `retry --priority` queues it at once",
-    JobStatus.PROCESSING: "it is being worked on; `cancel --priority` takes it from its worker",
+    JobStatus.PROCESSING: "it is being processed; `cancel --priority` takes it from its worker",
     JobStatus.RAW: "it is not queued; `retry --priority` queues it",
-    JobStatus.UNKNOWN: "nothing is known of it; `ingest` its file",
+    JobStatus.UNKNOWN: "it is unknown; `ingest` its file",
 }
 _NO_CANCEL = {
     JobStatus.DONE: "it is done",
-    JobStatus.DEAD: "it was given up; nobody works on it",
-    JobStatus.FAILED: "it failed and waits for the janitor; nobody works on it",
-    JobStatus.QUEUED: "it waits; nobody works on it",
-    JobStatus.RAW: "it is not queued; nobody works on it",
-    JobStatus.UNKNOWN: "nothing is known of it",
+    JobStatus.DEAD: "it is dead; no worker has it",
+    JobStatus.FAILED: "it failed and waits for the janitor; no worker has it",
+    JobStatus.QUEUED: "it waits; no worker has it",
+    JobStatus.RAW: "it is not queued; no worker has it",
+    JobStatus.UNKNOWN: "it is unknown",
 }
 
 
-async def _act(room: LibraryContext, asking: Callable[[JobActor], Operation[ActionTaken]]) -> ActionTaken:
+async def _act(
+    context: LibraryContext, operation: Callable[[JobActor], Operation[ActionTaken]]
+) -> ActionTaken:
     for _ in range(_ATTEMPTS):
-        acted = await room.perform(asking(room.terms(BY_HAND)))
-        if acted.act is not ActionResult.STALE:
-            return acted
-    raise Retry("Others change this job all the time; nothing was done. Try again.")
+        action = await context.perform(operation(context.actor(BY_HAND)))
+        if action.result is not ActionResult.STALE:
+            return action
+    raise Retry("The job keeps changing meanwhile; nothing was done. Try again.")
 
 
-def _build_change(job: str, acted: ActionTaken, tier: str | None, reasons: dict[JobStatus, str]) -> JobChange:
+def _build_change(
+    job: str, action: ActionTaken, tier: str | None, reasons: dict[JobStatus, str]
+) -> JobChange:
     refused = ""
-    if acted.act is ActionResult.REFUSED:
-        refused = reasons.get(acted.seat.standing, f"it is {acted.seat.standing.value}")
+    if action.result is ActionResult.REFUSED:
+        refused = reasons.get(action.view.status, f"it is {action.view.status.value}")
     return JobChange(
         job=job,
-        was=acted.seat.standing,
-        tier=tier or _tier(acted.seat),
-        changed=acted.act is ActionResult.DONE,
+        was=action.view.status,
+        tier=tier or action.view.priority,
+        changed=action.result is ActionResult.DONE,
         refused=refused,
     )
-
-
-def _tier(seat: JobView) -> str:
-    if seat.job is not None:
-        return seat.job.priority
-    return "" if seat.lock is None else seat.lock.priority
 
 
 async def _act_on_all(

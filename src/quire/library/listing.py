@@ -1,26 +1,38 @@
-"""What listings of the bucket tell: which jobs there are and where they stand, by their markers alone.
+"""What listings of the bucket show: which jobs exist, and their status by their markers alone.
 
-Promises: a page at a time, and no object is read; each job counts once, in the order of precedence of the
-published design. A listing is a moment old when it is done: who acts on it looks again. Must not know: how it
-is shown.
+Promises: a listing reads a page at a time and no object; each job counts once, in the order of precedence
+of the published design. A listing is a moment old when it is complete: callers that act on it look at the
+job again. Must not know: how it is shown.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 from msgspec import Struct, field
 
 from quire.library.context import LibraryContext
-from quire.library.protocol import layout
+from quire.library.protocol import layout, operator
+from quire.library.protocol.operator import JobStatus
 from quire.model.errors import Missing, Reject
 from quire.model.objects import ObjectInfo, Objects
 from quire.model.tiers import TIERS
 
 SHORTEST_PREFIX = 8
-LOGS = "registry/logs"
 _BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},64}}")
+LISTED_FROM = 200  # documents; the status of fewer is read job by job
 _TODO = {f"{layout.TODO}/{tier}": tier for tier in TIERS}
+
+_STATUS_BY_FOLDER = {
+    layout.OUT: JobStatus.DONE,
+    layout.DEAD: JobStatus.DEAD,
+    layout.FAILED: JobStatus.FAILED,
+    layout.PROCESSING: JobStatus.PROCESSING,
+    layout.STATE: JobStatus.QUEUED,
+    layout.TODO: JobStatus.QUEUED,
+    layout.RAW: JobStatus.RAW,
+}
+_RANKS = list(JobStatus)
 
 
 class QueueListing(Struct, frozen=True, kw_only=True):
@@ -38,16 +50,16 @@ class QueueListing(Struct, frozen=True, kw_only=True):
 
 
 async def list_queue(
-    room: LibraryContext, *, done: bool = True, on_page: Callable[[str, int], None] | None = None
+    context: LibraryContext, *, done: bool = True, on_page: Callable[[str, int], None] | None = None
 ) -> QueueListing:
     """Everything, in as many listings at once as there are folders. `on_page` is told how many were found in
     a tier so far.
     """
     folders = (*_TODO, layout.PROCESSING, layout.FAILED, layout.DEAD)
     told = on_page or (lambda _tier, _number: None)
-    counting = asyncio.create_task(count_jobs(room.objects, layout.OUT)) if done else None
+    counting = asyncio.create_task(count_jobs(context.objects, layout.OUT)) if done else None
     try:
-        found = await asyncio.gather(*(_list_folder(room.objects, folder, told) for folder in folders))
+        found = await asyncio.gather(*(_list_folder(context.objects, folder, told) for folder in folders))
         number = None if counting is None else await counting
     finally:
         if counting is not None:
@@ -80,7 +92,7 @@ async def list_results(objects: Objects) -> AsyncIterator[str]:
                 yield job
 
 
-async def resolve_hash(room: LibraryContext, text: str) -> str:
+async def resolve_hash(context: LibraryContext, text: str) -> str:
     """The one job whose hash begins so. Raises Missing when there is none, Reject when there are several, or
     when it is no beginning of a hash. A whole hash is taken as it is, whether it is known or not.
     """
@@ -94,7 +106,7 @@ async def resolve_hash(room: LibraryContext, text: str) -> str:
     if len(wanted) == 64:
         return layout.check_hash(wanted)
     folders = (layout.RAW, layout.OUT, *_TODO, layout.PROCESSING, layout.FAILED, layout.DEAD, layout.STATE)
-    some = await asyncio.gather(*(_find_prefix(room.objects, folder, wanted) for folder in folders))
+    some = await asyncio.gather(*(_find_prefix(context.objects, folder, wanted) for folder in folders))
     found = sorted(set().union(*some))
     if not found:
         raise Missing(
@@ -117,7 +129,9 @@ async def _find_prefix(objects: Objects, folder: str, wanted: str) -> set[str]:
     return set()
 
 
-async def _list_folder(objects: Objects, folder: str, told: Callable[[str, int], None]) -> dict[str, ObjectInfo]:
+async def _list_folder(
+    objects: Objects, folder: str, told: Callable[[str, int], None]
+) -> dict[str, ObjectInfo]:
     found: dict[str, ObjectInfo] = {}
     async for page in objects.pages(folder):
         for seen in page:
@@ -127,3 +141,40 @@ async def _list_folder(objects: Objects, folder: str, told: Callable[[str, int],
         if folder in _TODO:
             told(_TODO[folder], len(found))
     return found
+
+
+class JobStatusIndex:
+    def __init__(self, context: LibraryContext) -> None:
+        self._context = context
+        self._listed: dict[bytes, int] | None = None
+
+    async def take(self) -> None:
+        """List everything once; from then on nothing is asked for."""
+        found: dict[bytes, int] = {}
+        await asyncio.gather(
+            *(self._list(folder, found) for folder in (layout.OUT, layout.QUEUE, layout.RAW))
+        )
+        self._listed = found
+
+    async def standing(self, ident: str) -> JobStatus:
+        if self._listed is None:
+            return (await self._context.perform(operator.inspect_job(ident))).status
+        rank = self._listed.get(bytes.fromhex(layout.check_hash(ident)))
+        return JobStatus.UNKNOWN if rank is None else _RANKS[rank]
+
+    async def _list(self, folder: str, found: dict[bytes, int]) -> None:
+        async for page in self._context.objects.pages(folder):
+            for ident, rank in _rank(page):
+                found[ident] = min(rank, found.get(ident, rank))
+
+
+def _rank(page: list[ObjectInfo]) -> Iterator[tuple[bytes, int]]:
+    for seen in page:
+        ident = layout.parse_job(seen.key)
+        folder = seen.key.rpartition("/")[0]
+        if folder.startswith(f"{layout.TODO}/"):
+            folder = layout.TODO
+        standing = _STATUS_BY_FOLDER.get(folder)
+        if ident is not None and standing is not None:
+            # As digests and small numbers: a listing may be of millions.
+            yield bytes.fromhex(ident), _RANKS.index(standing)

@@ -54,9 +54,9 @@ class SharedConfig(Struct, frozen=True, kw_only=True):
     version: str | None = None
 
 
-async def read_config(room: LibraryContext) -> SharedConfig:
+async def read_config(context: LibraryContext) -> SharedConfig:
     """An absent one says nothing."""
-    found = await room.objects.read(layout.CONFIG)
+    found = await context.objects.read(layout.CONFIG)
     if found is None:
         return SharedConfig()
     try:
@@ -91,20 +91,20 @@ def merge_rules(own: LibraryRules, shared: SharedConfig, explicit: frozenset[str
     )
 
 
-async def change_config(room: LibraryContext, words: Mapping[str, str]) -> SharedConfig:
+async def change_config(context: LibraryContext, words: Mapping[str, str]) -> SharedConfig:
     """Set these, in words. Raises Reject for what cannot be meant; nothing is changed then."""
     wanted = {name: parse_value(name, text) for name, text in words.items()}
     for _ in range(_ATTEMPTS):
-        now = await read_config(room)
+        now = await read_config(context)
         if now.version is not None and now.problems and not now.said:
             raise Reject(f"{now.problems[0]}: delete or repair that object first.", code="bad_config")
         body = msgspec.json.encode({**now.said, **wanted})
         if now.version is None:
-            written = await room.objects.create(layout.CONFIG, body)
+            written = await context.objects.create(layout.CONFIG, body)
         else:
-            written = await room.objects.swap(layout.CONFIG, body, now.version)
+            written = await context.objects.swap(layout.CONFIG, body, now.version)
         if written is not None:
-            return await read_config(room)
+            return await read_config(context)
     raise Retry("Others change the shared settings all the time; nothing was set. Try again.")
 
 

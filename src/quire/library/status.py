@@ -1,32 +1,25 @@
-"""All that is known of one document of the library, and of who works there.
+"""Everything known about one document of the library.
 
-Promises: the state of a job is the truth, markers count where there is none; whatever others wrote is read as
-far as it can be understood. Must not know: how it is shown.
+Promises: the state object of a job is the truth, markers count where there is none; whatever other tools
+wrote is read as far as it can be understood. Must not know: how the status is shown.
 """
 
 import asyncio
-import re
 from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 
+from quire.library import logs
 from quire.library.context import LibraryContext
-from quire.library.listing import LOGS
+from quire.library.metadata import SourceMetadata, decode_metadata
 from quire.library.protocol import layout, operator
 from quire.library.protocol.bodies import MAX_ERROR_CHARACTERS, LockMarker
 from quire.library.protocol.operator import JobStatus, JobView
-from quire.model.errors import Missing, Reject
-from quire.model.objects import ObjectInfo
-
-AT_ONCE = 16
-MOST_WORKERS = 1000
-MAX_LOG_BYTES = 1 << 20
-_LOG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+from quire.model.errors import Missing
 
 
 class DocumentStatus(Struct, frozen=True, kw_only=True):
-    """`attempts` are those that count; moments are seconds since the epoch, 0.0 where nobody said."""
+    """`attempts` are those that count towards the limit; times are seconds since the epoch, 0.0 if unknown."""
 
     hash: str
     standing: JobStatus
@@ -46,154 +39,58 @@ class DocumentStatus(Struct, frozen=True, kw_only=True):
     mishap: dict[str, Any] = field(default_factory=dict)  # error.json, the last one
 
 
-async def read_status(room: LibraryContext, job: str) -> DocumentStatus:
-    seat, result, told, mishap = await asyncio.gather(
-        room.perform(operator.inspect_job(job)),
-        room.objects.head(layout.out(job)),
-        _source(room, job),
-        read_error(room, job),
+async def read_status(context: LibraryContext, job: str) -> DocumentStatus:
+    view, result, source, report = await asyncio.gather(
+        context.perform(operator.inspect_job(job)),
+        context.objects.head(layout.out(job)),
+        _read_source(context, job),
+        logs.read_error(context, job),
     )
-    name, tags, size = told
-    waits = seat.standing is JobStatus.QUEUED and bool(_priority(seat))
-    before = await _read_previous_error(room, job, _priority(seat)) if waits else ""
-    lock = seat.lock or LockMarker()
-    known = seat.job
-    done = seat.standing is JobStatus.DONE
+    is_waiting = view.status is JobStatus.QUEUED and bool(view.priority)
+    previous = await _read_previous_error(context, job, view.priority) if is_waiting else ""
+    lock = view.lock or LockMarker()
+    known = view.job
+    is_done = view.status is JobStatus.DONE
     return DocumentStatus(
         hash=job,
-        standing=seat.standing,
-        output=layout.out(job) if done else "",
-        output_bytes=result.size if done and result is not None else 0,
-        finished_at=result.modified_at if done and result is not None else 0.0,
-        error=before if waits else "" if done else _error(seat, mishap),
-        worker=(known.worker if known is not None and known.worker else lock.worker) if not done else "",
-        priority=_priority(seat),
+        standing=view.status,
+        output=layout.out(job) if is_done else "",
+        output_bytes=result.size if is_done and result is not None else 0,
+        finished_at=result.modified_at if is_done and result is not None else 0.0,
+        error=previous if is_waiting else "" if is_done else _choose_error(view, report),
+        worker=(known.worker if known is not None and known.worker else lock.worker) if not is_done else "",
+        priority=view.priority,
         attempts=0 if known is None else known.charged,
         started_at=lock.started / 1000,
         heartbeat_at=lock.last_heartbeat / 1000,
         progress=lock.progress,
-        name=name,
-        tags=tags,
-        size=size,
-        mishap=mishap,
+        name=source.name,
+        tags=source.tags,
+        size=source.size,
+        mishap=report,
     )
 
 
-def _priority(seat: JobView) -> str:
-    if seat.job is not None:
-        return seat.job.priority
-    return "" if seat.lock is None else seat.lock.priority
+def _choose_error(view: JobView, report: dict[str, Any]) -> str:
+    if view.job is not None and view.job.error:
+        return view.job.error
+    error = report.get("error", "")
+    return error if isinstance(error, str) and view.status is not JobStatus.UNKNOWN else ""
 
 
-def _error(seat: JobView, mishap: dict[str, Any]) -> str:
-    if seat.job is not None and seat.job.error:
-        return seat.job.error
-    said = mishap.get("error", "")
-    return said if isinstance(said, str) and seat.standing is not JobStatus.UNKNOWN else ""
-
-
-async def _read_previous_error(room: LibraryContext, job: str, tier: str) -> str:
-    """What a waiting job's marker says of the attempt before; published tools use two names for it."""
-    found = await room.objects.read(layout.todo(tier, job))
-    said = {} if found is None else _decode_object(found.body)
-    words = (said.get(name) for name in ("last_error", "previous_error"))
+async def _read_previous_error(context: LibraryContext, job: str, tier: str) -> str:
+    """The error of the previous attempt in a waiting job's marker; published tools use two names for it."""
+    found = await context.objects.read(layout.todo(tier, job))
+    marker = {} if found is None else logs.decode_object(found.body)
+    words = (marker.get(name) for name in ("last_error", "previous_error"))
     return next((text[:MAX_ERROR_CHARACTERS] for text in words if isinstance(text, str) and text), "")
 
 
-async def _source(room: LibraryContext, job: str) -> tuple[str, list[str], int | None]:
-    """Name, tags and size, from what is told with the stored PDF."""
+async def _read_source(context: LibraryContext, job: str) -> SourceMetadata:
+    """Name and tags from the metadata of the stored PDF, and its real size."""
     try:
-        stored = await room.blobs.head(layout.raw(job))
+        stored = await context.blobs.head(layout.raw(job))
     except Missing:
-        return "", [], None
-    try:
-        tags = msgspec.json.decode(stored.metadata.get("tags", "[]"), type=list[str])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        tags = []
-    return stored.metadata.get("original-name", ""), tags, stored.size
-
-
-async def read_error(room: LibraryContext, job: str) -> dict[str, Any]:
-    """The last error with its traceback, as a worker wrote it; empty when there is none."""
-    return _decode_object(await read_bounded(room, f"{LOGS}/{layout.check_hash(job)}/error.json"))
-
-
-class JobLogs(Struct, frozen=True, kw_only=True):
-    """`error` is error.json; `text` the wanted log, None when there is none; `kinds` those there are."""
-
-    error: dict[str, Any] = field(default_factory=dict)
-    kinds: tuple[str, ...] = ()
-    texts: dict[str, str] = field(default_factory=dict)
-
-
-async def read_logs(room: LibraryContext, job: str, kind: str | None = None) -> JobLogs:
-    """All logs of a job, or the one of this kind; `error` is one. Raises Reject for what is no kind."""
-    if kind is not None and _LOG.fullmatch(kind) is None:
-        raise Reject(f"{kind[:80]!r} is no kind of log: use letters, digits, - and _.", code="bad_log")
-    folder = f"{LOGS}/{layout.check_hash(job)}"
-    kinds = []
-    async for page in room.objects.pages(folder):
-        names = (seen.key.removeprefix(f"{folder}/") for seen in page)
-        kinds += [name.removesuffix(".log") for name in names if name.endswith(".log")]
-    kinds = sorted(name for name in kinds if _LOG.fullmatch(name))
-    wanted = kinds if kind is None else [name for name in kinds if name == kind]
-    bodies = await asyncio.gather(*(read_bounded(room, f"{folder}/{name}.log") for name in wanted[:AT_ONCE]))
-    texts = {name: body.decode("utf-8", "replace") for name, body in zip(wanted, bodies, strict=False)}
-    error = await read_error(room, job) if kind in {None, "error"} else {}
-    return JobLogs(error=error, kinds=tuple(kinds), texts=texts)
-
-
-class RegisteredWorker(Struct, frozen=True, kw_only=True):
-    """`said` is the registration as it stands there; `seen_at` is when it was written, by the store."""
-
-    worker_id: str
-    status: str
-    active: bool
-    seen_at: float
-    said: dict[str, Any]
-
-
-async def list_workers(room: LibraryContext) -> list[RegisteredWorker]:
-    """Those that ever registered, the last seen first. Active is who wrote lately and has not stopped."""
-    seen = [one async for page in room.objects.pages(layout.WORKERS) for one in page]
-    seen = [one for one in seen if one.key.endswith(".json")]
-    latest = sorted(seen, key=lambda one: -one.modified_at)[:MOST_WORKERS]
-    if not latest:
-        return []
-    now = await room.objects.now()
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def one(there: ObjectInfo) -> RegisteredWorker:
-        async with gate:
-            said = _decode_object(await read_bounded(room, there.key))
-        name = there.key.removeprefix(f"{layout.WORKERS}/").removesuffix(".json")
-        state = said.get("status")
-        fresh = now - there.modified_at <= room.rules.stale_seconds
-        return RegisteredWorker(
-            worker_id=name,
-            status=state if isinstance(state, str) else "unknown",
-            active=fresh and state != "stopped",
-            seen_at=there.modified_at,
-            said=said,
-        )
-
-    return list(await asyncio.gather(*map(one, latest)))
-
-
-async def read_bounded(room: LibraryContext, key: str) -> bytes:
-    """Empty when it is not there; the end of what is too long."""
-    seen = await room.objects.head(key)
-    if seen is None:
-        return b""
-    if seen.size <= MAX_LOG_BYTES:
-        found = await room.objects.read(key)
-        return b"" if found is None else found.body[-MAX_LOG_BYTES:]
-    start = seen.size - MAX_LOG_BYTES
-    return b"".join([piece async for piece in room.blobs.stream(key, start=start, stop=seen.size)])
-
-
-def _decode_object(body: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return {}
+        return SourceMetadata()
+    said = decode_metadata(stored.metadata)
+    return SourceMetadata(name=said.name, tags=said.tags, size=stored.size)

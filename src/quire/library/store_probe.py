@@ -34,9 +34,9 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 
 
 class _Probes:
-    def __init__(self, room: LibraryContext) -> None:
-        self._room = room
-        self._nonce = room.ids.ulid()
+    def __init__(self, context: LibraryContext) -> None:
+        self._context = context
+        self._nonce = context.ids.ulid()
         self._names: set[str] = set()
 
     def _key(self, name: str) -> str:
@@ -44,58 +44,60 @@ class _Probes:
         return keys.probe(self._nonce, name)
 
     async def put(self) -> str:
-        await self._room.blobs.put(self._key("put"), b"one")
-        await self._room.blobs.put(self._key("put"), b"two!")
+        await self._context.blobs.put(self._key("put"), b"one")
+        await self._context.blobs.put(self._key("put"), b"two!")
         return ""
 
     async def get(self) -> str:
-        await self._room.blobs.put(self._key("get"), b"old")
-        await self._room.blobs.put(self._key("get"), b"new")
-        _require(await self._room.blobs.get(self._key("get")) == b"new", "an old version was read")
+        await self._context.blobs.put(self._key("get"), b"old")
+        await self._context.blobs.put(self._key("get"), b"new")
+        _require(await self._context.blobs.get(self._key("get")) == b"new", "an old version was read")
         return ""
 
     async def listing(self) -> str:
-        await self._room.objects.put(self._key("list"), b"{}")
+        await self._context.objects.put(self._key("list"), b"{}")
         folder = self._key("list").rpartition("/")[0]
-        found = [seen.key async for page in self._room.objects.pages(folder) for seen in page]
+        found = [seen.key async for page in self._context.objects.pages(folder) for seen in page]
         _require(self._key("list") in found, "what was just written is not listed")
         return ""
 
     async def delete(self) -> str:
-        await self._room.blobs.put(self._key("delete"), b"x")
-        await self._room.objects.delete([self._key("delete"), self._key("never-there")])
-        _require(await self._room.objects.head(self._key("delete")) is None, "it is still there")
+        await self._context.blobs.put(self._key("delete"), b"x")
+        await self._context.objects.delete([self._key("delete"), self._key("never-there")])
+        _require(await self._context.objects.head(self._key("delete")) is None, "it is still there")
         return ""
 
     async def metadata(self) -> str:
-        await self._room.blobs.put(self._key("metadata"), b"%PDF", metadata=_METADATA)
-        found = (await self._room.blobs.head(self._key("metadata"))).metadata
+        await self._context.blobs.put(self._key("metadata"), b"%PDF", metadata=_METADATA)
+        found = (await self._context.blobs.head(self._key("metadata"))).metadata
         _require(found == _METADATA, "they came back otherwise")
         return ""
 
     async def create(self) -> str:
-        await self._room.blobs.put(self._key("create"), b"1", condition=IfAbsent())
+        await self._context.blobs.put(self._key("create"), b"1", condition=IfAbsent())
         try:
-            await self._room.blobs.put(self._key("create"), b"2", condition=IfAbsent())
+            await self._context.blobs.put(self._key("create"), b"2", condition=IfAbsent())
         except Stale:
-            _require(await self._room.blobs.get(self._key("create")) == b"1", "the first one was overwritten")
+            _require(
+                await self._context.blobs.get(self._key("create")) == b"1", "the first one was overwritten"
+            )
             return ""
         raise _BrokenError("a second create was not refused")
 
     async def swap(self) -> str:
-        first = await self._room.blobs.put(self._key("swap"), b"1")
-        second = await self._room.blobs.put(self._key("swap"), b"2", condition=IfVersion(first.version))
+        first = await self._context.blobs.put(self._key("swap"), b"1")
+        second = await self._context.blobs.put(self._key("swap"), b"2", condition=IfVersion(first.version))
         _require(second.version != first.version, "both versions are called the same")
         for version, name in ((first.version, "swap"), (second.version, "nothing")):
             try:
-                await self._room.blobs.put(self._key(name), b"3", condition=IfVersion(version))
+                await self._context.blobs.put(self._key(name), b"3", condition=IfVersion(version))
             except (Stale, Missing):
                 continue
             raise _BrokenError("a write upon another version was not refused")
         return ""
 
     async def races(self) -> str:
-        objects = self._room.objects
+        objects = self._context.objects
         versions = await asyncio.gather(
             *(objects.create(self._key("race"), b"%d" % number) for number in range(_RACERS))
         )
@@ -107,27 +109,27 @@ class _Probes:
         with tempfile.TemporaryDirectory(prefix="quire-test-") as folder:
             path = Path(folder, "large")
             await asyncio.to_thread(path.write_bytes, bytes(LARGE_BYTES))
-            made = await self._room.objects.create_file(
+            made = await self._context.objects.create_file(
                 self._key("large"), path, content_type="application/zip"
             )
-            again = await self._room.objects.create_file(
+            again = await self._context.objects.create_file(
                 self._key("large"), path, content_type="application/zip"
             )
-            await self._room.blobs.put(self._key("multipart"), path)
+            await self._context.blobs.put(self._key("multipart"), path)
         _require(made and not again, "a second create of a large object was not refused")
         for name in ("large", "multipart"):
-            seen = await self._room.objects.head(self._key(name))
+            seen = await self._context.objects.head(self._key(name))
             _require(seen is not None and seen.size == LARGE_BYTES, "it did not arrive whole")
         return f"{LARGE_BYTES >> 20} MiB"
 
     async def clock(self) -> str:
-        ahead = await self._room.objects.now() - self._room.clock.now()
+        ahead = await self._context.objects.now() - self._context.clock.now()
         _require(abs(ahead) < MOST_SKEW_SECONDS, f"it differs from this machine's by {ahead:.0f} s")
         return f"within {max(1.0, abs(ahead)):.0f} s of this machine's"
 
     async def clean(self) -> None:
         with suppress(QuireError):
-            await self._room.objects.delete([keys.probe(self._nonce, name) for name in self._names])
+            await self._context.objects.delete([keys.probe(self._nonce, name) for name in self._names])
 
 
 class _BrokenError(Exception):
@@ -137,9 +139,11 @@ class _BrokenError(Exception):
 _TWICE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
 
 
-async def probe_store(room: LibraryContext, on_each: Callable[[ProbeResult], None] = lambda _: None) -> list[ProbeResult]:
+async def probe_store(
+    context: LibraryContext, on_each: Callable[[ProbeResult], None] = lambda _: None
+) -> list[ProbeResult]:
     """All of them, in this order."""
-    tries = _Probes(room)
+    tries = _Probes(context)
     steps: list[tuple[str, bool, str, Callable[[], Awaitable[str]]]] = [
         ("put an object", True, "nothing works", tries.put),
         ("get it back as it was written last", True, "nothing works", tries.get),
@@ -165,7 +169,9 @@ async def probe_store(room: LibraryContext, on_each: Callable[[ProbeResult], Non
     return told
 
 
-async def _probe(ability: str, step: Callable[[], Awaitable[str]], *, needed: bool, lacking: str) -> ProbeResult:
+async def _probe(
+    ability: str, step: Callable[[], Awaitable[str]], *, needed: bool, lacking: str
+) -> ProbeResult:
     try:
         detail = await step()
     except (_BrokenError, QuireError, OSError) as error:

@@ -316,18 +316,18 @@ class Explorer:
     def _asking(self, name: str, op: str, args: tuple[Any, ...]) -> Operation[Any]:
         numbers = count()
         mark = f"{name}.{op}.{args[-1] if isinstance(args[-1], int) else 0}"
-        terms = JobActor(
+        actor = JobActor(
             worker=name, limit=self._budget.limit, nonce=lambda: f"{mark}.{next(numbers)}", now=lambda: 0.0
         )
         operations: dict[str, Callable[[], Operation[Any]]] = {
-            "claim": lambda: lifecycle.claim(JobCandidate(id=JOB, tier=TIER, blank=True), terms),
-            "beat": lambda: lifecycle.beat(args[0], terms, {}),
+            "claim": lambda: lifecycle.claim(JobCandidate(id=JOB, tier=TIER, blank=True), actor),
+            "beat": lambda: lifecycle.beat(args[0], actor, {}),
             "finish": lambda: lifecycle.finish(args[0]),
-            "fail": lambda: lifecycle.fail(args[0], terms, "it broke"),
-            "release": lambda: lifecycle.release(args[0], terms, "graceful_shutdown"),
-            "again": lambda: operator.retry(JOB, terms, tier=None, reset=False),
-            "taken": lambda: operator.cancel(JOB, terms, tier=None),
-            "settle": lambda: janitor.settle(JOB, terms),
+            "fail": lambda: lifecycle.fail(args[0], actor, "it broke"),
+            "release": lambda: lifecycle.release(args[0], actor, "graceful_shutdown"),
+            "again": lambda: operator.retry(JOB, actor, tier=None, reset=False),
+            "taken": lambda: operator.cancel(JOB, actor, tier=None),
+            "settle": lambda: janitor.settle(JOB, actor),
         }
         return operations[op]()
 

@@ -135,7 +135,7 @@ class Simulation:
         except StopIteration:
             self._actors.remove(actor)
 
-    def _terms(self, name: str) -> JobActor:
+    def _actor(self, name: str) -> JobActor:
         skew = Random(name).choice((-5000.0, -3.0, 0.0, 700.0))
         return JobActor(
             worker=name,
@@ -157,18 +157,18 @@ class Simulation:
         self.trace.append(f"{self.now - EPOCH:9.2f} {who} {word} {key} {(body or b'')[:120].decode()}")
 
     async def _work(self, name: str) -> None:
-        chance, terms, means = self.chance, self._terms(name), self._means(name)
+        chance, actor, means = self.chance, self._actor(name), self._means(name)
         for _ in range(chance.choice((3, 8, 20))):
             await _Pass(chance.choice((0.0, 1.0, 20.0)))
             try:
                 candidate = await self._candidate(means)
                 if candidate is None:
                     continue
-                held = await self._performed(lifecycle.claim(candidate, terms), means)
+                held = await self._performed(lifecycle.claim(candidate, actor), means)
                 if held is not None:
                     self.trace.append(f"{name} has attempt {held.job.attempt} of {held.id[-2:]}")
                     self.witness.begun(held.id, held.job.attempt)
-                    await self._attempt(held, terms, means)
+                    await self._attempt(held, actor, means)
             except Retry:
                 continue  # the job, if there is one, is taken for lost
 
@@ -181,11 +181,11 @@ class Simulation:
         ]
         return self.chance.choice(found) if found else None
 
-    async def _attempt(self, held: HeldJob, terms: JobActor, means: StoreAccess) -> None:
+    async def _attempt(self, held: HeldJob, actor: JobActor, means: StoreAccess) -> None:
         chance = self.chance
         for _ in range(chance.choice((0, 0, 1, 3))):
             await _Pass(chance.choice((1.0, 30.0, 30.0, 3 * STALE_SECONDS)))
-            beaten = await self._performed(lifecycle.beat(held, terms, {}), means)
+            beaten = await self._performed(lifecycle.beat(held, actor, {}), means)
             if beaten is None and chance.random() < 0.9:
                 return  # the others are careless, and go on with what is not theirs
             held = beaten or held
@@ -197,33 +197,33 @@ class Simulation:
                     if await self._performed(lifecycle.finish(held), means) is not None:
                         return
                 elif ending == "fail":
-                    await self._performed(lifecycle.fail(held, terms, "it broke"), means)
+                    await self._performed(lifecycle.fail(held, actor, "it broke"), means)
                     return
                 elif ending == "release":
-                    await self._performed(lifecycle.release(held, terms, "graceful_shutdown"), means)
+                    await self._performed(lifecycle.release(held, actor, "graceful_shutdown"), means)
                     return
             except Retry:
                 continue
 
     async def _clean(self, name: str) -> None:
-        terms, means = self._terms(name), self._means(name)
+        actor, means = self._actor(name), self._means(name)
         for _ in range(self.chance.choice((3, 10, 30))):
             await _Pass(self.chance.choice((1.0, 20.0, 60.0, 2 * STALE_SECONDS)))
             for job in self.chance.sample(self.jobs, len(self.jobs)):
                 try:
-                    await self._performed(janitor.settle(job, terms), means)
+                    await self._performed(janitor.settle(job, actor), means)
                 except Retry:
                     continue
 
     async def _meddle(self, name: str) -> None:
-        chance, terms, means = self.chance, self._terms(name), self._means(name)
+        chance, actor, means = self.chance, self._actor(name), self._means(name)
         for _ in range(chance.choice((1, 3))):
             await _Pass(chance.choice((10.0, 100.0, 500.0)))
             job, tier = chance.choice(self.jobs), chance.choice((None, *TIERS))
             acts = (
-                operator.retry(job, terms, tier=tier, reset=chance.random() < 0.5),
-                operator.cancel(job, terms, tier=tier),
-                operator.reprioritize(job, terms, tier=tier or TIERS[0]),
+                operator.retry(job, actor, tier=tier, reset=chance.random() < 0.5),
+                operator.cancel(job, actor, tier=tier),
+                operator.reprioritize(job, actor, tier=tier or TIERS[0]),
             )
             try:
                 await self._performed(chance.choice(acts), means)
@@ -240,7 +240,7 @@ class Simulation:
         for turn in range(6 + 3 * self.limit):
             self.now += 2 * STALE_SECONDS
             for job in self.jobs:
-                self._alone(janitor.settle(job, self._terms(f"j last {turn}")), self._means("j last", calm))
+                self._alone(janitor.settle(job, self._actor(f"j last {turn}")), self._means("j last", calm))
             self.now += 1.0
             for job in self.jobs:
                 self._last_worker(job, f"w last {turn}", self._means(f"w last {turn}", calm))
@@ -248,17 +248,17 @@ class Simulation:
             self.witness.at_rest(job, [key for key in self.store.objects if layout.parse_job(key) == job])
 
     def _last_worker(self, job: str, name: str, means: StoreAccess) -> None:
-        terms = self._terms(name)
+        actor = self._actor(name)
         for tier in TIERS:
             marker = self.store.objects.get(layout.todo(tier, job))
             if marker is None:
                 continue
             candidate = JobCandidate(id=job, tier=tier, blank=not marker.body)
-            held = self._alone(lifecycle.claim(candidate, terms), means)
+            held = self._alone(lifecycle.claim(candidate, actor), means)
             if held is not None:
                 self.witness.begun(job, held.job.attempt)
                 if self.chance.random() < 0.5:
-                    self._alone(lifecycle.fail(held, terms, "it broke again"), means)
+                    self._alone(lifecycle.fail(held, actor, "it broke again"), means)
                 else:
                     self._alone(lifecycle.finish(held), means)
 

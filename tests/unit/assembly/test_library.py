@@ -18,8 +18,8 @@ def settings(tmp_path, **more):
 
 async def test_a_folder_is_opened_below_its_prefix(tmp_path):
     loaded = settings(tmp_path)
-    async with open_library(loaded) as room:
-        await room.objects.put("queue/todo/3_normal/" + "a" * 64, b"")
+    async with open_library(loaded) as context:
+        await context.objects.put("queue/todo/3_normal/" + "a" * 64, b"")
     assert (tmp_path / "bucket/pdf/queue/todo/3_normal" / ("a" * 64)).read_bytes() == b""
     assert called(loaded) == f"{tmp_path}/bucket/pdf"
 
@@ -69,11 +69,11 @@ async def test_a_store_without_conditions_is_refused_every_time(tmp_path, monkey
 
 
 async def test_rules_come_from_the_variable_then_the_bucket_then_the_default(tmp_path):
-    async with open_library(settings(tmp_path)) as room:
-        await room.objects.put("registry/config.json", b'{"max_retries": 9, "stale_timeout_minutes": 60}')
-    async with open_library(settings(tmp_path, BLOBFORGE_MAX_RETRIES="1"), ruled=True) as room:
-        assert (room.rules.max_retries, room.rules.stale_seconds) == (1, 3600)
-        assert room.rules.conversion_seconds == 3600
+    async with open_library(settings(tmp_path)) as context:
+        await context.objects.put("registry/config.json", b'{"max_retries": 9, "stale_timeout_minutes": 60}')
+    async with open_library(settings(tmp_path, BLOBFORGE_MAX_RETRIES="1"), ruled=True) as context:
+        assert (context.rules.max_retries, context.rules.stale_seconds) == (1, 3600)
+        assert context.rules.conversion_seconds == 3600
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ async def test_a_bucket_is_opened_and_probed(tmp_path, s3_server):
         "AWS_SECRET_ACCESS_KEY": s3_server.secret_access_key,
     }
     loaded = settings(tmp_path, **more)
-    async with open_library(loaded, probed=True, ruled=True) as room:
-        version = await room.objects.create("queue/x", b"1")
-        assert (await room.blobs.head("queue/x")).version == version
-        await room.objects.delete(["queue/x"])
+    async with open_library(loaded, probed=True, ruled=True) as context:
+        version = await context.objects.create("queue/x", b"1")
+        assert (await context.blobs.head("queue/x")).version == version
+        await context.objects.delete(["queue/x"])
     assert called(loaded) == f"s3://{s3_server.bucket}/of/ours/"

@@ -34,58 +34,58 @@ class Counting(BlobObjects):
 
 
 @pytest.fixture
-def room():
+def context():
     blobs, ids = MemoryBlobs(), CountingIds()
     return LibraryContext(objects=Counting(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
 
 
-async def queued(room, *names, tier="3_normal"):
+async def queued(context, *names, tier="3_normal"):
     for name in names:
-        await room.objects.put(layout.todo(tier, named(name)), b"")
+        await context.objects.put(layout.todo(tier, named(name)), b"")
 
 
-async def locked(room, *names, **more):
+async def locked(context, *names, **more):
     for name in names:
         lock = LockMarker(worker="w", started=1_699_999_000_000, **more)
-        await room.objects.put(layout.processing(named(name)), encode(lock))
+        await context.objects.put(layout.processing(named(name)), encode(lock))
 
 
-async def finished(room, *names):
+async def finished(context, *names):
     for name in names:
         job = named(name)
-        await room.objects.put(layout.out(job), b"zip")
-        await room.objects.delete([*layout.todos(job), layout.processing(job)])
+        await context.objects.put(layout.out(job), b"zip")
+        await context.objects.delete([*layout.todos(job), layout.processing(job)])
 
 
-async def test_a_job_counts_once_and_waits_in_the_more_urgent_tier(room):
-    await queued(room, "a", "b", "c")
-    await queued(room, "b", tier="1_critical")
-    await locked(room, "c")
-    found = await listing.list_queue(room)
+async def test_a_job_counts_once_and_waits_in_the_more_urgent_tier(context):
+    await queued(context, "a", "b", "c")
+    await queued(context, "b", tier="1_critical")
+    await locked(context, "c")
+    found = await listing.list_queue(context)
     assert {tier: len(jobs) for tier, jobs in found.todo.items() if jobs} == {"1_critical": 1, "3_normal": 1}
     assert (found.waiting, len(found.processing), found.done) == (2, 1, 0)
 
 
-async def test_what_is_not_ours_is_not_counted(room):
+async def test_what_is_not_ours_is_not_counted(context):
     for key in (
         "queue/todo/3_normal/readme.txt",
         "queue/todo/9_odd/" + named("x"),
         "queue/dead/x/y",
         "queue/z",
     ):
-        await room.objects.put(key, b"")
-    await room.objects.put(f"queue/failed/{named('x')}.tmp", b"")
-    found = await listing.list_queue(room)
+        await context.objects.put(key, b"")
+    await context.objects.put(f"queue/failed/{named('x')}.tmp", b"")
+    found = await listing.list_queue(context)
     assert (found.waiting, len(found.failed), len(found.dead)) == (0, 0, 0)
 
 
-async def test_throughput_and_end_are_told_from_what_was_seen_to_finish(room):
-    await queued(room, *map(str, range(100)))
-    board = Dashboard(room)
+async def test_throughput_and_end_are_told_from_what_was_seen_to_finish(context):
+    await queued(context, *map(str, range(100)))
+    board = Dashboard(context)
     first = await board.refresh()
     assert (first.waiting, first.done, first.per_hour, first.eta_seconds) == (100, 0, None, None)
-    room.clock.advance(60)
-    await finished(room, *map(str, range(10)))
+    context.clock.advance(60)
+    await finished(context, *map(str, range(10)))
     second = await board.refresh()
     assert (second.waiting, second.finished, second.per_hour) == (90, 10, 600)
     assert second.eta_seconds == 90 * 6
@@ -93,67 +93,67 @@ async def test_throughput_and_end_are_told_from_what_was_seen_to_finish(room):
     assert second.done_age_seconds == 60
 
 
-async def test_results_are_counted_rarely(room):
-    await queued(room, "a")
-    board = Dashboard(room)
+async def test_results_are_counted_rarely(context):
+    await queued(context, "a")
+    board = Dashboard(context)
     for _ in range(10):
         await board.refresh()
-        room.clock.advance(60)
-    assert room.objects.listed.count(layout.OUT) == 2
+        context.clock.advance(60)
+    assert context.objects.listed.count(layout.OUT) == 2
 
 
-async def test_only_running_jobs_are_read_a_few_of_them_and_again_only_when_they_wrote(room):
-    await queued(room, *map(str, range(200)))
-    await locked(room, *map(str, range(50)), progress={"percent": 50, "original_filename": "x.pdf"})
-    board = Dashboard(room, shown=15)
+async def test_only_running_jobs_are_read_a_few_of_them_and_again_only_when_they_wrote(context):
+    await queued(context, *map(str, range(200)))
+    await locked(context, *map(str, range(50)), progress={"percent": 50, "original_filename": "x.pdf"})
+    board = Dashboard(context, shown=15)
     glance = await board.refresh()
-    assert (glance.processing, len(glance.running), len(room.objects.reads)) == (50, 15, 15)
+    assert (glance.processing, len(glance.running), len(context.objects.reads)) == (50, 15, 15)
     assert (glance.running[0].percent, glance.running[0].name) == (50.0, "x.pdf")
     await board.refresh()
-    assert len(room.objects.reads) == 15
+    assert len(context.objects.reads) == 15
     one = glance.running[3].job
-    await room.objects.put(layout.processing(one), encode(LockMarker(worker="other")))
+    await context.objects.put(layout.processing(one), encode(LockMarker(worker="other")))
     again = await board.refresh()
-    assert room.objects.reads[15:] == [layout.processing(one)]
+    assert context.objects.reads[15:] == [layout.processing(one)]
     assert {run.job for run in again.running} == {run.job for run in glance.running}, "lines do not jump"
 
 
-async def test_what_was_missed_between_two_listings_is_not_finished(room):
-    await queued(room, "a")
-    board = Dashboard(room)
+async def test_what_was_missed_between_two_listings_is_not_finished(context):
+    await queued(context, "a")
+    board = Dashboard(context)
     await board.refresh()
-    await room.objects.delete([layout.todo("3_normal", named("a"))])
+    await context.objects.delete([layout.todo("3_normal", named("a"))])
     assert (await board.refresh()).finished == 1
-    await queued(room, "a")
+    await queued(context, "a")
     assert (await board.refresh()).finished == 0
 
 
-async def test_a_death_is_no_finish_nor_is_its_burial_forgotten(room):
-    await queued(room, "a")
-    board = Dashboard(room)
+async def test_a_death_is_no_finish_nor_is_its_burial_forgotten(context):
+    await queued(context, "a")
+    board = Dashboard(context)
     await board.refresh()
-    await room.objects.delete([layout.todo("3_normal", named("a"))])
-    await room.objects.put(layout.dead(named("a")), b"no json")
+    await context.objects.delete([layout.todo("3_normal", named("a"))])
+    await context.objects.put(layout.dead(named("a")), b"no json")
     assert (await board.refresh()).finished == 0
-    await room.objects.delete([layout.dead(named("a"))])
+    await context.objects.delete([layout.dead(named("a"))])
     assert (await board.refresh()).finished == 0
 
 
-async def test_the_last_mishaps_are_told(room):
-    await room.objects.put(layout.failed(named("a")), encode(FailedMarker(error="oom", retries=1)))
-    glance = await Dashboard(room).refresh(mishaps=5)
+async def test_the_last_mishaps_are_told(context):
+    await context.objects.put(layout.failed(named("a")), encode(FailedMarker(error="oom", retries=1)))
+    glance = await Dashboard(context).refresh(mishaps=5)
     assert [(one.job, one.error, one.attempts) for one in glance.mishaps] == [(named("a"), "oom", 2)]
-    assert (await Dashboard(room).refresh()).mishaps == ()
+    assert (await Dashboard(context).refresh()).mishaps == ()
 
 
-async def test_a_store_that_is_away_is_told_of_and_asked_again(room):
-    await queued(room, "a")
-    board, stop, told = Dashboard(room), asyncio.Event(), []
-    room.objects.away = True
+async def test_a_store_that_is_away_is_told_of_and_asked_again(context):
+    await queued(context, "a")
+    board, stop, told = Dashboard(context), asyncio.Event(), []
+    context.objects.away = True
 
     def on_round(glance):
         told.append((glance.trouble, glance.waiting))
-        room.objects.away = False
+        context.objects.away = False
         if len(told) == 2:
             stop.set()
 

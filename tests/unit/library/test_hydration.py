@@ -39,7 +39,7 @@ class Counting(BlobObjects):
 
 
 @pytest.fixture
-def room():
+def context():
     blobs, ids = MemoryBlobs(), CountingIds()
     return LibraryContext(objects=Counting(blobs, ids), blobs=blobs, clock=FakeClock(), ids=ids)
 
@@ -53,82 +53,88 @@ def files(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-async def test_text_and_pictures_come_to_lie_beside_the_pdf(room, tmp_path):
-    await room.blobs.put(layout.out(A), archive(BOOK))
+async def test_text_and_pictures_come_to_lie_beside_the_pdf(context, tmp_path):
+    await context.blobs.put(layout.out(A), archive(BOOK))
     told = []
-    tally = await hydrate(room, each([HydrationSource(tmp_path / "My Book.pdf", A)]), on_each=told.append)
+    tally = await hydrate(context, each([HydrationSource(tmp_path / "My Book.pdf", A)]), on_each=told.append)
     assert tally.fates == {HydrationOutcome.WRITTEN: 1}
     assert told[0].assets == 2
     assert files(tmp_path) == ["My Book.assets/deep/x", "My Book.assets/p 1.png", "My Book.md"]
     assert (tmp_path / "My Book.md").read_text() == "![p](My%20Book.assets/p 1.png)"
 
 
-async def test_what_is_there_stays_unless_it_is_asked_for(room, tmp_path):
-    await room.blobs.put(layout.out(A), archive(BOOK))
+async def test_what_is_there_stays_unless_it_is_asked_for(context, tmp_path):
+    await context.blobs.put(layout.out(A), archive(BOOK))
     (tmp_path / "x.md").write_text("mine")
     (tmp_path / "x.assets").mkdir()
     (tmp_path / "x.assets/p 1.png").write_text("mine")
     want = [HydrationSource(tmp_path / "x.pdf", A)]
-    assert (await hydrate(room, each(want))).fates == {HydrationOutcome.KEPT: 1}
+    assert (await hydrate(context, each(want))).fates == {HydrationOutcome.KEPT: 1}
     assert (tmp_path / "x.md").read_text() == "mine"
     (tmp_path / "x.md").unlink()
-    assert (await hydrate(room, each(want))).fates == {HydrationOutcome.WRITTEN: 1}
+    assert (await hydrate(context, each(want))).fates == {HydrationOutcome.WRITTEN: 1}
     assert (tmp_path / "x.assets/p 1.png").read_text() == "mine"
-    assert (await hydrate(room, each(want), force=True)).fates == {HydrationOutcome.WRITTEN: 1}
+    assert (await hydrate(context, each(want), force=True)).fates == {HydrationOutcome.WRITTEN: 1}
     assert (tmp_path / "x.assets/p 1.png").read_text() == "png"
 
 
-async def test_a_missing_result_is_no_error_and_a_broken_one_stops_nobody(room, tmp_path):
-    await room.blobs.put(layout.out(B), b"no zip")
-    await room.blobs.put(layout.out(A), archive(BOOK))
+async def test_a_missing_result_is_no_error_and_a_broken_one_stops_nobody(context, tmp_path):
+    await context.blobs.put(layout.out(B), b"no zip")
+    await context.blobs.put(layout.out(A), archive(BOOK))
     want = [HydrationSource(tmp_path / f"{n}.pdf", job) for n, job in enumerate([named("none"), B, A])]
     told = []
-    tally = await hydrate(room, each(want), on_each=told.append)
-    assert tally.fates == {HydrationOutcome.MISSING: 1, HydrationOutcome.FAILED: 1, HydrationOutcome.WRITTEN: 1}
-    assert "Convert the document again" in next(one.error for one in told if one.fate is HydrationOutcome.FAILED)
+    tally = await hydrate(context, each(want), on_each=told.append)
+    assert tally.fates == {
+        HydrationOutcome.MISSING: 1,
+        HydrationOutcome.FAILED: 1,
+        HydrationOutcome.WRITTEN: 1,
+    }
+    assert "Convert the document again" in next(
+        one.error for one in told if one.fate is HydrationOutcome.FAILED
+    )
     assert [name for name in files(tmp_path) if name.endswith(".md")] == ["2.md"]
 
 
-async def test_a_dry_run_writes_nothing(room, tmp_path):
-    await room.blobs.put(layout.out(A), archive(BOOK))
-    tally = await hydrate(room, each([HydrationSource(tmp_path / "x.pdf", A)]), dry_run=True)
+async def test_a_dry_run_writes_nothing(context, tmp_path):
+    await context.blobs.put(layout.out(A), archive(BOOK))
+    tally = await hydrate(context, each([HydrationSource(tmp_path / "x.pdf", A)]), dry_run=True)
     assert (tally.fates, files(tmp_path)) == ({HydrationOutcome.WRITTEN: 1}, [])
 
 
-async def test_a_link_in_the_collection_leads_nothing_elsewhere(room, tmp_path):
+async def test_a_link_in_the_collection_leads_nothing_elsewhere(context, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     books = tmp_path / "books"
     books.mkdir()
     (books / "x.assets").symlink_to(elsewhere)
-    await room.blobs.put(layout.out(A), archive(BOOK))
+    await context.blobs.put(layout.out(A), archive(BOOK))
     told = []
-    await hydrate(room, each([HydrationSource(books / "x.pdf", A)]), force=True, on_each=told.append)
+    await hydrate(context, each([HydrationSource(books / "x.pdf", A)]), force=True, on_each=told.append)
     assert (told[0].fate, "link" in told[0].error) == (HydrationOutcome.FAILED, True)
     assert list(elsewhere.iterdir()) == []
 
 
-async def test_few_are_asked_for_and_many_are_listed_once(room, tmp_path):
+async def test_few_are_asked_for_and_many_are_listed_once(context, tmp_path):
     few = [HydrationSource(tmp_path / f"{n}.pdf", named(str(n))) for n in range(5)]
-    await hydrate(room, each(few))
-    assert (room.objects.looks, room.objects.listings) == (5, 0)
+    await hydrate(context, each(few))
+    assert (context.objects.looks, context.objects.listings) == (5, 0)
     many = [HydrationSource(tmp_path / f"{n}.pdf", named(str(n))) for n in range(2 * LISTED_FROM + 7)]
-    await room.blobs.put(layout.out(named("3")), archive(BOOK))
-    tally = await hydrate(room, each(many))
+    await context.blobs.put(layout.out(named("3")), archive(BOOK))
+    tally = await hydrate(context, each(many))
     assert tally.fates == {HydrationOutcome.MISSING: 2 * LISTED_FROM + 6, HydrationOutcome.WRITTEN: 1}
-    assert (room.objects.looks, room.objects.listings) == (5, 1)
+    assert (context.objects.looks, context.objects.listings) == (5, 1)
 
 
 @pytest.mark.parametrize("fault", [Retry("away"), OSError(28, "No space left"), asyncio.CancelledError()])
-async def test_nothing_half_is_left_when_it_breaks_off(room, tmp_path, monkeypatch, fault):
-    await room.blobs.put(layout.out(A), archive(BOOK))
+async def test_nothing_half_is_left_when_it_breaks_off(context, tmp_path, monkeypatch, fault):
+    await context.blobs.put(layout.out(A), archive(BOOK))
 
     def broken(self, target):
         raise fault
 
     monkeypatch.setattr(Path, "replace", broken)
     try:
-        tally = await hydrate(room, each([HydrationSource(tmp_path / "x.pdf", A)]))
+        tally = await hydrate(context, each([HydrationSource(tmp_path / "x.pdf", A)]))
     except asyncio.CancelledError:
         pass
     else:

@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from tests.situations.library_memory import CountingObjects, keys, memory_room
+from tests.situations.libraries import CountingObjects, list_keys, memory_library
 
 from quire.library.context import LibraryRules
 from quire.library.janitor import (
@@ -24,9 +24,9 @@ from quire.library.protocol.bodies import (
 )
 from quire.library.protocol.janitor import SettleOutcome
 from quire.library.protocol.lifecycle import JobCandidate
-from quire.library.protocol.requests import StoreAccess, PutObject, perform
+from quire.library.protocol.requests import PutObject, StoreAccess, perform
 from quire.model.errors import Retry
-from quire.testing.time import FakeClock
+from quire.testing.time import CountingIds, FakeClock
 
 NOW, STALE = 10_000.0, 900.0
 OLD, FRESH = NOW - 5000, NOW - 10
@@ -58,9 +58,15 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (ListedMarkers(state=OLD), "unmarked"),
         (ListedMarkers(state=OLD, tiers=2, todo=OLD), "contradictory"),
         (ListedMarkers(state=OLD, tiers=1, todo=OLD, dead=OLD), "contradictory"),
-        (ListedMarkers(state=OLD, tiers=1, todo=OLD + 1000), "displaced"),  # its lock was taken away by another tool
+        (
+            ListedMarkers(state=OLD, tiers=1, todo=OLD + 1000),
+            "displaced",
+        ),  # its lock was taken away by another tool
         (ListedMarkers(state=OLD, tiers=1, todo=OLD - 1000), "displaced"),
-        (ListedMarkers(state=OLD, dead=OLD - 1000), "displaced"),  # tried again by a person who got no further
+        (
+            ListedMarkers(state=OLD, dead=OLD - 1000),
+            "displaced",
+        ),  # tried again by a person who got no further
         (ListedMarkers(state=FRESH, dead=OLD), ""),
     ],
 )
@@ -72,153 +78,172 @@ def ident(number):
     return hashlib.sha256(str(number).encode()).hexdigest()
 
 
-class House:
+class LibraryUnderTest:
     def __init__(self):
         self.clock = FakeClock()
-        self.room = memory_room(clock=self.clock, rules=LibraryRules(max_retries=1))
-        self.terms = self.room.terms("w")
+        self.context = memory_library(clock=self.clock, ids=CountingIds(), rules=LibraryRules(max_retries=1))
+        self.actor = self.context.actor("w")
 
     async def queue(self, number, tier="3_normal"):
-        await self.room.objects.put(layout.todo(tier, ident(number)), b"")
+        await self.context.objects.put(layout.todo(tier, ident(number)), b"")
         return ident(number)
 
     async def claimed(self, number):
         job = await self.queue(number)
-        return await self.room.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), self.terms))
+        return await self.context.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), self.actor))
 
     async def job(self, number):
-        found = await self.room.objects.read(layout.state(ident(number)))
+        found = await self.context.objects.read(layout.state(ident(number)))
         return None if found is None else decode(found.body, JobRecord)
 
 
 async def test_healthy_jobs_cost_nothing():
-    house = House()
-    await house.queue(1)
+    library = LibraryUnderTest()
+    await library.queue(1)
     for number in (2, 3, 4):
-        held = await house.claimed(number)
+        held = await library.claimed(number)
         if number == 3:
-            await house.room.perform(lifecycle.release(held, house.terms, "graceful_shutdown"))
+            await library.context.perform(lifecycle.release(held, library.actor, "graceful_shutdown"))
         if number == 4:
-            await house.room.perform(lifecycle.fail(held, house.terms, "no"))
-    await sweep(house.room)  # what failed waits again
-    house.clock.advance(600)
-    await house.room.objects.put("queue/readme.txt", b"hello")
-    objects = CountingObjects(house.room.objects)
-    room = type(house.room)(
-        objects=objects, blobs=house.room.blobs, clock=house.clock, ids=house.room.ids, rules=house.room.rules
+            await library.context.perform(lifecycle.fail(held, library.actor, "no"))
+    await sweep(library.context)  # what failed waits again
+    library.clock.advance(600)
+    await library.context.objects.put("queue/readme.txt", b"hello")
+    objects = CountingObjects(library.context.objects)
+    context = type(library.context)(
+        objects=objects,
+        blobs=library.context.blobs,
+        clock=library.clock,
+        ids=library.context.ids,
+        rules=library.context.rules,
     )
-    swept = await sweep(room)
+    swept = await sweep(context)
     assert swept.settled == []
     assert swept.jobs == 4
     assert objects.counts == {"list": 2, "now": 1}
 
 
 async def test_a_silent_job_waits_again_and_then_is_given_up():
-    house = House()
-    await house.claimed(1)
-    house.clock.advance(STALE + 1)
-    swept = await sweep(house.room)
-    assert [(one.job, one.why, one.done) for one in swept.settled] == [(ident(1), "silent", SettleOutcome.REQUEUED)]
-    assert (await house.job(1)).state == "waiting"
-    await house.room.perform(
-        lifecycle.claim(JobCandidate(id=ident(1), tier="3_normal", blank=False), house.terms)
+    library = LibraryUnderTest()
+    await library.claimed(1)
+    library.clock.advance(STALE + 1)
+    swept = await sweep(library.context)
+    assert [(one.job, one.why, one.done) for one in swept.settled] == [
+        (ident(1), "silent", SettleOutcome.REQUEUED)
+    ]
+    assert (await library.job(1)).state == "waiting"
+    await library.context.perform(
+        lifecycle.claim(JobCandidate(id=ident(1), tier="3_normal", blank=False), library.actor)
     )
-    house.clock.advance(STALE + 1)
-    assert (await sweep(house.room)).counts == {"buried": 1}
-    assert await keys(house.room) == sorted([layout.dead(ident(1)), layout.state(ident(1))])
+    library.clock.advance(STALE + 1)
+    assert (await sweep(library.context)).counts == {"buried": 1}
+    assert await list_keys(library.context) == sorted([layout.dead(ident(1)), layout.state(ident(1))])
 
 
 async def test_what_is_left_of_finished_jobs_goes():
-    house = House()
+    library = LibraryUnderTest()
     for number in range(3):
-        await house.claimed(number)
-        house.room.blobs.keep(layout.out(ident(number)), b"zip")
-    await house.room.objects.delete([layout.processing(ident(1)), *layout.todos(ident(1))])
-    house.clock.advance(STALE + 1)
-    assert (await sweep(house.room)).counts == {"cleared": 3}
-    assert await keys(house.room) == []
+        await library.claimed(number)
+        library.context.blobs.keep(layout.out(ident(number)), b"zip")
+    await library.context.objects.delete([layout.processing(ident(1)), *layout.todos(ident(1))])
+    library.clock.advance(STALE + 1)
+    assert (await sweep(library.context)).counts == {"cleared": 3}
+    assert await list_keys(library.context) == []
 
 
 async def test_a_marker_that_came_too_late_goes():
-    house = House()
-    house.room.blobs.keep(layout.out(ident(1)), b"zip")
-    house.room.blobs.keep(layout.todo("2_high", ident(1)), b'{"retries":1}')
-    assert (await sweep(house.room)).counts == {"cleared": 1}
-    assert await keys(house.room) == []
+    library = LibraryUnderTest()
+    library.context.blobs.keep(layout.out(ident(1)), b"zip")
+    library.context.blobs.keep(layout.todo("2_high", ident(1)), b'{"retries":1}')
+    assert (await sweep(library.context)).counts == {"cleared": 1}
+    assert await list_keys(library.context) == []
 
 
 async def test_jobs_of_other_tools_are_settled_by_their_rules():
-    house = House()
-    failed, lock = await house.queue(1), await house.queue(2)
-    await house.room.objects.put(layout.failed(failed), encode(FailedMarker(error="e", priority="2_high")))
-    await house.room.objects.put(layout.processing(lock), encode(LockMarker(worker="x", retries=1)))
-    house.clock.advance(STALE + 1)
-    swept = await sweep(house.room)
-    assert {one.job: one.done for one in swept.settled} == {failed: SettleOutcome.REQUEUED, lock: SettleOutcome.BURIED}
-    assert layout.todo("2_high", failed) in await keys(house.room)
-    assert layout.dead(lock) in await keys(house.room)
+    library = LibraryUnderTest()
+    failed, lock = await library.queue(1), await library.queue(2)
+    await library.context.objects.put(
+        layout.failed(failed), encode(FailedMarker(error="e", priority="2_high"))
+    )
+    await library.context.objects.put(layout.processing(lock), encode(LockMarker(worker="x", retries=1)))
+    library.clock.advance(STALE + 1)
+    swept = await sweep(library.context)
+    assert {one.job: one.done for one in swept.settled} == {
+        failed: SettleOutcome.REQUEUED,
+        lock: SettleOutcome.BURIED,
+    }
+    assert layout.todo("2_high", failed) in await list_keys(library.context)
+    assert layout.dead(lock) in await list_keys(library.context)
 
 
 async def test_a_lock_that_another_tool_took_away_is_noticed():
-    house = House()
-    await house.claimed(1)
-    house.clock.advance(STALE + 1)
-    await house.room.objects.put(layout.todo("3_normal", ident(1)), b'{"retries":1}')
-    await house.room.objects.delete([layout.processing(ident(1))])
-    swept = await sweep(house.room)
+    library = LibraryUnderTest()
+    await library.claimed(1)
+    library.clock.advance(STALE + 1)
+    await library.context.objects.put(layout.todo("3_normal", ident(1)), b'{"retries":1}')
+    await library.context.objects.delete([layout.processing(ident(1))])
+    swept = await sweep(library.context)
     assert [(one.why, one.done) for one in swept.settled] == [("displaced", SettleOutcome.REQUEUED)]
-    assert (await house.job(1)).state == "waiting"
+    assert (await library.job(1)).state == "waiting"
 
 
 async def test_a_rehearsal_tells_the_same_and_changes_nothing():
-    house = House()
+    library = LibraryUnderTest()
     for number in range(5):
-        await house.claimed(number)
-    house.clock.advance(STALE + 1)
-    before = {key: (await house.room.objects.read(key)).version for key in await keys(house.room)}
-    rehearsed = await sweep(house.room, dry_run=True)
-    assert before == {key: (await house.room.objects.read(key)).version for key in await keys(house.room)}
-    done = await sweep(house.room)
+        await library.claimed(number)
+    library.clock.advance(STALE + 1)
+    before = {
+        key: (await library.context.objects.read(key)).version for key in await list_keys(library.context)
+    }
+    rehearsed = await sweep(library.context, dry_run=True)
+    assert before == {
+        key: (await library.context.objects.read(key)).version for key in await list_keys(library.context)
+    }
+    done = await sweep(library.context)
     assert rehearsed.counts == done.counts == {"requeued": 5}
     assert rehearsed.dry_run
 
 
 async def test_more_than_a_listing_gives_at_once():
-    house = House()
+    library = LibraryUnderTest()
     for number in range(2300):
-        house.room.blobs.keep(layout.failed(ident(number)), b"")
-    swept = await sweep(house.room)
+        library.context.blobs.keep(layout.failed(ident(number)), b"")
+    swept = await sweep(library.context)
     assert swept.seen == 2300
     assert swept.counts == {"requeued": 2300}
 
 
 async def test_one_job_that_cannot_be_settled_does_not_stop_the_others():
-    house = House()
+    library = LibraryUnderTest()
     for number in range(4):
-        house.room.blobs.keep(layout.failed(ident(number)), b"")
+        library.context.blobs.keep(layout.failed(ident(number)), b"")
 
     def refuse(what, key):
         if key == layout.state(ident(2)):
             raise Retry("not now")
 
-    objects = CountingObjects(house.room.objects, refuse)
-    room = type(house.room)(
-        objects=objects, blobs=house.room.blobs, clock=house.clock, ids=house.room.ids, rules=house.room.rules
+    objects = CountingObjects(library.context.objects, refuse)
+    context = type(library.context)(
+        objects=objects,
+        blobs=library.context.blobs,
+        clock=library.clock,
+        ids=library.context.ids,
+        rules=library.context.rules,
     )
     told = []
-    swept = await sweep(room, on_event=told.append)
+    swept = await sweep(context, on_event=told.append)
     assert swept.counts == {"requeued": 3, "error": 1}
     assert [(one.job, one.error) for one in told if one.done is None] == [(ident(2), "not now")]
 
 
 async def test_clocks_that_were_left_are_removed():
-    house = House()
-    house.room.blobs.keep("registry/clock/old", b"{}")
-    house.clock.advance(CLOCK_SECONDS + 1)
-    house.room.blobs.keep("registry/clock/new", b"{}")
-    assert (await sweep(house.room, dry_run=True)).clocks == 1
-    assert (await sweep(house.room)).clocks == 1
-    assert await keys(house.room, "registry") == ["registry/clock/new"]
+    library = LibraryUnderTest()
+    library.context.blobs.keep("registry/clock/old", b"{}")
+    library.clock.advance(CLOCK_SECONDS + 1)
+    library.context.blobs.keep("registry/clock/new", b"{}")
+    assert (await sweep(library.context, dry_run=True)).clocks == 1
+    assert (await sweep(library.context)).clocks == 1
+    assert await list_keys(library.context, "registry") == ["registry/clock/new"]
 
 
 async def test_a_manifest_is_compacted_too():
@@ -229,41 +254,41 @@ async def test_a_manifest_is_compacted_too():
             self.compacted += 1
 
     manifest = Manifest()
-    await sweep(House().room, manifest, dry_run=True)
+    await sweep(LibraryUnderTest().context, manifest, dry_run=True)
     assert manifest.compacted == 0
-    await sweep(House().room, manifest)
+    await sweep(LibraryUnderTest().context, manifest)
     assert manifest.compacted == 1
 
 
 async def test_of_many_watchers_one_makes_the_pass_of_an_interval():
-    house = House()
-    watches = [SweepSchedule(house.room, 300.0) for _ in range(20)]
+    library = LibraryUnderTest()
+    watches = [SweepSchedule(library.context, 300.0) for _ in range(20)]
     assert [await watch.due() for watch in watches] == [False] * 20
     passes = []
     for _ in range(10):
-        house.clock.advance(301)
+        library.clock.advance(301)
         passes.append(sum([await watch.due() for watch in watches]))
     assert passes == [1] * 10
-    assert await house.room.objects.head(SWEPT) is not None
+    assert await library.context.objects.head(SWEPT) is not None
 
 
 async def test_a_retry_that_got_no_further_than_the_state_is_completed():
-    house = House()
+    library = LibraryUnderTest()
     for _ in range(2):
-        await house.room.perform(lifecycle.fail(await house.claimed(1), house.terms, "no"))
-        await sweep(house.room)
-    assert (await house.job(1)).state == "dead"
-    house.clock.advance(60)
-    asking = operator.retry(ident(1), house.terms, tier=None, reset=False)
-    means, answer = StoreAccess(objects=house.room.objects), None
+        await library.context.perform(lifecycle.fail(await library.claimed(1), library.actor, "no"))
+        await sweep(library.context)
+    assert (await library.job(1)).state == "dead"
+    library.clock.advance(60)
+    asking = operator.retry(ident(1), library.actor, tier=None, reset=False)
+    means, answer = StoreAccess(objects=library.context.objects), None
     while not isinstance(ask := asking.send(answer), PutObject):
         answer = await perform(_one(ask), means)
-    assert (await house.job(1)).state == "waiting"
-    assert (await sweep(house.room)).settled == [], "whoever did that may be about to go on"
-    house.clock.advance(STALE + 1)
-    assert [one.done for one in (await sweep(house.room)).settled] == [SettleOutcome.REPAIRED]
-    assert await house.room.objects.head(layout.todo("3_normal", ident(1)))
-    assert not await house.room.objects.head(layout.dead(ident(1)))
+    assert (await library.job(1)).state == "waiting"
+    assert (await sweep(library.context)).settled == [], "whoever did that may be about to go on"
+    library.clock.advance(STALE + 1)
+    assert [one.done for one in (await sweep(library.context)).settled] == [SettleOutcome.REPAIRED]
+    assert await library.context.objects.head(layout.todo("3_normal", ident(1)))
+    assert not await library.context.objects.head(layout.dead(ident(1)))
 
 
 def _one(ask):
@@ -271,21 +296,21 @@ def _one(ask):
 
 
 async def test_what_other_tools_gave_up_stays_so_with_its_reason():
-    house = House()
+    library = LibraryUnderTest()
     body = b'{"error":"its own reason","total_retries":0}'
-    await house.room.objects.put(layout.dead(ident(1)), body)
-    await house.room.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
-    house.clock.advance(STALE + 1)
-    swept = await sweep(house.room)
+    await library.context.objects.put(layout.dead(ident(1)), body)
+    await library.context.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
+    library.clock.advance(STALE + 1)
+    swept = await sweep(library.context)
     assert [(one.why, one.done) for one in swept.settled] == [("silent", SettleOutcome.REPAIRED)]
-    assert not await house.room.objects.head(layout.processing(ident(1)))
-    assert (await house.room.objects.read(layout.dead(ident(1)))).body == body
-    assert await house.job(1) is None
+    assert not await library.context.objects.head(layout.processing(ident(1)))
+    assert (await library.context.objects.read(layout.dead(ident(1)))).body == body
+    assert await library.job(1) is None
 
 
 async def test_a_silent_worker_of_another_tool_is_named():
-    house = House()
-    await house.room.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
-    house.clock.advance(STALE + 1)
-    await sweep(house.room)
-    assert (await house.job(1)).error == "the worker theirs went silent"
+    library = LibraryUnderTest()
+    await library.context.objects.put(layout.processing(ident(1)), b'{"worker":"theirs","retries":0}')
+    library.clock.advance(STALE + 1)
+    await sweep(library.context)
+    assert (await library.job(1)).error == "the worker theirs went silent"

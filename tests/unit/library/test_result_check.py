@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from quire.library import result_check
+from quire.library import archives
 
 JOB = "a" * 64
 
@@ -21,7 +21,7 @@ GOOD = {"content.md": "# Title\n", "info.json": json.dumps({"hash": JOB}), "asse
 
 
 def test_a_good_one_passes(tmp_path):
-    assert result_check.find_fault(archive(tmp_path / "r.zip", GOOD), JOB) == ""
+    assert archives.find_fault(archive(tmp_path / "r.zip", GOOD), JOB) == ""
 
 
 @pytest.mark.parametrize(
@@ -36,25 +36,25 @@ def test_a_good_one_passes(tmp_path):
 )
 def test_what_is_missing_or_wrong_is_named(tmp_path, change, words):
     members = {name: body for name, body in {**GOOD, **change}.items() if body is not None}
-    assert words in result_check.find_fault(archive(tmp_path / "r.zip", members), JOB)
+    assert words in archives.find_fault(archive(tmp_path / "r.zip", members), JOB)
 
 
 def test_damage_is_found(tmp_path):
     path = archive(tmp_path / "r.zip", GOOD)
     path.write_bytes(path.read_bytes().replace(b"# Title", b"# Tytle", 1))
-    assert "damaged" in result_check.find_fault(path, JOB)
+    assert "damaged" in archives.find_fault(path, JOB)
     path.write_bytes(path.read_bytes()[:40])
-    assert "damaged" in result_check.find_fault(path, JOB)
+    assert "damaged" in archives.find_fault(path, JOB)
 
 
 def test_what_is_no_file_is_not_followed(tmp_path):
     good = archive(tmp_path / "good.zip", GOOD)
     (tmp_path / "r.zip").symlink_to(good)
-    assert "not a file" in result_check.find_fault(tmp_path / "r.zip", JOB)
-    assert "left no result" in result_check.find_fault(tmp_path / "none.zip", JOB)
+    assert "not a file" in archives.find_fault(tmp_path / "r.zip", JOB)
+    assert "left no result" in archives.find_fault(tmp_path / "none.zip", JOB)
 
 
 def test_limits_come_first(tmp_path, monkeypatch):
     path = archive(tmp_path / "r.zip", GOOD)
-    monkeypatch.setattr(result_check, "MAX_CONTENT_BYTES", 10)
-    assert "too much" in result_check.find_fault(path, JOB)
+    monkeypatch.setattr(archives, "MAX_CONTENT_BYTES", 10)
+    assert "too much" in archives.find_fault(path, JOB)

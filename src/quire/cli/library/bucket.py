@@ -17,18 +17,19 @@ from quire.cli.library.options import (
     print_json,
     within,
 )
-from quire.cli.text import many, shown
+from quire.cli.text import plural, printable
 from quire.library import (
-    header_repair,
     listing,
+    metadata,
     shared_config,
     store_probe,
 )
 from quire.library.context import LibraryContext, LibraryRules
 from quire.library.manifest import store as indexing
+from quire.library.manifest.repair import rebuild_manifest, repair_manifest
 from quire.library.shared_config import SharedConfig
 from quire.library.store_probe import ProbeResult
-from quire.settings import Loaded
+from quire.settings import LoadedSettings
 
 
 def manifest(
@@ -44,11 +45,10 @@ def manifest(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Show the index of the library, or put it right.
+    """Show or repair the index of the library.
 
     Examples:
       quire library manifest -v
-
       quire library manifest --rebuild --dry-run
 
     Exit codes: 0 fine or put right, 1 it cannot be read as a whole, or could not, 2 usage.
@@ -57,13 +57,13 @@ def manifest(
         raise typer.BadParameter("give one of --repair, --rebuild, --sync")
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> tuple[Any, Any]:
-        index = indexing.LibraryManifest(room)
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> tuple[Any, Any]:
+        index = indexing.LibraryManifest(context)
         did: Any = None
         if repair:
-            did = await index.repair(dry_run=dry_run)
+            did = await repair_manifest(index, dry_run=dry_run)
         elif rebuild:
-            did = await index.rebuild(force=force, dry_run=dry_run)
+            did = await rebuild_manifest(index, force=force, dry_run=dry_run)
         elif sync and not dry_run:
             did = await index.compact()
         return did, await index.read()
@@ -82,16 +82,16 @@ def _show_manifest(did: Any, view: Any, *, verbose: bool, dry_run: bool, json_ou
         for name in did.__struct_fields__:
             value = getattr(did, name)
             if value not in {"", 0}:
-                typer.echo(f"{name}: {shown(value)}")
+                typer.echo(f"{name}: {printable(value)}")
         if dry_run:
             typer.echo("Dry run: nothing was changed.")
-    typer.echo(f"{many(len(view), 'document')} in the manifest, {view.segments} additions not merged yet.")
+    typer.echo(f"{plural(len(view), 'document')} in the manifest, {view.segments} additions not merged yet.")
     for problem in view.problems:
-        typer.echo(f"Warning: {shown(problem)}", err=True)
+        typer.echo(f"Warning: {printable(problem)}", err=True)
     if verbose:
         for hit in view.hits():
             first = hit.entry.paths[0] if hit.entry.paths else "(no path)"
-            typer.echo(f"{hit.hash}  {shown(first)}")
+            typer.echo(f"{hit.hash}  {printable(first)}")
 
 
 def repair_metadata(
@@ -105,9 +105,9 @@ def repair_metadata(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Write names and tags again with stored PDFs that have lost them, from the manifest.
+    """Restore lost names and tags of stored PDFs.
 
-    Copies of buckets often lose metadata. Each such PDF is read and written once.
+    They are taken from the manifest. Copies of buckets often lose metadata. Each such PDF is read and written once.
 
     Examples:
       quire library repair-metadata --dry-run
@@ -116,10 +116,10 @@ def repair_metadata(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> Any:
-        view = await indexing.LibraryManifest(room).read()
-        jobs = [await listing.resolve_hash(room, name) for name in names or ()]
-        return await header_repair.repair_metadata(room, view, jobs, force=force, dry_run=dry_run)
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> Any:
+        view = await indexing.LibraryManifest(context).read()
+        jobs = [await listing.resolve_hash(context, name) for name in names or ()]
+        return await metadata.repair_metadata(context, view, jobs, force=force, dry_run=dry_run)
 
     told = within(ask, way, probed=not dry_run)
     if json_output:
@@ -147,13 +147,12 @@ def shared(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Show or set the settings that all who work on the bucket share (`registry/config.json`).
+    """Show or change the settings shared by all workers of the bucket.
 
-    They count where a machine has no setting of its own.
+    They are stored in `registry/config.json`. They count where a machine has no setting of its own.
 
     Examples:
       quire library config --show
-
       quire library config --set max_retries=5 --set conversion_timeout=86400
 
     Exit codes: 0 shown or set, 1 not a value for that key, or could not, 2 usage.
@@ -169,11 +168,11 @@ def shared(
         words[name.strip()] = value
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[SharedConfig, LibraryRules]:
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[SharedConfig, LibraryRules]:
         if words:
-            await shared_config.change_config(room, words)
-        said = await shared_config.read_config(room)
-        return said, (await with_shared_rules(room, loaded)).rules
+            await shared_config.change_config(context, words)
+        said = await shared_config.read_config(context)
+        return said, (await with_shared_rules(context, loaded)).rules
 
     said, rules = within(ask, way)
     if json_output:
@@ -185,13 +184,13 @@ def shared(
         in_force = getattr(rules, kind.rule) / kind.scale if kind.rule else ""
         typer.echo(f"{name}: {value}" + (f" (in force here: {in_force:g})" if in_force != "" else ""))
     for problem in said.problems:
-        typer.echo(f"Warning: {shown(problem)}.", err=True)
+        typer.echo(f"Warning: {printable(problem)}.", err=True)
 
 
 def store_tested(json_output: Json = False, bucket: Bucket = None, config: Config = None) -> None:
-    """Try what the store can do: put, get, list, delete, metadata, conditions, races, large objects, clock.
+    """Check that the store supports everything the library needs.
 
-    Everything is written below a prefix of its own and removed again.
+    Tries put, get, list, delete, metadata, conditions, races, large objects and the clock. Everything is written below a prefix of its own and removed again.
 
     Examples:
       quire library test-s3
@@ -202,11 +201,11 @@ def store_tested(json_output: Json = False, bucket: Bucket = None, config: Confi
 
     def each(tried: ProbeResult) -> None:
         if not json_output:
-            detail = f": {shown(tried.detail)}" if tried.detail else ""
+            detail = f": {printable(tried.detail)}" if tried.detail else ""
             typer.echo(f"{'ok' if tried.ok else 'FAILED':<8}{tried.ability}{detail}")
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[list[ProbeResult], str]:
-        return await store_probe.probe_store(room, each), called(loaded, default_bucket())
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[list[ProbeResult], str]:
+        return await store_probe.probe_store(context, each), called(loaded, default_bucket())
 
     told, place = within(ask, way)
     works = all(tried.ok for tried in told if tried.needed)
@@ -223,11 +222,13 @@ def _verdict(told: list[ProbeResult], place: str, *, works: bool, conditional: b
         if not tried.ok:
             typer.echo(f"Without “{tried.ability}”: {tried.lacking}.")
     if not works:
-        typer.echo(f"{shown(place)} cannot be used. See its address, the access key and the bucket's policy.")
+        typer.echo(
+            f"{printable(place)} cannot be used. See its address, the access key and the bucket's policy."
+        )
     elif conditional:
         typer.echo(
-            f"{shown(place)} has all that is needed. For published tools: "
+            f"{printable(place)} has all that is needed. For published tools: "
             "config --set s3_supports_conditional_writes=true"
         )
     else:
-        typer.echo(f"{shown(place)} can be looked at, but no worker, janitor or ingest may use it.")
+        typer.echo(f"{printable(place)} can be looked at, but no worker, janitor or ingest may use it.")

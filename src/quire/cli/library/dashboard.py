@@ -24,10 +24,10 @@ from quire.cli.library.options import (
 )
 from quire.cli.library.output import span
 from quire.cli.library.workers import stop_on_signals
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.library.context import LibraryContext
 from quire.library.dashboard import Dashboard, DashboardView, RunningJob
-from quire.settings import Loaded
+from quire.settings import LoadedSettings
 
 BAR = 24  # characters
 REDRAW_SECONDS = 0.5
@@ -39,7 +39,9 @@ JsonLines = Annotated[bool, typer.Option("--json", help="Each round as a line of
 def dashboard(
     verbose: Verbose = False, json_output: Json = False, bucket: Bucket = None, config: Config = None
 ) -> None:
-    """Show the library at a glance: what waits, runs, failed and is done. -v with the last failures.
+    """Show an overview of the library.
+
+    -v adds the last failures.
 
     Examples:
       quire library dashboard -v
@@ -48,9 +50,9 @@ def dashboard(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[DashboardView, str, float]:
-        glance = await Dashboard(room).refresh(mishaps=20 if verbose else 0)
-        return glance, called(loaded, default_bucket()), room.clock.now()
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[DashboardView, str, float]:
+        glance = await Dashboard(context).refresh(mishaps=20 if verbose else 0)
+        return glance, called(loaded, default_bucket()), context.clock.now()
 
     glance, place, now = within(ask, way)
     if json_output:
@@ -67,25 +69,26 @@ def watch(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Watch the library live, until Ctrl-C. What waits is listed by the thousand, never one by one.
+    """Show a live overview of the library until Ctrl-C.
+
+    The queue is listed by the thousand, never one by one.
 
     Examples:
       quire library watch
-
       quire library watch -i 60 --json
 
     Exit codes: 0 ended by Ctrl-C, 1 could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> None:
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> None:
         place = called(loaded, default_bucket())
-        board = Dashboard(room)
+        board = Dashboard(context)
         stop = stop_on_signals(lambda _: None)
         if json_output:
             await board.keep(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_line)
         else:
-            await _live(board, stop, seconds, place, room)
+            await _live(board, stop, seconds, place, context)
 
     within(ask, way)
 
@@ -94,14 +97,16 @@ def _line(glance: DashboardView) -> None:
     typer.echo(json.dumps(msgspec.to_builtins(glance)))
 
 
-async def _live(board: Dashboard, stop: asyncio.Event, seconds: float, place: str, room: LibraryContext) -> None:
+async def _live(
+    board: Dashboard, stop: asyncio.Event, seconds: float, place: str, context: LibraryContext
+) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         await board.keep(
             stop,
             every_seconds=seconds,
             mishaps=MISHAPS,
-            on_round=lambda glance: console.print(drawn(glance, place, now=room.clock.now())),
+            on_round=lambda glance: console.print(drawn(glance, place, now=context.clock.now())),
         )
         return
     keeping = asyncio.create_task(board.keep(stop, every_seconds=seconds, mishaps=MISHAPS))
@@ -109,7 +114,7 @@ async def _live(board: Dashboard, stop: asyncio.Event, seconds: float, place: st
         # Drawn more often than it is asked for: ages go on, and a long first round shows how far it is.
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while not keeping.done():
-                live.update(drawn(board.glance(), place, now=room.clock.now(), live=True), refresh=True)
+                live.update(drawn(board.glance(), place, now=context.clock.now(), live=True), refresh=True)
                 await asyncio.wait({keeping}, timeout=REDRAW_SECONDS)
     finally:
         stop.set()
@@ -124,12 +129,12 @@ def drawn(glance: DashboardView, place: str, *, now: float, live: bool = False) 
     if glance.mishaps:
         parts += [Text(), _mishaps(glance)]
     if glance.trouble:
-        parts += [Text(), Text(f"The store does not answer: {shown(glance.trouble)}", style="red")]
+        parts += [Text(), Text(f"The store does not answer: {printable(glance.trouble)}", style="red")]
     return Group(*parts)
 
 
 def _head(glance: DashboardView, place: str, *, live: bool) -> Text:
-    head = Text(f"Library {shown(place)}", style="bold", no_wrap=True, overflow="ellipsis")
+    head = Text(f"Library {printable(place)}", style="bold", no_wrap=True, overflow="ellipsis")
     if live:
         listed = f"   listed {span(glance.age_seconds)} ago in {glance.round_seconds:.1f} s   Ctrl-C ends"
         head.append(listed if glance.round_seconds else "   listing …", style="dim")
@@ -180,8 +185,8 @@ def _running(glance: DashboardView, now: float) -> Table:
     table.add_column("heard", justify="right", no_wrap=True, min_width=9)
     for one in glance.running:
         table.add_row(
-            Text(shown(one.name) or one.job[:16]),
-            Text(shown(one.worker)),
+            Text(printable(one.name) or one.job[:16]),
+            Text(printable(one.worker)),
             Text(_stage(one)),
             Text(str(one.attempt), style="yellow" if one.attempt > 1 else ""),
             span(now - one.started_at) if one.started_at else "",
@@ -197,7 +202,7 @@ def _table() -> Table:
 
 
 def _stage(one: RunningJob) -> str:
-    words = shown(one.stage)
+    words = printable(one.stage)
     if one.percent is not None:
         words += f" {one.percent:.0f} %"
     elif one.pages:
@@ -211,6 +216,6 @@ def _mishaps(glance: DashboardView) -> Table:
     table.add_column("tries", justify="right", min_width=5)
     table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)
     for one in glance.mishaps:
-        error = shown(one.error.splitlines()[0][:300]) if one.error else ""
+        error = printable(one.error.splitlines()[0][:300]) if one.error else ""
         table.add_row(one.job[:16], str(one.attempts), Text(error))
     return table

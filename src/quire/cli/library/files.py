@@ -11,8 +11,8 @@ import typer
 
 from quire.assembly.library_worker import convert_here, ingest_options
 from quire.cli import exits
-from quire.cli.console import Talk
-from quire.cli.errors import told_to_people
+from quire.cli.console import Reporter
+from quire.cli.errors import exit_on_error
 from quire.cli.library.options import (
     Bucket,
     Config,
@@ -27,7 +27,7 @@ from quire.cli.library.options import (
     within,
 )
 from quire.cli.library.output import size_of
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.library import archives, hydration
 from quire.library.context import LibraryContext
 from quire.library.hydration import (
@@ -41,7 +41,7 @@ from quire.library.ingest import run as ingesting
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import DEFAULT_TIER
 from quire.model.errors import Missing
-from quire.settings import Loaded
+from quire.settings import LoadedSettings
 
 Paths = Annotated[
     list[str], typer.Argument(help="PDFs, folders or patterns.", metavar="PATH…", show_default=False)
@@ -57,32 +57,31 @@ def ingest(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Put PDFs into the library: each is stored once, indexed under every path, and waits to be converted.
+    """Add PDFs to the library and queue them for conversion.
 
-    What is there already is skipped. Git LFS pointers count as the files that they stand for.
+    Each PDF is stored once and indexed under every path. What is there already is skipped. Git LFS pointers count as the files that they stand for.
 
     Examples:
       quire library ingest ./books
-
       quire library ingest ./books --priority 2_high --dry-run
 
     Exit codes: 0 done, 1 some files failed, or could not run, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    talk = Talk(json_output=json_output)
+    talk = Reporter(json_output=json_output)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> Any:
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> Any:
         options = ingest_options(loaded.settings, tier=tier or DEFAULT_TIER, dry_run=dry_run)
-        return await ingesting.ingest(room, paths, options, _teller(talk))
+        return await ingesting.ingest(context, paths, options, _teller(talk))
 
     tally = within(ask, way, probed=not dry_run)
     if json_output:
         print_json(tally)
     else:
         for failure in tally.failures:
-            typer.echo(f"{shown(failure.path)}: {shown(failure.reason)}", err=True)
+            typer.echo(f"{printable(failure.path)}: {printable(failure.reason)}", err=True)
         for problem in tally.problems:
-            typer.echo(f"Warning: {shown(problem)}", err=True)
+            typer.echo(f"Warning: {printable(problem)}", err=True)
         if dry_run:
             typer.echo("Dry run: nothing was changed.")
         for word in ("found", "uploaded", "queued", "skipped"):
@@ -92,7 +91,7 @@ def ingest(
     raise typer.Exit(exits.COULD_NOT_RUN if tally.failed else exits.DONE)
 
 
-def _teller(talk: Talk) -> Any:
+def _teller(talk: Reporter) -> Any:
     last = 0
 
     def tell(tally: Any) -> None:
@@ -112,17 +111,16 @@ def convert(
     json_output: Json = False,
     config: Config = None,
 ) -> None:
-    """Convert one PDF on this machine, without any bucket.
+    """Convert one PDF on this machine, without a bucket.
 
     Examples:
       quire library convert book.pdf
-
       quire library convert book.pdf -o ./converted
 
     Exit codes: 0 converted, 1 could not, 2 usage.
     """
-    talk = Talk(json_output=json_output)
-    with told_to_people(json_output=json_output):
+    talk = Reporter(json_output=json_output)
+    with exit_on_error(json_output=json_output):
         settings = loaded_for(Way(json_output=json_output, config=config)).settings
         target = out or Path(path.stem)
         target.mkdir(parents=True, exist_ok=True)
@@ -130,10 +128,10 @@ def convert(
     if json_output:
         print_json({"markdown": str(text), "assets": number})
     else:
-        typer.echo(f"{shown(text)}, with {number} pictures.")
+        typer.echo(f"{printable(text)}, with {number} pictures.")
 
 
-def _progress(talk: Talk) -> Any:
+def _progress(talk: Reporter) -> Any:
     told = ""
 
     def tell(sign: Any) -> None:
@@ -155,30 +153,31 @@ def hydrate_files(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Write results beside the PDFs they were made from: `<stem>.md` and `<stem>.assets/`.
+    """Write results next to the PDFs they were made from.
 
-    Files that are there already stay. Documents without a result are no error.
+    Writes `<stem>.md` and `<stem>.assets/`. Files that are there already stay. Documents without a result are no error.
 
     Examples:
       quire library hydrate ./books
-
       quire library hydrate ./books --force --dry-run
 
     Exit codes: 0 done, 1 some could not be written, or could not run, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    talk = Talk(json_output=json_output)
+    talk = Reporter(json_output=json_output)
     told: list[HydratedFile] = []
 
     def on_each(one: HydratedFile) -> None:
         told.append(one)
         if one.fate is HydrationOutcome.FAILED:
-            talk.say(f"{shown(one.path)}: {shown(one.error)}")
+            talk.say(f"{printable(one.path)}: {printable(one.error)}")
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> tuple[HydrationCounts, list[Any]]:
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> tuple[HydrationCounts, list[Any]]:
         refused: list[Any] = []
-        wanted = _wanted(paths, room, refused)
-        return await hydration.hydrate(room, wanted, force=force, dry_run=dry_run, on_each=on_each), refused
+        wanted = _wanted(paths, context, refused)
+        return await hydration.hydrate(
+            context, wanted, force=force, dry_run=dry_run, on_each=on_each
+        ), refused
 
     tally, refused = within(ask, way)
     failed = tally.fates.get(HydrationOutcome.FAILED, 0) + len(refused)
@@ -192,7 +191,7 @@ def hydrate_files(
         print_json({**counts, "failed": failed, "dry_run": dry_run, "files": [*files, *lost]})
     else:
         for one in refused:
-            typer.echo(f"{shown(one.path)}: {shown(one.reason)}", err=True)
+            typer.echo(f"{printable(one.path)}: {printable(one.reason)}", err=True)
         typer.echo(f"{'Would write' if dry_run else 'Written'}: {counts['written']}")
         typer.echo(f"Kept: {counts['kept']}")
         typer.echo(f"Without a result: {counts['missing']}")
@@ -200,10 +199,12 @@ def hydrate_files(
     raise typer.Exit(exits.COULD_NOT_RUN if failed else exits.DONE)
 
 
-async def _wanted(paths: list[str], room: LibraryContext, refused: list[Any]) -> AsyncIterator[HydrationSource]:
+async def _wanted(
+    paths: list[str], context: LibraryContext, refused: list[Any]
+) -> AsyncIterator[HydrationSource]:
     """Every PDF with its hash, some at a time and in a thread, as they are read for that."""
     found: Iterator[Any] = pdf_search.find_pdfs(paths)
-    sums = checksums.Checksums(room.clock.now)
+    sums = checksums.Checksums(context.clock.now)
 
     def hashed() -> list[HydrationSource | None]:
         """None for what is no PDF: an empty list is the end."""
@@ -217,7 +218,9 @@ async def _wanted(paths: list[str], room: LibraryContext, refused: list[Any]) ->
                     digest = one.pointer.oid if one.pointer else sums.sum(one.path).digest
                 except OSError as error:
                     reason = error.strerror or str(error)
-                    refused.append(pdf_search.RefusedFile(path=one.relative, code="unreadable", reason=reason))
+                    refused.append(
+                        pdf_search.RefusedFile(path=one.relative, code="unreadable", reason=reason)
+                    )
                     wanted.append(None)
                 else:
                     wanted.append(HydrationSource(one.path, digest))
@@ -241,7 +244,9 @@ def download(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Get the result of a document: an archive with its Markdown, its pictures and facts about it.
+    """Download the result of a document.
+
+    The result is an archive with the Markdown, the pictures and a description of the document.
 
     Examples:
       quire library download 3f2a9c41 -o book.zip
@@ -250,13 +255,13 @@ def download(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, job: str) -> tuple[Path, int]:
+    async def ask(context: LibraryContext, job: str) -> tuple[Path, int]:
         target = out or Path(f"{job}.zip")
         if target.is_dir():
             target /= f"{job}.zip"
-        part_file = target.with_name(f".{target.name}.{room.ids.ulid()}.part")
+        part_file = target.with_name(f".{target.name}.{context.ids.ulid()}.part")
         try:
-            size = await _result(room, job, part_file)
+            size = await _result(context, job, part_file)
             part_file.replace(target)
         finally:
             part_file.unlink(missing_ok=True)
@@ -266,7 +271,7 @@ def download(
     if json_output:
         print_json({"path": str(target), "bytes": size})
     else:
-        typer.echo(f"{shown(target)}: {size_of(size)}")
+        typer.echo(f"{printable(target)}: {size_of(size)}")
 
 
 def preview(
@@ -276,7 +281,7 @@ def preview(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Show the first lines of a document's Markdown.
+    """Show the first lines of the Markdown of a document.
 
     Examples:
       quire library preview 3f2a9c41 -n 20
@@ -285,10 +290,10 @@ def preview(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, job: str) -> list[str]:
+    async def ask(context: LibraryContext, job: str) -> list[str]:
         with TemporaryDirectory(prefix="quire-preview-") as folder:
             path = Path(folder, "result.zip")
-            await _result(room, job, path)
+            await _result(context, job, path)
             with archives.ResultArchive(path) as archive:
                 return archive.lines(lines)
 
@@ -296,11 +301,11 @@ def preview(
     if json_output:
         print_json({"lines": found})
     for line in () if json_output else found:
-        typer.echo(shown(line))
+        typer.echo(printable(line))
 
 
-async def _result(room: LibraryContext, job: str, target: Path) -> int:
+async def _result(context: LibraryContext, job: str, target: Path) -> int:
     try:
-        return await hydration.fetch_result(room, job, target)
+        return await hydration.fetch_result(context, job, target)
     except Missing as error:
         raise Missing(f"{job} has no result ({layout.out(job)}); `status` tells where it stands.") from error

@@ -20,12 +20,12 @@ from quire.cli.library.options import (
     sure,
     within,
 )
-from quire.cli.text import many, shown
+from quire.cli.text import plural, printable
 from quire.library import job_control, listing
 from quire.library.context import LibraryContext
 from quire.library.job_control import JobChange
 from quire.library.manifest import store as indexing
-from quire.settings import Loaded
+from quire.settings import LoadedSettings
 
 Reset = Annotated[bool, typer.Option("--reset-retries", help="Count its attempts from the beginning.")]
 Force = Annotated[bool, typer.Option("--force", help="Do not ask.")]
@@ -34,7 +34,7 @@ Force = Annotated[bool, typer.Option("--force", help="Do not ask.")]
 def reprioritize(
     name: Hash, tier: Tier, json_output: Json = False, bucket: Bucket = None, config: Config = None
 ) -> None:
-    """Move a waiting document to another tier.
+    """Change the priority of a queued document.
 
     Examples:
       quire library reprioritize 3f2a9c41 1_critical
@@ -42,7 +42,7 @@ def reprioritize(
     Exit codes: 0 moved, or it was there already, 1 it does not wait, or could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    told = about(lambda room, job: job_control.reprioritize(room, job, tier), name, way, ruled=True)
+    told = about(lambda context, job: job_control.reprioritize(context, job, tier), name, way, ruled=True)
     words = f"moved to {tier}" if told.changed else f"waits in {tier} already"
     _end(told, words, "was not moved", json_output=json_output)
 
@@ -55,20 +55,19 @@ def retry(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Queue a document again that failed, was given up or was never queued.
+    """Queue a failed, dead or unqueued document again.
 
     It gets at least one more attempt; with --reset-retries as many as a new one.
 
     Examples:
       quire library retry 3f2a9c41
-
       quire library retry 3f2a9c41 --priority 2_high --reset-retries
 
     Exit codes: 0 queued, 1 it is done, queued, being worked on or unknown, or could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
     told = about(
-        lambda room, job: job_control.retry(room, job, tier=tier, reset=reset), name, way, ruled=True
+        lambda context, job: job_control.retry(context, job, tier=tier, reset=reset), name, way, ruled=True
     )
     _end(told, f"queued again in {told.tier}", "was not queued", json_output=json_output)
 
@@ -81,9 +80,9 @@ def cancel(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Take a document from the worker that has it; it waits again, and the attempt is not counted.
+    """Take a document from its worker and queue it again.
 
-    The worker notices at its next heartbeat, and stops.
+    The attempt does not count. The worker notices at its next heartbeat, and stops.
 
     Examples:
       quire library cancel 3f2a9c41 --priority 5_background
@@ -92,7 +91,10 @@ def cancel(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
     told = about(
-        lambda room, job: job_control.cancel(room, job, tier=tier, dry_run=dry_run), name, way, ruled=True
+        lambda context, job: job_control.cancel(context, job, tier=tier, dry_run=dry_run),
+        name,
+        way,
+        ruled=True,
     )
     words = "would be taken from its worker" if dry_run else f"taken from its worker, queued in {told.tier}"
     _end(told, words, "was not taken back", json_output=json_output, dry_run=dry_run)
@@ -102,7 +104,7 @@ def _end(told: JobChange, did: str, did_not: str, *, json_output: bool, dry_run:
     if json_output:
         print_json({**_document(told), "dry_run": dry_run})
     elif told.refused:
-        typer.echo(f"{told.job} {did_not}: {shown(told.refused)}.", err=True)
+        typer.echo(f"{told.job} {did_not}: {printable(told.refused)}.", err=True)
     else:
         typer.echo(f"{told.job} {did}.")
     raise typer.Exit(exits.COULD_NOT_RUN if told.refused else exits.DONE)
@@ -128,11 +130,12 @@ def retry_all(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Queue all documents again that failed or were given up; both without --failed and --dead.
+    """Queue all failed and dead documents again.
+
+    --failed and --dead limit this to one of the two.
 
     Examples:
       quire library retry-all --dead --reset-retries --dry-run
-
       quire library retry-all --failed --priority 4_low
 
     Exit codes: 0 all queued, also when there were none, 1 some could not be, 2 usage.
@@ -140,10 +143,10 @@ def retry_all(
     way = Way(json_output=json_output, bucket=bucket, config=config)
     both = failed == dead
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> list[JobChange]:
-        found = await listing.list_queue(room, done=False)
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
+        found = await listing.list_queue(context, done=False)
         jobs: list[str] = [*(found.failed if failed or both else ()), *(found.dead if dead or both else ())]
-        return await _gathered(job_control.retry_all(room, jobs, tier=tier, reset=reset, dry_run=dry_run))
+        return await _gathered(job_control.retry_all(context, jobs, tier=tier, reset=reset, dry_run=dry_run))
 
     _end_all(
         within(ask, way, ruled=True),
@@ -160,7 +163,9 @@ def clear_dead(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Forget all documents that were given up. Their sources stay: `retry` queues one of them again.
+    """Forget all dead documents.
+
+    Their sources stay: `retry` queues one of them again.
 
     Examples:
       quire library clear-dead --dry-run
@@ -169,16 +174,16 @@ def clear_dead(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def look(room: LibraryContext, _loaded: Loaded) -> list[str]:
-        return sorted((await listing.list_queue(room, done=False)).dead)
+    async def look(context: LibraryContext, _loaded: LoadedSettings) -> list[str]:
+        return sorted((await listing.list_queue(context, done=False)).dead)
 
     jobs = within(look, way)
     if jobs and not dry_run:
-        question = f"Forget {many(len(jobs), 'document')} that were given up?"
+        question = f"Forget {plural(len(jobs), 'document')} that were given up?"
         sure(question, force=force, json_output=json_output)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> list[JobChange]:
-        return await _gathered(job_control.clear_dead(room, jobs, dry_run=dry_run))
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
+        return await _gathered(job_control.clear_dead(context, jobs, dry_run=dry_run))
 
     words = "would be cleared" if dry_run else "cleared"
     _end_all(within(ask, way) if jobs else [], words, json_output=json_output, dry_run=dry_run)
@@ -192,9 +197,9 @@ def remove(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Remove a document: its source, its place in the queue, its logs and its entry in the manifest.
+    """Remove a document from the library.
 
-    A result stays. One that is being worked on is removed with --force only.
+    Removes its source, its place in the queue, its logs and its entry in the manifest. A result stays. One that is being worked on is removed with --force only.
 
     Examples:
       quire library remove 3f2a9c41 --dry-run
@@ -206,10 +211,10 @@ def remove(
     if not seen.refused and not dry_run:
         sure(f"Remove {job} ({seen.was.value}) for good?", force=force, json_output=json_output)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> JobChange:
-        told = await job_control.remove(room, job, force=force, dry_run=dry_run)
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> JobChange:
+        told = await job_control.remove(context, job, force=force, dry_run=dry_run)
         if told.changed and not dry_run:
-            await indexing.LibraryManifest(room).remove([job])
+            await indexing.LibraryManifest(context).remove([job])
         return told
 
     told = within(ask, way)
@@ -217,8 +222,8 @@ def remove(
     _end(told, words, "was not removed", json_output=json_output, dry_run=dry_run)
 
 
-async def _look(room: LibraryContext, job: str) -> tuple[str, JobChange]:
-    return job, await job_control.remove(room, job, force=True, dry_run=True)
+async def _look(context: LibraryContext, job: str) -> tuple[str, JobChange]:
+    return job, await job_control.remove(context, job, force=True, dry_run=True)
 
 
 async def _gathered(outcomes: AsyncIterator[JobChange]) -> list[JobChange]:
@@ -231,7 +236,7 @@ def _end_all(outcomes: Iterable[JobChange], words: str, *, json_output: bool, dr
     if json_output:
         print_json({"dry_run": dry_run, "jobs": [_document(one) for one in told]})
     else:
-        typer.echo(f"{many(len(told) - len(refused), 'document')} {words}.")
+        typer.echo(f"{plural(len(told) - len(refused), 'document')} {words}.")
         for one in refused:
-            typer.echo(f"{one.job}: {shown(one.refused)}", err=True)
+            typer.echo(f"{one.job}: {printable(one.refused)}", err=True)
     raise typer.Exit(exits.COULD_NOT_RUN if refused else exits.DONE)

@@ -1,4 +1,4 @@
-"""What all commands of the library share: options, the way into the room, the words for hashes and tiers."""
+"""What all commands of the library share: options, the way into the context, the words for hashes and tiers."""
 
 import asyncio
 import json
@@ -14,13 +14,13 @@ import typer
 
 from quire.assembly.library import PUBLISHED_BUCKET, open_library
 from quire.cli import exits
-from quire.cli.errors import told_to_people
-from quire.cli.text import shown
+from quire.cli.errors import exit_on_error
+from quire.cli.text import printable
 from quire.library import listing
 from quire.library.context import LibraryContext
 from quire.model.errors import Reject
 from quire.model.tiers import tier_name, tier_number
-from quire.settings import LIBRARY_FALLBACKS, Loaded, load_here
+from quire.settings import LIBRARY_FALLBACKS, LoadedSettings, load_here
 
 PUBLISHED = "blobforge"  # the name of the program under which the published defaults hold
 
@@ -78,7 +78,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     config: Path | None = None
 
 
-def loaded_for(way: Way) -> Loaded:
+def loaded_for(way: Way) -> LoadedSettings:
     return load_here(way.config, {"library.bucket": way.bucket}, LIBRARY_FALLBACKS)
 
 
@@ -95,19 +95,21 @@ def default_bucket() -> str:
 
 
 def within(
-    ask: Callable[[LibraryContext, Loaded], Awaitable[T]],
+    ask: Callable[[LibraryContext, LoadedSettings], Awaitable[T]],
     way: Way,
     *,
     probed: bool = False,
     ruled: bool = False,
 ) -> T:
-    """Ask in the room; an expected error ends the command with its message and its exit code."""
+    """Ask in the context; an expected error ends the command with its message and its exit code."""
 
     async def asking() -> T:
-        async with open_library(loaded, probed=probed, ruled=ruled, default_bucket=default_bucket()) as room:
-            return await ask(room, loaded)
+        async with open_library(
+            loaded, probed=probed, ruled=ruled, default_bucket=default_bucket()
+        ) as context:
+            return await ask(context, loaded)
 
-    with told_to_people(json_output=way.json_output):
+    with exit_on_error(json_output=way.json_output):
         loaded = loaded_for(way)
         return asyncio.run(asking())
 
@@ -117,8 +119,8 @@ def about(
 ) -> T:
     """Ask about one document, named by its hash or the beginning of it."""
 
-    async def asking(room: LibraryContext, _loaded: Loaded) -> T:
-        return await ask(room, await listing.resolve_hash(room, text))
+    async def asking(context: LibraryContext, _loaded: LoadedSettings) -> T:
+        return await ask(context, await listing.resolve_hash(context, text))
 
     return within(asking, way, ruled=ruled)
 
@@ -138,7 +140,7 @@ def sure(question: str, *, force: bool, json_output: bool) -> None:
     if force:
         return
     if json_output or not sys.stdin.isatty():
-        with told_to_people(json_output=json_output):
+        with exit_on_error(json_output=json_output):
             raise Reject(
                 "nothing was changed: nobody can be asked here, so give --force", code="not_confirmed"
             )
@@ -150,4 +152,4 @@ def sure(question: str, *, force: bool, json_output: bool) -> None:
 def say(label: str, value: Any) -> None:
     """A line about something, where there is something to say."""
     if value not in {None, ""}:
-        typer.echo(f"{label}: {shown(value)}")
+        typer.echo(f"{label}: {printable(value)}")

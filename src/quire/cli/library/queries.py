@@ -22,23 +22,18 @@ from quire.cli.library.options import (
     within,
 )
 from quire.cli.library.output import size_of
-from quire.cli.text import many, shown
+from quire.cli.text import plural, printable
 from quire.library import listing
 from quire.library.context import LibraryContext
 from quire.library.listing import QueueListing
+from quire.library.logs import JobLogs, read_logs
 from quire.library.manifest import search as catalogue
 from quire.library.manifest import store as indexing
 from quire.library.protocol.operator import JobStatus
-from quire.library.status import (
-    DocumentStatus,
-    JobLogs,
-    RegisteredWorker,
-    list_workers,
-    read_logs,
-    read_status,
-)
+from quire.library.status import DocumentStatus, read_status
+from quire.library.worker.registration import RegisteredWorker, list_workers
 from quire.model.objects import ObjectInfo
-from quire.settings import Loaded
+from quire.settings import LoadedSettings
 
 MOST_SHOWN = 100
 
@@ -54,7 +49,9 @@ FIRST_LINES = {
 
 
 def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, config: Config = None) -> None:
-    """Show where a document stands: done, dead, failed, being worked on, queued, only stored, unknown.
+    """Show the state of a document.
+
+    The state is done, dead, failed, being processed, queued, stored only or unknown.
 
     Examples:
       quire library status 3f2a9c41
@@ -63,8 +60,8 @@ def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, co
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> tuple[DocumentStatus, str]:
-        found = await read_status(room, await listing.resolve_hash(room, name))
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[DocumentStatus, str]:
+        found = await read_status(context, await listing.resolve_hash(context, name))
         return found, called(loaded, default_bucket())
 
     found, place = within(ask, way)
@@ -95,8 +92,8 @@ def _status_lines(found: DocumentStatus, place: str) -> None:
         say("Heartbeat", moment(found.heartbeat_at))
         say("Progress", _progress(found.progress))
     if found.mishap and found.standing in {JobStatus.DEAD, JobStatus.FAILED}:
-        context = found.mishap.get("context")
-        say("Stage", context.get("stage") if isinstance(context, dict) else "")
+        said = found.mishap.get("context")
+        say("Stage", said.get("stage") if isinstance(said, dict) else "")
         typer.echo(f"The traceback and the converter's words: logs {found.hash[:12]}")
 
 
@@ -114,17 +111,16 @@ def _progress(said: Mapping[str, Any]) -> str:
 def show_list(
     verbose: Verbose = False, json_output: Json = False, bucket: Bucket = None, config: Config = None
 ) -> None:
-    """List how many documents wait in each tier, are worked on, have failed, were given up, are done.
+    """Count documents by state and priority.
 
     Examples:
       quire library list
-
       quire library list -v
 
     Exit codes: 0 listed, 1 could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    found = within(lambda room, _: listing.list_queue(room), way)
+    found = within(lambda context, _: listing.list_queue(context), way)
     if json_output:
         print_json(_listed(found, verbose=verbose))
         return
@@ -172,7 +168,7 @@ def show_workers(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """List the workers that registered in the bucket, the last seen first.
+    """List registered workers, most recently seen first.
 
     Examples:
       quire library workers --active
@@ -180,7 +176,7 @@ def show_workers(
     Exit codes: 0 listed, also when there are none, 1 could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    found: list[RegisteredWorker] = within(lambda room, _: list_workers(room), way, ruled=True)
+    found: list[RegisteredWorker] = within(lambda context, _: list_workers(context), way, ruled=True)
     chosen = [one for one in found if one.active or not active]
     if json_output:
         print_json({"workers": chosen})
@@ -190,16 +186,16 @@ def show_workers(
     for one in chosen:
         said = one.said
         job = str(said.get("current_job") or "")[:12]
-        busy = f" on {shown(job)}" if job and one.active else ""
+        busy = f" on {printable(job)}" if job and one.active else ""
         state = one.status if one.active or one.status == "stopped" else f"silent (was {one.status})"
         typer.echo(
-            f"{shown(one.worker_id)}  {shown(state)}{busy}  {shown(said.get('hostname', ''))}  "
+            f"{printable(one.worker_id)}  {printable(state)}{busy}  {printable(said.get('hostname', ''))}  "
             f"seen {moment(one.seen_at)}"
         )
         metrics = said.get("metrics")
         if verbose and isinstance(metrics, dict):
             for name, value in metrics.items():
-                typer.echo(f"    {shown(name)}: {shown(value)}")
+                typer.echo(f"    {printable(name)}: {printable(value)}")
 
 
 def show_logs(
@@ -211,17 +207,16 @@ def show_logs(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Show the last error of a document and what its converter said.
+    """Show the last error of a document and its converter output.
 
     Examples:
       quire library logs 3f2a9c41
-
       quire library logs 3f2a9c41 -t conversion
 
     Exit codes: 0 shown, 1 there are none or could not, 2 usage.
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
-    found: JobLogs = about(lambda room, job: read_logs(room, job, kind), name, way)
+    found: JobLogs = about(lambda context, job: read_logs(context, job, kind), name, way)
     nothing = not found.error and not found.texts
     if json_output:
         print_json(found)
@@ -237,9 +232,9 @@ def _log_lines(found: JobLogs) -> None:
     if found.error:
         say("Error", found.error.get("error"))
         say("At", found.error.get("timestamp"))
-        context = found.error.get("context")
-        for key, value in context.items() if isinstance(context, dict) else ():
-            say(shown(key), value)
+        said = found.error.get("context")
+        for key, value in said.items() if isinstance(said, dict) else ():
+            say(printable(key), value)
         _block(str(found.error.get("traceback") or ""))
     for name, text in found.texts.items():
         typer.echo(f"--- {name}.log")
@@ -248,14 +243,14 @@ def _log_lines(found: JobLogs) -> None:
 
 def _block(text: str) -> None:
     for line in text.splitlines():
-        typer.echo(shown(line.replace("\t", "    ")))
+        typer.echo(printable(line.replace("\t", "    ")))
 
 
-async def _index(room: LibraryContext) -> Any:
+async def _index(context: LibraryContext) -> Any:
     """What cannot be read of it is told: nobody is to take a damaged index for an empty one."""
-    view = await indexing.LibraryManifest(room).read()
+    view = await indexing.LibraryManifest(context).read()
     for problem in view.problems:
-        typer.echo(f"Warning: {shown(problem)}", err=True)
+        typer.echo(f"Warning: {printable(problem)}", err=True)
     return view
 
 
@@ -268,11 +263,12 @@ def look_up(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Look a document up in the manifest: its paths, size, tags and hash.
+    """Look up a document in the manifest.
+
+    Shows its paths, size, tags and hash.
 
     Examples:
       quire library lookup --path DnD/PHB.pdf
-
       quire library lookup --hash 3f2a9c41
 
     Exit codes: 0 found, 1 not found or could not, 2 usage.
@@ -281,21 +277,25 @@ def look_up(
         raise typer.BadParameter("give either --hash or --path")
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Any]:
-        view = await _index(room)
-        return [catalogue.find_by_hash(view, by_hash)] if by_hash else list(catalogue.find_by_path(view, path or ""))
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
+        view = await _index(context)
+        return (
+            [catalogue.find_by_hash(view, by_hash)]
+            if by_hash
+            else list(catalogue.find_by_path(view, path or ""))
+        )
 
     show_hits(within(ask, way), json_output=json_output, nothing="The manifest has no such path.")
 
 
 def search(
     query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number.")] = 20,
     json_output: Json = False,
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Find documents by a part of their names or tags.
+    """Find documents by part of a name or tag.
 
     Examples:
       quire library search "player handbook"
@@ -304,8 +304,8 @@ def search(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> list[Any]:
-        view = await _index(room)
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
+        view = await _index(context)
         return list(catalogue.search(view, query, limit=limit))
 
     show_hits(within(ask, way), json_output=json_output, nothing="Nothing is called or tagged so.")
@@ -313,12 +313,12 @@ def search(
 
 def search_queue(
     query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number.")] = 20,
     json_output: Json = False,
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Find documents that are not done yet by a part of their names or tags.
+    """Find unfinished documents by part of a name or tag.
 
     Examples:
       quire library search-queue handbook
@@ -327,9 +327,9 @@ def search_queue(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, _loaded: Loaded) -> list[tuple[Any, str]]:
-        found = await listing.list_queue(room, done=False)
-        view = await _index(room)
+    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[tuple[Any, str]]:
+        found = await listing.list_queue(context, done=False)
+        view = await _index(context)
         places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}
         others = (("processing", found.processing), ("failed", found.failed), ("dead", found.dead))
         places |= {job: word for word, jobs in others for job in jobs}
@@ -361,11 +361,11 @@ def show_hits(
         where = f"  [{standings[hit.hash]}]" if standings else ""
         typer.echo(f"{hit.hash}  {size_of(hit.entry.size)}{where}")
         for path in hit.entry.paths:
-            typer.echo(f"    {shown(path)}")
+            typer.echo(f"    {printable(path)}")
         if hit.entry.tags:
-            typer.echo(f"    tags: {shown(', '.join(hit.entry.tags))}")
+            typer.echo(f"    tags: {printable(', '.join(hit.entry.tags))}")
     if not json_output and len(hits) > 1:
-        typer.echo(many(len(hits), "document"), err=True)
+        typer.echo(plural(len(hits), "document"), err=True)
     raise typer.Exit(exits.DONE if hits else exits.COULD_NOT_RUN)
 
 

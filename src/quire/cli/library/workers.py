@@ -11,7 +11,7 @@ import typer
 from quire.assembly.library import called
 from quire.assembly.library_worker import Recall, worker_id, worker_options
 from quire.cli import exits
-from quire.cli.console import Talk
+from quire.cli.console import Reporter
 from quire.cli.library.options import (
     Bucket,
     Config,
@@ -24,12 +24,12 @@ from quire.cli.library.options import (
     within,
 )
 from quire.cli.library.output import span
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.library import janitor as tidying
 from quire.library.context import LibraryContext
 from quire.library.manifest import store as indexing
 from quire.library.worker import loop as working
-from quire.settings import Loaded
+from quire.settings import LoadedSettings
 
 JsonLines = Annotated[bool, typer.Option("--json", help="What happens as JSON lines on standard output.")]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -60,14 +60,13 @@ def worker(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Convert documents of the library, one after the other, until told to stop.
+    """Convert documents of the library until stopped.
 
     INT, TERM, HUP and QUIT end it: its document is given back and the attempt does not count. Any number may
     run, on any number of machines; workers of the published tools may run beside it.
 
     Examples:
       quire library worker
-
       quire library worker --run-window 22:00-06:00 --abort-outside-window
 
     Exit codes: 0 ended as asked, 1 could not run, 2 usage.
@@ -75,7 +74,7 @@ def worker(
     del isolate  # taken, as scripts give it; there is no other way here
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> Any:
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> Any:
         settings = loaded.settings
         options = worker_options(
             settings,
@@ -87,7 +86,7 @@ def worker(
         talk = _Voice(json_output=json_output, level=settings.library.log_level)
         stop = stop_on_signals(talk.stopping)
         talk.begin(called(loaded, default_bucket()))
-        return await working.work(room, options, stop, on_event=talk.tell, recall=Recall(room))
+        return await working.work(context, options, stop, on_event=talk.tell, recall=Recall(context))
 
     within(ask, way, probed=not dry_run, ruled=True)
 
@@ -112,12 +111,12 @@ class _Voice:
     def __init__(self, *, json_output: bool, level: str) -> None:
         self._json = json_output
         self._level = level
-        self._talk = Talk(json_output=json_output)
+        self._talk = Reporter(json_output=json_output)
         self._stopping = False
 
     def begin(self, place: str) -> None:
         if not self._json and self._level not in _QUIET:
-            self._talk.say(f"A worker of {shown(place)}; Ctrl-C ends it and gives its document back.")
+            self._talk.say(f"A worker of {printable(place)}; Ctrl-C ends it and gives its document back.")
 
     def stopping(self, name: str) -> None:
         again = "Still giving" if self._stopping else f"{name}: stopping. Giving"
@@ -141,10 +140,10 @@ def _event(told: Any, kind: str) -> dict[str, Any]:
 
 
 def _words(told: Any, kind: str) -> str:
-    job, text = told.job[:12], shown(told.text)
+    job, text = told.job[:12], printable(told.text)
     if told.report is not None:
         report = told.report
-        why = f": {shown(report.error or report.trouble)}" if report.error or report.trouble else ""
+        why = f": {printable(report.error or report.trouble)}" if report.error or report.trouble else ""
         return f"{job} {report.fate.value} after {span(report.seconds)}{why}"
     words = {
         "started": f"worker {told.worker} started",
@@ -167,9 +166,9 @@ def janitor(
     bucket: Bucket = None,
     config: Config = None,
 ) -> None:
-    """Put the queue right once: take back silent jobs, queue failed ones again, bury those tried too often.
+    """Recover stale jobs and queue failed ones again, once.
 
-    Workers do this now and then by themselves; beside workers of the published tools alone it is needed.
+    Jobs that have failed too often become dead. Workers do this now and then by themselves; beside workers of the published tools alone it is needed.
 
     Examples:
       quire library janitor --dry-run -v
@@ -178,10 +177,10 @@ def janitor(
     """
     way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(room: LibraryContext, loaded: Loaded) -> Any:
-        manifest = indexing.LibraryManifest(room)
+    async def ask(context: LibraryContext, loaded: LoadedSettings) -> Any:
+        manifest = indexing.LibraryManifest(context)
         name = f"janitor-{worker_id(loaded.settings.library)}"
-        return await tidying.sweep(room, manifest, dry_run=dry_run, worker=name)
+        return await tidying.sweep(context, manifest, dry_run=dry_run, worker=name)
 
     swept = within(ask, way, probed=not dry_run, ruled=True)
     errors = swept.counts.get("error", 0)
@@ -196,5 +195,5 @@ def janitor(
         for one in swept.settled:
             if verbose or one.done is None:
                 did = one.done.value if one.done is not None else "error"
-                typer.echo(f"{one.job}  {one.why}: {did} {shown(one.error)}".rstrip())
+                typer.echo(f"{one.job}  {one.why}: {did} {printable(one.error)}".rstrip())
     raise typer.Exit(exits.COULD_NOT_RUN if errors else exits.DONE)

@@ -58,7 +58,7 @@ def find_object(oid: str, near: Path) -> Path | None:
 
 
 def find_repository(near: Path) -> Path | None:
-    """The folder that all work trees of the repository share (as `git rev-parse_pointer --git-common-dir`)."""
+    """The folder that all work trees of the repository share (as `git rev-parse --git-common-dir`)."""
     for folder in (near, *near.parents):
         there = folder / ".git"
         if there.is_dir():

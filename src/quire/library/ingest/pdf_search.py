@@ -99,7 +99,9 @@ def _parse_pattern(source: str) -> _Target:
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     root = _absolute(Path(*parts[:fixed]))
     if not root.is_dir():
-        raise Reject(f"{show_path(source)}: there is no folder {show_path(root)} to look in.", code="bad_path")
+        raise Reject(
+            f"{show_path(source)}: there is no folder {show_path(root)} to look in.", code="bad_path"
+        )
     return _Target(root, parts[fixed:])
 
 

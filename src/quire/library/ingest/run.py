@@ -17,17 +17,16 @@ from msgspec import Struct, field
 
 from quire.blobs.port import IfAbsent
 from quire.library import metadata
-from quire.library.checksum_store import ChecksumStore
 from quire.library.context import LibraryContext
 from quire.library.ingest import pdf_search, upload
-from quire.library.ingest.checksums import Checksums
+from quire.library.ingest.checksums import Checksums, ChecksumStore
 from quire.library.ingest.pdf_search import (
     Finding,
     FoundPdf,
     OtherFile,
     RefusedFile,
 )
-from quire.library.job_states import LISTED_FROM, JobStatusIndex
+from quire.library.listing import LISTED_FROM, JobStatusIndex
 from quire.library.manifest import entries, recovery
 from quire.library.manifest.entries import ManifestEntry
 from quire.library.manifest.search import ManifestView
@@ -76,7 +75,7 @@ class IngestCounts(Struct, kw_only=True):
 
 
 async def ingest(
-    room: LibraryContext,
+    context: LibraryContext,
     given: Sequence[str | Path],
     options: IngestOptions | None = None,
     on_progress: Callable[[IngestCounts], None] = lambda _: None,
@@ -86,7 +85,7 @@ async def ingest(
     """
     chosen = options or IngestOptions()
     layout.todo(chosen.tier, "0" * 64)  # an unknown tier is told before anything is done
-    run = _Run(room, chosen, on_progress)
+    run = _Run(context, chosen, on_progress)
     try:
         await run.all(pdf_search.find_pdfs(given))
     finally:
@@ -95,16 +94,18 @@ async def ingest(
 
 
 class _Run:
-    def __init__(self, room: LibraryContext, options: IngestOptions, on_progress: Callable[[IngestCounts], None]) -> None:
+    def __init__(
+        self, context: LibraryContext, options: IngestOptions, on_progress: Callable[[IngestCounts], None]
+    ) -> None:
         self.tally = IngestCounts()
-        self._room = room
+        self._context = context
         self._options = options
         self._on_progress = on_progress
-        self._manifest = LibraryManifest(room)
-        self._census = JobStatusIndex(room)
+        self._manifest = LibraryManifest(context)
+        self._census = JobStatusIndex(context)
         self._view = ManifestView()
         self._book = _open_checksum_store(options)
-        self._checksums = Checksums(room.clock.now, book=self._book, remember=not options.dry_run)
+        self._checksums = Checksums(context.clock.now, book=self._book, remember=not options.dry_run)
         self._hashing = asyncio.Semaphore(options.hashed_at_once)
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._settled: set[str] = set()
@@ -227,7 +228,7 @@ class _Run:
             opened = upload.open_content(pdf, self._options.environment, self._options.scratch)
             path = await asyncio.to_thread(stack.enter_context, opened)
             async with self._large if pdf.size > upload.SMALL_BYTES else _Open():
-                size = await upload.upload(self._room.blobs, ident, pdf, path)
+                size = await upload.upload(self._context.blobs, ident, pdf, path)
         if size is not None:
             self.tally.uploaded += 1
             self.tally.uploaded_bytes += size
@@ -237,7 +238,9 @@ class _Run:
         if not self._options.dry_run:
             key = layout.todo(self._options.tier, ident)
             try:
-                await self._room.blobs.put(key, b"", content_type=metadata.CONTENT_TYPE, condition=IfAbsent())
+                await self._context.blobs.put(
+                    key, b"", content_type=metadata.CONTENT_TYPE, condition=IfAbsent()
+                )
             except Stale:
                 self.tally.standings[JobStatus.QUEUED.value] += 1
                 self.tally.skipped += 1
@@ -250,7 +253,7 @@ class _Run:
             paths=[pdf.relative],
             size=size,
             tags=pdf.tags,
-            ingested_at=format_time(self._room.clock.now()),
+            ingested_at=format_time(self._context.clock.now()),
             source=pdf.source,
         )
         waiting = self._pending.get(ident)
@@ -282,9 +285,9 @@ class _Run:
         if folder is None:
             self.tally.problems.append(f"{what}; ingest the same again to complete it.")
             return
-        now = format_time(self._room.clock.now())
+        now = format_time(self._context.clock.now())
         try:
-            path = await asyncio.to_thread(recovery.save, folder, batch, self._room.ids, now)
+            path = await asyncio.to_thread(recovery.save, folder, batch, self._context.ids, now)
         except OSError as second:
             self.tally.problems.append(f"{what}, nor kept in {folder} ({second}); ingest the same again.")
         else:

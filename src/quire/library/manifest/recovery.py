@@ -22,7 +22,9 @@ def save(folder: Path, unwritten: Mapping[str, ManifestEntry], ids: Ids, updated
     path = folder / _NAME.format(ids.ulid())
     part = path.with_suffix(".part")
     with part.open("xb") as file:
-        file.write(entries.encode({ident: entries.encode_entry(e) for ident, e in unwritten.items()}, updated_at))
+        file.write(
+            entries.encode({ident: entries.encode_entry(e) for ident, e in unwritten.items()}, updated_at)
+        )
         file.flush()
         os.fsync(file.fileno())
     return part.replace(path)

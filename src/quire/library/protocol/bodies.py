@@ -1,7 +1,8 @@
-"""What stands in the objects of a job: the truth (`JobRecord`), and the markers as the published tools read them.
+"""What stands in the objects of a job: the truth (`JobRecord`), and the markers as the published tools read
+them.
 
-Promise: whatever lies in the bucket is read, as somebody may have written it who knew nothing of us: an empty
-body or one that is no JSON counts as one that says nothing. Numbers of the outside are bounded.
+Promise: whatever lies in the bucket is read, as somebody may have written it who knew nothing of us: an
+empty body or one that is no JSON counts as one that says nothing. Numbers of the outside are bounded.
 """
 
 from typing import Annotated, Any, Literal, TypeVar

@@ -31,7 +31,7 @@ from quire.library.protocol.requests import (
 )
 
 T = TypeVar("T", LockMarker, FailedMarker, DeadMarker, TodoMarker)
-STALE, FAILED_QUEUE = "stale_processing", "failed_queue"
+STALE, FAILED_QUEUE, RESTART = "stale_processing", "failed_queue", "worker_restart"
 
 
 class SettleOutcome(StrEnum):
@@ -45,34 +45,34 @@ class SettleOutcome(StrEnum):
     LOST = "lost"  # somebody else was faster
 
 
-def settle(ident: str, terms: JobActor) -> Operation[SettleOutcome]:
+def settle(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
     """One look at one job, and at most one step on."""
     if (yield CheckExists(layout.out(ident), "finished")):
         yield from clear_markers(ident)
         return SettleOutcome.CLEARED
     found = yield from read(layout.state(ident))
     if found is None:
-        return (yield from _settle_foreign(ident, terms))
+        return (yield from _settle_foreign(ident, actor))
     job = decode(found.body, JobRecord)
     # What cannot be read may be a later version's: it is not ours to judge.
     if job is None or (job.state == "running" and not (yield CheckStale(layout.state(ident)))):
         return SettleOutcome.NOTHING
     if job.state in {"running", "failed"}:
-        return (yield from _recover(ident, job, found.version, terms))
-    return (yield from _repair_markers(ident, job, found.version, terms))
+        return (yield from _recover(ident, job, found.version, actor))
+    return (yield from _repair_markers(ident, job, found.version, actor))
 
 
-def _recover(ident: str, job: JobRecord, version: str, terms: JobActor) -> Operation[SettleOutcome]:
+def _recover(ident: str, job: JobRecord, version: str, actor: JobActor) -> Operation[SettleOutcome]:
     """On from an attempt that failed or went silent."""
-    last = job.charged >= terms.limit
+    last = job.charged >= actor.limit
     silent = job.state == "running"
     error = f"the worker {job.worker} went silent in attempt {job.attempt}" if silent else job.error
     state, reason = "dead" if last else "waiting", STALE if silent else FAILED_QUEUE
-    moved = structs.replace(job, state=state, nonce=terms.nonce(), updated=terms.millis, error=error)
+    moved = structs.replace(job, state=state, nonce=actor.nonce(), updated=actor.millis, error=error)
     written: str | None = yield SwapObject(layout.state(ident), encode(moved), version, "recover")
     if written is None:
         return SettleOutcome.LOST  # or written by us: then the next look puts the markers right
-    yield from write_markers(ident, moved, terms, recovered_from=reason)
+    yield from write_markers(ident, moved, actor, recovered_from=reason)
     return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
 
 
@@ -85,7 +85,9 @@ class _ForeignAttempt(Struct, frozen=True, kw_only=True):
     dead: bool = False
 
 
-def _find_foreign_attempt(ident: str, job: JobRecord, silent: LockMarker | None) -> Operation[_ForeignAttempt | None]:
+def _find_foreign_attempt(
+    ident: str, job: JobRecord, silent: LockMarker | None
+) -> Operation[_ForeignAttempt | None]:
     """Published tools know no states. They leave markers, with a count that starts from ours: where it is
     higher, one of them has tried the job since. Our own markers do not count: they may come late.
     """
@@ -101,36 +103,38 @@ def _find_foreign_attempt(ident: str, job: JobRecord, silent: LockMarker | None)
     return None
 
 
-def _count_foreign_attempt(ident: str, job: JobRecord, version: str, since: _ForeignAttempt, terms: JobActor) -> Operation[SettleOutcome]:
+def _count_foreign_attempt(
+    ident: str, job: JobRecord, version: str, since: _ForeignAttempt, actor: JobActor
+) -> Operation[SettleOutcome]:
     """Take over what others counted. What they gave up is given up, unless somebody has just asked for it to
     be tried again: then their marker is on its way out.
     """
     if since.dead and not (yield CheckStale(layout.state(ident))):
         return SettleOutcome.NOTHING
-    last = since.dead or since.charged >= terms.limit
+    last = since.dead or since.charged >= actor.limit
     moved = structs.replace(
         job,
         state="dead" if last else "waiting",
         attempt=max(job.attempt, since.charged),
         charged=since.charged,
-        nonce=terms.nonce(),
-        updated=terms.millis,
+        nonce=actor.nonce(),
+        updated=actor.millis,
         error=since.error,
     )
     written: str | None = yield SwapObject(layout.state(ident), encode(moved), version, "recover")
     if written is None:
         return SettleOutcome.LOST
-    yield from write_markers(ident, moved, terms, recovered_from=since.reason)
+    yield from write_markers(ident, moved, actor, recovered_from=since.reason)
     return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
 
 
-def _repair_markers(ident: str, job: JobRecord, version: str, terms: JobActor) -> Operation[SettleOutcome]:
+def _repair_markers(ident: str, job: JobRecord, version: str, actor: JobActor) -> Operation[SettleOutcome]:
     """The state is final for now; do the markers say the same? Written only where one is missing."""
     lock = yield from _read_marker(layout.processing(ident), LockMarker)
     silent = lock if lock is not None and (yield CheckStale(layout.processing(ident))) else None
     since = (yield from _find_foreign_attempt(ident, job, silent)) if job.state == "waiting" else None
     if since is not None:
-        return (yield from _count_foreign_attempt(ident, job, version, since, terms))
+        return (yield from _count_foreign_attempt(ident, job, version, since, actor))
     if silent is not None:
         yield DeleteObjects((layout.processing(ident),))  # of a claim that was never finished
     if job.state == "dead":
@@ -143,16 +147,16 @@ def _repair_markers(ident: str, job: JobRecord, version: str, terms: JobActor) -
         todo = yield from _read_marker(there, TodoMarker)
         if todo is not None and todo.attempt == 0 and todo.retries > job.charged:  # a published janitor's
             since = _ForeignAttempt(charged=todo.retries, error=todo.last_error)
-            return (yield from _count_foreign_attempt(ident, job, version, since, terms))
+            return (yield from _count_foreign_attempt(ident, job, version, since, actor))
         if todo is not None:
             others = tuple(key for key in layout.todos(ident) if key != there)
             yield DeleteObjects((*others, layout.failed(ident), layout.dead(ident)))
             return SettleOutcome.NOTHING
-    yield from write_markers(ident, job, terms)
+    yield from write_markers(ident, job, actor)
     return SettleOutcome.REPAIRED
 
 
-def _settle_foreign(ident: str, terms: JobActor) -> Operation[SettleOutcome]:
+def _settle_foreign(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
     """A job without a state: nobody of ours has claimed it. What the published tools left is settled by their
     rules, and gets a state by that, so that it is counted from then on.
     """
@@ -167,29 +171,31 @@ def _settle_foreign(ident: str, terms: JobActor) -> Operation[SettleOutcome]:
             yield DeleteObjects((layout.processing(ident),))
             return SettleOutcome.REPAIRED
         error = f"the worker {lock.worker} went silent"
-        return (yield from _adopt(ident, lock.retries + 1, lock.priority, error, terms, STALE))
+        return (yield from _adopt(ident, lock.retries + 1, lock.priority, error, actor, STALE))
     failure = yield from _read_marker(layout.failed(ident), FailedMarker)
     if failure is not None:
         tier = failure.priority
-        return (yield from _adopt(ident, failure.retries + 1, tier, failure.error, terms, FAILED_QUEUE))
+        return (yield from _adopt(ident, failure.retries + 1, tier, failure.error, actor, FAILED_QUEUE))
     return SettleOutcome.NOTHING
 
 
-def _adopt(ident: str, charged: int, tier: str, error: str, terms: JobActor, reason: str) -> Operation[SettleOutcome]:
-    last = charged >= terms.limit
+def _adopt(
+    ident: str, charged: int, tier: str, error: str, actor: JobActor, reason: str
+) -> Operation[SettleOutcome]:
+    last = charged >= actor.limit
     job = JobRecord(
         state="dead" if last else "waiting",
         attempt=charged,
         charged=charged,
-        nonce=terms.nonce(),
+        nonce=actor.nonce(),
         priority=tier,
-        updated=terms.millis,
+        updated=actor.millis,
         error=error,
     )
     written: str | None = yield CreateObject(layout.state(ident), encode(job), "adopt")
     if written is None:
         return SettleOutcome.LOST
-    yield from write_markers(ident, job, terms, recovered_from=reason)
+    yield from write_markers(ident, job, actor, recovered_from=reason)
     return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
 
 
@@ -197,3 +203,28 @@ def _read_marker(key: str, kind: type[T]) -> Operation[T | None]:
     """An unreadable marker is one that says nothing, not one that is not there."""
     found = yield from read(key)
     return None if found is None else decode(found.body, kind) or kind()
+
+
+def recover_after_restart(
+    ident: str, attempt: int, started: int, actor: JobActor
+) -> Operation[SettleOutcome]:
+    """`attempt` is the one that died, and began at `started`; a job that has gone on since is left alone."""
+    found = yield from read(layout.state(ident))
+    job = None if found is None else decode(found.body, JobRecord)
+    if found is None or job is None or job.state != "running":
+        return SettleOutcome.NOTHING
+    if (job.worker, job.attempt, job.started) != (actor.worker, attempt, started):
+        return SettleOutcome.NOTHING
+    last = job.charged >= actor.limit
+    moved = structs.replace(
+        job,
+        state="dead" if last else "waiting",
+        nonce=actor.nonce(),
+        updated=actor.millis,
+        error=f"the worker {job.worker} ended without a word in attempt {attempt}",
+    )
+    written: str | None = yield SwapObject(layout.state(ident), encode(moved), found.version, "recover")
+    if written is None:
+        return SettleOutcome.LOST
+    yield from write_markers(ident, moved, actor, recovered_from=RESTART)
+    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED

@@ -1,4 +1,4 @@
-"""Where things lie in the bucket: the keys of the published design, and the one that it lacked.
+"""The keys of the bucket: those of the published design, and `queue/state/`, which is ours.
 
 All keys are relative to the library's prefix. Promise: no text from outside gets into a key; a job's id is
 64 lower-case hexadecimal digits, and is checked before a key is made of it.
@@ -12,6 +12,7 @@ from quire.model.tiers import TIERS
 MANIFEST = "registry/manifest.json"
 CONFIG = "registry/config.json"
 WORKERS = "registry/workers"
+LOGS = "registry/logs"
 QUEUE, TODO, STATE = "queue", "queue/todo", "queue/state"
 PROCESSING, FAILED, DEAD = "queue/processing", "queue/failed", "queue/dead"
 RAW, OUT = "store/raw", "store/out"
@@ -23,7 +24,7 @@ def check_hash(job: str) -> str:
     """Raises Reject with code `bad_hash`."""
     if _ID.fullmatch(job) is None:
         raise Reject(
-            f"{job[:80]!r} is no hash: 64 hexadecimal digits in lower case are wanted.", code="bad_hash"
+            f"{job[:80]!r} is not a hash: give 64 hexadecimal digits in lower case.", code="bad_hash"
         )
     return job
 
@@ -42,7 +43,9 @@ def state(job: str) -> str:
 
 def todo(tier: str, job: str) -> str:
     if tier not in TIERS:
-        raise Reject(f"There is no tier {tier[:40]!r}; use one of {', '.join(TIERS)}.", code="unknown_tier")
+        raise Reject(
+            f"Unknown priority {tier[:40]!r}; choose one of {', '.join(TIERS)}.", code="unknown_tier"
+        )
     return f"{TODO}/{tier}/{check_hash(job)}"
 
 
@@ -62,7 +65,12 @@ def dead(job: str) -> str:
     return f"{DEAD}/{check_hash(job)}"
 
 
+def logs(job: str) -> str:
+    """The folder of a job's logs."""
+    return f"{LOGS}/{check_hash(job)}"
+
+
 def parse_job(key: str) -> str | None:
-    """The job that a key is about; None for what is not ours."""
+    """The job that a key names; None for keys that name none."""
     name = key.rpartition("/")[2].partition(".")[0]
     return name if _ID.fullmatch(name) else None

@@ -67,18 +67,18 @@ class JobCandidate(Struct, frozen=True, kw_only=True):
     blank: bool = True
 
 
-def claim(candidate: JobCandidate, terms: JobActor) -> Operation[HeldJob | None]:
+def claim(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | None]:
     """The job, when it is free, has attempts left and has no result. None: look for another one.
 
     The marker comes first: it is what keeps published workers away, and tells that one of them has it.
     """
-    ident, nonce = candidate.id, terms.nonce()
+    ident, nonce = candidate.id, actor.nonce()
     hint = 0 if candidate.blank else (yield from _read_retries(candidate))
-    lock = _build_lock(candidate.tier, terms, nonce, retries=hint, attempt=0)
+    lock = _build_lock(candidate.tier, actor, nonce, retries=hint, attempt=0)
     marker = yield from _create_lock(layout.processing(ident), lock, nonce)
     if marker is None:
         return None
-    held = yield from _start_attempt(candidate, terms, nonce, hint)
+    held = yield from _start_attempt(candidate, actor, nonce, hint)
     if held is None:
         yield DeleteObjects((layout.processing(ident),))
         return None
@@ -88,14 +88,14 @@ def claim(candidate: JobCandidate, terms: JobActor) -> Operation[HeldJob | None]
     return structs.replace(held, marker=marker)
 
 
-def beat(held: HeldJob, terms: JobActor, progress: dict[str, object]) -> Operation[HeldJob | None]:
+def beat(held: HeldJob, actor: JobActor, progress: dict[str, object]) -> Operation[HeldJob | None]:
     """Still here. None: the job is somebody else's, or done; stop at once."""
-    job = structs.replace(held.job, nonce=terms.nonce(), updated=terms.millis)
+    job = structs.replace(held.job, nonce=actor.nonce(), updated=actor.millis)
     version = yield from _swap_state(held.id, job, held.version, "beat")
     if version is None:
         return None
     lock = structs.replace(
-        _build_lock(job.priority, terms, job.nonce, retries=job.charged - 1, attempt=job.attempt),
+        _build_lock(job.priority, actor, job.nonce, retries=job.charged - 1, attempt=job.attempt),
         started=job.started,
         progress=progress,
     )
@@ -118,25 +118,25 @@ def finish(held: HeldJob) -> Operation[bool | None]:
     return bool(made)
 
 
-def fail(held: HeldJob, terms: JobActor, error: str) -> Operation[JobRecord | None]:
+def fail(held: HeldJob, actor: JobActor, error: str) -> Operation[JobRecord | None]:
     """It did not work: it waits for the janitor, or is given up when that was its last attempt."""
-    last = held.job.charged >= terms.limit
-    job = _ended_record(held, terms, state="dead" if last else "failed", error=shorten_error(error))
+    last = held.job.charged >= actor.limit
+    job = _ended_record(held, actor, state="dead" if last else "failed", error=shorten_error(error))
     version = yield from _swap_state(held.id, job, held.version, "fail")
     if version is None:
         return None
-    yield from write_markers(held.id, job, terms)
+    yield from write_markers(held.id, job, actor)
     return job
 
 
-def release(held: HeldJob, terms: JobActor, reason: str) -> Operation[JobRecord | None]:
+def release(held: HeldJob, actor: JobActor, reason: str) -> Operation[JobRecord | None]:
     """Give it back unfinished, through no fault of its own: this attempt is not counted."""
     charged = max(0, held.job.charged - 1)
-    job = structs.replace(_ended_record(held, terms, state="waiting", error=held.job.error), charged=charged)
+    job = structs.replace(_ended_record(held, actor, state="waiting", error=held.job.error), charged=charged)
     version = yield from _swap_state(held.id, job, held.version, "release")
     if version is None:
         return None
-    yield from write_markers(held.id, job, terms, recovered_from=reason)
+    yield from write_markers(held.id, job, actor, recovered_from=reason)
     return job
 
 
@@ -148,7 +148,9 @@ def clear_markers(ident: str) -> Operation[None]:
     yield DeleteObjects((*layout.todos(ident), *markers, layout.state(ident)))
 
 
-def write_markers(ident: str, job: JobRecord, terms: JobActor, *, recovered_from: str = "") -> Operation[None]:
+def write_markers(
+    ident: str, job: JobRecord, actor: JobActor, *, recovered_from: str = ""
+) -> Operation[None]:
     """Make the markers say what the state says. Hints: who comes too late with them is put right later."""
     todo = layout.todo(job.priority, ident)
     others = tuple(key for key in layout.todos(ident) if key != todo)
@@ -156,7 +158,7 @@ def write_markers(ident: str, job: JobRecord, terms: JobActor, *, recovered_from
     if job.state == "waiting":
         said = TodoMarker(
             retries=job.charged,
-            queued_at=terms.millis,
+            queued_at=actor.millis,
             recovered_from=recovered_from,
             last_error=job.error,
             attempt=job.attempt,
@@ -168,8 +170,8 @@ def write_markers(ident: str, job: JobRecord, terms: JobActor, *, recovered_from
         failure = FailedMarker(
             error=job.error,
             worker=job.worker,
-            failed_at=_format_time(terms),
-            timestamp=terms.millis,
+            failed_at=_format_time(actor),
+            timestamp=actor.millis,
             retries=retries,
             priority=job.priority,
             attempt=job.attempt,
@@ -179,7 +181,7 @@ def write_markers(ident: str, job: JobRecord, terms: JobActor, *, recovered_from
     elif job.state == "dead":
         death = DeadMarker(
             error=job.error,
-            moved_to_dead_at=_format_time(terms),
+            moved_to_dead_at=_format_time(actor),
             total_retries=job.charged,
             priority=job.priority,
             attempt=job.attempt,
@@ -188,11 +190,13 @@ def write_markers(ident: str, job: JobRecord, terms: JobActor, *, recovered_from
         yield DeleteObjects((todo, *others, lock, failed))
 
 
-def _start_attempt(candidate: JobCandidate, terms: JobActor, nonce: str, hint: int) -> Operation[HeldJob | None]:
+def _start_attempt(
+    candidate: JobCandidate, actor: JobActor, nonce: str, hint: int
+) -> Operation[HeldJob | None]:
     """The claim itself. A new job has no state yet; one that was tried has."""
     told = JobRecord(state="waiting", attempt=hint, charged=hint, nonce="", priority=candidate.tier)
     if candidate.blank:
-        held = yield from _create_state(candidate, _running_record(told, terms, nonce))
+        held = yield from _create_state(candidate, _running_record(told, actor, nonce))
         if held is not None:
             return held
     found = yield from read(layout.state(candidate.id))
@@ -202,10 +206,10 @@ def _start_attempt(candidate: JobCandidate, terms: JobActor, nonce: str, hint: i
     if job is None or job.state != "waiting":
         return None
     version = None if found is None else found.version
-    if job.charged >= terms.limit:
-        yield from _give_up(candidate, job, version, terms)
+    if job.charged >= actor.limit:
+        yield from _give_up(candidate, job, version, actor)
         return None
-    begun = _running_record(structs.replace(job, priority=candidate.tier), terms, nonce)
+    begun = _running_record(structs.replace(job, priority=candidate.tier), actor, nonce)
     if version is None:
         return (yield from _create_state(candidate, begun))
     written = yield from _swap_state(candidate.id, begun, version, "claim")
@@ -219,32 +223,34 @@ def _create_state(candidate: JobCandidate, begun: JobRecord) -> Operation[HeldJo
     return None if version is None else HeldJob(id=candidate.id, job=begun, version=version, marker=None)
 
 
-def _give_up(candidate: JobCandidate, job: JobRecord, version: str | None, terms: JobActor) -> Operation[None]:
+def _give_up(
+    candidate: JobCandidate, job: JobRecord, version: str | None, actor: JobActor
+) -> Operation[None]:
     """Tried as often as it may be, by tools that count differently: it is dead, and was not claimed."""
-    dead = structs.replace(job, state="dead", nonce=terms.nonce(), updated=terms.millis)
+    dead = structs.replace(job, state="dead", nonce=actor.nonce(), updated=actor.millis)
     if version is None:
         written: str | None = yield CreateObject(layout.state(candidate.id), encode(dead), "first claim")
     else:
         written = yield from _swap_state(candidate.id, dead, version, "claim")
     if written is not None:
-        yield from write_markers(candidate.id, dead, terms)
+        yield from write_markers(candidate.id, dead, actor)
 
 
-def _running_record(job: JobRecord, terms: JobActor, nonce: str) -> JobRecord:
+def _running_record(job: JobRecord, actor: JobActor, nonce: str) -> JobRecord:
     return structs.replace(
         job,
         state="running",
         attempt=job.attempt + 1,
         charged=job.charged + 1,
         nonce=nonce,
-        worker=terms.worker,
-        started=terms.millis,
-        updated=terms.millis,
+        worker=actor.worker,
+        started=actor.millis,
+        updated=actor.millis,
     )
 
 
-def _ended_record(held: HeldJob, terms: JobActor, *, state: str, error: str) -> JobRecord:
-    return structs.replace(held.job, state=state, nonce=terms.nonce(), error=error, updated=terms.millis)
+def _ended_record(held: HeldJob, actor: JobActor, *, state: str, error: str) -> JobRecord:
+    return structs.replace(held.job, state=state, nonce=actor.nonce(), error=error, updated=actor.millis)
 
 
 def _swap_state(ident: str, job: JobRecord, version: str, why: str) -> Operation[str | None]:
@@ -275,11 +281,11 @@ def _read_retries(candidate: JobCandidate) -> Operation[int]:
     return 0 if said is None else said.retries
 
 
-def _build_lock(tier: str, terms: JobActor, nonce: str, *, retries: int, attempt: int) -> LockMarker:
+def _build_lock(tier: str, actor: JobActor, nonce: str, *, retries: int, attempt: int) -> LockMarker:
     return LockMarker(
-        worker=terms.worker,
-        started=terms.millis,
-        last_heartbeat=terms.millis,
+        worker=actor.worker,
+        started=actor.millis,
+        last_heartbeat=actor.millis,
         priority=tier,
         retries=max(0, retries),
         nonce=nonce,
@@ -287,5 +293,5 @@ def _build_lock(tier: str, terms: JobActor, nonce: str, *, retries: int, attempt
     )
 
 
-def _format_time(terms: JobActor) -> str:
-    return datetime.fromtimestamp(terms.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _format_time(actor: JobActor) -> str:
+    return datetime.fromtimestamp(actor.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

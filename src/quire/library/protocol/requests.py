@@ -75,7 +75,16 @@ class CheckStale(Struct, frozen=True):
     key: str
 
 
-StoreRequest: TypeAlias = ReadObject | CheckExists | CreateObject | SwapObject | PutObject | DeleteObjects | CommitResult | CheckStale
+StoreRequest: TypeAlias = (
+    ReadObject
+    | CheckExists
+    | CreateObject
+    | SwapObject
+    | PutObject
+    | DeleteObjects
+    | CommitResult
+    | CheckStale
+)
 Operation: TypeAlias = Generator[StoreRequest, Any, T]
 
 

@@ -1,9 +1,11 @@
-"""One conversion in a process of its own: native code may crash, hang or eat memory there, and nowhere else.
+"""One conversion in a process of its own: native code may crash, hang or eat memory there, and nowhere
+else.
 
-The process gets the name of a file with its `ConversionOrder` as its last argument, and writes lines of JSON to its
-standard output (`ConversionProgress`). Promises: it is a process group of its own that does not outlive us, with a memory
-limit; it is killed as a group when it takes too long, shows no progress for too long, or when whoever waits
-is cancelled; whatever becomes of it is told in words. Must not know: what it converts, nor the bucket.
+The process gets the name of a file with its `ConversionOrder` as its last argument, and writes lines of
+JSON to its standard output (`ConversionProgress`). Promises: it is a process group of its own that does not
+outlive us, with a memory limit; it is killed as a group when it takes too long, shows no progress for too
+long, or when whoever waits is cancelled; whatever becomes of it is told in words. Must not know: what it
+converts, nor the bucket.
 """
 
 import asyncio
@@ -96,7 +98,11 @@ class Conversion:
     """`on_sign` is told of each step."""
 
     def __init__(
-        self, command: ConverterCommand, limits: ConversionLimits, clock: Clock, on_sign: Callable[[ConversionProgress], None]
+        self,
+        command: ConverterCommand,
+        limits: ConversionLimits,
+        clock: Clock,
+        on_sign: Callable[[ConversionProgress], None],
     ) -> None:
         self._command = command
         self._limits = limits

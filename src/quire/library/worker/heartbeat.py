@@ -26,15 +26,19 @@ class Heartbeat:
     """Beats as long as it is entered. `progress` is asked for what to show."""
 
     def __init__(
-        self, room: LibraryContext, held: HeldJob, terms: JobActor, progress: Callable[[], dict[str, object]]
+        self,
+        context: LibraryContext,
+        held: HeldJob,
+        actor: JobActor,
+        progress: Callable[[], dict[str, object]],
     ) -> None:
-        self._room = room
+        self._context = context
         self._held = held
-        self._terms = structs.replace(terms, nonce=self._nonce)
-        self._new_nonce = terms.nonce
+        self._actor = structs.replace(actor, nonce=self._nonce)
+        self._new_nonce = actor.nonce
         self._progress = progress
         self._unsure: list[str] = []  # marks of writes whose answers were lost
-        self._at = room.clock.monotonic()
+        self._at = context.clock.monotonic()
         self._over = asyncio.Event()
         self._one = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -56,12 +60,12 @@ class Heartbeat:
 
     async def fresh(self, within_seconds: float) -> bool:
         """Is it still ours? Asks the store when the last beat is older. True also when nobody can tell."""
-        if self._room.clock.monotonic() - self._at > within_seconds or self._unsure:
+        if self._context.clock.monotonic() - self._at > within_seconds or self._unsure:
             await self._beat()
         return not self.lost.is_set()
 
     async def _beat_on(self) -> None:
-        usual = self._room.rules.heartbeat_seconds
+        usual = self._context.rules.heartbeat_seconds
         seconds = usual
         while not self.lost.is_set():
             try:
@@ -79,17 +83,19 @@ class Heartbeat:
                 if self._unsure:
                     await self._recognise()
                 if not self.lost.is_set():
-                    held = await self._room.perform(lifecycle.beat(self._held, self._terms, self._progress()))
+                    held = await self._context.perform(
+                        lifecycle.beat(self._held, self._actor, self._progress())
+                    )
                     self._keep(held)
             except PASSING:
                 return False
             self._unsure.clear()
-            self._at = self._room.clock.monotonic()
+            self._at = self._context.clock.monotonic()
             return True
 
     async def _recognise(self) -> None:
         """A write whose answer was lost may have happened: then the version that we know is an old one."""
-        found = await self._room.objects.read(layout.state(self._held.id))
+        found = await self._context.objects.read(layout.state(self._held.id))
         if found is not None and found.version == self._held.version:
             return
         job = None if found is None else decode(found.body, JobRecord)

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from quire.library import logs, result_check
+from quire.library import archives, logs
 from quire.library.context import LibraryContext
 from quire.library.protocol import lifecycle
 from quire.library.protocol.lifecycle import HeldJob
@@ -61,7 +61,7 @@ class JobReport(Struct, frozen=True, kw_only=True):
 class JobRunContext(Struct, frozen=True, kw_only=True):
     """What a worker works with. `patience_seconds` is waited after the first answer that did not come."""
 
-    room: LibraryContext
+    context: LibraryContext
     worker: str
     scratch: Path
     command: ConverterCommand
@@ -85,10 +85,10 @@ class JobRun:
 
     def __init__(self, bench: JobRunContext, held: HeldJob) -> None:
         self._bench = bench
-        self._room = bench.room
+        self._context = bench.context
         self._held = held
-        self._terms = bench.room.terms(bench.worker)
-        self._began = bench.room.clock.monotonic()
+        self._actor = bench.context.actor(bench.worker)
+        self._began = bench.context.clock.monotonic()
         self._stage = "downloading"
         self._source: FetchedSource | None = None
         self._sign = ConversionProgress()
@@ -102,7 +102,7 @@ class JobRun:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _carried(self, folder: Path, interrupted: Interrupted) -> JobReport:
-        async with Heartbeat(self._room, self._held, self._terms, self._progress) as beating:
+        async with Heartbeat(self._context, self._held, self._actor, self._progress) as beating:
             making = asyncio.create_task(self._make(folder))
             halting = asyncio.ensure_future(interrupted())
             losing = asyncio.create_task(beating.lost.wait())
@@ -128,15 +128,15 @@ class JobRun:
         result = folder / "result.zip"
         try:
             source = self._source = await self._patiently(
-                lambda: fetch(self._room.blobs, self._held.id, folder / "source.pdf", self._bench.recall)
+                lambda: fetch(self._context.blobs, self._held.id, folder / "source.pdf", self._bench.recall)
             )
             self._stage = "converting"
             ended = await self._convert(source, result, folder)
             if not ended.error:
                 self._stage = "packaging"
-                wrong = await asyncio.to_thread(result_check.find_fault, result, self._held.id)
+                wrong = await asyncio.to_thread(archives.find_fault, result, self._held.id)
                 ended = ConversionResult(error=wrong, log=ended.log, stage=self._stage)
-        except OSError as error:  # of this machine: its disk is full, or it has no room for a process
+        except OSError as error:  # of this machine: its disk is full, or it has no context for a process
             ended = ConversionResult(error=f"{error.strerror or error}", stage=self._stage, trouble=True)
         except Exception as error:  # noqa: BLE001 - the job fails with it, the worker goes on
             known = isinstance(error, QuireError)
@@ -150,12 +150,14 @@ class JobRun:
             hash=self._held.id,
             original_filename=source.name,
             worker_id=self._bench.worker,
-            converted_at=timestamp(self._room.clock.now()),
+            converted_at=timestamp(self._context.clock.now()),
             size_bytes=source.size,
             tags=source.tags,
         )
-        order = ConversionOrder(source=str(source.path), target=str(result), about=about, options=self._bench.options)
-        conversion = Conversion(self._bench.command, self._bench.limits, self._room.clock, self._signed)
+        order = ConversionOrder(
+            source=str(source.path), target=str(result), about=about, options=self._bench.options
+        )
+        conversion = Conversion(self._bench.command, self._bench.limits, self._context.clock, self._signed)
         return await conversion.run(order, folder)
 
     def _signed(self, sign: ConversionProgress) -> None:
@@ -175,7 +177,9 @@ class JobRun:
     async def _concluded(self, made: _Conversion) -> JobReport:
         if made.ended.trouble:
             report = await self._release("worker_trouble")
-            return JobReport(fate=report.fate, job=report.job, error=made.ended.error, trouble=made.ended.error)
+            return JobReport(
+                fate=report.fate, job=report.job, error=made.ended.error, trouble=made.ended.error
+            )
         if made.ended.error:
             return await self._fail(made.ended)
         self._stage = "uploading"
@@ -189,7 +193,7 @@ class JobRun:
         return self._report(JobOutcome.DONE if done else JobOutcome.LOST)
 
     async def _finish(self, result: Path) -> bool:
-        done = await self._room.perform(lifecycle.finish(self._held), result=result)
+        done = await self._context.perform(lifecycle.finish(self._held), result=result)
         if done is None:
             raise Retry("nobody knows whether the result was stored")
         return done
@@ -197,29 +201,32 @@ class JobRun:
     async def _fail(self, ended: ConversionResult) -> JobReport:
         try:
             job = await self._patiently(
-                lambda: self._room.perform(lifecycle.fail(self._held, self._terms, ended.error))
+                lambda: self._context.perform(lifecycle.fail(self._held, self._actor, ended.error))
             )
         except QuireError as error:
             return self._report(JobOutcome.ABANDONED, error=ended.error, trouble=str(error))
         if job is None:
             return self._report(JobOutcome.LOST, error=ended.error)
-        context = logs.error_context(
-            ended.stage, self._bench.worker, job.charged, self._room.rules.max_retries
+        failure = logs.ErrorContext(
+            stage=ended.stage,
+            worker_id=self._bench.worker,
+            retry_count=max(0, job.charged - 1),
+            max_retries=self._context.rules.max_retries,
         )
         await logs.write_error(
-            self._room,
+            self._context,
             self._held.id,
             error=ended.error,
             traceback=ended.traceback,
             log=ended.log,
-            context=context,
+            failure=failure,
         )
         return self._report(JobOutcome.DEAD if job.state == "dead" else JobOutcome.FAILED, error=ended.error)
 
     async def _release(self, reason: str) -> JobReport:
         try:
             job = await self._patiently(
-                lambda: self._room.perform(lifecycle.release(self._held, self._terms, reason))
+                lambda: self._context.perform(lifecycle.release(self._held, self._actor, reason))
             )
         except QuireError as error:
             return self._report(JobOutcome.ABANDONED, error=reason, trouble=str(error))
@@ -233,7 +240,7 @@ class JobRun:
             try:
                 return await act()
             except PASSING:
-                chance = 0.5 + self._room.ids.fraction()
+                chance = 0.5 + self._context.ids.fraction()
                 await asyncio.sleep(self._bench.patience_seconds * 2 ** (number - 1) * chance)
         return await act()
 
@@ -244,4 +251,4 @@ class JobRun:
         )
 
     def _elapsed(self) -> float:
-        return round(self._room.clock.monotonic() - self._began, 3)
+        return round(self._context.clock.monotonic() - self._began, 3)

@@ -17,9 +17,8 @@ from msgspec import Struct, field
 from quire.library import janitor
 from quire.library.context import LibraryContext
 from quire.library.protocol import lifecycle
-from quire.library.protocol.janitor import SettleOutcome
+from quire.library.protocol.janitor import SettleOutcome, recover_after_restart
 from quire.library.protocol.lifecycle import JobCandidate
-from quire.library.protocol.restart import recover_after_restart
 from quire.library.worker import run_windows, slots
 from quire.library.worker.conversion import ConversionLimits, ConverterCommand
 from quire.library.worker.heartbeat import PASSING
@@ -103,7 +102,7 @@ class WorkerReport(Struct, kw_only=True):
 
 
 async def work(
-    room: LibraryContext,
+    context: LibraryContext,
     options: WorkerOptions,
     stop: asyncio.Event,
     *,
@@ -115,7 +114,7 @@ async def work(
     """
     slot = await asyncio.to_thread(slots.take_slot, options.scratch, options.worker)
     try:
-        return await _Worker(room, options, stop, slot, on_event, recall).run()
+        return await _Worker(context, options, stop, slot, on_event, recall).run()
     finally:
         slot.close()
 
@@ -123,30 +122,30 @@ async def work(
 class _Worker:
     def __init__(
         self,
-        room: LibraryContext,
+        context: LibraryContext,
         options: WorkerOptions,
         stop: asyncio.Event,
         slot: slots.WorkerSlot,
         on_event: Callable[[WorkerEvent], None],
         recall: SourceLookup | None,
     ) -> None:
-        self._room = room
+        self._context = context
         self._options = options
         self._stop = stop
         self._slot = slot
         self._name = slot.name
         self._on_event = on_event
-        self._terms = room.terms(slot.name)
-        self._picker = JobPicker(room.objects, room.clock, room.ids, salt=room.ids.ulid())
-        self._presence = WorkerRegistration(room, slot.name)
-        every = options.sweep_seconds or room.rules.stale_seconds / 3
-        self._watch = janitor.SweepSchedule(room, every)
+        self._actor = context.actor(slot.name)
+        self._picker = JobPicker(context.objects, context.clock, context.ids, salt=context.ids.ulid())
+        self._registration = WorkerRegistration(context, slot.name)
+        every = options.sweep_seconds or context.rules.stale_seconds / 3
+        self._watch = janitor.SweepSchedule(context, every)
         self._empty = self._away = self._denied = self._troubled = 0  # in a row
         self._swept = False
         self._worked = WorkerReport(worker=slot.name)
-        rules = room.rules
+        rules = context.rules
         self._bench = JobRunContext(
-            room=room,
+            context=context,
             worker=slot.name,
             scratch=options.scratch / slot.name,
             command=ConverterCommand(words=options.command, environment=options.environment),
@@ -168,12 +167,12 @@ class _Worker:
         self._tell(WorkerEventKind.STARTED)
         try:
             await self._recover()
-            await self._presence.show("active")
+            await self._registration.update("active")
             while not self._stop.is_set() and not self._enough():
                 if not await self._turn():
                     break
         finally:
-            await self._presence.show("stopped")
+            await self._registration.update("stopped")
             self._tell(WorkerEventKind.STOPPED)
         return self._worked
 
@@ -200,7 +199,7 @@ class _Worker:
 
     async def _try(self, candidate: JobCandidate) -> JobReport | None:
         """None: it was not to be had."""
-        held = await self._room.perform(lifecycle.claim(candidate, self._terms))
+        held = await self._context.perform(lifecycle.claim(candidate, self._actor))
         if held is None:
             self._picker.missed(candidate)
             return None
@@ -208,7 +207,7 @@ class _Worker:
         self._picker.won()
         self._empty = 0
         self._tell(WorkerEventKind.CLAIMED, held.id)
-        await self._presence.show("processing", held.id)
+        await self._registration.update("processing", held.id)
         report = await JobRun(self._bench, held).carry(self._interrupted)
         if report.fate is not JobOutcome.ABANDONED:  # then the next process may get through
             self._slot.clear()
@@ -224,15 +223,15 @@ class _Worker:
             swept, self._swept = self._swept, True
             return not swept and self._options.sweep and await self._sweep() > 0
         self._empty += 1
-        await self._presence.show("idle")
-        seconds = idle_seconds(self._empty, self._room.ids.fraction())
+        await self._registration.update("idle")
+        seconds = idle_seconds(self._empty, self._context.ids.fraction())
         self._tell(WorkerEventKind.IDLE, text=f"{seconds:.0f}")
         await self._wait(seconds)
         return True
 
     async def _sweep(self) -> int:
         """How many jobs it brought back."""
-        swept = await janitor.sweep(self._room, worker=self._name)
+        swept = await janitor.sweep(self._context, worker=self._name)
         if swept.changed:
             self._tell(WorkerEventKind.SWEPT, text=swept.in_words())
             self._picker.forget()
@@ -244,7 +243,9 @@ class _Worker:
         if left is None:
             return
         try:
-            done = await self._room.perform(recover_after_restart(left.job, left.attempt, left.started, self._terms))
+            done = await self._context.perform(
+                recover_after_restart(left.job, left.attempt, left.started, self._actor)
+            )
         except QuireError as error:
             self._tell(WorkerEventKind.TROUBLE, left.job, str(error))  # then a janitor will
             return
@@ -282,7 +283,7 @@ class _Worker:
         await self._pause(number)
 
     async def _pause(self, number: int) -> None:
-        seconds = idle_seconds(number, self._room.ids.fraction())
+        seconds = idle_seconds(number, self._context.ids.fraction())
         await self._wait(seconds * min(1.0, self._options.patience_seconds))
 
     async def _interrupted(self) -> str:
@@ -296,7 +297,7 @@ class _Worker:
                 return SHUTDOWN
 
     async def _outside(self) -> None:
-        await self._presence.show("idle")
+        await self._registration.update("idle")
         opens = run_windows.seconds_until_open(self._options.windows, self._moment())
         self._tell(WorkerEventKind.CLOSED, text=f"{opens:.0f}")
         await self._wait(min(opens, LOOK_SECONDS))
@@ -313,7 +314,7 @@ class _Worker:
         return run_windows.is_open(self._options.windows, self._moment())
 
     def _moment(self) -> float:
-        return self._options.local(self._room.clock.now())
+        return self._options.local(self._context.clock.now())
 
     def _enough(self) -> bool:
         most = 1 if self._options.run_once else self._options.most_jobs
@@ -323,11 +324,13 @@ class _Worker:
         self._worked.fates[report.fate] = self._worked.fates.get(report.fate, 0) + 1
         self._worked.last = report
         if report.fate is JobOutcome.DONE:
-            self._presence.completed(report.size, report.seconds)
+            self._registration.count_completed(report.size, report.seconds)
         elif report.fate in {JobOutcome.FAILED, JobOutcome.DEAD}:
-            self._presence.failed()
+            self._registration.count_failed()
 
-    def _tell(self, kind: WorkerEventKind, job: str = "", text: str = "", report: JobReport | None = None) -> None:
+    def _tell(
+        self, kind: WorkerEventKind, job: str = "", text: str = "", report: JobReport | None = None
+    ) -> None:
         self._on_event(WorkerEvent(kind=kind, worker=self._name, job=job, text=text, report=report))
 
 

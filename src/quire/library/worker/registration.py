@@ -1,24 +1,31 @@
-"""Who is at work: `registry/workers/{id}.json`, as the published tools write and read it.
+"""Registrations of workers: `registry/workers/{id}.json`, as the published tools write and read them.
 
-Promise: written at the start, at most once a minute, and at the end; best effort, for people alone: nothing
-is decided by it.
+Promises: a worker writes its registration when it starts, at most once a minute, and when it stops; best
+effort, for people only: nothing is decided by it. Any tool's registrations are read as far as they can be
+understood.
 """
 
+import asyncio
 import os
 import platform
 import socket
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
+from quire.library import logs
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout
+from quire.library.worker import slots
 from quire.model.clock import timestamp
 from quire.model.errors import QuireError
+from quire.model.objects import ObjectInfo
 
 WorkerStatus = Literal["active", "processing", "idle", "stopped"]
 WRITE_SECONDS = 60.0
+MAX_LISTED = 1000
+_AT_ONCE = 16
 
 
 class WorkerMetrics(Struct, frozen=True, kw_only=True):
@@ -53,12 +60,12 @@ def key(worker: str) -> str:
 
 
 class WorkerRegistration:
-    def __init__(self, room: LibraryContext, worker: str) -> None:
-        self._room = room
-        self._began = room.clock.monotonic()
+    def __init__(self, context: LibraryContext, worker: str) -> None:
+        self._context = context
+        self._began = context.clock.monotonic()
         self._written_at: float | None = None
         self._spent_seconds = 0.0
-        now = timestamp(room.clock.now())
+        now = timestamp(context.clock.now())
         self._now = Registration(
             worker_id=worker,
             hostname=socket.gethostname(),
@@ -74,25 +81,27 @@ class WorkerRegistration:
             metrics=WorkerMetrics(session_start=now),
         )
 
-    async def show(self, status: WorkerStatus, job: str | None = None) -> None:
-        """What it is at; written when that was not done for a while, or when it is the end."""
-        stopped = timestamp(self._room.clock.now()) if status == "stopped" else None
+    async def update(self, status: WorkerStatus, job: str | None = None) -> None:
+        """Set the status; the registration is written when the last write is a minute old, or the worker
+        stops.
+        """
+        stopped = timestamp(self._context.clock.now()) if status == "stopped" else None
         self._now = structs.replace(self._now, status=status, current_job=job, stopped_at=stopped)
-        written_at, now = self._written_at, self._room.clock.monotonic()
+        written_at, now = self._written_at, self._context.clock.monotonic()
         if stopped is None and written_at is not None and now - written_at < WRITE_SECONDS:
             return
         self._written_at = now
         self._now = structs.replace(
             self._now,
-            last_heartbeat=timestamp(self._room.clock.now()),
+            last_heartbeat=timestamp(self._context.clock.now()),
             metrics=self._metrics(now),
         )
         try:
-            await self._room.objects.put(key(self._now.worker_id), msgspec.json.encode(self._now))
+            await self._context.objects.put(key(self._now.worker_id), msgspec.json.encode(self._now))
         except QuireError:
-            return  # the next minute's may get through
+            return  # the next write may get through
 
-    def completed(self, size: int, seconds: float) -> None:
+    def count_completed(self, size: int, seconds: float) -> None:
         metrics = self._now.metrics
         self._spent_seconds += seconds
         done = metrics.jobs_completed + 1
@@ -104,7 +113,7 @@ class WorkerRegistration:
         )
         self._now = structs.replace(self._now, metrics=metrics)
 
-    def failed(self) -> None:
+    def count_failed(self) -> None:
         metrics = self._now.metrics
         metrics = structs.replace(metrics, jobs_failed=metrics.jobs_failed + 1)
         self._now = structs.replace(self._now, metrics=metrics)
@@ -124,3 +133,42 @@ def _memory_gb() -> float:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (ValueError, OSError):
         return 0.0
+
+
+class RegisteredWorker(Struct, frozen=True, kw_only=True):
+    """`said` is the registration as it was written; `seen_at` is when, by the store's clock."""
+
+    worker_id: str
+    status: str
+    active: bool
+    seen_at: float
+    said: dict[str, Any]
+
+
+async def list_workers(context: LibraryContext) -> list[RegisteredWorker]:
+    """All workers that ever registered, the last seen first. A worker is active when it wrote its
+    registration lately and did not stop.
+    """
+    seen = [one async for page in context.objects.pages(layout.WORKERS) for one in page]
+    seen = [one for one in seen if one.key.endswith(".json")]
+    latest = sorted(seen, key=lambda one: -one.modified_at)[:MAX_LISTED]
+    if not latest:
+        return []
+    now = await context.objects.now()
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def read_one(there: ObjectInfo) -> RegisteredWorker:
+        async with gate:
+            said = logs.decode_object(await logs.read_bounded(context, there.key))
+        name = there.key.removeprefix(f"{layout.WORKERS}/").removesuffix(".json")
+        status = said.get("status")
+        is_fresh = now - there.modified_at <= context.rules.stale_seconds
+        return RegisteredWorker(
+            worker_id=name,
+            status=status if isinstance(status, str) else "unknown",
+            active=is_fresh and status != "stopped",
+            seen_at=there.modified_at,
+            said=said,
+        )
+
+    return list(await asyncio.gather(*map(read_one, latest)))

@@ -8,12 +8,12 @@ import pytest
 from tests.situations.libraries import digest
 
 from quire.library.ingest import checksums
-from quire.library.checksum_store import ChecksumStore
 from quire.library.ingest.checksums import (
     MODIFIED,
     OURS,
     SUM,
     Checksums,
+    ChecksumStore,
     read_facts,
 )
 from quire.model.errors import Stale
@@ -99,7 +99,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_sum(file, monkeypatch):
         os.utime(path, ns=(OLD_NS, OLD_NS + 5))
         return found
 
-    monkeypatch.setattr(checksums, "_digest", slow)
+    monkeypatch.setattr(checksums, "_hash_file", slow)
     with pytest.raises(Stale, match="changed while it was read"):
         Checksums(lambda: NOW, attributes=attributes).sum(file)
     assert attributes.kept == {}

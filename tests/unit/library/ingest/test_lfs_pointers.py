@@ -10,9 +10,9 @@ from tests.situations.libraries import digest, pdf, pointer
 
 from quire.library.ingest.lfs_pointers import (
     LfsPointer,
-    parse_pointer,
-    find_repository,
     find_object,
+    find_repository,
+    parse_pointer,
 )
 
 BODY = pdf("book")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.situations.libraries import digest, pdf, pointer
 
 from quire.library.ingest.pdf_search import (
-    OtherFile,
     FoundPdf,
+    OtherFile,
     RefusedFile,
     find_pdfs,
     matches,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.library.manifest import entries
 from quire.library import metadata
+from quire.library.manifest import entries
 from quire.library.manifest.entries import BrokenManifest, ManifestEntry
 
 A, B = "a" * 64, "b" * 64
@@ -59,7 +59,9 @@ def test_the_size_of_a_pointer_gives_way_to_that_of_the_file():
 
 
 def test_the_form_is_that_of_the_published_design():
-    entry = ManifestEntry(paths=["DnD/PHB.pdf"], size=1, tags=["DnD", "PHB"], ingested_at="t", source="library")
+    entry = ManifestEntry(
+        paths=["DnD/PHB.pdf"], size=1, tags=["DnD", "PHB"], ingested_at="t", source="library"
+    )
     body = entries.encode({A: entries.encode_entry(entry)}, "2026-02-03T10:30:00Z")
     assert json.loads(body) == {
         "version": 1,
@@ -150,4 +152,6 @@ def test_what_is_told_with_a_source_fits_whatever_it_is_called(name, tags, size)
 
 @pytest.mark.parametrize("said", ["", "not json", "{}", "[1]", '["a"', "[" * 100_000, "\udc80"])
 def test_tags_that_are_none_are_none(said):
-    assert metadata.decode_metadata({"tags": said, "size": "²", "original-name": "x"}) == metadata.SourceMetadata(name="x")
+    assert metadata.decode_metadata(
+        {"tags": said, "size": "²", "original-name": "x"}
+    ) == metadata.SourceMetadata(name="x")

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.library.manifest import search as catalogue, entries
-from quire.library.manifest.search import ManifestView
+from quire.library.manifest import entries
+from quire.library.manifest import search as catalogue
 from quire.library.manifest.entries import ManifestEntry
+from quire.library.manifest.search import ManifestView
 from quire.model.errors import Missing, Reject
 
 A, B, C = "a1" * 32, "a1" * 10 + "b2" * 22, "c3" * 32
@@ -72,7 +73,9 @@ def test_a_path_is_found_whole_and_else_by_its_end():
 
 
 def test_what_cannot_be_read_is_not_in_the_way():
-    odd = ManifestView(entries={**VIEW.entries, "b" * 64: entries.Raw(b"5"), "../x": entries.encode_entry(ManifestEntry())})
+    odd = ManifestView(
+        entries={**VIEW.entries, "b" * 64: entries.Raw(b"5"), "../x": entries.encode_entry(ManifestEntry())}
+    )
     assert len(list(odd.hits())) == 3
     with pytest.raises(Missing, match="repair"):
         catalogue.find_by_hash(odd, "b" * 64)

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.situations.library_memory import COMMAND
+from tests.situations.libraries import COMMAND
 
 from quire.library.worker import conversion_process
 from quire.library.worker.conversion import (
     LONGEST_SECONDS,
-    SourceInfo,
-    ConverterCommand,
     Conversion,
     ConversionLimits,
     ConversionOrder,
     ConversionProgress,
+    ConverterCommand,
+    SourceInfo,
 )
 from quire.steps import pdf_markdown
 from quire.system import SystemClock
@@ -170,7 +170,9 @@ async def test_noise_is_bounded_and_long_lines_are_no_signs(tmp_path):
 def test_whatever_it_says_in_whatever_pieces_is_heard(pieces):
     async def heard(parts):
         signs = []
-        conversion = Conversion(ConverterCommand(words=(), environment={}), ConversionLimits(), SystemClock(), signs.append)
+        conversion = Conversion(
+            ConverterCommand(words=(), environment={}), ConversionLimits(), SystemClock(), signs.append
+        )
         for part in parts:
             conversion._heard(part)
         return signs

@@ -6,11 +6,11 @@ import random
 
 import pytest
 from msgspec import structs
-from tests.situations.library_memory import CountingObjects, keys, memory_room
+from tests.situations.libraries import CountingObjects, list_keys, memory_library
 
-from quire.library.worker.picker import JobPicker
 from quire.library.protocol import layout, lifecycle
-from quire.testing.time import CountingIds
+from quire.library.worker.picker import JobPicker
+from quire.testing.time import CountingIds, FakeClock
 
 WORKERS = 20
 
@@ -33,7 +33,7 @@ class TurnByTurn(CountingObjects):
 
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
-        if name not in {"read", "look", "create", "create_file", "swap", "put", "delete"}:
+        if name not in {"read", "head", "create", "create_file", "swap", "put", "delete"}:
             return found
 
         async def in_turn(*given, **named):
@@ -47,31 +47,31 @@ class TurnByTurn(CountingObjects):
 @pytest.mark.parametrize(("jobs", "most"), [(200, 10), pytest.param(1500, 8, marks=pytest.mark.slow)])
 async def test_workers_stay_out_of_each_others_way(tmp_path, jobs, most):
     chance = random.Random(20261116)
-    room = memory_room()
-    objects = TurnByTurn(room.objects, chance)
-    room = structs.replace(room, objects=objects)
+    context = memory_library(clock=FakeClock(), ids=CountingIds())
+    objects = TurnByTurn(context.objects, chance)
+    context = structs.replace(context, objects=objects)
     result = tmp_path / "result.zip"
     result.write_bytes(b"zip")
     for number in range(jobs):
         ident = hashlib.sha256(str(number).encode()).hexdigest()
-        room.blobs.keep(layout.todo("3_normal", ident), b"")
+        context.blobs.keep(layout.todo("3_normal", ident), b"")
     done = []
 
     async def worker(name):
-        picker = JobPicker(objects, room.clock, Chancy(chance), salt=name)
+        picker = JobPicker(objects, context.clock, Chancy(chance), salt=name)
         while (candidate := await picker.pick()) is not None:
-            held = await room.perform(lifecycle.claim(candidate, room.terms(name)))
+            held = await context.perform(lifecycle.claim(candidate, context.actor(name)))
             if held is None:
                 picker.missed(candidate)
                 continue
             picker.won()
             for _ in range(chance.randrange(100)):
                 await asyncio.sleep(0)
-            if await room.perform(lifecycle.finish(held), result=result):
+            if await context.perform(lifecycle.finish(held), result=result):
                 done.append(candidate.id)
 
     await asyncio.gather(*(worker(f"w{number}") for number in range(WORKERS)))
     assert len(done) == len(set(done)) == jobs
-    assert await keys(room) == []
+    assert await list_keys(context) == []
     # Alone it would be five: the source is not fetched here.
     assert objects.counts.total() / jobs <= most

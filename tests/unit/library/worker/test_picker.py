@@ -4,20 +4,20 @@ import hashlib
 from collections import Counter
 
 import pytest
-from tests.situations.library_memory import CountingObjects, memory_room
+from tests.situations.libraries import CountingObjects, memory_library
 
+from quire.library.protocol import layout
+from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.worker.picker import (
     EVERY,
     SHUN_SECONDS,
     VIEW_SECONDS,
     JobPicker,
-    shuffle,
-    parse_candidates,
     idle_seconds,
     order_tiers,
+    parse_candidates,
+    shuffle,
 )
-from quire.library.protocol import layout
-from quire.library.protocol.lifecycle import JobCandidate
 from quire.model.objects import ObjectInfo
 from quire.model.tiers import TIERS
 from quire.testing.time import CountingIds, FakeClock
@@ -76,15 +76,15 @@ def test_workers_look_in_different_orders():
     assert same < 10
 
 
-class House:
+class LibraryUnderTest:
     def __init__(self, fraction=0.5):
         self.clock = FakeClock()
-        self.room = memory_room(clock=self.clock)
-        self.objects = CountingObjects(self.room.objects)
+        self.context = memory_library(clock=self.clock, ids=CountingIds())
+        self.objects = CountingObjects(self.context.objects)
         self.picker = JobPicker(self.objects, self.clock, CountingIds(fraction), salt="me")
 
     async def queue(self, number, tier=NORMAL):
-        await self.room.objects.put(layout.todo(tier, ident(number)), b"")
+        await self.context.objects.put(layout.todo(tier, ident(number)), b"")
         return ident(number)
 
     @property
@@ -93,85 +93,85 @@ class House:
 
 
 async def test_an_empty_poll_is_one_listing():
-    house = House()
+    library = LibraryUnderTest()
     for poll in range(1, 4):
-        assert await house.picker.pick() is None
-        assert house.lists == poll
+        assert await library.picker.pick() is None
+        assert library.lists == poll
 
 
 async def test_one_job_among_none_is_found_at_the_first_look():
-    house = House()
-    job = await house.queue(1)
-    assert (await house.picker.pick()).id == job
+    library = LibraryUnderTest()
+    job = await library.queue(1)
+    assert (await library.picker.pick()).id == job
 
 
 async def test_one_listing_feeds_many_claims():
-    house = House()
-    jobs = {await house.queue(number, TIERS[number % 5]) for number in range(200)}
+    library = LibraryUnderTest()
+    jobs = {await library.queue(number, TIERS[number % 5]) for number in range(200)}
     picked = []
     for _ in range(200):
-        picked.append((await house.picker.pick()).id)
-        house.picker.won()
+        picked.append((await library.picker.pick()).id)
+        library.picker.won()
     assert set(picked) == jobs
-    assert house.lists == 4  # what waits, is worked on, failed, is dead
+    assert library.lists == 4  # what waits, is worked on, failed, is dead
 
 
 async def test_jobs_that_somebody_has_cost_one_more_listing():
-    house = House()
+    library = LibraryUnderTest()
     for number in range(20):
-        job = await house.queue(number)
-        await house.room.objects.put(layout.processing(job), b"{}")
-    assert await house.picker.pick() is None
-    assert house.lists == 2
+        job = await library.queue(number)
+        await library.context.objects.put(layout.processing(job), b"{}")
+    assert await library.picker.pick() is None
+    assert library.lists == 2
 
 
 async def test_what_other_tools_gave_up_is_left_alone():
-    house = House()
+    library = LibraryUnderTest()
     for number, key in enumerate((layout.failed, layout.dead, layout.processing)):
-        await house.room.objects.put(key(await house.queue(number)), b"{}")
-    free = await house.queue(7)
-    assert (await house.picker.pick()).id == free
-    await house.room.objects.delete([layout.todo(NORMAL, free)])
-    assert await house.picker.pick() is None
+        await library.context.objects.put(key(await library.queue(number)), b"{}")
+    free = await library.queue(7)
+    assert (await library.picker.pick()).id == free
+    await library.context.objects.delete([layout.todo(NORMAL, free)])
+    assert await library.picker.pick() is None
 
 
 async def test_urgent_jobs_come_first_and_others_in_between():
-    house = House(fraction=0.0)
+    library = LibraryUnderTest(fraction=0.0)
     for number in range(60):
-        await house.queue(number, TOP if number < 40 else LAST)
-    order = [(await house.picker.pick()).tier for _ in range(2 * EVERY)]
+        await library.queue(number, TOP if number < 40 else LAST)
+    order = [(await library.picker.pick()).tier for _ in range(2 * EVERY)]
     assert [place for place, tier in enumerate(order) if tier == LAST] == [0, EVERY]
 
 
 async def test_a_job_that_could_not_be_claimed_is_left_to_others_for_a_while():
-    house = House()
-    await house.queue(1)
-    house.picker.missed(await house.picker.pick())
-    assert await house.picker.pick() is None
-    house.clock.advance(SHUN_SECONDS + 1)
-    assert await house.picker.pick() is not None
+    library = LibraryUnderTest()
+    await library.queue(1)
+    library.picker.missed(await library.picker.pick())
+    assert await library.picker.pick() is None
+    library.clock.advance(SHUN_SECONDS + 1)
+    assert await library.picker.pick() is not None
 
 
 async def test_what_was_seen_grows_old():
-    house = House()
+    library = LibraryUnderTest()
     for number in range(10):
-        await house.queue(number)
-    await house.picker.pick()
-    urgent = await house.queue(99, TOP)
-    assert (await house.picker.pick()).id != urgent
-    house.clock.advance(VIEW_SECONDS + 1)
-    assert (await house.picker.pick()).id == urgent
+        await library.queue(number)
+    await library.picker.pick()
+    urgent = await library.queue(99, TOP)
+    assert (await library.picker.pick()).id != urgent
+    library.clock.advance(VIEW_SECONDS + 1)
+    assert (await library.picker.pick()).id == urgent
 
 
 async def test_after_two_misses_it_looks_anew():
-    house = House()
+    library = LibraryUnderTest()
     for number in range(10):
-        await house.queue(number)
+        await library.queue(number)
     for _ in range(2):
-        house.picker.missed(await house.picker.pick())
-    before = house.lists
-    await house.picker.pick()
-    assert house.lists == before + 4
+        library.picker.missed(await library.picker.pick())
+    before = library.lists
+    await library.picker.pick()
+    assert library.lists == before + 4
 
 
 @pytest.fixture(scope="module")
@@ -183,38 +183,38 @@ def crowd():
 
 
 def crowded(crowd, fraction):
-    house = House(fraction)
+    library = LibraryUnderTest(fraction)
     for job, tier in crowd:
-        house.room.blobs.keep(layout.todo(tier, job), b"")
-    return house
+        library.context.blobs.keep(layout.todo(tier, job), b"")
+    return library
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.9])
 async def test_in_a_crowd_each_worker_begins_somewhere_else(crowd, fraction):
-    house = crowded(crowd, fraction)
-    picked = [await house.picker.pick() for _ in range(900)]
+    library = crowded(crowd, fraction)
+    picked = [await library.picker.pick() for _ in range(900)]
     places = [int(one.id, 16) / 2**256 for one in picked if one.tier == TOP]
     assert len(places) == len(set(places)) > 880
     assert all((place - fraction) % 1 < 0.51 for place in places)  # round the end
-    assert house.lists <= 20
+    assert library.lists <= 20
 
 
 async def test_in_a_crowd_the_lower_tiers_are_served(crowd):
-    house = crowded(crowd, 0.5)
-    tiers = Counter([(await house.picker.pick()).tier for _ in range(EVERY * 10)])
+    library = crowded(crowd, 0.5)
+    tiers = Counter([(await library.picker.pick()).tier for _ in range(EVERY * 10)])
     assert tiers[NORMAL] == tiers[LAST] == 3
 
 
 async def test_an_idle_fleet_makes_less_than_a_listing_a_second():
     """Twenty workers, an hour, each with chances of its own; jobs that others have included."""
-    house = House()
-    job = await house.queue(1)
-    await house.room.objects.put(layout.processing(job), b"{}")
+    library = LibraryUnderTest()
+    job = await library.queue(1)
+    await library.context.objects.put(layout.processing(job), b"{}")
     for worker in range(20):
-        picker = JobPicker(house.objects, house.clock, CountingIds(worker / 20), salt=str(worker))
+        picker = JobPicker(library.objects, library.clock, CountingIds(worker / 20), salt=str(worker))
         passed, empty = 0.0, 0
         while passed < 3600:
             assert await picker.pick() is None
             empty += 1
             passed += idle_seconds(empty, worker / 20)
-    assert house.lists / 60 < 60
+    assert library.lists / 60 < 60

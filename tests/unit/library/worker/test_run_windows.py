@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from quire.library.worker.run_windows import (
     DAY,
     RunWindow,
-    seconds_until_closed,
     is_open,
-    seconds_until_open,
     parse_window,
+    seconds_until_closed,
+    seconds_until_open,
 )
 from quire.model.errors import Reject
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.blobs.port import BlobInfo
-from quire.library.worker import source as source_fetch
 from quire.library.protocol import layout
+from quire.library.worker import source as source_fetch
 from quire.library.worker.source import KnownSource, fetch, said
 from quire.model.errors import Reject
 from quire.testing.memory_blobs import MemoryBlobs

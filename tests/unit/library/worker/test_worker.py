@@ -8,37 +8,31 @@ import zipfile
 import msgspec
 import pytest
 from msgspec import structs
-from tests.situations.library_memory import (
-    CountingObjects,
-    ingest,
-    keys,
-    memory_room,
-    options,
-)
+from tests.situations.libraries import CountingObjects, ingest_text, list_keys, memory_library, worker_options
 
 from quire.library import logs
-from quire.library.worker import slots, registration
 from quire.library.context import LibraryRules
-from quire.library.worker.job_run import JobOutcome
 from quire.library.protocol import layout, lifecycle, operator
 from quire.library.protocol.bodies import JobRecord, TodoMarker, decode
 from quire.library.protocol.lifecycle import JobCandidate
+from quire.library.worker import registration, slots
+from quire.library.worker.job_run import JobOutcome
+from quire.library.worker.loop import WorkerEventKind, work
 from quire.library.worker.run_windows import parse_window
 from quire.library.worker.source import KnownSource
-from quire.library.worker.loop import WorkerEventKind, work
 from quire.model.errors import Misconfigured, Retry
-from quire.testing.time import FakeClock
+from quire.testing.time import CountingIds, FakeClock
 
 HOUR = 3600
 
 
-class House:
+class LibraryUnderTest:
     def __init__(self, tmp_path, **rules):
         self.scratch = tmp_path / "scratch"
         self.clock = FakeClock()
-        room = memory_room(clock=self.clock, rules=LibraryRules(**rules))
-        self.objects = CountingObjects(room.objects)
-        self.room = structs.replace(room, objects=self.objects)
+        context = memory_library(clock=self.clock, ids=CountingIds(), rules=LibraryRules(**rules))
+        self.objects = CountingObjects(context.objects)
+        self.context = structs.replace(context, objects=self.objects)
         self.stop = asyncio.Event()
         self.told = []
         self.on = {}  # what to do when something is told
@@ -46,7 +40,11 @@ class House:
     async def work(self, recall=None, **changes):
         given = {"run_once": True, **changes}
         return await work(
-            self.room, options(self.scratch, **given), self.stop, on_event=self._heard, recall=recall
+            self.context,
+            worker_options(self.scratch, **given),
+            self.stop,
+            on_event=self._heard,
+            recall=recall,
         )
 
     def _heard(self, told):
@@ -58,28 +56,28 @@ class House:
         return [told.kind for told in self.told]
 
     async def state(self, job):
-        found = await self.room.objects.read(layout.state(job))
+        found = await self.context.objects.read(layout.state(job))
         return None if found is None else decode(found.body, JobRecord)
 
     async def json(self, key):
-        found = await self.room.objects.read(key)
+        found = await self.context.objects.read(key)
         return None if found is None else msgspec.json.decode(found.body)
 
     async def done(self, job):
-        return await self.room.objects.head(layout.out(job)) is not None
+        return await self.context.objects.head(layout.out(job)) is not None
 
 
 @pytest.fixture
-def house(tmp_path):
-    return House(tmp_path)
+def library(tmp_path):
+    return LibraryUnderTest(tmp_path)
 
 
-async def test_a_job_is_converted_and_nothing_else_is_left_of_it(house):
-    job = await ingest(house.room, "pages 2", name="LibraryRules v2 ü.pdf")
-    worked = await house.work()
+async def test_a_job_is_converted_and_nothing_else_is_left_of_it(library):
+    job = await ingest_text(library.context, "pages 2", name="LibraryRules v2 ü.pdf")
+    worked = await library.work()
     assert worked.fates == {JobOutcome.DONE: 1}
-    assert await keys(house.room) == []
-    with zipfile.ZipFile(io.BytesIO(await house.room.blobs.get(layout.out(job)))) as archive:
+    assert await list_keys(library.context) == []
+    with zipfile.ZipFile(io.BytesIO(await library.context.blobs.get(layout.out(job)))) as archive:
         info = json.loads(archive.read("info.json"))
     assert info["hash"] == job
     assert (info["original_filename"], info["tags"], info["worker_id"]) == (
@@ -87,21 +85,21 @@ async def test_a_job_is_converted_and_nothing_else_is_left_of_it(house):
         ["a", "ü"],
         "w1",
     )
-    assert list((house.scratch / "w1").iterdir()) == []
-    assert slots.take_slot(house.scratch, "w1").left() is None
+    assert list((library.scratch / "w1").iterdir()) == []
+    assert slots.take_slot(library.scratch, "w1").left() is None
 
 
-async def test_a_name_that_was_lost_is_recalled(house):
-    job = await ingest(house.room, "x")
+async def test_a_name_that_was_lost_is_recalled(library):
+    job = await ingest_text(library.context, "x")
 
     async def recall(ident):
         assert ident == job
         return KnownSource("Games/Rules.pdf", ("Games",))
 
-    await house.work(recall)
-    with zipfile.ZipFile(io.BytesIO(await house.room.blobs.get(layout.out(job)))) as archive:
+    await library.work(recall)
+    with zipfile.ZipFile(io.BytesIO(await library.context.blobs.get(layout.out(job)))) as archive:
         info = json.loads(archive.read("info.json"))
-    assert (info["original_filename"], info["tags"]) == ("LibraryRules.pdf", ["Games"])
+    assert (info["original_filename"], info["tags"]) == ("Rules.pdf", ["Games"])
 
 
 @pytest.mark.parametrize(
@@ -114,197 +112,201 @@ async def test_a_name_that_was_lost_is_recalled(house):
         ("damaged", "damaged archive", "packaging"),
     ],
 )
-async def test_a_bad_conversion_fails_with_its_reason(house, text, words, stage):
-    job = await ingest(house.room, text)
-    worked = await house.work()
+async def test_a_bad_conversion_fails_with_its_reason(library, text, words, stage):
+    job = await ingest_text(library.context, text)
+    worked = await library.work()
     assert worked.fates == {JobOutcome.FAILED: 1}
-    state = await house.state(job)
+    state = await library.state(job)
     assert (state.state, state.charged) == ("failed", 1)
     assert words in state.error
-    assert await keys(house.room) == sorted([layout.failed(job), layout.state(job)])
-    told = await house.json(logs.error_key(job))
+    assert await list_keys(library.context) == sorted([layout.failed(job), layout.state(job)])
+    told = await library.json(logs.error_key(job))
     assert words in told["error"]
     assert told["context"] == {"stage": stage, "worker_id": "w1", "retry_count": 0, "max_retries": 3}
     assert set(told) == {"error", "timestamp", "traceback", "context"}
     if text == "nothing":
-        assert (await house.room.objects.read(logs.log_key(job))).body == b"this and that"
+        assert (await library.context.objects.read(logs.log_key(job))).body == b"this and that"
 
 
-async def test_a_source_that_is_not_what_it_is_named_after(house):
-    job = await ingest(house.room, "x")
-    house.room.blobs.keep(layout.raw(job), b"%PDF y")
-    await house.work()
-    assert "not what it is named after" in (await house.state(job)).error
-    assert not await house.done(job)
+async def test_a_source_that_is_not_what_it_is_named_after(library):
+    job = await ingest_text(library.context, "x")
+    library.context.blobs.keep(layout.raw(job), b"%PDF y")
+    await library.work()
+    assert "not what it is named after" in (await library.state(job)).error
+    assert not await library.done(job)
 
 
-async def test_a_source_that_is_not_there(house):
-    job = await ingest(house.room, "x")
-    await house.room.blobs.delete(layout.raw(job))
-    await house.work()
-    assert "not in the bucket" in (await house.state(job)).error
+async def test_a_source_that_is_not_there(library):
+    job = await ingest_text(library.context, "x")
+    await library.context.blobs.delete(layout.raw(job))
+    await library.work()
+    assert "not in the bucket" in (await library.state(job)).error
 
 
 async def test_a_job_is_given_up_after_its_last_attempt(tmp_path):
-    house = House(tmp_path, max_retries=1)
-    job = await ingest(house.room, "crash")
-    assert (await house.work()).fates == {JobOutcome.FAILED: 1}
+    library = LibraryUnderTest(tmp_path, max_retries=1)
+    job = await ingest_text(library.context, "crash")
+    assert (await library.work()).fates == {JobOutcome.FAILED: 1}
     # Nobody runs a janitor: the worker that finds nothing looks after what failed.
-    assert (await house.work()).fates == {JobOutcome.DEAD: 1}
-    assert (await house.work()).fates == {}
-    assert await keys(house.room) == sorted([layout.dead(job), layout.state(job)])
-    assert (await house.json(layout.dead(job)))["total_retries"] == 2
+    assert (await library.work()).fates == {JobOutcome.DEAD: 1}
+    assert (await library.work()).fates == {}
+    assert await list_keys(library.context) == sorted([layout.dead(job), layout.state(job)])
+    assert (await library.json(layout.dead(job)))["total_retries"] == 2
 
 
-async def test_told_to_stop_it_gives_its_job_back_uncounted(house):
-    job = await ingest(house.room, "hang", tier="2_high")
-    house.on[WorkerEventKind.CLAIMED] = lambda _: house.stop.set()
-    worked = await house.work(run_once=False)
+async def test_told_to_stop_it_gives_its_job_back_uncounted(library):
+    job = await ingest_text(library.context, "hang", tier="2_high")
+    library.on[WorkerEventKind.CLAIMED] = lambda _: library.stop.set()
+    worked = await library.work(run_once=False)
     assert worked.fates == {JobOutcome.RELEASED: 1}
-    assert await keys(house.room) == sorted([layout.todo("2_high", job), layout.state(job)])
-    state = await house.state(job)
+    assert await list_keys(library.context) == sorted([layout.todo("2_high", job), layout.state(job)])
+    state = await library.state(job)
     assert (state.state, state.charged, state.attempt) == ("waiting", 0, 1)
-    assert (await house.json(layout.todo("2_high", job)))["recovered_from"] == "graceful_shutdown"
-    assert (await house.json(registration.key("w1")))["status"] == "stopped"
-    assert list((house.scratch / "w1").iterdir()) == []
+    assert (await library.json(layout.todo("2_high", job)))["recovered_from"] == "graceful_shutdown"
+    assert (await library.json(registration.key("w1")))["status"] == "stopped"
+    assert list((library.scratch / "w1").iterdir()) == []
 
 
-async def test_when_its_window_closes_it_gives_its_job_back(house):
-    job = await ingest(house.room, "hang")
+async def test_when_its_window_closes_it_gives_its_job_back(library):
+    job = await ingest_text(library.context, "hang")
     moments = iter([10 * HOUR, 12 * HOUR])  # when it begins, and when it looks again
-    worked = await house.work(
+    worked = await library.work(
         windows=(parse_window("08:00-12:00"),), abort_outside=True, local=lambda _: next(moments)
     )
     assert worked.fates == {JobOutcome.RELEASED: 1}
-    assert (await house.json(layout.todo("3_normal", job)))["recovered_from"] == "schedule_window_closed"
-    assert (await house.state(job)).charged == 0
+    assert (await library.json(layout.todo("3_normal", job)))["recovered_from"] == "schedule_window_closed"
+    assert (await library.state(job)).charged == 0
 
 
-async def test_outside_its_windows_it_claims_nothing(house):
-    await ingest(house.room, "x")
-    house.on[WorkerEventKind.CLOSED] = lambda _: house.stop.set()
-    worked = await house.work(windows=(parse_window("08:00-09:00"),), local=lambda _: 12 * HOUR)
+async def test_outside_its_windows_it_claims_nothing(library):
+    await ingest_text(library.context, "x")
+    library.on[WorkerEventKind.CLOSED] = lambda _: library.stop.set()
+    worked = await library.work(windows=(parse_window("08:00-09:00"),), local=lambda _: 12 * HOUR)
     assert worked.fates == {}
-    assert house.told[1].text == str(20 * HOUR)
+    assert library.told[1].text == str(20 * HOUR)
 
 
 async def test_a_job_that_is_taken_from_it_is_not_touched_any_more(tmp_path):
-    house = House(tmp_path, heartbeat_seconds=0.05)
-    job = await ingest(house.room, "hang")
+    library = LibraryUnderTest(tmp_path, heartbeat_seconds=0.05)
+    job = await ingest_text(library.context, "hang")
     taking = []
 
     def take(_):
         taking.append(
-            asyncio.ensure_future(house.room.perform(operator.cancel(job, house.room.terms("p"), tier=None)))
+            asyncio.ensure_future(
+                library.context.perform(operator.cancel(job, library.context.actor("p"), tier=None))
+            )
         )
 
-    house.on[WorkerEventKind.CLAIMED] = take
-    worked = await house.work()
+    library.on[WorkerEventKind.CLAIMED] = take
+    worked = await library.work()
     await asyncio.gather(*taking)
     assert worked.fates == {JobOutcome.LOST: 1}
-    assert not await house.done(job)
-    assert (await house.state(job)).state == "waiting"
-    assert await house.json(logs.error_key(job)) is None
+    assert not await library.done(job)
+    assert (await library.state(job)).state == "waiting"
+    assert await library.json(logs.error_key(job)) is None
 
 
-async def test_a_result_of_a_job_that_was_taken_meanwhile_is_not_stored(house):
-    job = await ingest(house.room, "x")
+async def test_a_result_of_a_job_that_was_taken_meanwhile_is_not_stored(library):
+    job = await ingest_text(library.context, "x")
 
     async def take(_):
-        await house.room.perform(operator.cancel(job, house.room.terms("p"), tier=None))
-        house.clock.advance(11)  # so that the last beat does not count any more
+        await library.context.perform(operator.cancel(job, library.context.actor("p"), tier=None))
+        library.clock.advance(11)  # so that the last beat does not count any more
 
-    assert (await house.work(take)).fates == {JobOutcome.LOST: 1}
-    assert not await house.done(job)
-    assert (await house.state(job)).state == "waiting"
-
-
-async def test_a_result_of_somebody_else_stays(house):
-    job = await ingest(house.room, "x")
-    house.on[WorkerEventKind.CLAIMED] = lambda _: house.room.blobs.keep(layout.out(job), b"theirs")
-    assert (await house.work()).fates == {JobOutcome.LOST: 1}
-    assert await house.room.blobs.get(layout.out(job)) == b"theirs"
-    assert await keys(house.room) == []
+    assert (await library.work(take)).fates == {JobOutcome.LOST: 1}
+    assert not await library.done(job)
+    assert (await library.state(job)).state == "waiting"
 
 
-async def test_a_job_that_has_its_result_is_not_converted(house):
-    job = await ingest(house.room, "x")
-    house.room.blobs.keep(layout.out(job), b"zip")
-    assert (await house.work()).fates == {}
-    assert await keys(house.room) == []
+async def test_a_result_of_somebody_else_stays(library):
+    job = await ingest_text(library.context, "x")
+    library.on[WorkerEventKind.CLAIMED] = lambda _: library.context.blobs.keep(layout.out(job), b"theirs")
+    assert (await library.work()).fates == {JobOutcome.LOST: 1}
+    assert await library.context.blobs.get(layout.out(job)) == b"theirs"
+    assert await list_keys(library.context) == []
 
 
-async def test_the_job_of_a_process_that_died_waits_again_and_stays_counted(house):
-    job = await ingest(house.room, "x")
-    dead = slots.take_slot(house.scratch, "w1")
-    held = await house.room.perform(
-        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), house.room.terms(dead.name))
+async def test_a_job_that_has_its_result_is_not_converted(library):
+    job = await ingest_text(library.context, "x")
+    library.context.blobs.keep(layout.out(job), b"zip")
+    assert (await library.work()).fates == {}
+    assert await list_keys(library.context) == []
+
+
+async def test_the_job_of_a_process_that_died_waits_again_and_stays_counted(library):
+    job = await ingest_text(library.context, "x")
+    dead = slots.take_slot(library.scratch, "w1")
+    held = await library.context.perform(
+        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor(dead.name))
     )
     dead.note(job, held.job.attempt, held.job.started)
-    (house.scratch / "w1").mkdir()
-    (house.scratch / "w1" / "left-over").write_text("x")
+    (library.scratch / "w1").mkdir()
+    (library.scratch / "w1" / "left-over").write_text("x")
     dead.close()
     told = []
-    house.on[WorkerEventKind.RECOVERED] = told.append
-    assert (await house.work()).fates == {JobOutcome.DONE: 1}
+    library.on[WorkerEventKind.RECOVERED] = told.append
+    assert (await library.work()).fates == {JobOutcome.DONE: 1}
     assert [one.job for one in told] == [job]
-    assert list((house.scratch / "w1").iterdir()) == []
+    assert list((library.scratch / "w1").iterdir()) == []
 
 
-async def test_the_job_of_a_living_process_of_the_same_id_is_its_own(house):
-    job = await ingest(house.room, "x")
-    alive = slots.take_slot(house.scratch, "w1")
-    held = await house.room.perform(
-        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), house.room.terms(alive.name))
+async def test_the_job_of_a_living_process_of_the_same_id_is_its_own(library):
+    job = await ingest_text(library.context, "x")
+    alive = slots.take_slot(library.scratch, "w1")
+    held = await library.context.perform(
+        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor(alive.name))
     )
     alive.note(job, held.job.attempt, held.job.started)
-    worked = await house.work()
+    worked = await library.work()
     assert (worked.worker, worked.fates) == ("w1-2", {})
-    assert (await house.state(job)).state == "running"
+    assert (await library.state(job)).state == "running"
     alive.close()
 
 
-async def test_an_attempt_that_went_on_is_not_taken_back_by_a_restart(house):
-    job = await ingest(house.room, "x")
-    dead = slots.take_slot(house.scratch, "w1")
+async def test_an_attempt_that_went_on_is_not_taken_back_by_a_restart(library):
+    job = await ingest_text(library.context, "x")
+    dead = slots.take_slot(library.scratch, "w1")
     dead.note(job, 1, 0)
     dead.close()
-    await house.room.perform(lifecycle.claim(JobCandidate(id=job, tier="3_normal"), house.room.terms("other")))
-    await house.work()
-    assert (await house.state(job)).worker == "other"
-    assert WorkerEventKind.RECOVERED not in house.kinds()
-
-
-async def test_an_attempt_of_the_same_number_on_a_machine_of_the_same_name_is_its_own(house):
-    job = await ingest(house.room, "x")
-    held = await house.room.perform(
-        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), house.room.terms("w1"))
+    await library.context.perform(
+        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("other"))
     )
-    dead = slots.take_slot(house.scratch, "w1")
+    await library.work()
+    assert (await library.state(job)).worker == "other"
+    assert WorkerEventKind.RECOVERED not in library.kinds()
+
+
+async def test_an_attempt_of_the_same_number_on_a_machine_of_the_same_name_is_its_own(library):
+    job = await ingest_text(library.context, "x")
+    held = await library.context.perform(
+        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("w1"))
+    )
+    dead = slots.take_slot(library.scratch, "w1")
     dead.note(job, held.job.attempt, held.job.started - 1)  # before the job was removed and put in again
     dead.close()
-    await house.work()
-    assert (await house.state(job)).state == "running"
-    assert WorkerEventKind.RECOVERED not in house.kinds()
+    await library.work()
+    assert (await library.state(job)).state == "running"
+    assert WorkerEventKind.RECOVERED not in library.kinds()
 
 
 async def test_a_restart_of_the_last_attempt_buries_the_job(tmp_path):
-    house = House(tmp_path, max_retries=0)
-    job = await ingest(house.room, "x")
-    dead = slots.take_slot(house.scratch, "w1")
-    held = await house.room.perform(
-        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), house.room.terms("w1"))
+    library = LibraryUnderTest(tmp_path, max_retries=0)
+    job = await ingest_text(library.context, "x")
+    dead = slots.take_slot(library.scratch, "w1")
+    held = await library.context.perform(
+        lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("w1"))
     )
     dead.note(job, held.job.attempt, held.job.started)
     dead.close()
-    house.stop.set()  # before it could find the job by itself
-    await house.work()
-    assert (await house.state(job)).state == "dead"
-    assert await keys(house.room) == sorted([layout.dead(job), layout.state(job)])
+    library.stop.set()  # before it could find the job by itself
+    await library.work()
+    assert (await library.state(job)).state == "dead"
+    assert await list_keys(library.context) == sorted([layout.dead(job), layout.state(job)])
 
 
-async def test_a_store_that_does_not_take_the_result_for_a_while_is_waited_for(house):
-    job = await ingest(house.room, "x")
+async def test_a_store_that_does_not_take_the_result_for_a_while_is_waited_for(library):
+    job = await ingest_text(library.context, "x")
     refused = []
 
     def refuse(what, key):
@@ -312,40 +314,40 @@ async def test_a_store_that_does_not_take_the_result_for_a_while_is_waited_for(h
             refused.append(key)
             raise Retry("away")
 
-    house.objects.before = refuse
-    assert (await house.work()).fates == {JobOutcome.DONE: 1}
+    library.objects.before = refuse
+    assert (await library.work()).fates == {JobOutcome.DONE: 1}
     assert len(refused) == 3
-    assert await house.done(job)
+    assert await library.done(job)
 
 
-async def test_a_store_that_never_takes_it_leaves_the_job_to_a_janitor(house):
-    job = await ingest(house.room, "x")
+async def test_a_store_that_never_takes_it_leaves_the_job_to_a_janitor(library):
+    job = await ingest_text(library.context, "x")
 
     def refuse(what, key):
         if what == "create_file":
             raise Retry("away")
 
-    house.objects.before = refuse
+    library.objects.before = refuse
     with pytest.raises(Misconfigured, match="away"):
-        await house.work()
-    assert (await house.state(job)).state == "running"
-    assert not await house.done(job)
+        await library.work()
+    assert (await library.state(job)).state == "running"
+    assert not await library.done(job)
 
 
-async def test_keys_that_ran_out_are_named_after_a_few_tries(house):
+async def test_keys_that_ran_out_are_named_after_a_few_tries(library):
     def refuse(what, key):
         if what == "list":
             raise Misconfigured("Check keys, region and rights on the bucket.", code="storage_denied")
 
-    house.objects.before = refuse
+    library.objects.before = refuse
     with pytest.raises(Misconfigured, match=r"stops after 5 refusals in a row: Check keys"):
-        await house.work(run_once=False)
-    assert house.kinds().count(WorkerEventKind.TROUBLE) == 5
+        await library.work(run_once=False)
+    assert library.kinds().count(WorkerEventKind.TROUBLE) == 5
 
 
-async def test_refusals_with_successes_between_them_do_not_add_up(house):
+async def test_refusals_with_successes_between_them_do_not_add_up(library):
     for number in range(14):
-        await ingest(house.room, f"x {number}")
+        await ingest_text(library.context, f"x {number}")
     claims = []
 
     def refuse(what, key):
@@ -354,33 +356,33 @@ async def test_refusals_with_successes_between_them_do_not_add_up(house):
             if len(claims) % 2:
                 raise Misconfigured("denied")
 
-    house.objects.before = refuse
-    assert (await house.work(run_once=False, most_jobs=7)).fates == {JobOutcome.DONE: 7}
-    assert house.kinds().count(WorkerEventKind.TROUBLE) == 7
+    library.objects.before = refuse
+    assert (await library.work(run_once=False, most_jobs=7)).fates == {JobOutcome.DONE: 7}
+    assert library.kinds().count(WorkerEventKind.TROUBLE) == 7
 
 
-async def test_a_job_whose_claim_is_denied_is_no_success(house):
-    await ingest(house.room, "x")
+async def test_a_job_whose_claim_is_denied_is_no_success(library):
+    await ingest_text(library.context, "x")
 
     def refuse(what, key):
         if what == "create":
             raise Misconfigured("denied")
 
-    house.objects.before = refuse
+    library.objects.before = refuse
     with pytest.raises(Misconfigured, match="5 refusals in a row: denied"):
-        await house.work(run_once=False)
+        await library.work(run_once=False)
 
 
-async def test_trouble_of_the_machine_is_not_the_jobs_fault(house):
-    jobs = [await ingest(house.room, f"trouble {number}") for number in range(8)]
+async def test_trouble_of_the_machine_is_not_the_jobs_fault(library):
+    jobs = [await ingest_text(library.context, f"trouble {number}") for number in range(8)]
     with pytest.raises(Misconfigured, match="5 refusals in a row"):
-        await house.work(run_once=False)
-    states = [state for job in jobs if (state := await house.state(job)) is not None]
+        await library.work(run_once=False)
+    states = [state for job in jobs if (state := await library.state(job)) is not None]
     assert [(state.state, state.charged) for state in states] == [("waiting", 0)] * 5
 
 
-async def test_a_store_that_is_away_is_waited_for(house):
-    await ingest(house.room, "x")
+async def test_a_store_that_is_away_is_waited_for(library):
+    await ingest_text(library.context, "x")
     refused = []
 
     def refuse(what, key):
@@ -388,32 +390,32 @@ async def test_a_store_that_is_away_is_waited_for(house):
             refused.append(key)
             raise Retry("away")
 
-    house.objects.before = refuse
-    assert (await house.work()).fates == {JobOutcome.DONE: 1}
+    library.objects.before = refuse
+    assert (await library.work()).fates == {JobOutcome.DONE: 1}
     assert len(refused) == 10
 
 
-async def test_a_rehearsal_changes_nothing(house):
-    job = await ingest(house.room, "x")
-    before = await keys(house.room), await keys(house.room, "registry")
-    worked = await house.work(dry_run=True)
+async def test_a_rehearsal_changes_nothing(library):
+    job = await ingest_text(library.context, "x")
+    before = await list_keys(library.context), await list_keys(library.context, "registry")
+    worked = await library.work(dry_run=True)
     assert worked.fates == {}
-    assert [(told.kind, told.job) for told in house.told] == [(WorkerEventKind.WOULD_CLAIM, job)]
-    assert before == (await keys(house.room), await keys(house.room, "registry"))
+    assert [(told.kind, told.job) for told in library.told] == [(WorkerEventKind.WOULD_CLAIM, job)]
+    assert before == (await list_keys(library.context), await list_keys(library.context, "registry"))
 
 
-async def test_as_many_jobs_as_it_was_told(house):
+async def test_as_many_jobs_as_it_was_told(library):
     for number in range(5):
-        await ingest(house.room, f"x {number}")
-    assert (await house.work(run_once=False, most_jobs=3)).fates == {JobOutcome.DONE: 3}
-    assert len(await keys(house.room)) == 2
+        await ingest_text(library.context, f"x {number}")
+    assert (await library.work(run_once=False, most_jobs=3)).fates == {JobOutcome.DONE: 3}
+    assert len(await list_keys(library.context)) == 2
 
 
-async def test_its_registration_is_as_other_tools_read_it(house):
-    await ingest(house.room, "x")
-    await ingest(house.room, "crash")
-    await house.work(run_once=False, most_jobs=2)
-    told = await house.json(registration.key("w1"))
+async def test_its_registration_is_as_other_tools_read_it(library):
+    await ingest_text(library.context, "x")
+    await ingest_text(library.context, "crash")
+    await library.work(run_once=False, most_jobs=2)
+    told = await library.json(registration.key("w1"))
     assert set(told) == {
         *("worker_id", "hostname", "platform", "platform_release", "python_version", "cpu_count"),
         *("memory_gb", "registered_at", "pid", "last_heartbeat", "status", "current_job", "metrics"),
@@ -427,23 +429,25 @@ async def test_its_registration_is_as_other_tools_read_it(house):
     }
 
 
-async def test_its_registration_is_written_once_a_minute_at_most(house):
+async def test_its_registration_is_written_once_a_minute_at_most(library):
     for number in range(6):
-        await ingest(house.room, f"x {number}")
-    house.on[WorkerEventKind.ENDED] = lambda _: house.clock.advance(25)
-    await house.work(run_once=False, most_jobs=6)
-    written = [key for what, key in house.objects.asked if what == "put" and key == registration.key("w1")]
+        await ingest_text(library.context, f"x {number}")
+    library.on[WorkerEventKind.ENDED] = lambda _: library.clock.advance(25)
+    await library.work(run_once=False, most_jobs=6)
+    written = [
+        key for what, key in library.objects.requests if what == "put" and key == registration.key("w1")
+    ]
     assert len(written) == 3  # at the start, after 75 seconds, at the end
 
 
-async def test_what_waits_again_tells_other_tools_how_often_it_was_tried(house):
-    job = await ingest(house.room, "fail", tier="4_low")
-    await house.work()
-    house.stop.set()
-    await ingest(house.room, "x")
+async def test_what_waits_again_tells_other_tools_how_often_it_was_tried(library):
+    job = await ingest_text(library.context, "fail", tier="4_low")
+    await library.work()
+    library.stop.set()
+    await ingest_text(library.context, "x")
     from quire.library.janitor import sweep
 
-    await sweep(house.room)
-    found = await house.room.objects.read(layout.todo("4_low", job))
+    await sweep(library.context)
+    found = await library.context.objects.read(layout.todo("4_low", job))
     said = decode(found.body, TodoMarker)
     assert (said.retries, said.recovered_from, said.last_error) == (1, "failed_queue", "page 3 is a riddle")
