@@ -1,7 +1,7 @@
 """Draws the state diagrams of `docs/concepts.md` from the tables in `quire.engine.states`.
 
 `python docs/make_state_diagrams.py` rewrites the page between its markers; with `--check` it changes nothing
-and ends with 1 when the page differs from the tables.
+and exits with 1 when the page is out of date.
 """
 
 import re
@@ -15,11 +15,11 @@ from quire.model.batch import Stage
 
 PAGE = Path(__file__).parent / "concepts.md"
 Table = Mapping[StrEnum, frozenset[StrEnum]]
-WAYS_BACK = {Stage.DONE: "new round", Stage.ERROR: "goes on", Stage.CANCELLED: "goes on"}
+WAYS_BACK = {Stage.DONE: "new round", Stage.ERROR: "continues", Stage.CANCELLED: "continues"}
 
 
-def walk(table: Table) -> str:
-    """The states in the order of the table; a state that nothing leads to is a beginning."""
+def draw_table(table: Table) -> str:
+    """States in the order of the table; a state without a predecessor is a start."""
     order = list(table)
     reached = {after for before in order for after in table[before] if after is not before}
     lines = ["stateDiagram-v2"]
@@ -30,17 +30,17 @@ def walk(table: Table) -> str:
     return "\n".join(lines)
 
 
-def ways_back() -> str:
-    """From an end, by a person's act, each arrow with what it is called."""
+def draw_ways_back() -> str:
+    """From an end back to work, each arrow with its name."""
     lines = ["stateDiagram-v2"]
     for before, reached in REOPENED_STAGES.items():
         lines += [f"    {before} --> {after}: {WAYS_BACK[before]}" for after in STAGES if after in reached]
     return "\n".join(lines)
 
 
-def filled(page: str) -> str:
-    """The page with every diagram drawn anew between its markers."""
-    for name, drawing in {"stages": walk(STAGES), "again": ways_back(), "tasks": walk(TASKS)}.items():
+def fill_page(page: str) -> str:
+    """The page with every diagram between its markers."""
+    for name, drawing in {"stages": draw_table(STAGES), "again": draw_ways_back(), "tasks": draw_table(TASKS)}.items():
         begin, end = f"<!-- diagram {name} begins -->", f"<!-- diagram {name} ends -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         drawn = f"{begin}\n```mermaid\n{drawing}\n```\n{end}"
@@ -52,7 +52,7 @@ def filled(page: str) -> str:
 
 def main(arguments: list[str]) -> int:
     page = PAGE.read_text("utf-8")
-    drawn = filled(page)
+    drawn = fill_page(page)
     if "--check" in arguments:
         return int(drawn != page)
     PAGE.write_text(drawn, "utf-8")
