@@ -63,16 +63,18 @@ class Quire:
     @contextmanager
     def started(self, *arguments: str, **more: str) -> Iterator["Started"]:
         """Killed with all that it has started when the block ends, unless it has ended itself."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, *arguments],
-            cwd=self.folder,
-            env=self.environment | more,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        running = Started(process)
+        talk = self.folder / f"{arguments[0]}.log"
+        with talk.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", MODULE, *arguments],
+                cwd=self.folder,
+                env=self.environment | more,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        running = Started(process, talk)
         try:
             yield running
         finally:
@@ -86,8 +88,11 @@ class Quire:
 
 
 class Started:
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    """`talk` is the file with what it says to people."""
+
+    def __init__(self, process: "subprocess.Popen[str]", talk: Path) -> None:
         self.process = process
+        self.talk = talk
 
     def heard(self, *events: str) -> list[dict[str, Any]]:
         """The JSON lines up to the first of these."""
@@ -96,7 +101,7 @@ class Started:
             said.append(json.loads(line))
             if said[-1]["event"] in events:
                 return said
-        raise AssertionError(f"it ended: {said}")
+        raise AssertionError(f"it ended: {said}\n{self.talk.read_text('utf-8')[-2000:]}")
 
     def signal_all(self, number: int) -> None:
         os.killpg(self.process.pid, number)

@@ -113,7 +113,7 @@ def _check_places(folder: Path, code: str) -> None:
     """What is recorded names no folder of this machine."""
     places = [place.encode() for place in (code, str(HERE), sys.prefix, sys.base_prefix, str(folder))]
     for path in folder.rglob("*"):
-        if path.is_file() and path.suffix != ".toml" and (data := path.read_bytes()):
+        if path.is_file() and path.suffix not in {".toml", ".log"} and (data := path.read_bytes()):
             found = [os.fsdecode(place) for place in places if place in data]
             assert not found, f"{path.name} names {found}"
 
