@@ -55,13 +55,13 @@ def test_the_failed_files_go_into_a_spreadsheet(quire, ran):
     assert all(row["reason"] for row in rows)
 
 
-def test_what_failed_is_retried_by_a_conductor_and_laid_out_again(quire, ran, tmp_path):
+def test_what_failed_is_retried_by_a_scheduler_and_laid_out_again(quire, ran, tmp_path):
     preview = answer(quire("batch", "retry", ran, "--dry-run", "--json"))
     assert (preview["kind"], preview["tasks"], preview["files"]) == ("new_round", 1, 1)
     retried = quire("batch", "retry", ran, "--reason", "once more")  # nobody is at the terminal: not asked
     assert retried.returncode == 0, retried.stderr
-    assert "quire conductor" in retried.stderr
-    worked = quire("conductor", "--workers", "1", "--until-idle")
+    assert "quire scheduler" in retried.stderr
+    worked = quire("scheduler", "--workers", "1", "--until-idle")
     assert worked.returncode == 0, worked.stderr
     shown = answer(quire("batch", "show", ran, "--json"))
     assert (shown["status"], shown["round"], shown["state"]) == ("DONE", 2, "done, 1 failed, 1 refused")

@@ -57,7 +57,7 @@ def test_poison_becomes_a_dead_letter_that_people_can_work_with(quire, filled):
     within(quire, poison)
     waiting = answer(quire("queue", "peek", QUEUE, "--json"))["messages"]
     assert [one["id"] for one in waiting] == ["poison"]
-    assert quire("conductor", "--until-idle").returncode == 0
+    assert quire("scheduler", "--until-idle").returncode == 0
     assert answer(quire("queue", "dead", "list", QUEUE, "--group", "--json"))["classes"] == {"bad_message": 1}
     shown = quire("queue", "dead", "show", "preprocess-dlq", "poison")
     assert shown.returncode == 0
@@ -66,7 +66,7 @@ def test_poison_becomes_a_dead_letter_that_people_can_work_with(quire, filled):
     refused = quire("queue", "dead", "discard", QUEUE, "poison")  # nobody is at the terminal
     assert (refused.returncode, "--yes" in refused.stderr) == (1, True)
     assert answer(quire("queue", "dead", "replay", QUEUE, "--all", "--yes", "--json"))["dead_letters"] == 1
-    assert quire("conductor", "--until-idle").returncode == 0
+    assert quire("scheduler", "--until-idle").returncode == 0
     letter = answer(quire("queue", "dead", "show", QUEUE, "poison", "--json"))
     assert [one["ending"] for one in letter["history"]] == ["buried", "replayed", "buried"]
     assert answer(quire("queue", "dead", "discard", QUEUE, "poison", "--yes", "--json"))["did"] == "discarded"
@@ -88,7 +88,7 @@ def test_a_start_message_under_the_queue_s_former_name_is_still_read(quire):
 
     quire.home.mkdir()
     within(quire, before)
-    assert quire("conductor", "--until-idle").returncode == 0
+    assert quire("scheduler", "--until-idle").returncode == 0
     batches = answer(quire("batch", "list", "--json"))["batches"]
     assert [one["status"] for one in batches] == ["DONE", "DONE"]
 
@@ -101,7 +101,7 @@ def test_the_policy_of_a_queue_comes_from_the_settings(quire):
     quire.home.mkdir()
     within(quire, before)
     (quire.folder / "quire.toml").write_text(f'[queues."{QUEUE}"]\nmax_retries = 0\ndead_letter = "graves"\n')
-    assert quire("conductor", "--until-idle").returncode == 0
+    assert quire("scheduler", "--until-idle").returncode == 0
     (letter,) = answer(quire("queue", "dead", "list", "graves", "--json"))["dead"]
     assert (letter["error_class"], letter["deliveries"]) == ("unknown_batch", 1)
 

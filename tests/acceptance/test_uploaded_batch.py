@@ -133,7 +133,7 @@ async def test_paths_with_a_slash_before_them_go_through_the_whole_house(tmp_pat
     ) as house:
         await submitted(house, hands_over_to="arke-batch-jobs")
         async with house.start_engine() as wheel:
-            batch = await wheel.conduct(ID, ignore)
+            batch = await wheel.run_batch(ID, ignore)
         assert batch.position.stage is Stage.DONE, batch.error
         ends = {one.path: one for one in await house.records.list_inputs(batch.no, limit=99)}
         assert {path: one.outcome for path, one in ends.items()} == {

@@ -22,7 +22,7 @@ class TestLocalCompute(ComputeSuite):
         @asynccontextmanager
         async def opened(workers):
             (tmp_path / "scratch").mkdir()
-            greeting = WorkerConfiguration(
+            configuration = WorkerConfiguration(
                 blobs_root=str(tmp_path / "blobs"),
                 s3=None,
                 step_modules=("quire.testing.steps",),
@@ -32,7 +32,7 @@ class TestLocalCompute(ComputeSuite):
             compute = LocalCompute(
                 command=WORKER_COMMAND,
                 environment=dict(os.environ),
-                greeting=msgspec.json.encode(greeting),
+                configuration=msgspec.json.encode(configuration),
                 workers=workers,
                 clock=SystemClock(),
                 signal=signal,

@@ -23,11 +23,11 @@ from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.testing.compute_suite import PATIENCE_SECONDS, ComputeBench, ComputeSuite
 
 pytestmark = [pytest.mark.slow]
-ESTATE = derive_ledger_id(b"a secret", "a ledger")
+LEDGER_ID = derive_ledger_id(b"a secret", "a ledger")
 LOOK_SECONDS = 0.1
 
 
-def greeting(folder):
+def configuration(folder):
     return msgspec.json.encode(
         WorkerConfiguration(
             blobs_root=str(folder / "blobs"),
@@ -45,7 +45,7 @@ async def working(queues, folder, workers, queue):
     pool = LocalCompute(
         command=WORKER_COMMAND,
         environment=dict(os.environ),
-        greeting=greeting(folder),
+        configuration=configuration(folder),
         workers=workers,
         clock=SystemClock(),
         signal=signal,
@@ -84,8 +84,8 @@ async def opened_on(url, folder, workers):
         compute = QueueCompute(
             here.queues,
             blobs,
-            house=f"{ESTATE}-{ids.ulid()}",
-            terms=QueueComputeOptions(queue=name, max_out=60, look_seconds=LOOK_SECONDS),
+            sender=f"{LEDGER_ID}-{ids.ulid()}",
+            options=QueueComputeOptions(queue=name, max_out=60, look_seconds=LOOK_SECONDS),
             clock=SystemClock(),
             signal=signal,
             sleep=asyncio.sleep,

@@ -18,7 +18,7 @@ from quire.blobs.local import LocalBlobs
 from quire.compute.ray.compute import RayCompute, RayOptions
 from quire.model.errors import Misconfigured
 from quire.model.work import Outcome
-from quire.settings import Ray, Settings
+from quire.settings import RaySettings, Settings
 from quire.system import LoopSignal, SystemClock
 from quire.testing.compute_suite import MISBEHAVE, PATIENCE_SECONDS, ComputeBench, ComputeSuite, names, order
 from quire.testing.factories import phase, pipeline
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.service]
 @pytest.fixture(scope="module")
 def cluster():
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():  # read when Ray is imported
+        for name, value in ENVIRONMENT.items():  # read when RaySettings is imported
             patch.setenv(name, value)
         try:
             import ray
@@ -45,7 +45,7 @@ def cluster():
 @asynccontextmanager
 async def opened_on(cluster, folder, **terms):
     (folder / "scratch").mkdir()
-    greeting = WorkerConfiguration(
+    configuration = WorkerConfiguration(
         blobs_root=str(folder / "blobs"),
         s3=None,
         step_modules=("quire.testing.steps",),
@@ -54,8 +54,8 @@ async def opened_on(cluster, folder, **terms):
     signal = LoopSignal()
     compute = RayCompute(
         terms=RayOptions(address=cluster.address, **terms),
-        fit_out=partial(NodeWorkerSetup, str(folder / "scratch")),
-        greeting=msgspec.json.encode(greeting),
+        set_up=partial(NodeWorkerSetup, str(folder / "scratch")),
+        configuration=msgspec.json.encode(configuration),
         local_cpus=2,
         clock=SystemClock(),
         signal=signal,
@@ -109,7 +109,7 @@ async def test_the_work_of_a_machine_that_dies_is_finished_elsewhere(cluster, tm
 async def test_phases_of_one_batch_run_here_and_there(cluster, tmp_path):
     far, here = (phase(name=name, step="noop", cached=False, compute=name) for name in ("ray", "local"))
     both = pipeline(far, here)
-    settings = Settings(home=tmp_path, workers=1, ray=Ray(address=cluster.address, workers=1))
+    settings = Settings(home=tmp_path, workers=1, ray=RaySettings(address=cluster.address, workers=1))
     async with open_engine(settings, pipelines={both.name: both}, step_modules=TEST_STEPS) as house:
         batch = await submitted(house, both, [f"{number}.tif" for number in range(20)])
         async with house.start_engine() as wheel:
@@ -142,6 +142,6 @@ async def test_a_worker_that_no_machine_has_room_for_is_told(cluster, tmp_path):
 
 async def test_machines_that_do_not_see_the_home_folder_are_told(cluster, tmp_path):
     async with opened_on(cluster, tmp_path, workers=1) as bench:
-        bench.compute._fit_out = partial(NodeWorkerSetup, str(tmp_path / "elsewhere"))
+        bench.compute._set_up = partial(NodeWorkerSetup, str(tmp_path / "elsewhere"))
         with pytest.raises(Misconfigured, match=r'does not see the folder .* store to "s3"'):
             await bench.take_reports(1)

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 from tests.servers.postgres import fresh_schema
 
-from quire.batches.submission import submit
+from quire.batches.submission import close_batch
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
@@ -62,7 +62,7 @@ class TablesSuite:
         states = ["taken", "failed", "skipped", "taken", "skipped", "skipped"]
         uploads = [Upload(path=f"f{number}", state=state) for number, state in enumerate(states)]
         await ledger.record_uploads(batch.no, uploads)
-        batch = await submit(batch, ONE, ledger=ledger, blobs=MemoryBlobs(), clock=FakeClock())
+        batch = await close_batch(batch, ONE, uploads=ledger, blobs=MemoryBlobs(), clock=FakeClock())
         assert (batch.total_files, batch.refused, batch.passed_over) == (2, 1, 3)
 
 

@@ -183,8 +183,9 @@ class TestTwoAtOnce:
             opened = await ledgers[0].open_submission(new(f"01{round_no}"))
             no = opened.batch.no
             await ledgers[0].announce(no, awaited("/a"), now=5.0)
-            closing = ledgers[0].close_submission(
-                no, revision=1, manifest_key="m", message=outbox_message(f"01{round_no}"), now=9.0
+            message = outbox_message(f"01{round_no}")
+            closing = ledgers[0].close_batch(
+                no, revision=1, manifest_key="m", total_files=0, message=message, now=9.0
             )
             both = (closing, ledgers[1].received(no, awaited("/a"), now=9.0))
             answers = await asyncio.gather(*both, return_exceptions=True)

@@ -215,10 +215,10 @@ class Calls:
         assert (await ledger.get_submission("arriving")).files_announced == size
 
     async def close_submission(self, ledger, size):
-        closed = await ledger.close_submission(
-            ARRIVING, revision=0, manifest_key="m", message=outbox_message(), now=NOW
+        closed = await ledger.close_batch(
+            ARRIVING, revision=0, manifest_key="m", total_files=size, message=outbox_message(), now=NOW
         )
-        assert closed.batch.total_files == size
+        assert closed.total_files == size
 
     async def load(self, ledger, _size):
         assert (await ledger.measure_load("me")).batches == 1

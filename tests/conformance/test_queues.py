@@ -85,7 +85,7 @@ class TestPostgres(QueuesSuite):
         first, second, third = await queues.lease("q", limit=3, seconds=10, now=1)
         await queues.extend([first], seconds=20, now=2)
         await queues.acknowledge([first], now=2)
-        await queues.bury(second, now=2, reason="x")
+        await queues.dead_letter(second, now=2, reason="x")
         assert await told() == []
         await queues.release(third, now=2, delay_seconds=0, error="x")
         assert await told() == [""]

@@ -7,7 +7,7 @@ from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.model.errors import Lost
-from quire.queues.port import DeadLetterFilter, Happening, Message
+from quire.queues.port import DeadLetterFilter, QueueCounter, Message
 from quire.queues.postgres import PostgresQueues
 from quire.testing.time import CountingIds
 
@@ -133,7 +133,7 @@ async def test_a_lease_ended_in_two_ways_at_once_ends_in_one(consumers):
         answers = await asyncio.gather(
             consumers[0].acknowledge([leased], now=2),
             consumers[1].release(leased, now=2, delay_seconds=0, error="x"),
-            consumers[1].bury(leased, now=2, reason="x"),
+            consumers[1].dead_letter(leased, now=2, reason="x"),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers if answer is not None] == [Lost, Lost]
@@ -142,15 +142,15 @@ async def test_a_lease_ended_in_two_ways_at_once_ends_in_one(consumers):
 async def test_two_who_replay_and_discard_share_the_dead(consumers):
     await consumers[0].send("q", MESSAGES[:60], now=0)
     leased = await consumers[0].lease("q", limit=60, seconds=60, now=1)
-    await asyncio.gather(*(consumers[0].bury(one, now=1, reason="x") for one in leased))
+    await asyncio.gather(*(consumers[0].dead_letter(one, now=1, reason="x") for one in leased))
     calls = [queues.replay("q", now=2, limit=30) for queues in consumers]
     calls += [queues.discard("q", chosen=DeadLetterFilter(text="X"), now=2, limit=30) for queues in consumers]
     acted = sum(await asyncio.gather(*calls))
     depth = await consumers[0].depth("q", now=2)
     counted = await consumers[0].counters("q")
     assert depth.dead == 60 - acted
-    assert (depth.waiting, counted[Happening.REPLAYED]) == (
-        60 - depth.dead - counted[Happening.DISCARDED],
+    assert (depth.waiting, counted[QueueCounter.REPLAYED]) == (
+        60 - depth.dead - counted[QueueCounter.DISCARDED],
     ) * 2
 
 
@@ -176,7 +176,7 @@ async def test_what_many_do_at_once_is_counted_exactly(consumers):
     )
     await asyncio.gather(*(consume(queues, asyncio.Barrier(1)) for queues in consumers))
     counted = await consumers[0].counters("q", since=0)
-    assert [counted[one] for one in (Happening.SENT, Happening.DELIVERED, Happening.ACKNOWLEDGED)] == [
+    assert [counted[one] for one in (QueueCounter.SENT, QueueCounter.DELIVERED, QueueCounter.ACKNOWLEDGED)] == [
         500
     ] * 3
     await asyncio.gather(*(queues.sweep(now=10**4) for queues in consumers))

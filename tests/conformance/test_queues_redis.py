@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from quire.model.errors import Lost, Missing
-from quire.queues.port import DEDUPE_SECONDS, DeadLetterFilter, Happening, Message, Trial
+from quire.queues.port import DEDUPE_SECONDS, DeadLetterFilter, QueueCounter, Message, FailedDelivery
 from quire.queues.redis_streams import RedisStreamQueues
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.queues_suite import QueuesSuite
@@ -114,11 +114,11 @@ class TestLeases:
         await queues.send("q", some("a", "b"), now=0)
         a, b = await lease_all(queues, now=0, seconds=1, worker="w")
         await queues.release(a, now=5, error="x")
-        await queues.bury(b, now=5, reason="y")
+        await queues.dead_letter(b, now=5, reason="y")
         (again,) = await lease_all(queues, now=6)
         assert (again.id, again.deliveries) == ("a", 2)
-        assert [trial.ending for trial in (await queues.dead_letter("q", "b")).trials] == ["buried"]
-        assert (await queues.counters("q"))[Happening.EXPIRED] == 0
+        assert [trial.ending for trial in (await queues.get_dead_letter("q", "b")).history] == ["buried"]
+        assert (await queues.counters("q"))[QueueCounter.EXPIRED] == 0
 
     async def test_a_delivery_that_does_not_count_leaves_no_trace(self, queues):
         await queues.send("q", some("a"), now=0)
@@ -126,9 +126,9 @@ class TestLeases:
         await queues.release(leased, now=1, counted=False)
         (leased,) = await lease_all(queues, now=2)
         assert leased.deliveries == 1
-        await queues.bury(leased, now=3, reason="x")
-        assert len((await queues.dead_letter("q", "a")).trials) == 1
-        assert (await queues.counters("q"))[Happening.RELEASED] == 0
+        await queues.dead_letter(leased, now=3, reason="x")
+        assert len((await queues.get_dead_letter("q", "a")).history) == 1
+        assert (await queues.counters("q"))[QueueCounter.RELEASED] == 0
 
     async def test_many_thousands_go_through_one_call(self, queues):
         names = [f"{number:05d}" for number in range(9000)]
@@ -167,9 +167,9 @@ class TestLeases:
         (leased,) = await lease_all(queues, now=now)
         assert leased.sent_at == now
         assert await queues.next_due("q", now=now) == now + 10
-        await queues.bury(leased, now=now, reason="")
-        letter = await queues.dead_letter("q", "a")
-        assert (letter.buried_at, letter.trials[0].at) == (now, now)
+        await queues.dead_letter(leased, now=now, reason="")
+        letter = await queues.get_dead_letter("q", "a")
+        assert (letter.buried_at, letter.history[0].at) == (now, now)
 
 
 class TestIds:
@@ -177,7 +177,7 @@ class TestIds:
         assert await queues.send("q", some("a", "b"), now=0) == 2
         a, b = await lease_all(queues, now=0)
         await queues.acknowledge([a], now=10)
-        await queues.bury(b, now=10, reason="x")
+        await queues.dead_letter(b, now=10, reason="x")
         assert await queues.send("q", some("a", "b"), now=9 + DAY) == 0
         assert await queues.sweep(now=9 + DAY) == 0
         assert await queues.send("q", some("a"), now=10 + DAY) == 1  # whether anybody has swept or not
@@ -202,25 +202,25 @@ class TestDeadLetters:
         (leased,) = await lease_all(queues, now=2, worker='t"wo')
         await queues.release(leased, now=3, error_class="slow", error="cut\0off\nhere")
         (leased,) = await lease_all(queues, now=4)
-        await queues.bury(leased, now=5, reason="poison \udcff", error_class="bad")
-        letter = await queues.dead_letter("q", "a")
+        await queues.dead_letter(leased, now=5, reason="poison \udcff", error_class="bad")
+        letter = await queues.get_dead_letter("q", "a")
         assert (letter.deliveries, letter.sent_at, letter.buried_at) == (3, 0, 5)
         assert (letter.error_class, letter.reason, letter.body) == ("bad", "poison \udcff", b"body of a")
         history = (
-            Trial(delivery=1, at=2, ending="expired", worker="one"),
-            Trial(
+            FailedDelivery(delivery=1, at=2, ending="expired", worker="one"),
+            FailedDelivery(
                 delivery=2, at=3, ending="released", worker='t"wo', error_class="slow", error="cut\0off\nhere"
             ),
-            Trial(delivery=3, at=5, ending="buried", error_class="bad", error="poison \udcff"),
+            FailedDelivery(delivery=3, at=5, ending="buried", error_class="bad", error="poison \udcff"),
         )
-        assert letter.trials == history
+        assert letter.history == history
         assert await queues.replay("q", now=6, limit=1) == 1
         with pytest.raises(Missing):
-            await queues.dead_letter("q", "a")
+            await queues.get_dead_letter("q", "a")
         (leased,) = await lease_all(queues, now=7)
         assert (leased.deliveries, leased.sent_at) == (1, 0)
-        await queues.bury(leased, now=8, reason="again")
-        trials = (await queues.dead_letter("q", "a")).trials
+        await queues.dead_letter(leased, now=8, reason="again")
+        trials = (await queues.get_dead_letter("q", "a")).history
         assert trials[:3] == history
         assert [(one.at, one.ending) for one in trials[3:]] == [(6, "replayed"), (8, "buried")]
 
@@ -231,14 +231,14 @@ class TestDeadLetters:
             "q", [Message(id=name, body=b"\xff Stra\xc3\x9fe " + name.encode()) for name in names], now=0
         )
         for number, leased in enumerate(await lease_all(queues, now=0)):
-            await queues.bury(
+            await queues.dead_letter(
                 leased, now=1, reason=f"Reason {number}", error_class="odd" if number % 2 else "even"
             )
         return queues
 
     async def test_they_are_found_by_id_class_and_text(self, buried):
         async def found(**chosen):
-            return ids(await buried.dead("q", chosen=DeadLetterFilter(**chosen), limit=9))
+            return ids(await buried.list_dead_letters("q", chosen=DeadLetterFilter(**chosen), limit=9))
 
         assert await found() == [f"m{number}" for number in range(6)]
         assert await found(ids=["m4", "m0", "none", "\0"]) == ["m0", "m4"]
@@ -248,21 +248,21 @@ class TestDeadLetters:
         assert await found(text="REASON 3") == ["m3"]
         assert await found(text="STRASSE M2") == ["m2"]
         assert await found(text="nowhere") == []
-        assert await buried.dead_classes("q") == {"even": 3, "odd": 3}
+        assert await buried.count_dead_letters("q") == {"even": 3, "odd": 3}
 
     async def test_they_are_read_page_by_page(self, buried):
-        first = await buried.dead("q", limit=4)
-        rest = await buried.dead("q", after=first[-1].no, limit=4)
+        first = await buried.list_dead_letters("q", limit=4)
+        rest = await buried.list_dead_letters("q", after=first[-1].no, limit=4)
         assert ids(first + rest) == [f"m{number}" for number in range(6)]
-        assert await buried.dead("q", limit=0) == []
+        assert await buried.list_dead_letters("q", limit=0) == []
 
     async def test_more_than_a_page_is_found(self, queues):
         names = [f"{number:03d}" for number in range(250)]
         await queues.send("q", some(*names), now=0)
         for leased in await lease_all(queues, now=0):
-            await queues.bury(leased, now=1, reason="even" if int(leased.id) % 2 == 0 else "odd")
-        assert ids(await queues.dead("q", limit=1000)) == names
-        assert ids(await queues.dead("q", chosen=DeadLetterFilter(text="even"), limit=1000)) == names[::2]
+            await queues.dead_letter(leased, now=1, reason="even" if int(leased.id) % 2 == 0 else "odd")
+        assert ids(await queues.list_dead_letters("q", limit=1000)) == names
+        assert ids(await queues.list_dead_letters("q", chosen=DeadLetterFilter(text="even"), limit=1000)) == names[::2]
         assert await queues.discard("q", chosen=DeadLetterFilter(text="even"), now=2, limit=120) == 120
         assert (await queues.depth("q", now=2)).dead == 130
 
@@ -272,15 +272,15 @@ class TestDeadLetters:
         assert ids(await lease_all(buried, now=10)) == ["m1"]
         assert await buried.next_due("q", now=10) == 10.5
         assert ids(await lease_all(buried, now=11)) == ["m3", "m5"]
-        assert await buried.dead_classes("q") == {"even": 3}
+        assert await buried.count_dead_letters("q") == {"even": 3}
 
     async def test_replay_and_discard_take_no_more_than_asked_oldest_first(self, buried):
         assert await buried.replay("q", now=2, limit=2) == 2
         assert await buried.discard("q", now=2, limit=3) == 3
-        assert ids(await buried.dead("q", limit=9)) == ["m5"]
+        assert ids(await buried.list_dead_letters("q", limit=9)) == ["m5"]
         assert ids(await lease_all(buried, now=3)) == ["m0", "m1"]
         counted = await buried.counters("q")
-        assert (counted[Happening.REPLAYED], counted[Happening.DISCARDED]) == (2, 3)
+        assert (counted[QueueCounter.REPLAYED], counted[QueueCounter.DISCARDED]) == (2, 3)
 
     async def test_two_who_replay_at_once_replay_each_letter_once(self, buried):
         assert sum(await asyncio.gather(*(buried.replay("q", now=2, limit=9) for _ in range(4)))) == 6
@@ -331,17 +331,17 @@ class TestOverview:
     async def test_counters_since_the_beginning_and_of_the_last_hour(self, queues):
         await queues.send("q", some("a", "b"), now=0)
         await queues.send("q", some("c"), now=3000)
-        assert (await queues.counters("q"))[Happening.SENT] == 3
-        assert (await queues.counters("q", since=59))[Happening.SENT] == 3
-        assert (await queues.counters("q", since=3010))[Happening.SENT] == 1
+        assert (await queues.counters("q"))[QueueCounter.SENT] == 3
+        assert (await queues.counters("q", since=59))[QueueCounter.SENT] == 3
+        assert (await queues.counters("q", since=3010))[QueueCounter.SENT] == 1
         await queues.sweep(now=3700)
-        assert (await queues.counters("q"))[Happening.SENT] == 3
-        assert (await queues.counters("q", since=0))[Happening.SENT] == 1
+        assert (await queues.counters("q"))[QueueCounter.SENT] == 3
+        assert (await queues.counters("q", since=0))[QueueCounter.SENT] == 1
 
     async def test_purge_deletes_what_waits_or_is_delayed(self, queues):
         await queues.send("q", some("dead", "out", "expired"), now=0)
         (dead,) = await queues.lease("q", limit=1, seconds=9, now=0)
-        await queues.bury(dead, now=0, reason="x")
+        await queues.dead_letter(dead, now=0, reason="x")
         (out,) = await queues.lease("q", limit=1, seconds=99, now=0)
         await queues.lease("q", limit=1, seconds=1, now=0)
         await queues.send("q", some(*(f"w{n}" for n in range(7000))), now=0)
@@ -495,8 +495,8 @@ async def give_back(queues, leased, now):
     await queues.release(leased, now=now, counted=False)
 
 
-async def bury(queues, leased, now):
-    await queues.bury(leased, now=now, reason="r", error_class="x" if leased.id < "2" else "y")
+async def dead_letter(queues, leased, now):
+    await queues.dead_letter(leased, now=now, reason="r", error_class="x" if leased.id < "2" else "y")
 
 
 async def outcome(call):
@@ -508,7 +508,7 @@ async def outcome(call):
 
 async def seen(queues, now):
     depth = await queues.depth("q", now=now)
-    letters = await queues.dead("q", limit=1000)
+    letters = await queues.list_dead_letters("q", limit=1000)
     return (
         (depth.waiting, depth.delayed, depth.leased, depth.dead),
         await queues.peek("q", limit=1000, now=now),
@@ -518,11 +518,11 @@ async def seen(queues, now):
                 one.body,
                 one.deliveries,
                 one.sent_at,
-                [(trial.ending, trial.at, trial.worker) for trial in one.trials],
+                [(trial.ending, trial.at, trial.worker) for trial in one.history],
             )
             for one in letters
         ],
-        await queues.dead_classes("q"),
+        await queues.count_dead_letters("q"),
         await queues.counters("q"),
         await queues.counters("q", since=now - 100),
     )

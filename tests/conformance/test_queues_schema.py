@@ -9,7 +9,7 @@ from tests.situations.schemas import postgres_tables, shown_schema, sqlite_table
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations, queries
 from quire.database.sqlite import SqliteDatabase, statements
-from quire.queues.port import Message, Trial
+from quire.queues.port import Message, FailedDelivery
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
 from quire.testing.time import CountingIds
@@ -87,24 +87,24 @@ class OldMessages:
         await queues.acknowledge([first], now=11)
         (second,) = await queues.lease("q", limit=9, seconds=9, now=50)
         assert (second.id, second.body, second.deliveries) == ("out", b"2", 3)
-        await queues.bury(second, now=51, reason="no")
-        assert (await queues.dead_letter("q", "out")).trials == (
-            Trial(delivery=1, at=2.0, ending="released", error="not\0yet"),
-            Trial(delivery=2, at=50, ending="expired"),
-            Trial(delivery=3, at=51, ending="buried", error="no"),
+        await queues.dead_letter(second, now=51, reason="no")
+        assert (await queues.get_dead_letter("q", "out")).history == (
+            FailedDelivery(delivery=1, at=2.0, ending="released", error="not\0yet"),
+            FailedDelivery(delivery=2, at=50, ending="expired"),
+            FailedDelivery(delivery=3, at=51, ending="buried", error="no"),
         )
 
     async def test_the_dead_are_in_order_of_burial_with_their_history(self, queues):
-        soon, late = await queues.dead("q", limit=9)
+        soon, late = await queues.list_dead_letters("q", limit=9)
         assert (soon.id, soon.reason, soon.buried_at) == ("dead soon", "x", 8.0)
         assert (late.id, late.reason, late.deliveries, late.body) == ("dead late", "poison", 2, b"3")
-        assert late.trials == (
-            Trial(delivery=1, at=2.0, ending="released", error="not\0yet"),
-            Trial(delivery=2, at=9.0, ending="buried", error="poison"),
+        assert late.history == (
+            FailedDelivery(delivery=1, at=2.0, ending="released", error="not\0yet"),
+            FailedDelivery(delivery=2, at=9.0, ending="buried", error="poison"),
         )
         (leased,) = await queues.lease("q", limit=1, seconds=9, now=10)
-        await queues.bury(leased, now=11, reason="new")
-        assert [one.id for one in await queues.dead("q", after=late.no, limit=9)] == ["waits"]
+        await queues.dead_letter(leased, now=11, reason="new")
+        assert [one.id for one in await queues.list_dead_letters("q", after=late.no, limit=9)] == ["waits"]
 
     async def test_what_was_known_is_known(self, queues):
         messages = [Message(id=name, body=b"") for name in ("waits", "out", "known", "dead late", "new")]

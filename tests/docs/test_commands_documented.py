@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
+from tests.situations.commands import load_commands
 
 from quire.cli import exits
-from quire.cli.app import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text("utf-8")
-ROOT_COMMAND = get_command(app)
-COMMANDS = ROOT_COMMAND.commands  # type: ignore[attr-defined]
+ROOT_COMMAND = load_commands()
+COMMANDS = {name: one for name, one in ROOT_COMMAND.commands.items() if not one.hidden}
 
 
 def _section(command: str) -> str:

@@ -18,7 +18,8 @@ RETIRED = re.compile(
 # Published names, by the files that may use them: they stay as they are until a release changes them.
 ALLOWED = {
     r"\bcrew\.(beat|stale)_seconds|\bQUIRE_CREW_\w+|\bsettings\.crew\b": ("*", "settings keys"),
-    r"^ +crew: Members\b.*": ("src/quire/settings/values.py", "the section of these settings"),
+    r"^ +crew: MembershipSettings\b.*": ("src/quire/settings/values.py", "the section of these settings"),
+    r"b\"quire landing 1\\n\"": ("src/quire/blobs/local/tokens.py", "signed into every upload URL"),
     r"\"crew\"|`crew\b": ("*", "a folder of the home, and a table of the ledger"),
     r"\"conductor\"|`(quire )?conductor\b": ("src/quire/cli/*", "the former name of a command"),
     r"\bformerly `quire conductor`|`quire conductor`[^.]*\bold name\b": (

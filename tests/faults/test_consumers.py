@@ -18,9 +18,9 @@ from tests.servers import postgres as postgres_server
 from tests.servers import redis as redis_server
 
 from quire.assembly.queues import open_queues_at
-from quire.consumers.deliveries import Told
+from quire.consumers.deliveries import DeliveryEvent
 from quire.model.errors import Unavailable
-from quire.queues.port import Depth, Happening, Message
+from quire.queues.port import QueueDepth, QueueCounter, Message
 from quire.system import SystemClock, SystemIds
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
@@ -36,7 +36,7 @@ CLOCK = SystemClock()
 ROUNDING = 1e-5
 PATIENCE_SECONDS = 90.0
 # The second when the server went away between the storing and the answer.
-GONE = {Told.LOST, Told.UNCONFIRMED}
+GONE = {DeliveryEvent.LOST, DeliveryEvent.UNCONFIRMED}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -208,7 +208,7 @@ async def test_killed_again_and_again_they_lose_nothing(backend, tmp_path):
                         await asyncio.to_thread(crew.complete)
                     else:
                         await crew.restart(server)
-                assert await drained(crew, queues) == Depth(waiting=0, leased=0, dead=0)
+                assert await drained(crew, queues) == QueueDepth(waiting=0, leased=0, dead=0)
                 crew.send_home()
             assert await queues.send(QUEUE, messages, now=CLOCK.now()) == 0
             counters = await queues.counters(QUEUE)
@@ -224,7 +224,7 @@ def check_stories(crew, sent_at):
     assert stories.keys() == IDS
     unheard = 0
     for story in stories.values():
-        received = {line.delivery: line for line in story if line.event == Told.RECEIVED}
+        received = {line.delivery: line for line in story if line.event == DeliveryEvent.RECEIVED}
         handled = [line.delivery for line in story if line.event == HANDLED]
         assert handled, f"lost: {story}"
         assert all(one < other for one, other in pairwise(handled)), story
@@ -245,10 +245,10 @@ def check_end(crew, story):
     # Who could not keep its lease may learn of that when somebody else has long done it.
     lines = [line for line in story if line.event not in GONE]
     last = lines[-1]
-    assert {line.event for line in lines} <= {Told.RECEIVED, HANDLED, Told.DONE}, story
+    assert {line.event for line in lines} <= {DeliveryEvent.RECEIVED, HANDLED, DeliveryEvent.DONE}, story
     assert last.delivery == max(line.delivery for line in lines), story
-    assert all(line.event != Told.DONE for line in lines[:-1]), story
-    assert last.event == Told.DONE or last.worker in crew.killed or last.delivery in lost, story
+    assert all(line.event != DeliveryEvent.DONE for line in lines[:-1]), story
+    assert last.event == DeliveryEvent.DONE or last.worker in crew.killed or last.delivery in lost, story
 
 
 def check_again(crew, story, received):
@@ -267,7 +267,7 @@ def check_soon(crew, stories, sent_at):
     """What a dead consumer had comes again as soon as its lease is over, what was in line before it is worked
     off, and somebody is there.
     """
-    received = [[line for line in story if line.event == Told.RECEIVED] for story in stories]
+    received = [[line for line in story if line.event == DeliveryEvent.RECEIVED] for story in stories]
     worked_off = max(line.after_seconds for lines in received for line in lines if line.delivery == 1)
     lease = crew.plan.lease_seconds
     again = 0
@@ -285,9 +285,9 @@ def check_counters(crew, counters):
     for line in crew.lines():
         last[line.id] = max(last[line.id], line.delivery)
     assert counters == {
-        **dict.fromkeys(Happening, 0),
-        Happening.SENT: MESSAGES,
-        Happening.DELIVERED: last.total(),
-        Happening.EXPIRED: last.total() - MESSAGES,
-        Happening.ACKNOWLEDGED: MESSAGES,
+        **dict.fromkeys(QueueCounter, 0),
+        QueueCounter.SENT: MESSAGES,
+        QueueCounter.DELIVERED: last.total(),
+        QueueCounter.EXPIRED: last.total() - MESSAGES,
+        QueueCounter.ACKNOWLEDGED: MESSAGES,
     }

@@ -10,7 +10,7 @@ import pytest
 import pyvips
 
 from quire.assembly.worker import WORKER_COMMAND
-from quire.assembly.worker_blobs import Greeting
+from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs import content
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool.local import LocalCompute
@@ -38,13 +38,13 @@ class WatchedCompute(LocalCompute):
 
     def _feed(self):
         super()._feed()
-        self.most_at_once = max(self.most_at_once, sum(bool(hand.held) for hand in self._hands))
+        self.most_at_once = max(self.most_at_once, sum(bool(hand.held) for hand in self._handles))
 
 
 @asynccontextmanager
 async def workers(folder):
     (folder / "scratch").mkdir()
-    greeting = Greeting(
+    configuration = WorkerConfiguration(
         blobs_root=str(folder / "blobs"),
         s3=None,
         step_modules=("quire.steps.registry",),
@@ -54,7 +54,7 @@ async def workers(folder):
     compute = WatchedCompute(
         command=WORKER_COMMAND,
         environment={**os.environ, **vips.WORKER_ENVIRONMENT},
-        greeting=msgspec.json.encode(greeting),
+        configuration=msgspec.json.encode(configuration),
         workers=2,
         clock=SystemClock(),
         signal=signal,
@@ -89,11 +89,11 @@ async def test_large_pictures_take_turns_the_largest_is_refused_and_no_worker_ex
         file = File(key=kept.key, path=name, name=name, size=kept.size, content_type="image/jpeg")
         orders.append(Order(1, number, 1, file))
     async with workers(tmp_path) as (compute, signal):
-        await compute.hand(CALL, orders)
+        await compute.submit(CALL, orders)
         reports = []
         while len(reports) < len(orders):
             await signal.wait()
-            reports += compute.reports()
+            reports += compute.take_reports()
         peaks = [peak_mb(hand.name) for hand in compute._hands]
     ended = {one.task_no: one for one in reports}
     assert (ended[1].outcome, ended[1].error_class) == (Outcome.REJECTED, "too_much_memory")

@@ -17,18 +17,18 @@ from tests.situations.runs import TEST_STEPS, submitted
 from quire.assembly.components import open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.queues import open_queues_alone
-from quire.batches.submission import submit
+from quire.batches.submission import close_batch
 from quire.blobs import content
 from quire.ledger.port import Upload
-from quire.queues.port import Happening
-from quire.settings import Computes, Redis, Retries, Secret, Settings
+from quire.queues.port import QueueCounter
+from quire.settings import ComputeSettings, RedisSettings, RetrySettings, Secret, Settings
 from quire.system import SystemClock, SystemIds
 from quire.testing.factories import draft, phase, pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(240)]
 FILES = 60
 PATIENCE_SECONDS = 120.0
-QUEUE = Computes().queue
+QUEUE = ComputeSettings().queue
 
 
 def settings_of(plan):
@@ -36,9 +36,9 @@ def settings_of(plan):
         home=Path(plan.home),
         workers=1,
         queue_store="redis",
-        redis=Redis(url=Secret(plan.redis_url), prefix=plan.prefix),
-        compute=Computes(look_seconds=0.2, max_out=40),
-        retry=Retries(first_delay_seconds=0.01, longest_delay_seconds=0.05),
+        redis=RedisSettings(url=Secret(plan.redis_url), prefix=plan.prefix),
+        compute=ComputeSettings(look_seconds=0.2, max_out=40),
+        retry=RetrySettings(first_delay_seconds=0.01, longest_delay_seconds=0.05),
     )
 
 
@@ -84,13 +84,13 @@ async def ran(settings, known, observe, files=FILES):
             path, kind = f"f{number:03}", "text/plain"
             uploads.append(Upload(path=path, state="taken", size=kept.size, key=kept.key, content_type=kind))
         await house.uploads.record_uploads(batch.no, uploads)
-        batch = await submit(batch, known, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
+        batch = await close_batch(batch, known, uploads=house.uploads, blobs=house.blobs, clock=house.clock)
 
         async def look(batch):
             await observe(sum(one.settled for one in await house.records.count_tasks(batch.no)))
 
         async with asyncio.timeout(PATIENCE_SECONDS), house.start_engine() as wheel:
-            batch = await wheel.conduct(batch.id, look)
+            batch = await wheel.run_batch(batch.id, look)
         tasks = await house.files.list_settled_tasks(batch, after=0, limit=files + 1)
         assert len(tasks) == files
         standing = [await house.tasks.get_task(batch.no, one.task_no) for one in tasks]
@@ -136,8 +136,8 @@ async def test_killing_a_worker_in_the_middle_loses_nothing_and_counts_nothing_t
         depth = await opened.queues.depth(QUEUE, now=SystemClock().now())
         assert (depth.waiting, depth.delayed, depth.leased, depth.dead) == (0, 0, 0, 0)
         counted = await opened.queues.counters(QUEUE)
-        assert counted[Happening.SENT] == counted[Happening.ACKNOWLEDGED] == FILES
-        assert 1 <= counted[Happening.EXPIRED] <= 4, "what the dead one had, and nothing else"
+        assert counted[QueueCounter.SENT] == counted[QueueCounter.ACKNOWLEDGED] == FILES
+        assert 1 <= counted[QueueCounter.EXPIRED] <= 4, "what the dead one had, and nothing else"
 
 
 async def test_a_task_whose_workers_die_each_time_fails_in_the_end(plan):
@@ -148,7 +148,7 @@ async def test_a_task_whose_workers_die_each_time_fails_in_the_end(plan):
         async def replace():
             while True:
                 async with open_queues_alone(settings_of(plan), SystemIds()) as opened:
-                    deliveries = (await opened.queues.counters(QUEUE))[Happening.DELIVERED]
+                    deliveries = (await opened.queues.counters(QUEUE))[QueueCounter.DELIVERED]
                 if deliveries == len(workers) <= 3:
                     await asyncio.to_thread(kill, workers[-1])
                     workers.append(await asyncio.to_thread(stack.enter_context, working(plan)))

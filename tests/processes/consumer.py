@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from quire.assembly.queues import open_queues_at
 from quire.consumers.consumer import Consumer
-from quire.consumers.deliveries import Note
+from quire.consumers.deliveries import DeliveryLogEntry
 from quire.model.queues import QueuePolicy
-from quire.queues.port import Leased
+from quire.queues.port import LeasedMessage
 from quire.system import LoopSignal, SystemClock, SystemIds
 
 HANDLED = "handled"
@@ -72,11 +72,11 @@ def lines_in(data: bytes) -> list[Line]:
 async def consume(plan: Plan) -> None:
     write = _writer(plan.log)
 
-    async def handle(_: bytes, leased: Leased) -> None:
+    async def handle(_: bytes, leased: LeasedMessage) -> None:
         write(Line(HANDLED, leased.id, leased.deliveries, plan.worker))
         await asyncio.sleep(plan.work_seconds)
 
-    def note(told: Note) -> None:
+    def note(told: DeliveryLogEntry) -> None:
         # A message is told done after its acknowledgement was answered.
         write(Line(told.event, told.id, told.delivery, told.worker, told.seconds))
 
@@ -90,7 +90,7 @@ async def consume(plan: Plan) -> None:
             ids=SystemIds(),
             signal=LoopSignal(),
             worker=plan.worker,
-            note=note,
+            log=note,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consumer.stop)
         print("at work", flush=True)  # noqa: T201 - whoever started us waits for this

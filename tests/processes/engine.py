@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from quire.assembly.engine import open_engine
 from quire.batches.work import WorkOptions, work
-from quire.model.pipeline import Change, Kept, Pipeline
-from quire.settings import Computes, Crew, Postgres, Redis, Retries, Secret, Settings
+from quire.model.pipeline import ListChange, KeptFile, Pipeline
+from quire.settings import ComputeSettings, MembershipSettings, PostgresSettings, RedisSettings, RetrySettings, Secret, Settings
 from quire.testing.factories import phase, pipeline
 
 TEST_STEPS = ("quire.testing.steps",)
@@ -42,7 +42,7 @@ def two_phases(compute: str = "") -> Pipeline:
             name,
             step="misbehave",
             cached=False,
-            becomes=lambda file, _result, _taken: Change(Kept(file.tags)),
+            becomes=lambda file, _result, _taken: ListChange(KeptFile(file.tags)),
             timeout_seconds=30.0,
             compute=compute,
         )
@@ -56,12 +56,12 @@ def settings_of(plan: Plan) -> Settings:
         home=Path(plan.home),
         workers=plan.workers,
         ledger="postgres" if plan.dsn else "sqlite",
-        postgres=Postgres(dsn=Secret(plan.dsn)),
+        postgres=PostgresSettings(dsn=Secret(plan.dsn)),
         queue_store="redis" if plan.redis_url else "ledger",
-        redis=Redis(url=Secret(plan.redis_url), prefix=plan.prefix),
-        compute=Computes(look_seconds=0.2, max_out=40),
-        crew=Crew(beat_seconds=plan.beat_seconds, stale_seconds=plan.stale_seconds),
-        retry=Retries(first_delay_seconds=0.01, longest_delay_seconds=0.05, max_interruptions=10_000),
+        redis=RedisSettings(url=Secret(plan.redis_url), prefix=plan.prefix),
+        compute=ComputeSettings(look_seconds=0.2, max_out=40),
+        crew=MembershipSettings(beat_seconds=plan.beat_seconds, stale_seconds=plan.stale_seconds),
+        retry=RetrySettings(first_delay_seconds=0.01, longest_delay_seconds=0.05, max_interruptions=10_000),
     )
 
 

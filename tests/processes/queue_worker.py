@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.assembly.queue_worker import open_queue_worker
-from quire.settings import Computes, QueueTuning, Redis, Secret, Settings
+from quire.settings import ComputeSettings, QueueSettings, RedisSettings, Secret, Settings
 
 TEST_STEPS = ("quire.testing.steps",)
 
@@ -29,12 +29,12 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def settings_of(plan: Plan) -> Settings:
-    compute = Computes(look_seconds=0.2)
-    tuning = QueueTuning(lease_seconds=plan.lease_seconds, max_retries=plan.max_retries)
+    compute = ComputeSettings(look_seconds=0.2)
+    tuning = QueueSettings(lease_seconds=plan.lease_seconds, max_retries=plan.max_retries)
     return Settings(
         home=Path(plan.home),
         queue_store="redis",
-        redis=Redis(url=Secret(plan.redis_url), prefix=plan.prefix),
+        redis=RedisSettings(url=Secret(plan.redis_url), prefix=plan.prefix),
         compute=compute,
         queues={compute.queue: tuning},
     )

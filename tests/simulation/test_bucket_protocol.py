@@ -89,8 +89,8 @@ def test_attempts_that_are_counted_at_their_end_never_end(monkeypatch: pytest.Mo
     """A file that kills its worker each time."""
     started = lifecycle._running_record
 
-    def free(job: lifecycle.JobRecord, terms: lifecycle.JobActor, nonce: str) -> lifecycle.JobRecord:
-        begun = started(job, terms, nonce)
+    def free(job: lifecycle.JobRecord, actor: lifecycle.JobActor, nonce: str) -> lifecycle.JobRecord:
+        begun = started(job, actor, nonce)
         return lifecycle.structs.replace(begun, charged=job.charged)
 
     monkeypatch.setattr(lifecycle, "_started", free)

@@ -71,8 +71,8 @@ def test_two_people_who_move_a_job_at_once_do_not_lose_it(seed):
     chance = Random(seed)
     store = {layout.todo(TIERS[2], JOB): b"", layout.raw(JOB): b"pdf"}
     numbers = count()
-    terms = JobActor(worker="p", limit=3, nonce=lambda: f"{next(numbers)}", now=lambda: 0.0)
-    moving = [operator.reprioritize(JOB, terms, tier=tier) for tier in (TIERS[0], TIERS[4])]
+    actor = JobActor(worker="p", limit=3, nonce=lambda: f"{next(numbers)}", now=lambda: 0.0)
+    moving = [operator.reprioritize(JOB, actor, tier=tier) for tier in (TIERS[0], TIERS[4])]
     answers = dict.fromkeys(range(len(moving)))
     while answers:
         no = chance.choice(list(answers))
@@ -80,7 +80,7 @@ def test_two_people_who_move_a_job_at_once_do_not_lose_it(seed):
             answers[no] = apply(store, moving[no].send(answers[no]))
         except StopIteration:
             del answers[no]
-    settling = janitor.settle(JOB, terms)
+    settling = janitor.settle(JOB, actor)
     answer = None
     with suppress(StopIteration):
         while True:

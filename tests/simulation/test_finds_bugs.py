@@ -57,18 +57,18 @@ def test_a_protection_in_the_ledger_is_missed(monkeypatch, what):
 
 def test_claims_whose_answer_was_lost_are_missed(monkeypatch):
     async def nothing(self, _member):
-        self._unsure = False
+        self._may_have_lost_claims = False
 
     monkeypatch.setattr(Dispatcher, "_recover", nothing)
     assert finds()
 
 
 def test_attempts_of_the_dead_are_missed(monkeypatch):
-    async def bury(self):
-        for member in await self._roster.dead():
-            await self._roster.bury(member)
+    async def remove(self):
+        for member in await self._membership.list_dead():
+            await self._membership.remove(member)
 
-    monkeypatch.setattr(EngineLoop, "_bury_the_dead", bury)
+    monkeypatch.setattr(EngineLoop, "_remove_dead_members", remove)
     monkeypatch.setitem(SQL, "dismiss", "DELETE FROM crew WHERE no = ?")
     assert finds()
 
@@ -83,19 +83,21 @@ def test_a_list_handed_over_before_it_stands_in_the_ledger_is_missed(monkeypatch
     async def at_once(self, batch, pipeline, _rows, *, complete):
         if not (complete and batch.hands_over_to and moves.is_last(batch, pipeline)):
             return complete, None
-        return True, await handover.hand_over(self._ledger, self._blobs, batch, pipeline, self._alive)
+        return True, await handover.hand_over(
+            self._batches, self._files, self._blobs, batch, pipeline, self._alive
+        )
 
-    monkeypatch.setattr(Scheduler, "_end", at_once)
+    monkeypatch.setattr(Scheduler, "_prepare_end", at_once)
     assert finds(100)
 
 
 def test_a_message_for_each_round_is_missed(monkeypatch):
-    async def always(ledger, blobs, batch, pipeline, alive):
-        letter = await hand_over(ledger, blobs, batch, pipeline, alive)
-        return letter or OutboxMessage(
+    async def always(batches, files, blobs, batch, pipeline, alive):
+        message = await hand_over(batches, files, blobs, batch, pipeline, alive)
+        return message or OutboxMessage(
             queue=batch.hands_over_to,
             message_id=f"handover-{batch.id}-{batch.position.round}",
-            body=(await ledger.get_start_message(batch.no)).encode(),
+            body=(await batches.get_start_message(batch.no)).encode(),
         )
 
     hand_over = handover.hand_over

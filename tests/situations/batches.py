@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quire.batches.context import BatchContext
+from quire.assembly.components import Components
 from quire.batches.submission import close_batch
 from quire.engine import moves
 from quire.ledger.port import Claim, Settlement, Upload
@@ -31,7 +31,7 @@ TWO_PHASES = pipeline(
 
 
 async def opened(
-    office: BatchContext,
+    office: Components,
     names: Sequence[str],
     *,
     batch_id: str = "0" * 26,
@@ -55,7 +55,7 @@ async def opened(
 
 
 async def walked(
-    office: BatchContext,
+    office: Components,
     batch: Batch,
     names: Sequence[str] = (),
     *,
@@ -75,7 +75,7 @@ async def walked(
 
 
 async def _step(
-    office: BatchContext,
+    office: Components,
     batch: Batch,
     names: Sequence[str],
     failing: Mapping[str, str],
@@ -83,25 +83,25 @@ async def _step(
     cost: Cost,
     through: Pipeline,
 ) -> Batch:
-    ledger, now = office.ledger, office.clock.now()
+    now = office.clock.now()
     match batch.position.stage:
         case Stage.QUEUED:
-            return await ledger.apply_move(moves.begin(batch, now=now))
+            return await office.batches.apply_move(moves.begin(batch, now=now))
         case Stage.FILLING:
             files = [file(name) for name in names]
-            return await ledger.apply_move(moves.fill(batch, through, files, complete=True, now=now))
+            return await office.batches.apply_move(moves.fill(batch, through, files, complete=True, now=now))
         case Stage.DISCOVERING:
-            listed = await ledger.list_files(batch, after=0, limit=MANY)
-            return await ledger.apply_move(moves.discover(batch, through, listed, complete=True, now=now))
+            listed = await office.files.list_files(batch, after=0, limit=MANY)
+            return await office.batches.apply_move(moves.discover(batch, through, listed, complete=True, now=now))
         case Stage.TRANSFORMING:
-            tasks = await ledger.list_settled_tasks(batch, after=0, limit=MANY)
-            return await ledger.apply_move(moves.transform(batch, through, tasks, {}, complete=True, now=now))
-    claims = await ledger.claim_tasks(batch.no, member=member, limit=MANY, now=now)
+            tasks = await office.files.list_settled_tasks(batch, after=0, limit=MANY)
+            return await office.batches.apply_move(moves.transform(batch, through, tasks, {}, complete=True, now=now))
+    claims = await office.tasks.claim_tasks(batch.no, member=member, limit=MANY, now=now)
     assert claims, f"nothing to do in {batch.position}"
-    await ledger.settle_reports(
+    await office.tasks.settle_reports(
         batch.no, [settlement(claim, failing, cost, now) for claim in claims], now=now
     )
-    return await ledger.get_batch(batch.id)
+    return await office.batches.get_batch(batch.id)
 
 
 def settlement(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from quire.model.errors import Lost
-from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter, Leased, Message, QueueStore
+from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter, LeasedMessage, Message, QueueStore
 from quire.testing.memory_queues import MemoryQueues
 
 Call = tuple[str, dict[str, Any]]
-Loan = tuple[Leased, Leased]  # the adapter's and the model's
+Loan = tuple[LeasedMessage, LeasedMessage]  # the adapter's and the model's
 
 IDS = tuple("abcdef")
 START = 1_000_020.0  # a whole minute
@@ -137,7 +137,7 @@ class _Play:
         await self._same(lambda one: one.peek(queue, limit=9, now=now))
         await self._same(lambda one: one.counters(queue))
         await self._same(lambda one: one.counters(queue, since=now - 120))
-        await self._same(lambda one: one.dead_classes(queue))
+        await self._same(lambda one: one.count_dead_letters(queue))
         await self._same(lambda one: one.depth(queue, now=now))
         await self._same(lambda one: _dead(one, queue))
 
@@ -146,21 +146,21 @@ class _Play:
         assert ours == models
 
 
-def _shown(leased: Leased) -> Leased:
+def _shown(leased: LeasedMessage) -> LeasedMessage:
     return structs.replace(leased, token="")
 
 
 async def _dead(queues: QueueStore, queue: str) -> list[DeadLetter]:
     """Their numbers are each backend's own; which delivery a replay names too."""
-    letters = await queues.dead(queue, limit=99)
+    letters = await queues.list_dead_letters(queue, limit=99)
     assert [one.no for one in letters] == sorted({one.no for one in letters})
     return [
         structs.replace(
             one,
             no=0,
-            trials=tuple(
+            history=tuple(
                 structs.replace(trial, delivery=0) if trial.ending == "replayed" else trial
-                for trial in one.trials
+                for trial in one.history
             ),
         )
         for one in letters

@@ -12,7 +12,7 @@ from quire.api.tables import ROUTES
 from quire.assembly.components import Components
 from quire.assembly.outgoing import open_outgoing
 from quire.assembly.pipelines import retry_policy
-from quire.assembly.presigned import cleaning_terms
+from quire.assembly.presigned import cleanup_policy
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
 from quire.assembly.secrets import signing_secret
@@ -69,7 +69,7 @@ def build_api_context(
         bucket_prefix=bucket_prefix(settings),
         version=__version__,
         routes=ROUTES,
-        cleaning=cleaning_terms(settings),
+        cleaning=cleanup_policy(settings),
         cleaning_seconds=settings.cleaning.every_seconds,
     )
 

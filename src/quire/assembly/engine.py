@@ -10,7 +10,7 @@ from quire.assembly.components import Components, EngineComponents, build_compon
 from quire.assembly.ledger import Listen, open_stores
 from quire.assembly.machine import usable_memory_mb
 from quire.assembly.pipelines import phase_policy, retry_policy, shares
-from quire.assembly.presence import Presence, claimed_request, present
+from quire.assembly.presence import HomeMember, lock_request, join_home
 from quire.assembly.queue_compute import start_queue_compute
 from quire.assembly.queues import queue_policies
 from quire.assembly.worker import WORKER_COMMAND
@@ -53,7 +53,7 @@ async def open_engine(
     it is back. `start_remote` starts the computes whose workers call back.
     """
     clock, ids = SystemClock(), SystemIds()
-    with present(settings.home, ids.ulid()) as presence:
+    with join_home(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
         # Every start: the folder may lie on a network file system whose locks and links do not hold.
         await probe(blobs, ids)
@@ -68,7 +68,7 @@ async def open_engine(
                 yield EngineComponents(
                     **field_values(components),
                     start_engine=starter.start,
-                    claim_request=partial(claimed_request, settings.home),
+                    claim_request=partial(lock_request, settings.home),
                 )
         finally:
             await blobs.close()
@@ -82,7 +82,7 @@ class EngineStarter:
         settings: Settings,
         components: Components,
         listen: Listen,
-        presence: Presence,
+        presence: HomeMember,
         step_modules: tuple[str, ...],
         kind: str,
         trouble: Trouble,
@@ -112,7 +112,7 @@ class EngineStarter:
             place=self._presence.place,
             beat_seconds=settings.crew.beat_seconds,
             stale_seconds=settings.crew.stale_seconds,
-            **({"is_gone": self._presence.gone} if embedded else {}),
+            **({"is_gone": self._presence.is_gone} if embedded else {}),
         )
         loop = EngineLoop(
             batches=components.batches,
@@ -155,7 +155,7 @@ class EngineStarter:
 
             clock, scratch = self._components.clock, self._presence.scratch
             computes["ray"] = start_ray_compute(
-                self._settings, self._greeting(), scratch, clock=clock, signal=signal
+                self._settings, self._encode_configuration(), scratch, clock=clock, signal=signal
             )
         if "queue" in used and schedules:
             computes["queue"] = start_queue_compute(
@@ -170,7 +170,7 @@ class EngineStarter:
         compute = LocalCompute(
             command=WORKER_COMMAND,
             environment=worker_environment() | WORKER_ENVIRONMENT,
-            greeting=self._greeting(),
+            configuration=self._encode_configuration(),
             workers=workers,
             clock=self._components.clock,
             signal=signal,
@@ -180,7 +180,7 @@ class EngineStarter:
         compute.start()
         return compute
 
-    def _greeting(self) -> bytes:
+    def _encode_configuration(self) -> bytes:
         return encode_worker_configuration(self._settings, self._step_modules, self._presence.scratch)
 
     def _build_scheduler(self) -> Scheduler:

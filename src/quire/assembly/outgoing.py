@@ -1,9 +1,9 @@
 """Calls to addresses that others have named: from settings."""
 
 from quire.settings import Settings
-from quire.tools.outgoing import Outgoing
+from quire.tools.outgoing import OutgoingClient
 
 
-def open_outgoing(settings: Settings) -> Outgoing:
+def open_outgoing(settings: Settings) -> OutgoingClient:
     chosen = settings.webhooks
-    return Outgoing(allow_private=chosen.allow_private, timeout_seconds=chosen.timeout_seconds)
+    return OutgoingClient(allow_private=chosen.allow_private, timeout_seconds=chosen.timeout_seconds)

@@ -9,13 +9,13 @@ from msgspec import Struct, structs
 
 from quire.assembly.blobs import encode_worker_configuration, open_blobs
 from quire.assembly.machine import usable_memory_mb
-from quire.assembly.presence import present
+from quire.assembly.presence import join_home
 from quire.assembly.queues import apply_table, open_queues_alone
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.probe import probe
 from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.memory_budget import limit_workers
-from quire.consumers.task_worker import QueueWorker, Terms
+from quire.consumers.task_worker import QueueWorker, QueueWorkerOptions
 from quire.model.queues import QueuePolicy
 from quire.settings import Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
@@ -49,7 +49,7 @@ async def open_queue_worker(
     clock, ids = SystemClock(), SystemIds()
     memory_mb = settings.local.memory_mb or usable_memory_mb()
     hired = limit_workers(workers or settings.worker_count, memory_mb)
-    with present(settings.home, ids.ulid()) as presence:
+    with join_home(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
         try:
             await probe(blobs, ids)
@@ -58,7 +58,7 @@ async def open_queue_worker(
                 pool = LocalCompute(
                     command=WORKER_COMMAND,
                     environment=worker_environment() | WORKER_ENVIRONMENT,
-                    greeting=encode_worker_configuration(settings, step_modules, presence.scratch),
+                    configuration=encode_worker_configuration(settings, step_modules, presence.scratch),
                     workers=hired,
                     clock=clock,
                     signal=signal,
@@ -70,7 +70,7 @@ async def open_queue_worker(
                     opened.queues,
                     blobs,
                     pool,
-                    terms=Terms(
+                    terms=QueueWorkerOptions(
                         policy=task_policy(settings, hired),
                         name=f"queue-{socket.gethostname()}",
                         look_seconds=settings.compute.look_seconds,

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from quire.assembly.presence import present
+from quire.assembly.presence import join_home
 from quire.compute.ray.compute import RayCompute, RayOptions
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
@@ -26,12 +26,12 @@ _START = "import sys; from quire.assembly.worker import worker_main; worker_main
 
 
 def start_ray_compute(
-    settings: Settings, greeting: bytes, scratch: Path, *, clock: Clock, signal: Signal
+    settings: Settings, configuration: bytes, scratch: Path, *, clock: Clock, signal: Signal
 ) -> RayCompute:
     """Started. `scratch` is a folder of this run beside the blobs, when these lie in a folder."""
     chosen = settings.ray
     compute = RayCompute(
-        terms=RayOptions(
+        options=RayOptions(
             address=chosen.address,
             workers=chosen.workers,
             cpus=chosen.cpus,
@@ -40,7 +40,7 @@ def start_ray_compute(
             price_per_second=chosen.price_per_second,
         ),
         fit_out=partial(NodeWorkerSetup, str(scratch) if settings.store == "local" else ""),
-        greeting=greeting,
+        configuration=configuration,
         local_cpus=cores(),
         clock=clock,
         signal=signal,
@@ -67,7 +67,7 @@ class NodeWorkerSetup:
     def _own_folder(self) -> str:
         """What workers that were killed left behind is removed by the next one that comes to the machine."""
         home = Path(tempfile.gettempdir(), f"quire-ray-{os.getuid()}")
-        presence = self._stack.enter_context(present(home, SystemIds().ulid()))
+        presence = self._stack.enter_context(join_home(home, SystemIds().ulid()))
         found = home.lstat()
         # The name can be guessed, and other people's documents come here.
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

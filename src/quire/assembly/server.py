@@ -21,7 +21,7 @@ from quire.assembly.api import (
 from quire.assembly.components import Components, open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
-from quire.assembly.presigned import cleaning_terms, open_presigned_uploads
+from quire.assembly.presigned import cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import RemoteComputes
 from quire.blobs.presigned import PresignedUploads
@@ -80,9 +80,9 @@ async def run_server(
             desk = build_api_context(
                 settings, components, presigned, stopping=stop, wake=wake, delivered=pushing.deliver
             )
-            doorkeeper = KeyChecker(components.api_keys, components.clock)
+            key_checker = KeyChecker(components.api_keys, components.clock)
             gate = Authenticator(
-                doorkeeper.identify, desk.ingest.get_origin, anonymous=anonymous, hosts=own_hosts(settings)
+                key_checker.identify, desk.ingest.get_origin, anonymous=anonymous, hosts=own_hosts(settings)
             )
             told = ServerInfo(url=url, anonymous=anonymous, warnings=components.warnings)
             answering = asyncio.Event()
@@ -98,7 +98,7 @@ async def run_server(
             try:
                 await _run_together(beside, stop)
             finally:
-                await doorkeeper.note_used()
+                await key_checker.record_uses()
                 await presigned.close()
     finally:
         await pushing.close()
@@ -179,7 +179,7 @@ async def _clean_regularly(
         return
     while not stop.is_set():
         with suppress(Retry, Stale):  # the next time
-            await clean_up(components, presigned, cleaning_terms(settings))
+            await clean_up(components, presigned, cleanup_policy(settings))
         await _pause(stop, settings.cleaning.every_seconds)
 
 

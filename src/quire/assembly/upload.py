@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from quire import __version__
-from quire.assembly.presence import LOCK_ENDING, held, make_home
+from quire.assembly.presence import LOCK_ENDING, hold_lock, make_home
 from quire.client.folder_upload import ClientContext
 from quire.client.http import IngestClient
 from quire.client.memory import UploadStateFile
@@ -40,5 +40,7 @@ async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[ClientC
             clock=clock,
             ids=ids,
             sleep=asyncio.sleep,
-            claiming=partial(held, settings.home / "requests" / f"upload-{memory.key}{LOCK_ENDING}", _BUSY),
+            claiming=partial(
+                hold_lock, settings.home / "requests" / f"upload-{memory.key}{LOCK_ENDING}", _BUSY
+            ),
         )

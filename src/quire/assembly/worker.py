@@ -1,4 +1,4 @@
-"""The entrance of a worker process: builds its few components from the pool's greeting."""
+"""The entrance of a worker process: builds its few components from the worker configuration that the pool sends."""
 
 import sys
 from functools import partial
@@ -17,18 +17,18 @@ WORKER_COMMAND = (sys.executable, "-c", "from quire.assembly.worker import worke
 
 def worker_main(name: str = "local", scratch: str = "") -> None:
     """`scratch`: a folder of the machine that it runs on, where the pool cannot know of one."""
-    serve(partial(_build_toolbox, name, scratch))
+    serve(partial(_build_context, name, scratch))
 
 
-def _build_toolbox(name: str, scratch: str, greeting: bytes) -> WorkerContext:
-    told = msgspec.json.decode(greeting, type=WorkerConfiguration)
+def _build_context(name: str, scratch: str, configuration: bytes) -> WorkerContext:
+    configured = msgspec.json.decode(configuration, type=WorkerConfiguration)
     steps: dict[str, Step] = {}
-    for module in told.step_modules:
+    for module in configured.step_modules:
         steps.update(import_module(module).STEPS)
     return WorkerContext(
-        blobs=open_store(Path(told.blobs_root), told.s3),
+        blobs=open_store(Path(configured.blobs_root), configured.s3),
         steps=steps,
-        scratch=Path(scratch or told.scratch),
+        scratch=Path(scratch or configured.scratch),
         clock=SystemClock(),
         name=name,
     )

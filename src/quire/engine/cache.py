@@ -16,12 +16,12 @@ from quire.model.work import Order
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def key_prefix(phase: Phase) -> "hashlib._Hash":
+def cache_key_prefix(phase: Phase) -> "hashlib._Hash":
     """What all tasks of a phase share; copied for each file."""
     return hashlib.sha256(_encoder.encode([phase.step, phase.step_version, phase.options]) + b"\0")
 
 
-def key(prefix: "hashlib._Hash", phase: Phase, order: Order) -> str | None:
+def cache_key_of(prefix: "hashlib._Hash", phase: Phase, order: Order) -> str | None:
     """None when the file's bytes are not known by digest."""
     file = order.file
     if not phase.cached or not file.digest:

@@ -1,7 +1,7 @@
-"""Claims that are out. The same work is never out twice: equal files wait for the first of them.
+"""Claims that compute works on. Equal work never runs twice: equal files wait for the first of them.
 
-Work is the same when its cache key is: step, version, options and bytes. Pure bookkeeping in memory; after a
-crash the ledger's running attempts say what was out.
+Work is equal when its cache key is: step, version, options and bytes. Bookkeeping in memory only; after a
+crash the ledger's running attempts show what was running.
 """
 
 from collections.abc import Collection
@@ -13,51 +13,51 @@ from quire.model.pipeline import Phase
 from quire.model.work import Order, Outcome, Report
 
 
-class Out(Struct, frozen=True):
-    """One claim that is out, with the phase whose rules judge it and its key in the step cache."""
+class RunningClaim(Struct, frozen=True):
+    """One claim with the phase whose rules apply to it and its key in the step cache."""
 
     claim: Claim
     phase: Phase
     key: str | None
 
 
-class Outstanding:
+class RunningClaims:
     def __init__(self) -> None:
-        self._out: dict[tuple[int, int], Out] = {}
-        self._behind: dict[str, list[Out]] = {}  # cache key → claims that wait for the one that is out
-        self._parked = 0
+        self._out: dict[tuple[int, int], RunningClaim] = {}
+        self._waiting: dict[str, list[RunningClaim]] = {}  # cache key → claims that wait for the running one
+        self._waiting_count = 0
 
     def __bool__(self) -> bool:
         return bool(self._out)
 
     @property
-    def parked(self) -> int:
+    def waiting_count(self) -> int:
         """How many claims wait for equal work."""
-        return self._parked
+        return self._waiting_count
 
     def batches(self) -> set[int]:
         return {batch_no for batch_no, _ in self._out}
 
     def orders(self) -> set[tuple[int, int, int]]:
-        """(batch, task, attempt) of everything that was claimed and has not come back."""
-        waiting = (out for behind in self._behind.values() for out in behind)
-        return {_attempt(out.claim.order) for out in (*self._out.values(), *waiting)}
+        """(batch, task, attempt) of every claim that was not reported yet."""
+        queued = (out for waiting in self._waiting.values() for out in waiting)
+        return {_attempt(out.claim.order) for out in (*self._out.values(), *queued)}
 
     def add(self, claim: Claim, phase: Phase, key: str | None) -> bool:
-        """True: hand it over. False: the same work is out already, and this claim waits for it."""
-        out = Out(claim, phase, key)
+        """True: run it. False: equal work is running already, and this claim waits for its result."""
+        out = RunningClaim(claim, phase, key)
         if key is not None:
-            if key in self._behind:
-                self._behind[key].append(out)
-                self._parked += 1
+            if key in self._waiting:
+                self._waiting[key].append(out)
+                self._waiting_count += 1
                 return False
-            self._behind[key] = []
+            self._waiting[key] = []
         self._out[claim.order.batch_no, claim.order.task_no] = out
         return True
 
-    def back(self, report: Report) -> tuple[Out | None, list[Out]]:
-        """The claim a report belongs to, and those that waited behind it. None: it is not ours, or an attempt
-        that is over.
+    def remove(self, report: Report) -> tuple[RunningClaim | None, list[RunningClaim]]:
+        """Remove the claim that a report belongs to; it, and the claims that waited for its result. None: the
+        report belongs to another process, or to an attempt that is over.
         """
         place = (report.batch_no, report.task_no)
         out = self._out.get(place)
@@ -66,38 +66,38 @@ class Outstanding:
         del self._out[place]
         return out, self._release(out.key)
 
-    def drop(self, batch_nos: Collection[int]) -> list[Out]:
-        """Forget everything of these batches; others that waited behind their claims come back."""
-        freed: list[Out] = []
+    def drop(self, batch_nos: Collection[int]) -> list[RunningClaim]:
+        """Remove all claims of these batches; claims of other batches that waited for them are given back."""
+        freed: list[RunningClaim] = []
         for place in [place for place in self._out if place[0] in batch_nos]:
             freed += self._release(self._out.pop(place).key)
-        for key, behind in self._behind.items():
-            kept = [out for out in behind if out.claim.order.batch_no not in batch_nos]
-            self._parked -= len(behind) - len(kept)
-            self._behind[key] = kept
+        for key, waiting in self._waiting.items():
+            kept = [out for out in waiting if out.claim.order.batch_no not in batch_nos]
+            self._waiting_count -= len(waiting) - len(kept)
+            self._waiting[key] = kept
         return [out for out in freed if out.claim.order.batch_no not in batch_nos]
 
-    def withdraw(self) -> list[Order]:
-        """Take out the claims that were never handed over."""
-        withdrawn = [out.claim.order for behind in self._behind.values() for out in behind]
-        for behind in self._behind.values():
-            behind.clear()
-        self._parked = 0
+    def withdraw_waiting(self) -> list[Order]:
+        """Remove the claims that never ran."""
+        withdrawn = [out.claim.order for waiting in self._waiting.values() for out in waiting]
+        for waiting in self._waiting.values():
+            waiting.clear()
+        self._waiting_count = 0
         return withdrawn
 
     def clear(self) -> None:
         self._out.clear()
-        self._behind.clear()
-        self._parked = 0
+        self._waiting.clear()
+        self._waiting_count = 0
 
-    def _release(self, key: str | None) -> list[Out]:
-        behind = self._behind.pop(key, []) if key is not None else []
-        self._parked -= len(behind)
-        return behind
+    def _release(self, key: str | None) -> list[RunningClaim]:
+        waiting = self._waiting.pop(key, []) if key is not None else []
+        self._waiting_count -= len(waiting)
+        return waiting
 
 
-def cache_key(out: Out | None, report: Report) -> str | None:
-    """Under which the result is remembered: only what succeeded is."""
+def cache_key(out: RunningClaim | None, report: Report) -> str | None:
+    """The key under which the result is cached: None unless the attempt succeeded."""
     return out.key if out is not None and report.outcome is Outcome.DONE else None
 
 

@@ -54,7 +54,7 @@ async def hand_over(
     stored = await _version(blobs, batch.manifest_key)
     condition = IfAbsent() if stored is None else IfVersion(stored)
     listing = _Listing(files, batch, len(pipeline.phases), alive)
-    pieces = _written(batches, batch, listing, writer)
+    pieces = _write_manifest(batches, batch, listing, writer)
     await _put(blobs, batch.manifest_key, pieces, condition)
     if batch.position.round > 1:
         return None
@@ -95,7 +95,7 @@ async def _copied(blobs: Blobs, key: str, kept: str) -> AsyncIterator[bytes]:
         raise Stale(f"{kept} is there already")
 
 
-async def _written(
+async def _write_manifest(
     batches: BatchStore, batch: Batch, listing: "_Listing", writer: ManifestWriter
 ) -> AsyncIterator[bytes]:
     yield writer.begin()

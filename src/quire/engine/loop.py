@@ -1,7 +1,7 @@
-"""The wheel that turns conductor and foreman: one loop that works while there is work and sleeps otherwise.
+"""Runs scheduler and dispatcher; sleeps until a signal or the next alarm.
 
-It is woken by a signal (a report, a message, a change made elsewhere); the timeout of a sleep is the next
-alarm. When the ledger cannot be reached it waits and goes on by itself.
+A signal is a report, a message, or a change made by another process. When the ledger cannot be reached, the
+loop waits and continues by itself.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,12 +14,13 @@ from quire.engine.membership import Membership
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import Scheduler
 from quire.ledger.port import BatchStore, Only, TaskStore
+from quire.model.backoff import backoff_seconds
 from quire.model.batch import Batch, Hold, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Stale, Unavailable
 from quire.model.signal import Signal
 
-# Without an alarm there is always something that wakes us; this is the net under it.
+# A safety net: without an alarm, a signal wakes the loop.
 LONGEST_WAIT_SECONDS = 5.0
 RECEIVE_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 0.1
@@ -28,7 +29,9 @@ LONGEST_PAUSE_SECONDS = 5.0
 T = TypeVar("T")
 _POLICY = RetryPolicy()
 Observer = Callable[[Batch], Awaitable[None]]
-Trouble = Callable[[str | None], None]  # told when the ledger is away, and with None when it is back
+Trouble = Callable[
+    [str | None], None
+]  # called with a reason when the ledger is away, and with None when it is back
 
 
 class EngineLoop:
@@ -58,94 +61,94 @@ class EngineLoop:
         self._turned_at = 0.0
         self._stopping = False
         self._rested = False
-        self._fallen = False
+        self._abandoned = False
 
     def stop(self) -> None:
-        """Claim nothing more; the loops return."""
+        """Claim nothing more; `run` and `run_batch` return."""
         self._stopping = True
         self._signal.set()
 
     def wake(self) -> None:
-        """Something has changed outside."""
+        """Another process or request has changed something."""
         if self._dispatcher is not None:
-            self._dispatcher.look_again()
+            self._dispatcher.notify()
         if self._scheduler is not None:
-            self._scheduler.look_again()
+            self._scheduler.notify()
         self._receive_at = 0.0
         self._signal.set()
 
-    async def conduct(self, batch_id: str, observe: Observer) -> Batch:
-        """One batch, until it has ended, or is held for its budget, or `stop` was called."""
+    async def run_batch(self, batch_id: str, observe: Observer) -> Batch:
+        """Move one batch until it ends, is held for its budget, or `stop` is called."""
         batch = await self._until_answered(lambda: self._batches.get_batch(batch_id))
         await self._until_answered(self._begin)
-        self._receive_at = 0.0  # its message may have been sent a moment ago
+        self._receive_at = 0.0  # the batch's message may have been sent a moment ago
         only = [batch.no]
-        while not self._stopping and not self._over(batch):
+        while not self._stopping and not self._is_over(batch):
             if await self._until_answered(lambda: self._turn_or_rest(only)):
                 batch = await self._until_answered(lambda: self._batches.get_batch(batch_id))
             await observe(batch)
         return batch
 
-    async def serve(self, enough: Callable[[], Awaitable[bool]] | None = None) -> None:
-        """All batches, until `stop` is called, or until there is nothing to do and `enough` says so."""
+    async def run(self, is_enough: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Move all batches until `stop` is called, or until there is nothing to do and `is_enough` agrees."""
         await self._until_answered(self._begin)
         while not self._stopping:
             await self._until_answered(lambda: self._turn_or_rest(None))
-            if self._rested and enough is not None and await self._until_answered(enough):
+            if self._rested and is_enough is not None and await self._until_answered(is_enough):
                 return
 
-    async def wind_down(self, grace_seconds: float) -> None:
-        """Finish what is running within the grace, give the rest back, and leave the crew."""
+    async def shut_down(self, grace_seconds: float) -> None:
+        """Finish running tasks within the grace period, release the others, and leave the members."""
         if self._dispatcher is not None:
-            await self._dispatcher.wind_down(grace_seconds)
-        if self._membership.me:
-            await self._membership.quit()
+            await self._dispatcher.shut_down(grace_seconds)
+        if self._membership.number:
+            await self._membership.leave()
 
-    async def fall(self) -> None:
-        """After a fault that nobody foresaw: give everything up, as one that has died. Whoever turns the
-        wheel again joins anew, and before that does what could not be done here. May be repeated.
+    async def abandon(self) -> None:
+        """After an unforeseen error: give up everything, as a process that died. The next run joins as a new
+        member, after completing whatever failed here. May be repeated.
         """
-        self._fallen = True
+        self._abandoned = True
         if self._dispatcher is not None:
             await self._dispatcher.abandon()
         if self._scheduler is not None:
             self._scheduler.forget()
-        await self._leave_as_dead()
+        await self._leave_as_dead_member()
 
-    async def _leave_as_dead(self) -> None:
-        # Nobody else may take us for dead: the process lives, and holds its lock.
-        if self._membership.me:
-            await self._interrupt(self._membership.me)
-            await self._membership.quit()
-            self._membership.me = 0
-        self._fallen = False
+    async def _leave_as_dead_member(self) -> None:
+        # Other members do not presume this one dead: its process lives and holds its lock.
+        if self._membership.number:
+            await self._interrupt(self._membership.number)
+            await self._membership.leave()
+            self._membership.number = 0
+        self._abandoned = False
 
     async def _begin(self) -> None:
-        if self._fallen:
-            await self.fall()
-        if not self._membership.me:
+        if self._abandoned:
+            await self.abandon()
+        if not self._membership.number:
             await self._membership.join()
-        await self._bury_the_dead()
+        await self._remove_dead_members()
 
-    def _over(self, batch: Batch) -> bool:
+    def _is_over(self, batch: Batch) -> bool:
         held = batch.hold is Hold.BUDGET and batch.position.stage is Stage.WORKING
         spent = held and (self._dispatcher is None or self._dispatcher.idle)
         return batch.ended or spent
 
     async def _turn_or_rest(self, only: Only) -> bool:
-        """False when the tasks of a phase went on and nothing else can have changed."""
+        """False when tasks were settled or started and nothing else can have changed."""
         self._rested = False
         self._turned_at = self._clock.now()
-        if self._membership.due:
+        if self._membership.is_due:
             await self._keep_alive()
         worked = False
         if self._dispatcher is not None:
-            worked = await self._dispatcher.turn(self._membership.me, only)
+            worked = await self._dispatcher.turn(self._membership.number, only)
             if worked and not self._dispatcher.phase_ended and not self._scheduler_due:
                 return False
         if await self._move(only):
             if self._dispatcher is not None:
-                self._dispatcher.look_again()
+                self._dispatcher.notify()
         elif not worked:
             self._rested = True
             await self._rest(only)
@@ -155,38 +158,38 @@ class EngineLoop:
     def _scheduler_due(self) -> bool:
         if self._scheduler is None:
             return False
-        return self._scheduler.busy or self._clock.monotonic() >= self._receive_at
+        return self._scheduler.is_busy or self._clock.monotonic() >= self._receive_at
 
     async def _move(self, only: Only) -> bool:
         if self._scheduler is None:
             return False
         if self._dispatcher is not None and self._dispatcher.phase_ended:
-            self._scheduler.look_again()
+            self._scheduler.notify()
         if self._clock.monotonic() >= self._receive_at:
             if await self._scheduler.receive():
-                self._scheduler.look_again()
+                self._scheduler.notify()
             self._receive_at = self._clock.monotonic() + RECEIVE_SECONDS
-        return await self._scheduler.turn(self._membership.me, only, self._alive)
+        return await self._scheduler.turn(self._membership.number, only, self._alive)
 
     async def _alive(self) -> None:
-        """Amid a long move: who does not beat is taken for dead."""
-        member = self._membership.me
-        if self._membership.due:
+        """Called during a long move: a member without heartbeat is presumed dead."""
+        member = self._membership.number
+        if self._membership.is_due:
             await self._keep_alive()
-        if self._membership.me != member:
-            raise Stale("somebody else moves this batch by now")
+        if self._membership.number != member:
+            raise Stale("another process moves this batch by now")
 
     async def _rest(self, only: Only) -> None:
-        """Nothing to do just now: wait for a signal or the alarm."""
+        """Wait for a signal or the next alarm."""
         wait = min(LONGEST_WAIT_SECONDS, self._membership.seconds_to_beat)
         dispatcher = self._dispatcher
         if dispatcher is not None and dispatcher.full:
             await self._signal.wait(wait)
             return
-        if dispatcher is not None and not dispatcher.asked:
-            dispatcher.look_again()  # there may be work that it did not ask for this time
+        if dispatcher is not None and not dispatcher.asked_for_tasks:
+            dispatcher.notify()  # the last turn did not ask for tasks
             return
-        # What was due when the turn began has been looked at; what fell due since then has not.
+        # Alarms that were due when the turn began have been handled; later ones have not.
         alarm = await self._batches.next_alarm(now=self._turned_at, only=only)
         if alarm is not None:
             wait = min(wait, max(0.0, alarm - self._clock.now()))
@@ -194,46 +197,48 @@ class EngineLoop:
             wait = min(wait, RECEIVE_SECONDS)
         await self._signal.wait(wait)
         if dispatcher is not None:
-            dispatcher.look_again()
+            dispatcher.notify()
 
     async def _keep_alive(self) -> None:
         if not await self._membership.beat():
-            # Others have taken over what was ours; what we still do changes nothing.
+            # Other members have taken over; what this one still does changes nothing.
             if self._dispatcher is not None:
                 await self._dispatcher.abandon()
             if self._scheduler is not None:
                 self._scheduler.forget()
             await self._membership.join()
-        await self._bury_the_dead()
+        await self._remove_dead_members()
 
-    async def _bury_the_dead(self) -> None:
-        for member in await self._membership.dead():
+    async def _remove_dead_members(self) -> None:
+        for member in await self._membership.list_dead():
             await self._interrupt(member.no)
-            await self._membership.bury(member)
+            await self._membership.remove(member)
 
     async def _interrupt(self, member: int) -> None:
-        """What a member was on ends as interrupted."""
+        """End the running attempts of a member as interrupted."""
         now = self._clock.now()
         claims = await self._tasks.list_running(member)
-        for batch_no, ended in interruptions.settlements(claims, self._policy, now=now).items():
+        for batch_no, ended in interruptions.interrupt_claims(claims, self._policy, now=now).items():
             await self._tasks.settle_reports(batch_no, ended, now=now)
 
     async def _until_answered(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Again and again while the ledger is away, later each time."""
-        pause = FIRST_PAUSE_SECONDS
+        """Repeat while the ledger is away, with growing pauses."""
+        failures = 0
         while True:
             try:
                 answer = await work()
             except Unavailable as error:
                 if self._scheduler is not None:
                     self._scheduler.forget()
+                failures += 1
                 self._trouble(str(error))
                 if self._stopping:
                     raise
                 with suppress(Unavailable):
-                    await self._signal.wait(pause)
-                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+                    await self._signal.wait(
+                        backoff_seconds(failures, first=FIRST_PAUSE_SECONDS, longest=LONGEST_PAUSE_SECONDS)
+                    )
                 continue
-            if pause > FIRST_PAUSE_SECONDS:
+            if failures:
                 self._trouble(None)
             return answer

@@ -7,12 +7,12 @@ from quire.engine.handover import original_key
 from quire.model.batch import Batch
 from quire.model.errors import Missing, Reject
 from quire.model.files import File
-from quire.model.manifest import checked, files
+from quire.model.manifest import check, files
 
 MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
 
 
-async def entries(blobs: Blobs, batch: Batch) -> Iterator[File]:
+async def read_entries(blobs: Blobs, batch: Batch) -> Iterator[File]:
     """The files of the batch's first manifest, in its order. Raises Reject when it is not one, before any of
     them is given out: rows are written while they come, and a batch is not to be refused half-written.
     """
@@ -23,7 +23,7 @@ async def entries(blobs: Blobs, batch: Batch) -> Iterator[File]:
     if size > MAX_MANIFEST_BYTES:
         raise Reject(f"the manifest has {size} bytes, the limit is {MAX_MANIFEST_BYTES}", code="bad_manifest")
     data = await blobs.get(key)
-    return files(checked(data, batch.id, prefix=staging_prefix(key, batch.id)))
+    return files(check(data, batch.id, prefix=staging_prefix(key, batch.id)))
 
 
 async def _first(blobs: Blobs, batch: Batch, key: str) -> str:

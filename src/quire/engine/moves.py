@@ -1,6 +1,6 @@
 """The moves of a batch as pure functions: given where it stands and the next rows, what changes.
 
-Nothing here reads or writes; the conductor brings the rows and the ledger applies the move, all of it or
+Nothing here reads or writes; the scheduler brings the rows and the ledger applies the move, all of it or
 nothing. `complete` says that the rows handed in are the last of their stage.
 """
 
@@ -23,7 +23,7 @@ from quire.ledger.port import (
 )
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
-from quire.model.pipeline import Added, Phase, Pipeline, Unit
+from quire.model.pipeline import AddedFile, Phase, Pipeline, Unit
 
 UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; nothing was made of the file"
 
@@ -54,12 +54,13 @@ def fill(
     now: float,
     message: OutboxMessage | None = None,
 ) -> Move:
-    """Manifest entries become file rows, numbered from 1 in the manifest's order. `letter` goes out when this
-    is the end of the batch.
+    """Manifest entries become file rows, numbered from 1 in the manifest's order. `message` is
+    sent when this is the end of the batch.
     """
     first = batch.position.cursor + 1
     new_files = [
-        NewFile(number, number, Added(file, role="input")) for number, file in enumerate(files, start=first)
+        NewFile(number, number, AddedFile(file, role="input")) for number, file in enumerate(files,
+        start=first)
     ]
     last = batch.position.cursor + len(files)
     if not complete:
@@ -83,7 +84,7 @@ def gather(
     complete: bool,
     now: float,
 ) -> Move:
-    """Files are put together into units; `known` are the units that earlier rows of this stage have made."""
+    """Group files into units; `known` are the units that earlier moves of this stage created."""
     phase = current_phase(batch, pipeline)
     numbers = dict(known)
     number = batch.last_file
@@ -97,8 +98,8 @@ def gather(
             number += 1
             numbers[path] = number
             unit = File(key="", path=path, name=path.rpartition("/")[2], size=0, content_type=UNIT_TYPE)
-            # It descends from its first member, so that what is made of it is laid out with that one.
-            new_units.append(NewFile(number, listed.root_no, Added(unit, role=UNIT_ROLE, listed=False)))
+            # A unit descends from its first member: its results are laid out beside that file.
+            new_units.append(NewFile(number, listed.root_no, AddedFile(unit, role=UNIT_ROLE, listed=False)))
         members.append((numbers[path], listed.no))
     at = batch.position
     stage, cursor = (Stage.DISCOVERING, 0) if complete else (Stage.GATHERING, files[-1].no)
@@ -152,8 +153,8 @@ def discover(
     )
 
 
-def within(tasks: Sequence[SettledTask], products: int) -> Sequence[SettledTask]:
-    """As many of them as make no more than that many products, but at least one: a task may have hundreds."""
+def limit_products(tasks: Sequence[SettledTask], products: int) -> Sequence[SettledTask]:
+    """The first tasks that together have at most `products` products, but at least one task."""
     made = 0
     for number, task in enumerate(tasks):
         made += len(task.result.products)
@@ -162,7 +163,7 @@ def within(tasks: Sequence[SettledTask], products: int) -> Sequence[SettledTask]
     return tasks
 
 
-def rivals(phase: Phase, tasks: Sequence[SettledTask]) -> set[str]:
+def rival_paths(phase: Phase, tasks: Sequence[SettledTask]) -> set[str]:
     """The case-folded paths whose existence decides how results are named."""
     return {
         path.casefold()
@@ -183,7 +184,7 @@ def transform(
     message: OutboxMessage | None = None,
 ) -> Move:
     """Fold results into the file list. A failed task's file passes unchanged and is listed as failed.
-    `letter` goes out when this is the end of the batch.
+    `message` is sent when this is the end of the batch.
     """
     phase = current_phase(batch, pipeline)
     occupied = dict(taken)
@@ -199,7 +200,7 @@ def transform(
             words = (task.tries, task.error_class, task.error)
             verdicts.append(Verdict(listed.root_no, FileOutcome.FAILED, *words, unit_no))
             continue
-        change = phase.becomes(listed.file, task.result, Others(occupied, listed.file.path))
+        change = phase.becomes(listed.file, task.result, OccupiedPaths(occupied, listed.file.path))
         if unit_no is None:
             if change.kept is None:
                 gone.append(listed.no)
@@ -232,24 +233,24 @@ def fail(batch: Batch, reason: str, *, now: float) -> Move:
     return _move(batch, to, status="ERROR", now=now, error=reason, event=("batch_failed", {"reason": reason}))
 
 
-def again(batch: Batch, pipeline: Pipeline, phase: int, *, now: float) -> Move:
-    """A new round of a batch that is done, from the phase where the first of what is retried failed."""
+def retry_round(batch: Batch, pipeline: Pipeline, phase: int, *, now: float) -> Move:
+    """A new round of a finished batch, from the phase where the first retried task failed."""
     return _enter(batch, pipeline, phase, now=now, round_no=batch.position.round + 1)
 
 
 def first_status(batch: Batch) -> str:
-    """What people see as soon as it has begun: the name of its first phase, by its plan."""
+    """The status of a batch that has just started: the name of its first phase, by its plan."""
     plan = msgspec.json.decode(batch.plan, type=_Plan)
     return plan.phases[0].name if plan.phases else "STARTED"
 
 
 def status_of(batch: Batch, pipeline: Pipeline) -> str:
-    """What people see of a batch that goes on in its phase."""
+    """The status of a batch that continues in its phase."""
     return current_phase(batch, pipeline).name if batch.position.phase else first_status(batch)
 
 
 def is_last(batch: Batch, pipeline: Pipeline) -> bool:
-    """No phase comes after the one it is in."""
+    """Whether the batch is in its last phase."""
     return batch.position.phase >= len(pipeline.phases)
 
 
@@ -257,8 +258,8 @@ def current_phase(batch: Batch, pipeline: Pipeline) -> Phase:
     return pipeline.phases[batch.position.phase - 1]
 
 
-class Others:
-    """The occupied paths as a file sees them: its own does not count, a namesake's does."""
+class OccupiedPaths:
+    """Occupied paths as one file sees them: its own path does not count, another file's equal path does."""
 
     def __init__(self, occupied: Mapping[str, int], own_path: str) -> None:
         self._occupied = occupied

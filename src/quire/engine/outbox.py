@@ -1,8 +1,7 @@
-"""Between ledger and queue: letters go out, start messages come in.
+"""Sends the outbox to the queues, and starts batches by the messages that arrive.
 
-A letter is deleted from the outbox only after the queue has it for good, and the queue knows its id: as seen
-by the consumer it is sent once. Starting twice is starting once: the move away from `queued` is a
-compare-and-swap.
+A message is marked as sent only after the queue has stored it, and the queue recognises its id: the consumer
+sees it once. Starting a batch twice starts it once: the move away from `queued` is a compare-and-swap.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +17,10 @@ from quire.model.batch import RESET, Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
 from quire.model.queues import FORMER_NAMES, KNOWN_QUEUES, QueuePolicy, policy_for
-from quire.queues.port import Leased, Message, QueueStore
+from quire.queues.port import LeasedMessage, Message, QueueStore
 
 MESSAGES_AT_ONCE = 100
-# Starting a batch takes milliseconds; a conductor that dies in them delays its successor by this much.
+# Starting a batch takes milliseconds; a scheduler that dies in them delays the next one by this much.
 LEASE_SECONDS = 5.0
 # Of a queue that nobody has said anything about; others as their policy says.
 MAX_DELIVERIES = 3
@@ -60,57 +59,57 @@ class Outbox:
         self._policies = policies
         self._fraction = fraction
 
-    async def deliver(self, queue: str) -> int:
-        """Send what waits in the outbox, then start what `queue` asks for, under any name it had."""
-        await self.relay()
+    async def start_batches(self, queue: str) -> int:
+        """Send the outbox, then start the batches that `queue` names, under any name the queue had."""
+        await self.send()
         return sum([await self._receive(name) for name in (queue, *FORMER_NAMES.get(queue, ()))])
 
     async def _receive(self, queue: str) -> int:
         started = 0
-        letters = await self._queues.lease(
+        leases = await self._queues.lease(
             queue, limit=MESSAGES_AT_ONCE, seconds=LEASE_SECONDS, now=self._clock.now()
         )
-        for place, leased in enumerate(letters):
+        for place, leased in enumerate(leases):
             try:
                 started += await self._start(leased)
             except Lost:
-                continue  # not in time: somebody else has the message by now and does what is to be done
+                continue  # too late: another process has the message by now
             except Unavailable:
-                await self._give_back(letters[place:])
+                await self._release(leases[place:])
                 raise
         return started
 
-    async def _give_back(self, letters: Sequence[Leased]) -> None:
-        """The ledger is away, which says nothing about the batches: no delivery of theirs is used up."""
+    async def _release(self, leases: Sequence[LeasedMessage]) -> None:
+        """Release messages without counting a delivery: the ledger is away, the batches are not at fault."""
         with suppress(Unavailable):  # the queues may be away with it; then the leases run out
-            for leased in letters:
+            for leased in leases:
                 with suppress(Lost):
                     await self._queues.release(leased, now=self._clock.now(), counted=False)
 
-    async def sweep(self) -> None:
-        """Let the queues forget what they need not remember any more."""
+    async def clean_queues(self) -> None:
+        """Let the queues delete ids and counters that are no longer needed."""
         await self._queues.sweep(now=self._clock.now())
 
-    async def relay(self) -> None:
+    async def send(self) -> None:
         while unsent := await self._outbox.list_unsent(MESSAGES_AT_ONCE):
             for one in unsent:
                 message = Message(id=one.message_id, body=one.body)
                 await self._queues.send(one.queue, [message], now=self._clock.now())
             await self._outbox.mark_sent([one.no for one in unsent])
 
-    async def _start(self, leased: Leased) -> bool:
+    async def _start(self, leased: LeasedMessage) -> bool:
         try:
             message = msgspec.json.decode(leased.body, type=StartMessage)
         except msgspec.MsgspecError as error:
             reason = f"not a start message: {error}"
-            await self._queues.bury(leased, now=self._clock.now(), reason=reason, error_class="bad_message")
+            await self._queues.dead_letter(leased, now=self._clock.now(), reason=reason, error_class="bad_message")
             return False
         try:
             await self._begin(message, original=leased.id == f"start-{message.batch_id}")
         except Unavailable:
             raise
         except QuireError as error:
-            return await self._put_off(leased, message, error)
+            return await self._postpone(leased, message, error)
         await self._queues.acknowledge([leased], now=self._clock.now())
         return True
 
@@ -130,28 +129,32 @@ class Outbox:
             return  # somebody else has just started it
 
     async def _reopen(self, batch: Batch) -> Batch:
-        """Told to start a batch that ended in error: it goes on where it stood. What is done stays done."""
+        """A batch that ended in error continues where it stopped; finished tasks stay finished."""
         counts = await self._records.count_tasks(batch.no)
         names = {phase.phase: phase.name for phase in counts}
-        act = OperatorAction(
+        action = OperatorAction(
             actor="queue", reason="its start message was delivered again", now=self._clock.now()
         )
         status = names.get(batch.position.phase, first_status(batch))
-        return await self._control.reopen(batch.no, act, status=status)
+        return await self._control.reopen(batch.no, action, status=status)
 
-    async def _put_off(self, leased: Leased, message: StartMessage, error: QuireError) -> bool:
-        """As many deliveries as the queue's policy grants, then a dead letter and a batch that says why."""
-        policy = self._policy(leased.queue)
-        if leased.deliveries < policy.max_deliveries:
+    async def _postpone(self, leased: LeasedMessage, message: StartMessage, error: QuireError) -> bool:
+        """Release the message until the queue's policy is used up, then make it a dead letter and end the
+        batch with the reason.
+        """
+        redelivery = self._policy(leased.queue).redelivery
+        delay_seconds = redelivery.next_delay_seconds(leased.deliveries, self._fraction())
+        if delay_seconds is not None:
             await self._queues.release(
                 leased,
                 now=self._clock.now(),
-                delay_seconds=policy.delay(leased.deliveries, self._fraction()),
+                delay_seconds=delay_seconds,
                 error_class=error.code,
                 error=str(error),
             )
             return False
-        # First the batch, then the message: after a crash in between it comes again and finds the batch ended.
+        # First the batch, then the message: after a crash in between it comes again and finds the batch
+        # ended.
         try:
             batch = await self._batches.get_batch(message.batch_id)
             if not batch.ended:
@@ -160,7 +163,7 @@ class Outbox:
                 )
         except (Missing, Stale):
             pass  # unknown here or already past it: the dead letter is the record
-        await self._queues.bury(leased, now=self._clock.now(), reason=str(error), error_class=error.code)
+        await self._queues.dead_letter(leased, now=self._clock.now(), reason=str(error), error_class=error.code)
         return False
 
     def _policy(self, queue: str) -> QueuePolicy:

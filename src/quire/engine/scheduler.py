@@ -1,9 +1,9 @@
-"""The conductor moves batches: it starts them, fills them from their manifests, finds each phase's tasks, and
-folds results into the file list.
+"""The scheduler moves batches from phase to phase: it starts them, reads their manifests, creates each
+phase's tasks, and folds results into the file list.
 
-It brings rows to the pure rules in `moves` and has the ledger apply what they decide. It holds nothing that
-matters: killed at any moment, its successor reads the ledger and goes on. Several may run at once: each takes
-the batches it moves for itself, and if two should meet on one, the compare-and-swap lets one of them through.
+It brings rows to the pure rules in `moves` and has the ledger apply their decision. It holds no state that
+matters: killed at any moment, the next scheduler reads the ledger and continues. Several may run at once:
+each takes batches for itself, and if two meet on one, the compare-and-swap lets one of them through.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from itertools import islice
 from quire.blobs.port import Blobs
 from quire.engine import handover, manifest, moves, units
 from quire.engine.outbox import Outbox
-from quire.engine.retry import PhasePolicy, phase_delay
+from quire.engine.retry import PhasePolicy, phase_delay_seconds
 from quire.ledger.port import BatchStore, FileStore, Known, Move, Only, OutboxMessage
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
@@ -48,26 +48,28 @@ class Scheduler:
         self._pipelines = pipelines
         self._clock = clock
         self._policy = policy
-        self._mine: dict[int, Batch] = {}
-        self._take_at = 0.0
+        self._taken: dict[int, Batch] = {}
+        self._take_again_at = 0.0
         self._sweep_at = clock.monotonic() + SWEEP_SECONDS
-        self._alive: handover.Alive = _as_ever
-        self._fills: dict[int, tuple[int, Iterator[File]]] = {}  # how far a manifest was read, and the rest
+        self._alive: handover.Alive = _no_check
+        self._manifests: dict[
+            int, tuple[int, Iterator[File]]
+        ] = {}  # batch → entries read so far, and the rest of its manifest
 
     @property
-    def busy(self) -> bool:
-        """In the middle of moving a batch."""
-        return bool(self._mine)
+    def is_busy(self) -> bool:
+        """Whether it is moving a batch."""
+        return bool(self._taken)
 
     async def turn(self, member: int, only: Only, alive: handover.Alive | None = None) -> bool:
         """Make the next move of each batch that has one; True when something moved. `alive` is called now and
         then in a move that takes long, and may raise Stale to end it.
         """
-        self._alive = alive or _as_ever
+        self._alive = alive or _no_check
         moment = self._clock.monotonic()
-        if not self._mine or moment >= self._take_at:
+        if not self._taken or moment >= self._take_again_at:
             # Now and then also in the midst of a large batch: a more urgent one must not wait for its end.
-            self._take_at = moment + TAKE_SECONDS
+            self._take_again_at = moment + TAKE_SECONDS
             for batch in await self._batches.take_batches(
                 member,
                 limit=BATCHES_AT_ONCE,
@@ -75,70 +77,70 @@ class Scheduler:
                 only=only,
                 known=known_pipelines(self._pipelines, only),
             ):
-                self._mine.setdefault(batch.no, batch)
+                self._taken.setdefault(batch.no, batch)
         moved = False
-        for batch in list(self._mine.values()):
+        for batch in list(self._taken.values()):
             moved = await self._advance(batch, member) or moved
         return moved
 
     async def receive(self) -> int:
-        """Start the batches whose messages have come in; how many were started."""
+        """Start the batches whose messages have arrived; how many were started."""
         moment = self._clock.monotonic()
         if moment >= self._sweep_at:
             self._sweep_at = moment + SWEEP_SECONDS
-            await self._outbox.sweep()
+            await self._outbox.clean_queues()
         started = 0
         for queue in sorted({pipeline.queue for pipeline in self._pipelines.values()}):
-            started += await self._outbox.deliver(queue)
+            started += await self._outbox.start_batches(queue)
         return started
 
-    def look_again(self) -> None:
+    def notify(self) -> None:
         """There may be batches to move that were not there before."""
-        self._take_at = 0.0
+        self._take_again_at = 0.0
 
     def forget(self) -> None:
-        """Everything that was taken: somebody else may have it by now."""
-        self._mine.clear()
-        self._fills.clear()
+        """Forget the batches that were taken: another scheduler may hold them by now."""
+        self._taken.clear()
+        self._manifests.clear()
 
     async def _advance(self, batch: Batch, member: int) -> bool:
-        del self._mine[batch.no]
+        del self._taken[batch.no]
         try:
             batch = await self._move(batch)
         except (Unavailable, Misconfigured):
-            # The ledger is away, or the pipeline is not known here: others may be better placed.
-            self._fills.pop(batch.no, None)
+            # The ledger is away, or the pipeline is not known here: another process may know it.
+            self._manifests.pop(batch.no, None)
             await self._batches.release_batch(batch.no, member)
             raise
         except Stale:
-            self._fills.pop(batch.no, None)
+            self._manifests.pop(batch.no, None)
             await self._batches.release_batch(batch.no, member)
             return False
         except Reject as error:
-            await self._give_up(batch, str(error))
+            await self._fail(batch, str(error))
             return True
         except Exception as error:  # noqa: BLE001 - a batch's trouble must not become that of the others
-            await self._put_off(batch, member, error)
+            await self._postpone(batch, member, error)
             return False
         if batch.position.stage in MOVABLE:
-            self._mine[batch.no] = batch
+            self._taken[batch.no] = batch
         else:
-            self._fills.pop(batch.no, None)
+            self._manifests.pop(batch.no, None)
         return True
 
-    async def _give_up(self, batch: Batch, reason: str) -> None:
-        self._fills.pop(batch.no, None)
+    async def _fail(self, batch: Batch, reason: str) -> None:
+        self._manifests.pop(batch.no, None)
         with suppress(Stale):
             await self._batches.apply_move(moves.fail(batch, reason, now=self._clock.now()))
 
-    async def _put_off(self, batch: Batch, member: int, error: Exception) -> None:
+    async def _postpone(self, batch: Batch, member: int, error: Exception) -> None:
         """The phase is tried again, later each time; after the last time the batch ends with the cause."""
-        self._fills.pop(batch.no, None)
+        self._manifests.pop(batch.no, None)
         words = str(error) if isinstance(error, Retry) else f"{type(error).__name__}: {error}"
-        delay = phase_delay(batch.phase_retries, self._policy)
+        delay = phase_delay_seconds(batch.phase_retries, self._policy)
         if delay is None:
             reason = f"given up after {batch.phase_retries} retries of {batch.status}: {words}"
-            await self._give_up(batch, reason)
+            await self._fail(batch, reason)
             return
         now = self._clock.now()
         retries = batch.phase_retries + 1
@@ -152,32 +154,34 @@ class Scheduler:
         pipeline = pipeline_of(batch, self._pipelines)
         match batch.position.stage:
             case Stage.FILLING:
-                move = await self._filling(batch, pipeline)
+                move = await self._build_fill(batch, pipeline)
             case Stage.GATHERING:
-                move = await self._gathering(batch, pipeline)
+                move = await self._build_gather(batch, pipeline)
             case Stage.DISCOVERING:
-                move = await self._discovery(batch, pipeline)
+                move = await self._build_discover(batch, pipeline)
             case Stage.TRANSFORMING:
-                move = await self._transformation(batch, pipeline)
+                move = await self._build_transform(batch, pipeline)
             case _:
                 raise Stale(f"batch {batch.id} is {batch.position.stage}: nothing to move")
         return await self._batches.apply_move(move)
 
-    async def _filling(self, batch: Batch, pipeline: Pipeline) -> Move:
+    async def _build_fill(self, batch: Batch, pipeline: Pipeline) -> Move:
         """A chunk per move; the manifest is decoded once and its iterator kept for the next chunk."""
         cursor = batch.position.cursor
-        at, entries = self._fills.pop(batch.no, (-1, iter(())))
+        at, entries = self._manifests.pop(batch.no, (-1, iter(())))
         if at != cursor:
-            entries = await manifest.entries(self._blobs, batch)
+            entries = await manifest.read_entries(self._blobs, batch)
             for _ in islice(entries, cursor):
                 pass  # written before a restart
         chunk = list(islice(entries, ROWS_AT_ONCE))
-        complete, message = await self._end(batch, pipeline, chunk, complete=len(chunk) < ROWS_AT_ONCE)
+        complete, message = await self._prepare_end(
+            batch, pipeline, chunk, complete=len(chunk) < ROWS_AT_ONCE
+        )
         if not complete:
-            self._fills[batch.no] = (cursor + len(chunk), entries)
+            self._manifests[batch.no] = (cursor + len(chunk), entries)
         return moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now(), message=message)
 
-    async def _gathering(self, batch: Batch, pipeline: Pipeline) -> Move:
+    async def _build_gather(self, batch: Batch, pipeline: Pipeline) -> Move:
         phase = moves.current_phase(batch, pipeline)
         files = await self._files.list_unit_candidates(
             batch, whole=phase.unit is Unit.BATCH, after=batch.position.cursor, limit=ROWS_AT_ONCE
@@ -185,41 +189,41 @@ class Scheduler:
         paths = {moves.unit_path(phase, listed.file) for listed in files}
         known = await self._files.find_units(batch, paths)
         complete = len(files) < ROWS_AT_ONCE
-        with _rules_of(phase):
+        with _translating_rule_errors(phase):
             return moves.gather(batch, pipeline, files, known, complete=complete, now=self._clock.now())
 
-    async def _discovery(self, batch: Batch, pipeline: Pipeline) -> Move:
+    async def _build_discover(self, batch: Batch, pipeline: Pipeline) -> Move:
         phase = moves.current_phase(batch, pipeline)
         if phase.unit is not Unit.FILE:
-            found, contents = await units.filled(self._files, self._blobs, batch)
+            found, contents = await units.store_units(self._files, self._blobs, batch)
             complete = len(found) < units.UNITS_AT_ONCE
         else:
             found = await self._files.list_files(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
             contents, complete = [], len(found) < ROWS_AT_ONCE
-        with _rules_of(phase):
+        with _translating_rule_errors(phase):
             return moves.discover(
                 batch, pipeline, found, complete=complete, now=self._clock.now(), contents=contents
             )
 
-    async def _transformation(self, batch: Batch, pipeline: Pipeline) -> Move:
+    async def _build_transform(self, batch: Batch, pipeline: Pipeline) -> Move:
         tasks = await self._files.list_settled_tasks(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
         phase = moves.current_phase(batch, pipeline)
-        chunk = moves.within(tasks, PRODUCTS_AT_ONCE)
+        chunk = moves.limit_products(tasks, PRODUCTS_AT_ONCE)
         complete = len(tasks) < ROWS_AT_ONCE and len(chunk) == len(tasks)
-        complete, message = await self._end(batch, pipeline, chunk, complete=complete)
-        with _rules_of(phase):
-            rivals = moves.rivals(phase, chunk)
+        complete, message = await self._prepare_end(batch, pipeline, chunk, complete=complete)
+        with _translating_rule_errors(phase):
+            rivals = moves.rival_paths(phase, chunk)
         taken = await self._files.count_paths(batch.no, rivals)
         now = self._clock.now()
-        with _rules_of(phase):
+        with _translating_rule_errors(phase):
             return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=now, message=message)
 
-    async def _end(
+    async def _prepare_end(
         self, batch: Batch, pipeline: Pipeline, rows: Sequence[object], *, complete: bool
     ) -> tuple[bool, OutboxMessage | None]:
-        """Whether these rows complete their stage after all, and what goes out with the batch's end. One that
-        is handed over has its last rows written in a move of their own: the list that is told to others must
-        stand in the ledger before.
+        """Whether these rows complete their stage, and the message that is sent when the batch ends. A batch
+        that is handed over writes its last rows in a move of their own: the file list must be in the ledger
+        before another pipeline is told of it.
         """
         if not (complete and batch.hands_over_to and moves.is_last(batch, pipeline)):
             return complete, None
@@ -230,13 +234,13 @@ class Scheduler:
         )
 
 
-async def _as_ever() -> None:
-    """Nobody asks."""
+async def _no_check() -> None:
+    """No check between the parts of a move."""
 
 
 def known_pipelines(pipelines: Mapping[str, Pipeline], only: Only) -> Known:
-    """Batches of other pipelines, or of other versions, are for somebody who knows them. Who was asked for
-    certain batches is told when they cannot be done here.
+    """The pipelines whose batches this process may take. None (all) when certain batches were asked for: then
+    an unknown pipeline is reported instead of passed over.
     """
     if only is not None:
         return None
@@ -255,8 +259,10 @@ def pipeline_of(batch: Batch, pipelines: Mapping[str, Pipeline]) -> Pipeline:
 
 
 @contextmanager
-def _rules_of(phase: Phase) -> Iterator[None]:
-    """A pipeline's own functions may fail; then its batch waits and, in the end, says so."""
+def _translating_rule_errors(phase: Phase) -> Iterator[None]:
+    """An error in a pipeline's own functions postpones its batch; after the last retry the batch ends with
+    it.
+    """
     try:
         yield
     except Exception as error:

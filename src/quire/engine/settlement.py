@@ -1,20 +1,20 @@
-"""What becomes of a task by the report of an attempt: the same whether it comes from compute or from outside.
+"""From the report of an attempt to its settlement: the same for reports of compute and for callbacks.
 
-Pure: time and chance are handed in. Must not know: how the report came.
+Pure: time and chance are handed in. Must not know: how the report arrived.
 """
 
-from quire.engine.retry import RetryPolicy, rule
+from quire.engine.retry import RetryPolicy, decide_task
 from quire.ledger.port import Claim, Settlement
 from quire.model.pipeline import Phase
 from quire.model.work import Report
 
 
-def judged(
+def decide_settlement(
     report: Report, claim: Claim | None, policy: RetryPolicy, *, now: float, fraction: float
 ) -> Settlement:
     """`claim` is that of the attempt, when it is known: how often the task has failed before."""
     failures, interruptions = (claim.failures, claim.interruptions) if claim else (0, 0)
-    ruling = rule(
+    decision = decide_task(
         report.outcome,
         failures,
         interruptions,
@@ -23,11 +23,11 @@ def judged(
         fraction=fraction,
         delay_seconds=report.delay_seconds,
     )
-    return Settlement(report=report, state=ruling.state, due_at=ruling.due_at, blame=ruling.blame)
+    return Settlement(report=report, state=decision.state, due_at=decision.due_at, blame=decision.blame)
 
 
-def policy_of(phase: Phase, policy: RetryPolicy) -> RetryPolicy:
-    """The house's policy with the phase's own limit of attempts."""
+def phase_retry_policy(phase: Phase, policy: RetryPolicy) -> RetryPolicy:
+    """The configured policy with the phase's own limit of attempts."""
     return RetryPolicy(
         max_failures=phase.max_attempts,
         max_interruptions=policy.max_interruptions,

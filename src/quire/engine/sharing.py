@@ -1,9 +1,9 @@
-"""Who gets the free room of compute. Pure: time is handed in, what was served is told.
+"""Shares the free room of compute among batches. Pure: time and what was started are handed in.
 
-Urgent tiers come first, and waiting makes urgent. Inside a tier tenants are equal, however many batches they
-have; inside a tenant the batch that waits longest comes first. Room that one leaves goes to the next: nothing
-idles while somebody could use it. A tenant who was served a lot a moment ago stands back until the others
-have caught up or the memory of it has faded.
+Urgent tiers come first, and priority rises with waiting time. Inside a tier tenants are equal, however many
+batches they have; inside a tenant the batch that waits longest comes first. Room that one batch leaves goes
+to the next: nothing idles while another batch could use it. A tenant that got much a moment ago waits until
+the others have caught up or its recent use has decayed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _FORGOTTEN_ORDERS = 0.01
 _FEW_TENANTS = 64
 
 
-class Candidate(Struct, frozen=True):
+class ShareCandidate(Struct, frozen=True):
     """A batch that could take work. `since`: when it last got work, or became ready; `most`: how many orders
     it can take now, large when unknown.
     """
@@ -29,7 +29,7 @@ class Candidate(Struct, frozen=True):
     most: int
 
 
-def effective_tier(candidate: Candidate, now: float, ageing_seconds: float) -> int:
+def effective_tier(candidate: ShareCandidate, now: float, ageing_seconds: float) -> int:
     """One tier more urgent for every `ageing_seconds` of waiting; 0 means that waiting does not count."""
     if ageing_seconds <= 0:
         return max(1, candidate.tier)
@@ -56,17 +56,17 @@ class Shares:
         """How many tenants are remembered."""
         return len(self._lately)
 
-    def served(self, tenant: str, orders: int, now: float) -> None:
+    def record_use(self, tenant: str, orders: int, now: float) -> None:
         """Call it for a visit that found nothing too: it counts as one order, so that an empty batch cannot
         hold the turn of all others.
         """
-        self._lately[tenant] = (self._standing(tenant, now) + max(1, orders), now)
+        self._lately[tenant] = (self._recent_use(tenant, now) + max(1, orders), now)
         if len(self._lately) > self._look_at:
             self._forget(now)
 
-    def split(self, candidates: Iterable[Candidate], room: int, now: float) -> list[tuple[int, int]]:
+    def split(self, candidates: Iterable[ShareCandidate], room: int, now: float) -> list[tuple[int, int]]:
         """(batch_no, orders) in the order of precedence, each batch at most once, `room` in total at most."""
-        tiers: dict[int, dict[str, list[Candidate]]] = {}
+        tiers: dict[int, dict[str, list[ShareCandidate]]] = {}
         seen: set[int] = set()
         for candidate in sorted(candidates, key=lambda one: (one.since, one.batch_no)):
             if candidate.most > 0 and candidate.batch_no not in seen:
@@ -79,7 +79,7 @@ class Shares:
             if room <= 0:
                 break
             claims = [
-                _Claim(self._standing(name, now) + given.get(name, 0), batches[0].since, name, batches)
+                _Claim(self._recent_use(name, now) + given.get(name, 0), batches[0].since, name, batches)
                 for name, batches in tenants.items()
             ]
             for claim, orders in _level(claims, room):
@@ -88,8 +88,8 @@ class Shares:
                 room -= orders
         return granted
 
-    def _standing(self, tenant: str, now: float) -> float:
-        """What the tenant got lately, in orders, faded."""
+    def _recent_use(self, tenant: str, now: float) -> float:
+        """The tenant's recent orders, decayed."""
         orders, at = self._lately.get(tenant, (0.0, now))
         if now < at:
             # The clock was set back. Counted from now, or the memory would not fade until it catches up.
@@ -101,7 +101,7 @@ class Shares:
 
     def _forget(self, now: float) -> None:
         """Seldom enough that a call costs the same on average however many tenants there are."""
-        faded = [tenant for tenant in self._lately if self._standing(tenant, now) < _FORGOTTEN_ORDERS]
+        faded = [tenant for tenant in self._lately if self._recent_use(tenant, now) < _FORGOTTEN_ORDERS]
         for tenant in faded:
             del self._lately[tenant]
         self._look_at = max(_FEW_TENANTS, 2 * len(self._lately))
@@ -110,10 +110,10 @@ class Shares:
 class _Claim(Struct, frozen=True):
     """A tenant in a tier: what it got lately, since when it waits, and its batches in order."""
 
-    standing: float
+    recent_use: float
     since: float
     tenant: str
-    batches: list[Candidate]
+    batches: list[ShareCandidate]
 
     @property
     def most(self) -> int:
@@ -121,35 +121,35 @@ class _Claim(Struct, frozen=True):
 
 
 def _level(claims: Sequence[_Claim], room: int) -> list[tuple[_Claim, int]]:
-    """Max-min fair: like water poured into vessels that are already filled to their standing. The lowest
+    """Max-min fair: like water poured into vessels that are already filled to their recent_use. The lowest
     rise first, together, and each up to its `most`. In the order of who comes first.
     """
-    first = sorted(claims, key=lambda claim: (claim.standing, claim.since, claim.tenant))
+    first = sorted(claims, key=lambda claim: (claim.recent_use, claim.since, claim.tenant))
     # Nobody can take more than there is; `most` may be astronomical when it is unknown.
     most = [min(claim.most, room) for claim in first]
     room = min(room, sum(most))
-    level = _water_level([claim.standing for claim in first], most, room)
+    level = _water_level([claim.recent_use for claim in first], most, room)
     shares = []
     left = room
     for claim, limit in zip(first, most, strict=True):
-        share = min(limit, left, max(0, floor(level - claim.standing)))
+        share = min(limit, left, max(0, floor(level - claim.recent_use)))
         shares.append(share)
         left -= share
     # Orders are whole: what rounding left goes one by one to those who stand lowest now.
     while left > 0:
         open_places = [place for place, share in enumerate(shares) if share < most[place]]
-        open_places.sort(key=lambda place: first[place].standing + shares[place])
+        open_places.sort(key=lambda place: first[place].recent_use + shares[place])
         for place in open_places[:left]:
             shares[place] += 1
         left -= min(left, len(open_places))
     return [(claim, share) for claim, share in zip(first, shares, strict=True) if share]
 
 
-def _water_level(standings: Sequence[float], most: Sequence[int], room: int) -> float:
+def _water_level(recent_uses: Sequence[float], most: Sequence[int], room: int) -> float:
     """The level at which the vessels have taken in `room`."""
     edges = sorted(
-        [(standing, 1) for standing in standings]
-        + [(standing + limit, -1) for standing, limit in zip(standings, most, strict=True)]
+        [(recent_use, 1) for recent_use in recent_uses]
+        + [(recent_use + limit, -1) for recent_use, limit in zip(recent_uses, most, strict=True)]
     )
     level, rising, left = edges[0][0], 0, float(room)
     for edge, change in edges:
@@ -160,7 +160,7 @@ def _water_level(standings: Sequence[float], most: Sequence[int], room: int) -> 
     return level
 
 
-def _portions(batches: Sequence[Candidate], orders: int) -> list[tuple[int, int]]:
+def _portions(batches: Sequence[ShareCandidate], orders: int) -> list[tuple[int, int]]:
     portions = []
     for batch in batches:
         if orders <= 0:

@@ -29,7 +29,7 @@ STAGES: dict[Stage, frozenset[Stage]] = {
 }
 
 # Back from an end, by a person's act: into a new round, or to where it stood.
-AGAIN: dict[Stage, frozenset[Stage]] = {
+REOPENED_STAGES: dict[Stage, frozenset[Stage]] = {
     Stage.DONE: _ENTRY,
     Stage.ERROR: frozenset(Stage) - _ENDS - {Stage.DONE},
     Stage.CANCELLED: frozenset(Stage) - _ENDS - {Stage.DONE},
@@ -49,7 +49,7 @@ TASKS: dict[TaskState, frozenset[TaskState]] = {
 def check_move(before: Position, after: Position) -> None:
     """In a round a batch only goes forward: along the table, and never back in phase or cursor."""
     if after.round == before.round + 1:
-        if before.stage is not Stage.DONE or after.stage not in AGAIN[Stage.DONE]:
+        if before.stage is not Stage.DONE or after.stage not in REOPENED_STAGES[Stage.DONE]:
             raise Bug(f"a new round begins after the end of the one before, not in {before.stage}")
         return
     if after.round != before.round:

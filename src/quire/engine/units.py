@@ -1,4 +1,4 @@
-"""Directories and whole batches as the input of one task: their members are listed in a blob.
+"""Folders and whole batches as the input of one task: their members are listed in a blob.
 
 The list is content-addressed, so a unit whose members have not changed has the same digest and is answered by
 the step cache.
@@ -16,8 +16,10 @@ from quire.model.batch import Batch
 UNITS_AT_ONCE = 100
 
 
-async def filled(files: FileStore, blobs: Blobs, batch: Batch) -> tuple[list[ListedFile], list[UnitContent]]:
-    """The next units of the batch's phase, their members stored."""
+async def store_units(
+    files: FileStore, blobs: Blobs, batch: Batch
+) -> tuple[list[ListedFile], list[UnitContent]]:
+    """Store the member lists of the next units of the batch's phase; the units and where each list is."""
     found = await files.list_units(batch, after=batch.position.cursor, limit=UNITS_AT_ONCE)
     contents = []
     for unit in found:

@@ -1,1 +1,1 @@
-"""What is known of batches, files, tasks and attempts: small ports, and adapters for SQLite and PostgreSQL."""
+"""What is known of batches, files, tasks and attempts: small ports, adapters for SQLite and PostgreSQL."""

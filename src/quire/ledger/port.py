@@ -80,10 +80,12 @@ class UploadStore(Protocol):
         now: float,
         refused: int = 0,
         passed_over: int = 0,
+        revision: int | None = None,
     ) -> Batch:
-        """Close the batch and put the message that starts it into the outbox, in one transaction.
-        `refused` and `passed_over` count the offered files that failed or were skipped on the way in.
-        Raises Stale when the batch is no longer open.
+        """Close the batch and put the message that starts it into the outbox, in one transaction; the event
+        is `batch_finalized`. `refused` and `passed_over` count the offered files that failed or were skipped
+        on the way in. Raises Stale when the batch is no longer open, and, for a submission closed with its
+        `revision`, when its files have changed since.
         """
         ...
 
@@ -293,7 +295,7 @@ class MemberStore(Protocol):
 
 
 class ControlStore(Protocol):
-    """An operator's actions. Each is recorded in the batch's events; Stale when the batch's state forbids it."""
+    """An operator's actions, each recorded in the batch's events. Stale when the state forbids one."""
 
     async def pause(self, batch_no: int, action: OperatorAction) -> Batch:
         """No further task starts."""
@@ -318,13 +320,15 @@ class ControlStore(Protocol):
         ...
 
     async def retry_tasks(self, move: Move, selection: Selection, action: OperatorAction) -> Batch:
-        """A new round for the selected failed tasks, from the phase where the first of them failed. What later
-        phases made of those files is withdrawn; everything else stays.
+        """A new round for the selected failed tasks, from the phase where the first of them failed. What
+        later phases made of those files is withdrawn; everything else stays.
         """
         ...
 
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
-        """A cancelled batch, or one in error, continues where it stopped; failed tasks of its phase run again."""
+        """A cancelled batch, or one in error, continues where it stopped; failed tasks of its phase run
+        again.
+        """
         ...
 
     async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:

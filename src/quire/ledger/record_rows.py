@@ -1,11 +1,14 @@
-"""Between rows and the values that people read, for every ledger on SQL: counters, ends, stories.
+"""From rows to the values that people read, for every ledger on SQL: counters, outcomes, histories.
 
-As in `rows`: the same columns in the same order in all adapters. Must not know: any database.
+As in `rows`: one order of columns in all adapters. Must not know: any database.
 """
 
 import json
+from typing import NamedTuple, TypeVar
 
-from quire.ledger.rows import Row, file_of
+from msgspec import Struct, convert
+
+from quire.ledger.rows import Row, UploadRow, file_of
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.ledger.values import (
     AttemptRecord,
@@ -14,68 +17,83 @@ from quire.ledger.values import (
     InputRecord,
     Member,
     Stray,
-    StrayKind,
 )
-from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spent, Stage, TaskState
+from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spending, Stage
 from quire.model.files import File
 
+T = TypeVar("T", bound=Struct)
 
-def counts_of(row: Row) -> PhaseCounts:
+
+class InputRow(NamedTuple):
+    """An input file and its outcome so far. `in_round`: whether the present round is about it."""
+
+    file_no: int
+    path: str
+    outcome: str | None
+    error_class: str | None
+    reason: str | None
+    attempts: int
+    in_round: bool
+
+
+def counts_of(columns: Row) -> PhaseCounts:
+    phase, name, total, done, failed, cached, *spent = columns
+    names = Spending.__struct_fields__
     return PhaseCounts(
-        phase=row[0],
-        name=row[1],
-        total=row[2],
-        done=row[3],
-        failed=row[4],
-        cached=row[5],
-        spent=Spent(
-            seconds=row[6],
-            bytes_in=row[7],
-            bytes_out=row[8],
-            tokens_in=row[9],
-            tokens_out=row[10],
-            money_micros=row[11],
-        ),
+        phase=phase,
+        name=name,
+        total=total,
+        done=done,
+        failed=failed,
+        cached=cached,
+        spent=Spending(**dict(zip(names, spent, strict=True))),
     )
 
 
 def made_by_root(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
     """The files made of each input file, with their roles."""
     made: dict[int, list[tuple[str, File]]] = {}
-    for row in rows:
-        made.setdefault(row[0], []).append((row[1], file_of(row, 2)))
+    for root_no, role, *file in rows:
+        made.setdefault(root_no, []).append((role, file_of(tuple(file))))
     return made
 
 
 def input_of(
-    upload: Row, end: Row | None, made: dict[int, list[tuple[str, File]]], batch: Batch
+    columns: Row, end: Row | None, made: dict[int, list[tuple[str, File]]], batch: Batch
 ) -> InputRecord:
-    """The end of one input: its upload, the file it became, what was made of that, how its batch ended."""
-    path, state, size, error_class, reason = upload[0], upload[1], upload[2], upload[7], upload[8]
-    if state == AWAITED:
-        return InputRecord(path=path, outcome=FileOutcome.PENDING, size=size, reason="not uploaded yet")
-    if state != TAKEN:
+    """The outcome of one input: its upload, the file it became, what was made of that, how its batch ended.
+    """
+    upload = UploadRow._make(columns)
+    if upload.state == AWAITED:
         return InputRecord(
-            path=path, outcome=FileOutcome(state), size=size, error_class=error_class, reason=reason
+            path=upload.path, outcome=FileOutcome.PENDING, size=upload.size, reason="not uploaded yet"
         )
-    found, known_class, known_reason = (
-        (end[2], end[3] or "", end[4] or "") if end is not None else (None, "", "")
-    )
-    if end is None or end[6]:
-        outcome, known_class, known_reason = _end_of(found, known_class, known_reason, batch)
+    if upload.state != TAKEN:
+        return InputRecord(
+            path=upload.path,
+            outcome=FileOutcome(upload.state),
+            size=upload.size,
+            error_class=upload.error_class,
+            reason=upload.reason,
+        )
+    file = None if end is None else InputRow._make(end)
+    found = None if file is None else file.outcome
+    error_class, reason = ("", "") if file is None else (file.error_class or "", file.reason or "")
+    if file is None or file.in_round:
+        outcome, error_class, reason = _end_of(found, error_class, reason, batch)
     else:
         # A later round that is not about this file says nothing of it, however it goes.
         outcome = FileOutcome.PENDING if found is None else FileOutcome(found)
     return InputRecord(
-        path=path,
+        path=upload.path,
         outcome=outcome,
-        size=size,
-        error_class=known_class,
-        reason=known_reason,
-        attempts=0 if end is None else end[5],
-        made=[] if end is None else made.get(end[0], []),
-        key=upload[4],
-        digest=upload[5],
+        size=upload.size,
+        error_class=error_class,
+        reason=reason,
+        attempts=0 if file is None else file.attempts,
+        made=[] if file is None else made.get(file.file_no, []),
+        key=upload.key,
+        digest=upload.digest,
     )
 
 
@@ -95,51 +113,26 @@ def _end_of(found: str | None, error_class: str, reason: str, batch: Batch) -> t
 
 
 def failed_task_of(row: Row) -> FailedTask:
-    return FailedTask(task_no=row[0], phase=row[1], path=row[2], key=row[3], error_class=row[4], error=row[5])
+    return _build(FailedTask, row)
 
 
 def stray_of(row: Row) -> Stray:
-    return Stray(
-        task_no=row[0],
-        attempt=row[1],
-        outcome=row[2],
-        worker=row[3],
-        received_at=row[4],
-        kind=StrayKind(row[5]),
-    )
+    return _build(Stray, row)
 
 
 def story_file_of(row: Row) -> FileStory:
-    return FileStory(
-        no=row[0],
-        path=row[1],
-        role=row[2],
-        born=row[3],
-        gone=row[4],
-        listed=bool(row[5]),
-        key=row[6],
-        size=row[7],
-        content_type=row[8],
-        tags=tuple(json.loads(row[9])),
-    )
+    *columns, tags = row
+    return _build(FileStory, (*columns, json.loads(tags)))
 
 
 def attempt_of(row: Row) -> AttemptRecord:
-    return AttemptRecord(
-        phase=row[0],
-        round=row[1],
-        task_no=row[2],
-        attempt=row[3],
-        state=TaskState(row[4]),
-        outcome=row[5],
-        worker=row[6],
-        started_at=row[7],
-        seconds=row[8],
-        path=row[9],
-        error_class=row[10],
-        error=row[11],
-    )
+    return _build(AttemptRecord, row)
 
 
 def member_of(row: Row) -> Member:
-    return Member(no=row[0], name=row[1], kind=row[2], place=row[3], beat=row[4], enlisted_at=row[5])
+    return _build(Member, row)
+
+
+def _build(kind: type[T], row: Row) -> T:
+    """A value whose fields are the columns of the row, in this order."""
+    return convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind, strict=False)

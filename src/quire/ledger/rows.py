@@ -1,12 +1,12 @@
-"""Between rows and values, for every ledger on SQL: what each column means, in which order.
+"""From rows to values and back, for every ledger on SQL.
 
-Adapters bring the statements and the transactions; a row has the same columns in the same order in all of
-them. Must not know: any database.
+Adapters bring the statements and the transactions; each kind of row has one order of columns, which is that
+of its NamedTuple here, in all adapters. Must not know: any database.
 """
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from quire.ledger.values import (
     Upload,
     WorkableBatch,
 )
-from quire.model.batch import Batch, Budget, Hold, Position, Spent, Stage, TaskState
+from quire.model.batch import Batch, Budget, Hold, Position, Spending, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.model.files import File
@@ -50,43 +50,107 @@ def decode_result(blob: bytes | None) -> StepResult:
     return EMPTY_RESULT if blob is None else _result_decoder.decode(blob)
 
 
-def batch_of(row: Row | None, name: object) -> Batch:
-    """From the columns of `batch_rows`."""
-    if row is None:
+class BatchRow(NamedTuple):
+    """The columns of the view `batch_rows`."""
+
+    no: int
+    id: str
+    pipeline: str
+    pipeline_version: int
+    stage: str
+    phase: int
+    cursor: int
+    status: str
+    manifest_key: str | None
+    total_files: int
+    last_file: int
+    last_task: int
+    created_at: float
+    updated_at: float
+    completed_at: float | None
+    error: str | None
+    plan: str
+    delivered_at: float | None
+    round: int
+    started_at: float | None
+    tier: int
+    tenant: str
+    hold: str | None
+    hold_reason: str | None
+    phase_retries: int
+    rests_until: float
+    budget_seconds: float | None
+    budget_tokens: int | None
+    budget_money: int | None
+    served_at: float
+    mover: int | None
+    next_task: int
+    rank: int | None
+    dispatch_at: float
+    refused: int
+    passed_over: int
+    hands_over_to: str
+
+
+class UploadRow(NamedTuple):
+    """The columns of an upload, as every query gives them."""
+
+    path: str
+    state: str
+    size: int
+    stamp: str
+    key: str
+    digest: str
+    content_type: str
+    error_class: str
+    reason: str
+    cid: str | None
+    config: str
+    upload_id: str
+    taken_at: float | None
+    source_file: str | None
+    tags: str
+
+
+def batch_of(columns: Row | None, name: object) -> Batch:
+    """Raises Missing when there is no row; `name` is what was asked for."""
+    if columns is None:
         raise Missing(f"there is no batch {name}", code="unknown_batch")
+    row = BatchRow._make(columns)
     return Batch(
-        no=row[0],
-        id=BatchId(row[1]),
-        pipeline=row[2],
-        pipeline_version=row[3],
-        position=Position(Stage(row[4]), row[5], row[6], row[18]),
-        status=row[7],
-        manifest_key=row[8],
-        total_files=row[9],
-        last_file=row[10],
-        last_task=row[11],
-        created_at=row[12],
-        updated_at=row[13],
-        completed_at=row[14],
-        error=row[15],
-        plan=row[16],
-        delivered_at=row[17],
-        started_at=row[19],
-        tier=row[20],
-        tenant=row[21],
-        hold=None if row[22] is None else Hold(row[22]),
-        hold_reason=row[23],
-        phase_retries=row[24],
-        rests_until=row[25],
-        budget=Budget(seconds=row[26], tokens=row[27], money_micros=row[28]),
-        refused=row[34],
-        passed_over=row[35],
-        hands_over_to=row[36],
+        no=row.no,
+        id=BatchId(row.id),
+        pipeline=row.pipeline,
+        pipeline_version=row.pipeline_version,
+        position=Position(Stage(row.stage), row.phase, row.cursor, row.round),
+        status=row.status,
+        manifest_key=row.manifest_key,
+        total_files=row.total_files,
+        last_file=row.last_file,
+        last_task=row.last_task,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        completed_at=row.completed_at,
+        error=row.error,
+        plan=row.plan,
+        delivered_at=row.delivered_at,
+        started_at=row.started_at,
+        tier=row.tier,
+        tenant=row.tenant,
+        hold=None if row.hold is None else Hold(row.hold),
+        hold_reason=row.hold_reason,
+        phase_retries=row.phase_retries,
+        rests_until=row.rests_until,
+        budget=Budget(seconds=row.budget_seconds, tokens=row.budget_tokens, money_micros=row.budget_money),
+        refused=row.refused,
+        passed_over=row.passed_over,
+        hands_over_to=row.hands_over_to,
     )
 
 
-def candidate_of(row: Row) -> WorkableBatch:
-    return WorkableBatch(batch=batch_of(row, row[0]), served_at=row[29])
+def candidate_of(columns: Row) -> WorkableBatch:
+    row = BatchRow._make(columns)
+    return WorkableBatch(batch=batch_of(columns, row.no), served_at=row.served_at)
 
 
 def draft_columns(draft: BatchDraft) -> Row:
@@ -105,41 +169,25 @@ def upload_columns(upload: Upload) -> Row:
     )
 
 
-def upload_of(row: Row) -> Upload:
-    return Upload(
-        path=row[0],
-        state=row[1],
-        size=row[2],
-        stamp=row[3],
-        key=row[4],
-        digest=row[5],
-        content_type=row[6],
-        error_class=row[7],
-        reason=row[8],
-        cid=row[9],
-        config=config_of(row[10]),
-        upload_id=row[11],
-        taken_at=row[12],
-        source_file=row[13],
-        tags=tags_of(row[14]),
-    )
+def upload_of(columns: Row) -> Upload:
+    row = UploadRow._make(columns)
+    return Upload(**{**row._asdict(), "config": config_of(row.config), "tags": tags_of(row.tags)})
 
 
-def file_of(row: Row, at: int) -> File:
-    """A file from ten columns beginning at `at`: key, path, name, size, content_type, digest, cid,
-    source_file, tags, config.
-    """
+def file_of(columns: Row) -> File:
+    """Ten columns; unpacked and not named, as thousands are read per second."""
+    key, path, name, size, content_type, digest, cid, source_file, tags, config = columns
     return File(
-        key=row[at],
-        path=row[at + 1],
-        name=row[at + 2],
-        size=row[at + 3],
-        content_type=row[at + 4],
-        digest=row[at + 5],
-        cid=row[at + 6],
-        source_file=row[at + 7],
-        tags=tags_of(row[at + 8]),
-        processing_config=config_of(row[at + 9]),
+        key=key,
+        path=path,
+        name=name,
+        size=size,
+        content_type=content_type,
+        digest=digest,
+        cid=cid,
+        source_file=source_file,
+        tags=tags_of(tags),
+        processing_config=config_of(config),
     )
 
 
@@ -177,31 +225,36 @@ def config_column(config: dict[str, Any]) -> str:
     return json.dumps(config) if config else "{}"
 
 
-def claim_of(batch_no: int, row: Row) -> Claim:
-    """From task_no, attempt, failures, interruptions, started_at and the file's columns."""
-    return Claim(Order(batch_no, row[0], row[1], file_of(row, 5)), row[2], row[3], row[4])
+def claim_of(batch_no: int, columns: Row) -> Claim:
+    task_no, attempt, failures, interruptions, started_at, *file = columns
+    return Claim(Order(batch_no, task_no, attempt, file_of(tuple(file))), failures, interruptions, started_at)
 
 
-def standing_of(batch_no: int, row: Row | None, task_no: int) -> TaskStanding:
-    """From the columns of a claim, then phase, round and state."""
-    if row is None:
+def standing_of(batch_no: int, columns: Row | None, task_no: int) -> TaskStanding:
+    """From the columns of a claim, then phase, round and state. Raises Missing when there is no row."""
+    if columns is None:
         raise Missing(f"there is no task {task_no} in that batch", code="unknown_task")
-    return TaskStanding(claim=claim_of(batch_no, row), phase=row[15], round=row[16], state=_STATES[row[17]])
+    *claim, phase, round_no, state = columns
+    return TaskStanding(
+        claim=claim_of(batch_no, tuple(claim)), phase=phase, round=round_no, state=_STATES[state]
+    )
 
 
-def listed_of(row: Row) -> ListedFile:
-    return ListedFile(row[0], row[1], file_of(row, 2))
+def listed_of(columns: Row) -> ListedFile:
+    no, root_no, *file = columns
+    return ListedFile(no, root_no, file_of(tuple(file)))
 
 
-def settled_task_of(row: Row) -> SettledTask:
+def settled_task_of(columns: Row) -> SettledTask:
+    task_no, state, tries, result, error_class, error, *listed = columns
     return SettledTask(
-        task_no=row[0],
-        state=_STATES[row[1]],
-        tries=row[2],
-        listed=ListedFile(row[6], row[7], file_of(row, 8)),
-        result=decode_result(row[3]),
-        error_class=row[4],
-        error=row[5],
+        task_no=task_no,
+        state=_STATES[state],
+        tries=tries,
+        listed=listed_of(tuple(listed)),
+        result=decode_result(result),
+        error_class=error_class,
+        error=error,
     )
 
 
@@ -277,7 +330,7 @@ class Tally(Struct, frozen=True, kw_only=True):
     done: int
     failed: int
     cached: int
-    spent: Spent
+    spent: Spending
     failures: dict[str, int]
     due_at: float | None
 
@@ -311,7 +364,7 @@ def tally(settlements: Sequence[Settlement]) -> Tally:
             cost += report.cost
         if settlement.due_at is not None:
             due.append(settlement.due_at)
-    spent = Spent(
+    spent = Spending(
         seconds=seconds,
         bytes_in=cost.bytes_in,
         bytes_out=cost.bytes_out,

@@ -1,10 +1,11 @@
-"""Between rows and the values of the reception, for every ledger on SQL.
+"""From rows to submissions and back, for every ledger on SQL.
 
-As in `rows`: the same columns in the same order in all adapters. Must not know: any database.
+As in `rows`: one order of columns in all adapters. Must not know: any database.
 """
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -19,11 +20,29 @@ from quire.ledger.values import Upload
 from quire.model.errors import Reject, Retry, Stale
 from quire.model.files import File, folder_of
 
-_COLUMNS = 16  # of a submission; those of its batch follow
 UPLOAD_COLUMNS = (
     *("path", "state", "size", "stamp", "key", "digest", "content_type", "error_class", "reason"),
     *("cid", "config", "upload_id", "taken_at", "source_file", "tags", "folder"),
 )
+
+
+class SubmissionRow(NamedTuple):
+    session_id: str
+    uploader: str
+    root_path: str
+    parent_pi: str
+    file_count: int
+    total_size: int
+    metadata: str
+    custom_prompts: str
+    owner: str
+    files_announced: int
+    files_taken: int
+    bytes_taken: int
+    revision: int
+    active_at: float
+    finalized_at: float | None
+    swept_at: float | None
 
 
 def submission_columns(new: NewSubmission) -> Row:
@@ -35,25 +54,17 @@ def submission_columns(new: NewSubmission) -> Row:
     )
 
 
-def submission_of(row: Row) -> Submission:
+def submission_of(columns: Row) -> Submission:
+    """From the columns of a submission, then those of its batch."""
+    row = SubmissionRow._make(columns[: len(SubmissionRow._fields)])
+    batch = columns[len(SubmissionRow._fields) :]
     return Submission(
-        batch=batch_of(row[_COLUMNS:], row[_COLUMNS]),
-        session_id=row[0],
-        uploader=row[1],
-        root_path=row[2],
-        parent_pi=row[3],
-        file_count=row[4],
-        total_size=row[5],
-        metadata=json.loads(row[6]),
-        custom_prompts=json.loads(row[7]),
-        owner=row[8],
-        files_announced=row[9],
-        files_taken=row[10],
-        bytes_taken=row[11],
-        revision=row[12],
-        active_at=row[13],
-        finalized_at=row[14],
-        swept_at=row[15],
+        **{
+            **row._asdict(),
+            "batch": batch_of(batch, row.session_id),
+            "metadata": json.loads(row.metadata),
+            "custom_prompts": json.loads(row.custom_prompts),
+        }
     )
 
 

@@ -119,15 +119,6 @@ class SubmissionStore(Protocol):
         """
         ...
 
-    async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, message: OutboxMessage, now: float
-    ) -> Submission:
-        """Close the batch and put the message that starts it into the outbox, in one transaction; the event
-        is `batch_finalized`. Raises Stale when it is not open any more, or when its files have changed since
-        `revision`.
-        """
-        ...
-
     async def accept_processed(
         self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:

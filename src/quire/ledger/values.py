@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from quire.model.batch import Batch, Budget, FileOutcome, Position, TaskState
 from quire.model.files import File
-from quire.model.pipeline import Added, Unit
+from quire.model.pipeline import AddedFile, Unit
 from quire.model.work import Order, Report, StepResult
 
 
@@ -96,7 +96,7 @@ class Verdict(Struct, frozen=True):
 class NewFile(Struct, frozen=True):
     no: int
     root_no: int
-    added: Added
+    added: AddedFile
     parent_no: int | None = None  # the file or unit whose task made it
 
 

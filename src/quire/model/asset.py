@@ -1,6 +1,6 @@
-"""Assets: pictures and files that have an address of their own for good, and what is recorded of them.
+"""Assets: pictures and files with a permanent address, and their records.
 
-Pure values. A record never changes once it is stored: caches are told to keep what it leads to for a year.
+Pure values. A stored record never changes: caches may keep its renditions for a year.
 """
 
 import re
@@ -14,7 +14,7 @@ from quire.model.tiling import Tiles
 
 ORIGINAL = "original"
 TILES = "tiles"
-# The copies that exist beside the original, and what is given instead of one that was not made.
+# The renditions beside the original, and which ones replace a missing one.
 FALLBACKS: Final = {
     "thumb": ("thumb", "medium", ORIGINAL),
     "medium": ("medium", ORIGINAL),
@@ -22,13 +22,13 @@ FALLBACKS: Final = {
     ORIGINAL: (ORIGINAL,),
 }
 DEFAULT = "medium"
-# A ULID, or as the service before wrote them: time in base 36 and 16 hexadecimal digits.
+# A ULID, or an id of the earlier service: time in base 36 and 16 hexadecimal digits.
 ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{7,63}")
 NAMED_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 class Rendition(Struct, frozen=True, kw_only=True):
-    """One of the forms in which an asset can be had. `width` and `height` are 0 where they are not known."""
+    """One stored form of an asset. `width` and `height` are 0 when unknown."""
 
     key: str
     content_type: str
@@ -38,7 +38,7 @@ class Rendition(Struct, frozen=True, kw_only=True):
 
 
 class Asset(Struct, frozen=True, kw_only=True):
-    """A record. With `url` the bytes lie elsewhere and there are no renditions."""
+    """The record of an asset. With `url` the bytes are elsewhere and there are no renditions."""
 
     id: str
     content_type: str
@@ -54,7 +54,7 @@ class Asset(Struct, frozen=True, kw_only=True):
     renditions: dict[str, Rendition] = field(default_factory=dict)
 
     def choose_rendition(self, wanted: str | None) -> str | None:
-        """Which rendition is given to one who wants this one, None: the usual one. None: there is none."""
+        """The role to serve for `wanted` (None: the default one); None when there is no rendition."""
         if wanted is None:
             chain = (self.default, *FALLBACKS.get(self.default, ()), DEFAULT, ORIGINAL, "large", "thumb")
         else:
@@ -63,7 +63,7 @@ class Asset(Struct, frozen=True, kw_only=True):
 
 
 class AssetDraft(Struct, frozen=True, kw_only=True):
-    """A step's word that its file is a picture with an address. The copies are those of its products whose
+    """A step declares by this that its file becomes an asset. The copies are those of its products whose
     roles are in `FALLBACKS`, with `width` and `height` among their facts; the product `TILES`, if there is
     one, is a pack of tiles.
     """
@@ -76,7 +76,7 @@ class AssetDraft(Struct, frozen=True, kw_only=True):
 
 
 def build_asset(draft: AssetDraft, original: File, products: tuple[Product, ...]) -> Asset:
-    """The record of what a step made, with the keys under which it was stored."""
+    """Build the record of an asset from a step's draft and its stored products."""
     copies = {
         one.role: Rendition(
             key=one.key,
@@ -109,7 +109,7 @@ def build_asset(draft: AssetDraft, original: File, products: tuple[Product, ...]
 
 
 def build_tiles(products: tuple[Product, ...]) -> Tiles | None:
-    """The record of the tiles that a step made, if it did."""
+    """Build the record of the tiles among a step's products; None when there are none."""
     pack = next((one for one in products if one.role == TILES), None)
     if pack is None:
         return None

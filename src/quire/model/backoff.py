@@ -11,8 +11,8 @@ def backoff_seconds(
     tries: int, *, first: float, longest: float, factor: float = 2.0, fraction: float | None = None
 ) -> float:
     """The delay after `tries` failed tries: `first`, then `factor` times as long each time, up to `longest`.
-    With a `fraction` (0 to 1, from chance) between half of the delay and all of it, so that many who failed at
-    once do not come back at once.
+    With a `fraction` (0 to 1, from chance) between half of the delay and all of it, so that many who failed
+    at once do not come back at once.
     """
     delay = min(longest, first * factor ** min(max(tries, 1) - 1, _MAX_EXPONENT))
     return delay if fraction is None else delay * (0.5 + fraction / 2)

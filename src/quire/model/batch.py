@@ -1,8 +1,8 @@
-"""Batches and where they stand.
+"""Batches and their progress.
 
-A batch is rows, not one document; this is the row that says how far the walk has come. `Position` is the
-part that moves: every move of a batch is a compare-and-swap on it, so that two conductors, or one that
-died and came back, cannot make the same move twice.
+A batch is rows, not one document; `Batch` is the row that says how far it has come. `Position` is the part
+that changes: every move of a batch is a compare-and-swap on it, so that two schedulers, or one that died and
+came back, cannot make the same move twice.
 """
 
 from enum import StrEnum
@@ -25,14 +25,14 @@ class Stage(StrEnum):
     CANCELLED = "cancelled"
 
 
-# The error of a batch that an operator has put down.
+# The error of a batch that an operator has reset.
 RESET = "Manually reset by admin"
 TERMINAL = frozenset({Stage.DONE, Stage.ERROR, Stage.CANCELLED})
 
 
 class Position(Struct, frozen=True):
     """`phase` counts from 1; 0 is the intake. `cursor` is how far the current stage has come. `round` counts
-    how often the batch was taken up after its end: each round walks the phases for the files it is about.
+    how often the batch was started again after its end: each round runs the phases for its own files.
     """
 
     stage: Stage
@@ -44,8 +44,8 @@ class Position(Struct, frozen=True):
 class Hold(StrEnum):
     """Why no further task of a batch starts. What is running finishes."""
 
-    PAUSED = "paused"  # a person said so
-    BUDGET = "budget"  # it has spent what it may spend
+    PAUSED = "paused"  # by a person
+    BUDGET = "budget"  # the budget is spent
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -92,9 +92,9 @@ class Batch(Struct, frozen=True, kw_only=True):
     phase_retries: int = 0  # moves that failed since the last one that succeeded
     rests_until: float = 0.0  # no move before this moment
     budget: Budget = Budget()
-    refused: int = 0  # offered files that failed at the door
-    passed_over: int = 0  # offered files that were skipped at the door
-    hands_over_to: str = ""  # the queue that is told when it is done; empty: none
+    refused: int = 0  # offered files that failed at the intake
+    passed_over: int = 0  # offered files that were skipped at the intake
+    hands_over_to: str = ""  # the queue that gets a message when it is done; empty: none
 
     @property
     def ended(self) -> bool:
@@ -102,7 +102,7 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 
 class PhaseCounts(Struct, frozen=True, kw_only=True):
-    """Counters kept beside the rows, over all rounds: status never counts rows."""
+    """Counters stored beside the rows, over all rounds: status never counts rows."""
 
     phase: int
     name: str
@@ -119,11 +119,11 @@ class PhaseCounts(Struct, frozen=True, kw_only=True):
 
 class TaskState(StrEnum):
     READY = "ready"  # never tried
-    RUNNING = "running"  # an attempt is out
+    RUNNING = "running"  # an attempt is running
     WAITING = "waiting"  # will be tried again when due
     DONE = "done"
     FAILED = "failed"
-    SUPERSEDED = "superseded"  # a later round has taken its place; kept for the record
+    SUPERSEDED = "superseded"  # replaced by a later round; kept for the record
 
 
 class FileOutcome(StrEnum):

@@ -1,6 +1,6 @@
 """Content identifiers of whole files as one raw block: CIDv1, codec raw, sha2-256, base 32 (`bafkrei…`).
 
-Such an identifier is a SHA-256 in other clothes, so it can be made from a digest and checked against one.
+Such an identifier is an encoded SHA-256, so it can be made from a digest and checked against one.
 Those of files that are cut into blocks are made by `quire.tools.ipfs`.
 """
 

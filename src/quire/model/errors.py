@@ -2,12 +2,12 @@
 
     QuireError
     ├── Retry           a passing fault: try again, perhaps after a delay
-    │   └── Unavailable the house's own database cannot be used just now: wait, nothing is lost
+    │   └── Unavailable Quire's own database cannot be used just now: wait, nothing is lost
     ├── Reject          this input will never work: fail it with this reason
-    ├── Stale           somebody was faster: reload and decide again
+    ├── Stale           another writer was faster: reload and decide again
     ├── Lost            the lease or attempt is gone: stop this work
     ├── Misconfigured   a person must change a setting or install something
-    └── Bug             the house is wrong: stop and report
+    └── Bug             Quire itself is wrong: stop and report
 
 `code` is a short stable word for grouping (an error class in reports and tables);
 the message is for people and says what happened, why, and what to do next.
@@ -32,7 +32,7 @@ class Retry(QuireError):
 
 
 class Unavailable(Retry):
-    """The database is busy, full, restarting or out of reach. Whatever was not answered may have happened."""
+    """The database is busy, full, restarting or out of reach. An unanswered write may have happened."""
 
     code = "unavailable"
 
@@ -52,7 +52,7 @@ class Stale(QuireError):
 
 
 class Lost(QuireError):
-    """`ids` name what was lost, where several were at stake."""
+    """`ids` name what was lost when the call was about several."""
 
     code = "lost"
 

@@ -1,4 +1,4 @@
-"""Files: what a pipeline is about. The bytes are in the blob store, a `File` is what is known of them."""
+"""Files of a batch. The bytes are in the blob store; `File` is the record of one."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ class Product(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def folder_of(path: str) -> str:
-    """The folder a logical path lies in, `/` at the top; with or without a slash before the path."""
+    """The folder of a logical path, `/` at the top; the path may begin with a slash."""
     return "/" + path.rpartition("/")[0].removeprefix("/")
 
 

@@ -1,8 +1,8 @@
 """The manifest: a batch's file list as stored JSON, by directory. Messages carry its key, never its content.
 
-Promise: reading one takes little more memory than its bytes, however many files it lists; whatever the bytes
-are, they are read or refused with `bad_manifest`. The field names are those of published clients and workers;
-`sha256` is ours.
+Promise: reading takes little more memory than the bytes, however many files are listed; any bytes are either
+read or refused with `bad_manifest`. The field names are those of published clients and workers; `sha256` is
+an addition.
 """
 
 import re
@@ -22,7 +22,7 @@ _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class ManifestFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`processing_config` is there when it differs from the directory's; an empty one differs too."""
+    """`processing_config` is present when it differs from the directory's; an empty one differs, too."""
 
     r2_key: str
     logical_path: str
@@ -37,8 +37,8 @@ class ManifestFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ManifestDirectory(Struct, frozen=True, kw_only=True, gc=False):
-    """`files` stay undecoded until they are wanted: a million of them must not fill the memory. They are a
-    window on the manifest's bytes, not a copy. JSON holds no cycles, so the collector need not look here.
+    """`files` stay undecoded until they are read: a million of them must not fill the memory. They are a
+    view of the manifest's bytes, not a copy. JSON has no cycles, so the collector need not look here.
     """
 
     directory_path: str
@@ -58,9 +58,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
 _files_decoder = msgspec.json.Decoder(list[ManifestFile])
 _manifest_decoder = msgspec.json.Decoder(Manifest)
 _encoder = msgspec.json.Encoder()
-# So much of a directory's files is decoded at once.
+# How much of a directory's files is decoded at once.
 _PIECE_BYTES = 256 * 1024
-# So many places are tried to cut a piece before a larger piece is taken.
+# How many cuts of a piece are tried before a larger piece is taken.
 _CUTS = 8
 # Deeper than any real configuration, and far from where encoding it again would exhaust the stack.
 _MAX_CONFIG_DEPTH = 32
@@ -74,7 +74,7 @@ _NAME = re.compile(_SEGMENT)
 
 def decode(data: bytes, batch_id: str) -> Manifest:
     """Raises Reject for what is not JSON, not a manifest, not this batch's, or contradicts itself in its
-    totals. The entries of files are looked at by `files`, and as a whole by `check`.
+    totals. `files` checks the entries of files one by one, `check` all of them.
     """
     try:
         manifest = _manifest_decoder.decode(data)
@@ -92,7 +92,7 @@ def decode(data: bytes, batch_id: str) -> Manifest:
 
 
 def check(data: bytes, batch_id: str, *, prefix: str = "") -> Manifest:
-    """The manifest after a look at every entry, so that nothing is begun with one that fails half-way.
+    """Decode the manifest and check every entry, so that no batch starts with one that fails half-way.
 
     Raises Reject where `decode` and `files` do, for a path or key that could leave its folder, for a path
     that is listed twice, and for a key outside `prefix` when one is named. Equal keys are no fault: equal
@@ -100,7 +100,7 @@ def check(data: bytes, batch_id: str, *, prefix: str = "") -> Manifest:
     """
     manifest = decode(data, batch_id)
     if b"\\u0000" in data and _NUL.search(data):  # the regular expression alone is slow
-        raise _bad("holds the character U+0000, which databases do not keep")
+        raise _bad("contains the character U+0000, which databases cannot store")
     folder = prefix.rstrip("/") + "/" if prefix else ""
     paths = _Paths()
     config: dict[str, Any] = {}
@@ -121,8 +121,8 @@ def check(data: bytes, batch_id: str, *, prefix: str = "") -> Manifest:
 
 
 def files(manifest: Manifest) -> Iterator[File]:
-    """Its files in order; each takes its directory's processing_config unless it has its own. Raises Reject
-    at an entry that is not one, and at the end of a directory that has not what it says.
+    """Its files in order; each gets its directory's processing_config unless it has its own. Raises Reject at
+    an invalid entry, and at the end of a directory whose totals are wrong.
     """
     for directory in manifest.directories:
         count = size = 0
@@ -153,8 +153,8 @@ def files(manifest: Manifest) -> Iterator[File]:
 
 
 def _entries(directory: ManifestDirectory) -> Iterator[ManifestFile]:
-    """Piece by piece. A list of undecoded entries would be shorter to write, but at 2 bytes each (`0,`) it
-    takes thirty times their size, and the manifest may come from anywhere.
+    """Decodes entries piece by piece. A list of undecoded entries would be shorter code, but with entries of
+    2 bytes (`0,`) it takes thirty times their size, and the manifest may come from anywhere.
     """
     inside = memoryview(directory.files)
     if inside[:1].tobytes() != b"[":
@@ -194,8 +194,8 @@ def _piece(inside: memoryview) -> tuple[list[ManifestFile], int]:
 
 
 class _Paths:
-    """Finds equal paths among millions in 8 bytes each: their hashes, in drawers that are small enough to be
-    made a set one after the other. Different paths may share a hash, so whom it suspects is looked at again.
+    """Finds equal paths among millions with 8 bytes each: their hashes, in buckets small enough to be turned
+    into a set one after the other. Different paths may share a hash, so suspects are compared again.
     """
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class _Paths:
         self._drawers[number & 255].append(number)
 
     def suspects(self) -> set[int]:
-        """The hashes that came more than once."""
+        """The hashes that occurred more than once."""
         found: set[int] = set()
         for drawer in self._drawers:
             once = set(drawer)
@@ -243,7 +243,7 @@ def _flaw(file: File, folder: str) -> str | None:
 
 
 def _relative(path: str) -> str:
-    """Published clients write a slash before the path, we do not; it is the same path."""
+    """Published clients write a slash before the path, Quire does not; it is the same path."""
     return path.removeprefix("/")
 
 
@@ -266,8 +266,8 @@ def _bad(fault: str) -> Reject:
 
 
 class ManifestWriter:
-    """Writes a manifest in pieces, whatever its length: nothing is held back, so a directory's counts come
-    after its files. A directory is one entry when its files come one after the other, as they do in order of
+    """Writes a manifest in pieces, whatever its length. Nothing is buffered, so a directory's counts come after
+    its files. A directory is one entry when its files come one after the other, as they do in order of
     (folder, path); in another order it is listed as often as they come back to it, which `files` reads as
     well, but published consumers may not.
     """
@@ -343,5 +343,5 @@ class ManifestWriter:
 
 
 def _line(value: object) -> bytes:
-    """On one line, with blanks for the eye."""
+    """JSON on one line, with blanks for readability."""
     return msgspec.json.format(_encoder.encode(value), indent=0)

@@ -1,7 +1,6 @@
-"""What those need of an object store who keep state in it: small objects, conditions, listings, its clock.
+"""The port for state in an object store: small objects, conditional writes, listings, the store's clock.
 
-A port of its own beside that of the blobs: here every request counts, and versions decide. Structural:
-whoever has these methods will do.
+Apart from the port of the blobs, because here every request counts and versions decide.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +11,7 @@ from msgspec import Struct
 
 
 class ObjectBody(Struct, frozen=True):
-    """An object with its bytes. `version` is opaque; equal bytes may have equal versions."""
+    """The bytes of an object. `version` is opaque; equal bytes may have equal versions."""
 
     body: bytes
     version: str
@@ -31,40 +30,40 @@ class Objects(Protocol):
     """Every method raises Retry for a passing fault, Misconfigured where a person must do something."""
 
     async def read(self, key: str) -> ObjectBody | None:
-        """A small object whole."""
+        """A whole small object; None when it does not exist."""
         ...
 
     async def head(self, key: str) -> ObjectInfo | None:
-        """Without its bytes."""
+        """The object without its bytes; None when it does not exist."""
         ...
 
     async def create(self, key: str, body: bytes) -> str | None:
-        """The version, when there was none; None when there was one."""
+        """Create an object; return its version, or None when it exists already."""
         ...
 
     async def create_file(self, key: str, source: Path, *, content_type: str) -> bool:
-        """From a file, whole or not at all, when there was none; False when there was one."""
+        """Create an object from a file, whole or not at all; False when it exists already."""
         ...
 
     async def swap(self, key: str, body: bytes, version: str) -> str | None:
-        """The new version, when it was this version; None otherwise."""
+        """Replace an object of this version; return the new version, or None when it has another."""
         ...
 
     async def put(self, key: str, body: bytes) -> str:
-        """The version, whatever was there."""
+        """Create or replace an object; return its version."""
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """In as few requests as the store allows; not atomic. What is not there is no error."""
+        """Delete objects in as few requests as the store allows; not atomic. Missing ones are no error."""
         ...
 
     def pages(self, folder: str, *, after: str = "") -> AsyncIterator[list[ObjectInfo]]:
-        """All objects below `folder`, by the thousand, a page being asked for when it is wanted; those whose
-        key is greater than `after`, which is a key right in `folder` or its beginning. In order of their keys
-        as far as no folder has folders and objects side by side.
+        """All objects below `folder` with a key greater than `after` (a key directly in `folder`, or the
+        beginning of one), a thousand per page; a page is requested when it is needed. In order of keys unless
+        a folder holds both folders and objects.
         """
         ...
 
     async def now(self) -> float:
-        """The time by the store's clock: whoever compares ages must not trust the clocks of machines."""
+        """The time by the store's clock: ages must not be compared by the clocks of machines."""
         ...

@@ -1,4 +1,4 @@
-"""Pipelines and phases: values that say what a file list needs and what becomes of it.
+"""Pipelines and phases: which files a step takes, and how its results change the file list.
 
 The functions in a phase are pure: the engine calls them inside a transaction and may call them again.
 """
@@ -20,7 +20,7 @@ class KeptFile(Struct, frozen=True):
 
 
 class AddedFile(Struct, frozen=True):
-    """A file enters the list (`listed`), or hangs on its source as an asset that is not in the list."""
+    """A file that is added to the list (`listed`), or is an asset of its source outside the list."""
 
     file: File
     role: str
@@ -28,7 +28,7 @@ class AddedFile(Struct, frozen=True):
 
 
 class ListChange(Struct, frozen=True):
-    """What a settled task does to its file: `kept` None removes it from the list (replaced by `added`)."""
+    """What a settled task does to its file: `kept` None removes it from the list (`added` replaces it)."""
 
     kept: KeptFile | None
     added: tuple[AddedFile, ...] = ()
@@ -43,7 +43,7 @@ class Unit(StrEnum):
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """How a phase hands out work: for compute that must not be flooded. Nothing waits where these are 0."""
+    """How fast a phase dispatches tasks, for compute that must not be flooded. 0: no delay."""
 
     first_seconds: float = 0.0  # from the phase's beginning to its first dispatch
     between_seconds: float = 0.0  # from one dispatch to the next
@@ -56,8 +56,8 @@ class Phase(Struct, frozen=True, kw_only=True):
     finds:    does this file need the step? With units: does it belong to its directory's, the batch's task?
     unit:     what one task is about; a directory's or the batch's task is given a file that stands for it
     rank:     order inside the phase, by the task's file: lower ranks settle before higher ones start. A
-              directory's task is told the results of the directories right below it.
-    rivals:   paths that must be free for the names this phase would like to give; the engine looks them up
+              directory's task is given the results of the directories directly below it.
+    rivals:   paths that must be free for the names this phase would give; the engine looks them up
     becomes:  what the file list turns into after success. `taken` holds those rivals (case-folded) that
               exist. After failure the file always passes unchanged.
     cache_by: fields of the file's record (beside its bytes) that the step's result depends on; of a table
@@ -73,7 +73,7 @@ class Phase(Struct, frozen=True, kw_only=True):
     rivals: Callable[[File, StepResult], tuple[str, ...]] = lambda _file, _result: ()
     options: dict[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 120.0
-    stall_seconds: float = 0.0  # longest time without progress, for steps that tell; 0: no limit
+    stall_seconds: float = 0.0  # longest time without progress, for steps that report it; 0: no limit
     memory_mb: int = 2048
     max_attempts: int = 3
     cached: bool = True
@@ -97,8 +97,8 @@ class Phase(Struct, frozen=True, kw_only=True):
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):
-    """`left_alone`: by content type, why files of a kind that it could do something with are passed over, and
-    what to do about it; of all other kinds it is said that no phase handles them.
+    """`left_alone`: by content type, why the pipeline skips files of a kind that it could process, and what
+    to do about it. Files of all other kinds are reported as handled by no phase.
     """
 
     name: str

@@ -18,8 +18,8 @@ from quire.model.work import EarlierResult
 
 
 class Meter(Protocol):
-    """Lets a step report its costs and its progress. Both methods may be called from any thread of the step, at
-    any rate; after the step has returned they do nothing.
+    """Lets a step report its costs and its progress. Both methods may be called from any thread of the step,
+    at any rate; after the step has returned they do nothing.
     """
 
     def spend(self, *, tokens_in: int = 0, tokens_out: int = 0, money: Money = 0.0) -> None:

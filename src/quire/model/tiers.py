@@ -1,4 +1,4 @@
-"""Tiers: how urgent a batch is, from 1 (critical) to 5 (background), and what they are called.
+"""Tiers: the priority of a batch, from 1 (critical) to 5 (background), and their names.
 
 Names carry their number, so that they sort by urgency wherever they are listed.
 """

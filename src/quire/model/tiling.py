@@ -1,12 +1,12 @@
-"""How a picture is cut into tiles, and where each lies in the one file that holds them all.
+"""How a picture is cut into tiles, and where each tile is in the file that holds all of them.
 
 Pure arithmetic, the same for the step that writes the pack and for the server that reads from it. The scheme
 is that of IIIF Image 3, level 0: squares of one size on every scale 1, 2, 4 … until the whole picture is one
 tile.
 
-A pack is a mark, the number of tiles, where each begins and where the last one ends (64 bits each), and then
-the JPEGs, the picture in full size first, row by row. Where a tile begins is found by its number alone, so
-that nobody has to read the list of all of them.
+A pack is a mark, the number of tiles, the offset of each and the end of the last (64 bits each), and then the
+JPEGs, the picture in full size first, row by row. A tile's offset is found by its number alone, so that the
+list need not be read.
 """
 
 import re
@@ -72,7 +72,7 @@ class Grid(Struct, frozen=True):
         return self._level(self.scales[-1])
 
     def tiles(self) -> Iterator[Tile]:
-        """All of them in the order of the pack."""
+        """All tiles in the order of the pack."""
         number = 0
         for scale in self.scales:
             for row in range(self._rows(scale)):
@@ -81,7 +81,7 @@ class Grid(Struct, frozen=True):
                     number += 1
 
     def asked(self, region: str, size: str) -> Tile | None:
-        """The tile that is meant by two parts of an address: `full` or `x,y,w,h`, and `w,h` or `w,`. None for
+        """The tile at two parts of an IIIF address: `full` or `x,y,w,h`, and `w,h` or `w,`. None for
         everything else.
         """
         place = (0, 0, self.width, self.height) if region == "full" else _numbers(_REGION, region)
@@ -134,13 +134,13 @@ def first_offset(count: int) -> int:
 
 
 def bounds_at(number: int) -> tuple[int, int]:
-    """Which bytes of a pack say where this tile begins and ends."""
+    """The bytes of a pack that hold a tile's offset and end."""
     start = HEAD.size + OFFSET.size * number
     return start, start + BOUNDS.size
 
 
 def bounds(said: bytes, tiles: Tiles) -> tuple[int, int]:
-    """Where a tile begins and ends, from those bytes. Raises Reject `corrupt` for what cannot be."""
+    """A tile's offset and end, from those bytes. Raises Reject `corrupt` for impossible ones."""
     if len(said) == BOUNDS.size:
         start, stop = BOUNDS.unpack(said)
         if HEAD.size < start < stop <= tiles.size:

@@ -1,4 +1,5 @@
-"""Orders and reports, which travel between the engine and the place where steps run, and the port between them.
+"""Orders and reports, which travel between the engine and the place where steps run, and the port between
+them.
 
 An `Order` is one attempt of one task to be run; a `Report` is how the attempt ended. A report names its
 attempt: the ledger applies it only while that attempt is the current one.
@@ -106,8 +107,8 @@ class Compute(Protocol):
     """
 
     def capacity(self, compute: str = "") -> int:
-        """How many more orders to submit now, for phases that run on the compute of this name; 0 means: wait for
-        reports first. A compute that is the only one ignores the name.
+        """How many more orders to submit now, for phases that run on the compute of this name; 0 means: wait
+        for reports first. A compute that is the only one ignores the name.
         """
         ...
 
@@ -120,10 +121,10 @@ class Compute(Protocol):
         ...
 
     def revoke(self, batch_no: int) -> None:
-        """Stop everything of this batch now: orders that were not started are dropped, running ones are killed,
-        and none of them is reported, not even one whose report has arrived and was not yet taken. Other
-        batches lose nothing; orders of this batch that are submitted afterwards, as other attempts, run as
-        usual. Never waits; may be repeated.
+        """Stop everything of this batch now: orders that were not started are dropped, running ones are
+        killed, and none of them is reported, not even one whose report has arrived and was not yet taken.
+        Other batches lose nothing; orders of this batch that are submitted afterwards, as other attempts, run
+        as usual. Never waits; may be repeated.
         """
         ...
 

@@ -177,7 +177,9 @@ class ComputeSuite:
             assert bench.compute.take_reports() == []
             assert await bench.ended() == ([], [])
 
-    async def test_revoking_kills_what_runs_and_others_lose_nothing(self, opened: Opened, gate: StepGate) -> None:
+    async def test_revoking_kills_what_runs_and_others_lose_nothing(
+        self, opened: Opened, gate: StepGate
+    ) -> None:
         given = [
             order("gate", 1),
             order("good", 1, batch_no=2),

@@ -6,7 +6,7 @@ from quire.ledger.port import BatchDraft, ListedFile, OutboxMessage, SettledTask
 from quire.model.batch import Batch, Position, Stage, TaskState
 from quire.model.files import File, Product
 from quire.model.ids import BatchId
-from quire.model.pipeline import Change, Kept, Phase, Pipeline
+from quire.model.pipeline import KeptFile, ListChange, Phase, Pipeline
 from quire.model.work import Outcome, Report, StepResult
 
 
@@ -22,7 +22,7 @@ def file(path: str = "a/b.tif", **changes: Any) -> File:
     return File(**(known | changes))
 
 
-def listed(no: int = 1, path: str = "a/b.tif", *, root: int | None = None, **changes: Any) -> ListedFile:
+def listed_file(no: int = 1, path: str = "a/b.tif", *, root: int | None = None, **changes: Any) -> ListedFile:
     return ListedFile(no, root if root is not None else no, file(path, **changes))
 
 
@@ -37,7 +37,7 @@ def product(role: str = "jpeg", **changes: Any) -> Product:
     return Product(**(known | changes))
 
 
-def settled(
+def settled_task(
     task_no: int = 1,
     state: TaskState = TaskState.DONE,
     *,
@@ -47,7 +47,7 @@ def settled(
     error: str = "",
 ) -> SettledTask:
     result = StepResult(products=products)
-    return SettledTask(task_no, state, 1, of or listed(task_no), result, error_class, error)
+    return SettledTask(task_no, state, 1, of or listed_file(task_no), result, error_class, error)
 
 
 def batch(
@@ -78,7 +78,7 @@ def phase(name: str = "ONE", **changes: Any) -> Phase:
         "step": "noop",
         "step_version": 1,
         "finds": lambda _file: True,
-        "becomes": lambda one, _result, _taken: Change(Kept(one.tags)),
+        "becomes": lambda one, _result, _taken: ListChange(KeptFile(one.tags)),
     }
     return Phase(**(known | changes))
 

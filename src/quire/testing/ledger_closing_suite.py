@@ -9,7 +9,7 @@ import pytest
 from quire.engine import moves
 from quire.ledger.submissions import TAKEN, Load
 from quire.ledger.values import Selection
-from quire.model.batch import FileOutcome, Stage
+from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Stale
 from quire.testing.factories import file, outbox_message
 from quire.testing.ledger_adapter import LedgerAdapter
@@ -24,36 +24,49 @@ from quire.testing.submission_situations import (
 )
 
 
+async def _close(
+    ledger: LedgerAdapter,
+    no: int,
+    *,
+    revision: int,
+    batch_id: str = "01B",
+    total_files: int = 1,
+    now: float = 9.0,
+) -> Batch:
+    message = outbox_message(batch_id)
+    return await ledger.close_batch(
+        no, revision=revision, manifest_key="m", total_files=total_files, message=message, now=now
+    )
+
+
 class ClosingSuite:
-    async def test_closing_posts_the_letter_and_counts_what_was_taken(self, ledger: LedgerAdapter) -> None:
+    async def test_closing_puts_the_start_message_into_the_outbox_and_counts_the_files(
+        self, ledger: LedgerAdapter
+    ) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a", "/b")
         await ledger.announce_upload(no, awaited("/c"), now=7.0)
         for revision in (4, 6):
             with pytest.raises(Stale):
-                await ledger.close_submission(
-                    no, revision=revision, manifest_key="m", message=outbox_message(), now=8.0
-                )
+                await _close(ledger, no, revision=revision, now=8.0)
         assert await ledger.list_unsent(9) == []
-        ended = await ledger.close_submission(no, revision=5, manifest_key="m", message=outbox_message(), now=9.0)
+        await _close(ledger, no, revision=5, total_files=2)
+        ended = await ledger.get_submission("01B")
         assert (ended.batch.position.stage, ended.batch.status) == (Stage.QUEUED, "QUEUED")
         assert (ended.batch.manifest_key, ended.batch.total_files, ended.finalized_at) == ("m", 2, 9.0)
         assert [one.message_id for one in await ledger.list_unsent(9)] == ["start-01B"]
         assert await ledger.get_start_message(no) == outbox_message().body.decode()
         assert await kinds(ledger, no) == ["batch_opened", "batch_finalized"]
         with pytest.raises(Stale):
-            await ledger.close_submission(no, revision=5, manifest_key="m", message=outbox_message(), now=10.0)
+            await _close(ledger, no, revision=5, total_files=2, now=10.0)
         assert len(await ledger.list_unsent(9)) == 1
 
     async def test_of_many_who_close_at_once_one_does(self, ledger: LedgerAdapter) -> None:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a")
-        calls = [
-            ledger.close_submission(no, revision=2, manifest_key="m", message=outbox_message(), now=9.0)
-            for _ in range(8)
-        ]
+        calls = [_close(ledger, no, revision=2) for _ in range(8)]
         answers = await asyncio.gather(*calls, return_exceptions=True)
-        assert sorted(type(one).__name__ for one in answers) == ["Stale"] * 7 + ["Submission"]
+        assert sorted(type(one).__name__ for one in answers) == ["Batch"] + ["Stale"] * 7
         assert len(await ledger.list_unsent(9)) == 1
 
     @pytest.mark.parametrize("end", ["close", "cancel", "finalize"])
@@ -63,11 +76,13 @@ class ClosingSuite:
         await ledger.announce_upload(no, awaited("/b"), now=7.0)
         match end:
             case "close":
-                await ledger.close_submission(no, revision=3, manifest_key="m", message=outbox_message(), now=9.0)
+                await _close(ledger, no, revision=3)
             case "cancel":
                 await ledger.cancel(no, act())
             case _:
-                await ledger.close_batch(no, manifest_key="m", total_files=1, message=outbox_message(), now=9.0)
+                await ledger.close_batch(
+                    no, manifest_key="m", total_files=1, message=outbox_message(), now=9.0
+                )
         for call in (
             ledger.announce_upload(no, awaited("/a", stamp="s2"), now=10.0),
             ledger.announce_upload(no, awaited("/n"), now=10.0),
@@ -84,7 +99,7 @@ class ClosingSuite:
         no = (await ledger.open_submission(new())).batch.no
         await arrived(ledger, no, "/a")
         calls = [ledger.announce_upload(no, awaited(f"/b{number}"), now=8.0) for number in range(6)]
-        closing = ledger.close_submission(no, revision=2, manifest_key="m", message=outbox_message(), now=9.0)
+        closing = _close(ledger, no, revision=2)
         answers = await asyncio.gather(*calls[:3], closing, *calls[3:], return_exceptions=True)
         found = await ledger.get_submission("01B")
         added = sum(one is None for one in answers)
@@ -153,12 +168,16 @@ class ElsewhereSuite:
         batch = await entered(ledger, batch, ONE)
         one, two, three = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=12.0)
         await ledger.settle_reports(batch.no, [done(one), erred(two, due_at=None)], now=13.0)
-        ended = await ledger.accept_processed(batch.no, [awaited("/a")], message=outbox_message("02"), now=20.0)
+        ended = await ledger.accept_processed(
+            batch.no, [awaited("/a")], message=outbox_message("02"), now=20.0
+        )
         assert await ledger.claim_tasks(batch.no, member=ME, limit=9, now=21.0) == []
         assert await ledger.list_running(ME) == []
         assert await ledger.list_workable(limit=9, now=99.0) == []
         assert (await ledger.settle_reports(batch.no, [done(three)], now=22.0)).strays == 1
-        assert [listed.file.path for listed in await ledger.list_files(ended.batch, after=0, limit=9)] == ["/a"]
+        assert [listed.file.path for listed in await ledger.list_files(ended.batch, after=0, limit=9)] == [
+            "/a"
+        ]
         (end,) = await ledger.list_inputs(batch.no, limit=9)
         assert (end.outcome, end.attempts, end.made) == (FileOutcome.DONE, 0, [])
         (counts,) = await ledger.count_tasks(batch.no)
@@ -172,7 +191,9 @@ class ElsewhereSuite:
             await ledger.apply_move(moves.fail(batch, "no", now=23.0))
 
     @pytest.mark.parametrize("stands", ["open", "cancelled"])
-    async def test_only_a_batch_on_its_way_is_processed_elsewhere(self, ledger: LedgerAdapter, stands: str) -> None:
+    async def test_only_a_batch_on_its_way_is_processed_elsewhere(
+        self, ledger: LedgerAdapter, stands: str
+    ) -> None:
         if stands == "open":
             no = (await ledger.open_submission(new())).batch.no
         else:
@@ -186,7 +207,9 @@ class ElsewhereSuite:
     async def test_many_files_are_one_transaction(self, ledger: LedgerAdapter) -> None:
         no = (await closed(ledger)).batch.no
         listed = [awaited(f"/d{number % 50}/f{number}", size=1) for number in range(5000)]
-        ended = await ledger.accept_processed(no, [*listed, listed[0]], message=outbox_message("02"), now=20.0)
+        ended = await ledger.accept_processed(
+            no, [*listed, listed[0]], message=outbox_message("02"), now=20.0
+        )
         assert (ended.batch.total_files, ended.files_taken, ended.bytes_taken) == (5000, 5000, 5000)
         assert len(await ledger.list_inputs(no, limit=9999, outcome=FileOutcome.DONE)) == 5000
 
@@ -204,9 +227,7 @@ class HousekeepingSuite:
         await ledger.cancel((await ledger.get_batch("013")).no, act())
         assert await ledger.measure_load("key1") == Load(2, 11)
         one = await ledger.get_submission("010")
-        await ledger.close_submission(
-            one.batch.no, revision=0, manifest_key="m", message=outbox_message("010"), now=9.0
-        )
+        await _close(ledger, one.batch.no, revision=0, batch_id="010", total_files=0)
         assert await ledger.measure_load("key1") == Load(2, 11)
         await ledger.accept_processed(one.batch.no, [], message=outbox_message("02"), now=20.0)
         assert await ledger.measure_load("key1") == Load(1, 10)
@@ -228,18 +249,17 @@ class HousekeepingSuite:
         await ledger.cancel(opened[1].batch.no, act())
         await ledger.withdraw_upload(opened[3].batch.no, "/a", now=50.0)
         assert await idle(50.0) == ["01C", "01A"]
-        await ledger.close_submission(
-            opened[2].batch.no, revision=1, manifest_key="m", message=outbox_message("01C"), now=51.0
-        )
+        await _close(ledger, opened[2].batch.no, revision=1, batch_id="01C", now=51.0)
         assert await idle(99.0) == ["01A", "01D"]
 
     async def test_who_comes_back_is_not_given_up(self, ledger: LedgerAdapter) -> None:
         idle, back, closed = [(await ledger.open_submission(new(f"01{name}"))).batch.no for name in "ABC"]
         for no, at in ((idle, 20.0), (back, 30.0), (closed, 20.0)):
             await ledger.announce_upload(no, awaited("/a"), now=at)
-        await ledger.close_submission(closed, revision=1, manifest_key="m", message=outbox_message("01C"), now=21.0)
+        await _close(ledger, closed, revision=1, batch_id="01C", now=21.0)
         ended = [
-            await ledger.abandon_batch(no, reason="idle", now=99.0, idle_before=30.0) for no in (idle, back, closed)
+            await ledger.abandon_batch(no, reason="idle", now=99.0, idle_before=30.0)
+            for no in (idle, back, closed)
         ]
         assert ended == [True, False, False]
         assert await kinds(ledger, idle) == ["batch_opened", "batch_cancelled"]

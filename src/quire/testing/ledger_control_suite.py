@@ -36,7 +36,9 @@ async def last_event(ledger: LedgerAdapter, batch: Batch) -> tuple[str, dict[str
 
 
 class ControlSuite:
-    async def test_an_act_that_concerns_no_batch_is_kept_with_who_and_why(self, ledger: LedgerAdapter) -> None:
+    async def test_an_act_that_concerns_no_batch_is_kept_with_who_and_why(
+        self, ledger: LedgerAdapter
+    ) -> None:
         await ledger.record_action(act(), "dead_letters_replayed", {"queue": "a", "messages": 3})
         [(_, _, kind, data)] = await ledger.list_events(NO_BATCH, limit=9)
         assert kind == "dead_letters_replayed"
@@ -58,7 +60,9 @@ class ControlSuite:
         assert (paused.hold, paused.hold_reason) == (Hold.PAUSED, "because")
         assert await last_event(ledger, batch) == ("batch_paused", {"actor": "ann", "reason": "because"})
         assert await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0) == []
-        assert (await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=11.0)).applied == 2
+        assert (
+            await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=11.0)
+        ).applied == 2
         with pytest.raises(Stale):
             await ledger.pause(batch.no, act())
         resumed = await ledger.resume(batch.no, act())
@@ -111,7 +115,9 @@ class ControlSuite:
             await ledger.reopen(batch.no, act(), status="X")
 
     @pytest.mark.parametrize("end", ["cancel", "fail"])
-    async def test_a_reopened_batch_runs_what_failed_and_what_was_out(self, ledger: LedgerAdapter, end: str) -> None:
+    async def test_a_reopened_batch_runs_what_failed_and_what_was_out(
+        self, ledger: LedgerAdapter, end: str
+    ) -> None:
         batch = await started(ledger, files=5)
         good, bad, out, _, late = await ledger.claim_tasks(batch.no, member=ME, limit=5, now=10.0)
         slow = erred(late, due_at=None, outcome=Outcome.TIMED_OUT)
@@ -207,6 +213,8 @@ async def _one_move(ledger: LedgerAdapter, batch: Batch) -> Batch:
             return await folded(ledger, batch, DIRECTORIES)
         case Stage.GATHERING:
             files = await ledger.list_unit_candidates(batch, whole=False, after=0, limit=99)
-            return await ledger.apply_move(moves.gather(batch, DIRECTORIES, files, {}, complete=True, now=5.0))
+            return await ledger.apply_move(
+                moves.gather(batch, DIRECTORIES, files, {}, complete=True, now=5.0)
+            )
         case _:
             return await entered(ledger, batch, DIRECTORIES)

@@ -36,7 +36,9 @@ async def half_way(ledger: LedgerAdapter) -> Batch:
         Upload(path="left", state="skipped", error_class="hidden", reason="hidden"),
     ]
     await ledger.record_uploads(batch.no, uploads)
-    batch = await ledger.close_batch(batch.no, manifest_key="m", total_files=2, message=outbox_message(), now=2.0)
+    batch = await ledger.close_batch(
+        batch.no, manifest_key="m", total_files=2, message=outbox_message(), now=2.0
+    )
     batch = await ledger.apply_move(moves.begin(batch, now=3.0))
     files = [file(path) for path in ("d/f0.tif", "d/f1.tif")]
     batch = await ledger.apply_move(moves.fill(batch, TWO, files, complete=True, now=4.0))
@@ -87,7 +89,9 @@ class RecordsSuite:
         ends = await ledger.list_inputs(batch.no, limit=9)
         assert [one.outcome for one in ends[1:3]] == [FileOutcome.FAILED, FileOutcome.DONE]
 
-    async def test_a_file_of_a_cancelled_batch_is_cancelled_unless_it_failed(self, ledger: LedgerAdapter) -> None:
+    async def test_a_file_of_a_cancelled_batch_is_cancelled_unless_it_failed(
+        self, ledger: LedgerAdapter
+    ) -> None:
         batch = await half_way(ledger)
         await ledger.cancel(batch.no, act())
         ends = await ledger.list_inputs(batch.no, limit=9)

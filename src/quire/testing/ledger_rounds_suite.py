@@ -44,7 +44,9 @@ class RoundsSuite:
         assert (chosen.tasks, chosen.unsettled) == (3, 0)
         assert (await ledger.preview_retry(batch.no, Selection(error_class="odd"))).failed == [(2, "odd", 1)]
         assert (await ledger.preview_retry(batch.no, Selection(path="d/f2.tif"))).failed == [(2, "odd", 1)]
-        assert (await ledger.preview_retry(batch.no, Selection(path="d/f1.tif", error_class="odd"))).tasks == 0
+        assert (
+            await ledger.preview_retry(batch.no, Selection(path="d/f1.tif", error_class="odd"))
+        ).tasks == 0
 
     async def test_of_a_batch_stopped_half_way_only_what_goes_on_is_told(self, ledger: LedgerAdapter) -> None:
         batch = await retried(ledger, await ended(ledger), 2, error_class="odd")
@@ -137,7 +139,9 @@ class RoundsSuite:
     async def test_the_act_is_kept_with_who_and_why(self, ledger: LedgerAdapter) -> None:
         batch = await retried(ledger, await ended(ledger), 1)
         (told,) = [
-            data for _, _, kind, data in await ledger.list_events(batch.no, limit=99) if kind == "batch_retried"
+            data
+            for _, _, kind, data in await ledger.list_events(batch.no, limit=99)
+            if kind == "batch_retried"
         ]
         assert told == {"actor": "ann", "reason": "because", "round": 2, "tasks": 3}
 

@@ -7,7 +7,7 @@ from quire.engine import moves
 from quire.ledger.port import Claim, OperatorAction, Settlement, UnitContent, Upload
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.files import File
-from quire.model.pipeline import Added, Change, Kept, Pipeline, Unit
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, Unit
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import draft, file, outbox_message, phase, pipeline, report
 from quire.testing.ledger_adapter import LedgerAdapter
@@ -22,9 +22,9 @@ ONE = pipeline(phase("ONE"))
 def adds(suffix: str, *, listed: bool = True) -> Any:
     """The file stays, and one is added beside it."""
 
-    def becomes(one: File, _result: StepResult, _taken: object) -> Change:
+    def becomes(one: File, _result: StepResult, _taken: object) -> ListChange:
         made = file(one.path + suffix, content_type="text/plain")
-        return Change(Kept(one.tags), (Added(made, suffix.lstrip("."), listed),))
+        return ListChange(KeptFile(one.tags), (AddedFile(made, suffix.lstrip("."), listed),))
 
     return becomes
 
@@ -36,8 +36,8 @@ TWO = pipeline(
 )
 
 
-def _sheet(one: File, _result: StepResult, _taken: object) -> Change:
-    return Change(None, (Added(file(f"{one.path}/sheet.pdf"), "sheet"),))
+def _sheet(one: File, _result: StepResult, _taken: object) -> ListChange:
+    return ListChange(None, (AddedFile(file(f"{one.path}/sheet.pdf"), "sheet"),))
 
 
 # Files, then one sheet for each directory, the deepest first.
@@ -103,7 +103,9 @@ async def filled(
     """At the door of its first phase."""
     batch = await finalized(ledger, paths, batch_id, **drafted)
     batch = await ledger.apply_move(moves.begin(batch, now=3.0))
-    return await ledger.apply_move(moves.fill(batch, plan, [file(path) for path in paths], complete=True, now=4.0))
+    return await ledger.apply_move(
+        moves.fill(batch, plan, [file(path) for path in paths], complete=True, now=4.0)
+    )
 
 
 async def started(

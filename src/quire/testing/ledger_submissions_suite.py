@@ -135,7 +135,9 @@ class ArrivingSuite:
         assert await ledger.get_upload(opened.batch.no, "/a") == before
         assert counters(await ledger.get_submission("01B")) == (1, 1, 10, 2)
 
-    async def test_a_file_that_is_announced_again_replaces_the_earlier_one(self, ledger: LedgerAdapter) -> None:
+    async def test_a_file_that_is_announced_again_replaces_the_earlier_one(
+        self, ledger: LedgerAdapter
+    ) -> None:
         no = (await ledger.open_submission(new())).batch.no
         first, second, third = (awaited("/a", stamp=f"s{n}", size=n, upload_id=f"u{n}") for n in (1, 2, 3))
         assert await ledger.announce_upload(no, first, now=5.0) is None
@@ -171,7 +173,9 @@ class ArrivingSuite:
         with pytest.raises(Missing):
             await ledger.get_upload(no, "/a")
 
-    async def test_what_was_taken_meanwhile_is_not_withdrawn_with_the_awaited(self, ledger: LedgerAdapter) -> None:
+    async def test_what_was_taken_meanwhile_is_not_withdrawn_with_the_awaited(
+        self, ledger: LedgerAdapter
+    ) -> None:
         no = (await ledger.open_submission(new())).batch.no
         for path in ("/a", "/b"):
             await ledger.announce_upload(no, awaited(path), now=5.0)
@@ -231,7 +235,9 @@ class ArrivingSuite:
         no = (await ledger.open_submission(new())).batch.no
         for path in ODD_PATHS:
             await ledger.announce_upload(no, awaited(path, source_file=path, tags=(path,)), now=5.0)
-        assert [one.path for one in await ledger.list_awaited(no, limit=99)] == sorted(ODD_PATHS, key=str.encode)
+        assert [one.path for one in await ledger.list_awaited(no, limit=99)] == sorted(
+            ODD_PATHS, key=str.encode
+        )
         for path in ODD_PATHS:
             noted = await ledger.get_upload(no, path)
             assert (noted.path, noted.source_file, noted.tags) == (path, path, (path,))

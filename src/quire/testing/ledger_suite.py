@@ -10,7 +10,7 @@ from quire.engine import moves
 from quire.ledger.port import Upload
 from quire.model.batch import FileOutcome, Stage, TaskState
 from quire.model.errors import Missing, Stale
-from quire.model.pipeline import Added, Change, Kept
+from quire.model.pipeline import AddedFile, KeptFile, ListChange
 from quire.model.work import StepResult
 from quire.testing.factories import draft, file, outbox_message, phase, pipeline, product
 from quire.testing.ledger_adapter import LedgerAdapter
@@ -59,13 +59,17 @@ class WalkSuite:
             found += [one.path for one in page]
         assert found == noted
 
-    async def test_finalize_closes_the_batch_and_posts_its_letter_together(self, ledger: LedgerAdapter) -> None:
+    async def test_finalize_closes_the_batch_and_posts_its_letter_together(
+        self, ledger: LedgerAdapter
+    ) -> None:
         batch = await ledger.open_batch(draft())
         await ledger.close_batch(batch.no, manifest_key="m", total_files=0, message=outbox_message(), now=2.0)
         (waiting,) = await ledger.list_unsent(10)
         assert waiting.message_id == "start-01B"
         with pytest.raises(Stale):
-            await ledger.close_batch(batch.no, manifest_key="m", total_files=0, message=outbox_message(), now=2.0)
+            await ledger.close_batch(
+                batch.no, manifest_key="m", total_files=0, message=outbox_message(), now=2.0
+            )
         assert len(await ledger.list_unsent(10)) == 1
         await ledger.mark_sent([waiting.no])
         assert await ledger.list_unsent(10) == []
@@ -74,7 +78,13 @@ class WalkSuite:
         batch = await ledger.open_batch(draft())
         assert (batch.refused, batch.passed_over) == (0, 0)
         batch = await ledger.close_batch(
-            batch.no, manifest_key="m", total_files=4, message=outbox_message(), now=2.0, refused=2, passed_over=3
+            batch.no,
+            manifest_key="m",
+            total_files=4,
+            message=outbox_message(),
+            now=2.0,
+            refused=2,
+            passed_over=3,
         )
         assert (batch.total_files, batch.refused, batch.passed_over) == (4, 2, 3)
         assert await ledger.get_batch(batch.id) == batch
@@ -125,8 +135,8 @@ class WalkSuite:
             (TaskState.DONE, result),
             (TaskState.FAILED, StepResult()),
         ]
-        made = Added(file("d/f0.jpg"), "jpeg")
-        augmenting = pipeline(phase(becomes=lambda *_: Change(Kept(("seen",)), (made,))))
+        made = AddedFile(file("d/f0.jpg"), "jpeg")
+        augmenting = pipeline(phase(becomes=lambda *_: ListChange(KeptFile(("seen",)), (made,))))
         move = moves.transform(batch, augmenting, tasks, {}, complete=True, now=12.0)
         batch = await ledger.apply_move(move)
         assert (batch.status, batch.completed_at) == ("DONE", 12.0)
@@ -186,7 +196,9 @@ class WalkSuite:
         batch = await entered(ledger, batch, ONE)
         assert (batch.phase_retries, batch.rests_until) == (0, 0.0)
         with pytest.raises(Stale):
-            await ledger.postpone_move(batch.no, rested.position, retries=2, until=30.0, reason="no", now=21.0)
+            await ledger.postpone_move(
+                batch.no, rested.position, retries=2, until=30.0, reason="no", now=21.0
+            )
 
 
 class CrewSuite:
@@ -202,7 +214,9 @@ class CrewSuite:
         assert [one.id for one in await ledger.take_batches(2, limit=9, now=5.0)] == ["01D"]
         await ledger.release_batch(first[0].no, 1)
         assert [one.id for one in await ledger.take_batches(2, limit=9, now=5.0)] == ["01A", "01D"]
-        assert [one.id for one in await ledger.take_batches(2, limit=9, now=5.0, only=[second[0].no])] == ["01D"]
+        assert [one.id for one in await ledger.take_batches(2, limit=9, now=5.0, only=[second[0].no])] == [
+            "01D"
+        ]
 
     async def test_a_batch_whose_tasks_run_is_nobodys(self, ledger: LedgerAdapter) -> None:
         batch = await filled(ledger, ["a"], ONE)

@@ -6,7 +6,7 @@ from msgspec import structs
 from quire.engine import moves, sharing
 from quire.engine.sharing import effective_tier
 from quire.ledger.port import Settlement, SettleResult, StrayKind, TaskStanding
-from quire.model.batch import Budget, Hold, Position, Spent, Stage, TaskState
+from quire.model.batch import Budget, Hold, Position, Spending, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.model.work import Outcome, StepResult
@@ -69,7 +69,9 @@ class FloorSuite:
     async def test_a_phase_ends_exactly_once(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=1)
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        ends = [(await ledger.settle_reports(batch.no, [done(claim)], now=11.0)).phase_ended for _ in range(3)]
+        ends = [
+            (await ledger.settle_reports(batch.no, [done(claim)], now=11.0)).phase_ended for _ in range(3)
+        ]
         assert ends == [True, False, False]
         assert (await ledger.get_batch(batch.id)).position.stage is Stage.TRANSFORMING
 
@@ -144,7 +146,9 @@ class FloorSuite:
 
     async def test_where_batches_stand_is_known_by_number(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger)
-        assert await ledger.get_positions([batch.no, batch.no + 1]) == {batch.no: Position(Stage.WORKING, 1, 0)}
+        assert await ledger.get_positions([batch.no, batch.no + 1]) == {
+            batch.no: Position(Stage.WORKING, 1, 0)
+        }
 
     async def test_the_cache_remembers_and_forgets(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger, files=2)
@@ -236,7 +240,7 @@ class FloorSuite:
         (counts,) = await ledger.count_tasks(batch.no)
         assert counts.cached == 1
         spent = structs.replace(counts.spent, seconds=round(counts.spent.seconds, 6))
-        assert spent == Spent(
+        assert spent == Spending(
             seconds=0.3, bytes_in=11, bytes_out=22, tokens_in=33, tokens_out=44, money_micros=55
         )
         _, second = await ledger.list_settled_tasks(await ledger.get_batch(batch.id), after=0, limit=9)
@@ -262,7 +266,9 @@ class FloorSuite:
         plan = pipeline(phase("ONE"), phase("TWO"))
         batch = await started(ledger, files=1, plan=plan, budget=Budget(tokens=5))
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=2, now=10.0)
-        settled = await ledger.settle_reports(batch.no, [done(claim, cost=Cost(tokens_in=3, tokens_out=3))], now=11.0)
+        settled = await ledger.settle_reports(
+            batch.no, [done(claim, cost=Cost(tokens_in=3, tokens_out=3))], now=11.0
+        )
         assert settled.phase_ended
         batch = await ledger.get_batch(batch.id)
         assert batch.hold is None  # what is paid for is folded

@@ -42,7 +42,9 @@ class UnitsSuite:
         assert (first.file.path, second.file.path) == ("d", "e")
         assert await ledger.list_units(batch, after=first.no, limit=9) == [second]
         assert [one.file.path for one in await ledger.list_unit_members(batch.no, first.no)] == PATHS[:2]
-        assert await ledger.count_paths(batch.no, ["d"]) == {"d": 1}  # as the folder of its files, not as a unit
+        assert await ledger.count_paths(batch.no, ["d"]) == {
+            "d": 1
+        }  # as the folder of its files, not as a unit
         assert [one.file.path for one in await ledger.list_files(batch, after=0, limit=9)] == PATHS
 
     async def test_the_verdict_on_a_unit_reaches_all_its_members(self, ledger: LedgerAdapter) -> None:
@@ -119,7 +121,9 @@ class UnitsSuite:
         batch = await walked(ledger, batch, DIRECTORIES, {("ONE", "d/f0.tif"): "busy"})
         (_, old), _ = (one.made[0] for one in await ledger.list_inputs(batch.no, limit=9) if one.made)
         assert old.path == "d/sheet.pdf"
-        batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 1, now=50.0), Selection(), act())
+        batch = await ledger.retry_tasks(
+            moves.retry_round(batch, DIRECTORIES, 1, now=50.0), Selection(), act()
+        )
         seen: list[tuple[str, str]] = []
         batch = await walked(ledger, batch, DIRECTORIES, seen=seen)
         assert seen == [("ONE", "d/f0.tif"), ("DIRS", "d")]
@@ -159,7 +163,9 @@ class UnitsSuite:
         paths = ["a/x.tif", "a/b/x.tif"]
         batch = await filled(ledger, paths, DIRECTORIES)
         batch = await walked(ledger, batch, DIRECTORIES, {("DIRS", "a"): "torn"})
-        batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 2, now=50.0), Selection(), act())
+        batch = await ledger.retry_tasks(
+            moves.retry_round(batch, DIRECTORIES, 2, now=50.0), Selection(), act()
+        )
         batch = await entered(ledger, batch, DIRECTORIES)
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=60.0)
         below = await ledger.load_child_results(batch.no, [claim.order.task_no])

@@ -17,12 +17,12 @@ from quire.queues.port import (
     URGENT,
     DeadLetter,
     DeadLetterFilter,
-    Depth,
-    Happening,
-    Leased,
+    QueueDepth,
+    QueueCounter,
+    LeasedMessage,
     Message,
-    Trial,
-    Waiting,
+    FailedDelivery,
+    QueuedMessage,
 )
 
 ALL = DeadLetterFilter()
@@ -40,14 +40,14 @@ class _Entry:
         self.deliveries = 0
         self.token: str | None = None
         self.worker = ""
-        self.trials: tuple[Trial, ...] = ()
+        self.history: tuple[FailedDelivery, ...] = ()
 
     @property
     def order(self) -> tuple[int, float, int]:
         return self.message.priority, self.due_at, self.no
 
     def noted(self, ending: str, *, now: float, error_class: str = "", error: str = "") -> None:
-        trial = Trial(
+        trial = FailedDelivery(
             delivery=self.deliveries,
             at=now,
             ending=ending,
@@ -55,7 +55,7 @@ class _Entry:
             error_class=error_class,
             error=error,
         )
-        self.trials += (trial,)
+        self.history += (trial,)
 
 
 class _Queue:
@@ -63,10 +63,10 @@ class _Queue:
         self.living: dict[str, _Entry] = {}
         self.dead: dict[str, DeadLetter] = {}
         self.remembered: dict[str, float] = {}  # id: until when
-        self.totals: Counter[Happening] = Counter()
-        self.minutes: dict[float, Counter[Happening]] = {}
+        self.totals: Counter[QueueCounter] = Counter()
+        self.minutes: dict[float, Counter[QueueCounter]] = {}
 
-    def count(self, happening: Happening, number: int, now: float) -> None:
+    def count(self, happening: QueueCounter, number: int, now: float) -> None:
         if number:
             self.totals[happening] += number
             minute = now - now % _MINUTE_SECONDS
@@ -97,26 +97,26 @@ class MemoryQueues:
             entry = _Entry(message, no=self._next(), now=now, due_at=now + delay_seconds)
             room.living[message.id] = entry
             new += 1
-        room.count(Happening.SENT, new, now)
+        room.count(QueueCounter.SENT, new, now)
         self._wake(queue)
         return new
 
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
-    ) -> list[Leased]:
+    ) -> list[LeasedMessage]:
         room = self._room(queue)
         due = sorted((one for one in room.living.values() if one.due_at <= now), key=lambda one: one.order)
         return [self._lend(queue, entry, seconds, now, worker) for entry in due[:limit]]
 
-    def _lend(self, queue: str, entry: _Entry, seconds: float, now: float, worker: str) -> Leased:
+    def _lend(self, queue: str, entry: _Entry, seconds: float, now: float, worker: str) -> LeasedMessage:
         room = self._room(queue)
         if entry.token is not None:
             entry.noted("expired", now=now)
-            room.count(Happening.EXPIRED, 1, now)
-        room.count(Happening.DELIVERED, 1, now)
+            room.count(QueueCounter.EXPIRED, 1, now)
+        room.count(QueueCounter.DELIVERED, 1, now)
         entry.deliveries += 1
         entry.token, entry.worker, entry.due_at = str(self._next()), worker, now + seconds
-        return Leased(
+        return LeasedMessage(
             queue=queue,
             id=entry.message.id,
             body=entry.message.body,
@@ -141,7 +141,7 @@ class MemoryQueues:
         entries = self._room(queue).living.values()
         return min((one.due_at for one in entries if one.due_at > now), default=None)
 
-    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
+    async def extend(self, leased: Sequence[LeasedMessage], *, seconds: float, now: float) -> None:
         lost = []
         for one in leased:
             entry = self._held(one)
@@ -151,7 +151,7 @@ class MemoryQueues:
                 entry.due_at = now + seconds
         _raise_lost(lost)
 
-    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
+    async def acknowledge(self, leased: Sequence[LeasedMessage], *, now: float) -> None:
         lost = []
         for one in leased:
             if self._held(one) is None:
@@ -160,12 +160,12 @@ class MemoryQueues:
             room = self._room(one.queue)
             del room.living[one.id]
             room.remembered[one.id] = now + DEDUPE_SECONDS
-            room.count(Happening.ACKNOWLEDGED, 1, now)
+            room.count(QueueCounter.ACKNOWLEDGED, 1, now)
         _raise_lost(lost)
 
     async def release(
         self,
-        leased: Leased,
+        leased: LeasedMessage,
         *,
         now: float,
         delay_seconds: float = 0,
@@ -176,13 +176,13 @@ class MemoryQueues:
         entry = self._proven(leased)
         if counted:
             entry.noted("released", now=now, error_class=error_class, error=error)
-            self._room(leased.queue).count(Happening.RELEASED, 1, now)
+            self._room(leased.queue).count(QueueCounter.RELEASED, 1, now)
         else:
             entry.deliveries -= 1
         entry.token, entry.worker, entry.due_at = None, "", now + delay_seconds
         self._wake(leased.queue)
 
-    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
+    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
         entry = self._proven(leased)
         entry.noted("buried", now=now, error_class=error_class, error=reason)
         room = self._room(leased.queue)
@@ -198,22 +198,22 @@ class MemoryQueues:
             buried_at=now,
             error_class=error_class,
             reason=reason,
-            trials=entry.trials,
+            history=entry.history,
         )
-        room.count(Happening.BURIED, 1, now)
+        room.count(QueueCounter.DEAD_LETTERED, 1, now)
 
-    async def dead(
+    async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = ALL, after: int = 0, limit: int
     ) -> list[DeadLetter]:
         return [one for one in self._room(queue).chosen_dead(chosen) if one.no > after][:limit]
 
-    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+    async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
         found = self._room(queue).dead.get(message_id)
         if found is None:
             raise Missing(f"queue {queue} has no dead letter {message_id}")
         return found
 
-    async def dead_classes(self, queue: str) -> dict[str, int]:
+    async def count_dead_letters(self, queue: str) -> dict[str, int]:
         return dict(Counter(one.error_class for one in self._room(queue).dead.values()).most_common())
 
     async def replay(
@@ -225,11 +225,11 @@ class MemoryQueues:
             message = Message(id=letter.id, body=letter.body, priority=letter.priority)
             due_at = now + (place / per_second if per_second else 0)
             entry = _Entry(message, no=self._next(), now=letter.sent_at, due_at=due_at)
-            entry.trials = letter.trials
+            entry.history = letter.history
             entry.noted("replayed", now=now)
             room.living[letter.id] = entry
             del room.dead[letter.id]
-        room.count(Happening.REPLAYED, len(letters), now)
+        room.count(QueueCounter.REPLAYED, len(letters), now)
         self._wake(queue)
         return len(letters)
 
@@ -239,17 +239,17 @@ class MemoryQueues:
         for letter in letters:
             del room.dead[letter.id]
             room.remembered[letter.id] = now + DEDUPE_SECONDS
-        room.count(Happening.DISCARDED, len(letters), now)
+        room.count(QueueCounter.DISCARDED, len(letters), now)
         return len(letters)
 
     async def names(self) -> list[str]:
         self._answer()
         return sorted(name for name, room in self._queues.items() if room.totals)
 
-    async def depth(self, queue: str, *, now: float) -> Depth:
+    async def depth(self, queue: str, *, now: float) -> QueueDepth:
         room = self._room(queue)
         entries = room.living.values()
-        return Depth(
+        return QueueDepth(
             waiting=sum(one.due_at <= now for one in entries),
             delayed=sum(one.due_at > now and one.token is None for one in entries),
             leased=sum(one.due_at > now and one.token is not None for one in entries),
@@ -259,14 +259,14 @@ class MemoryQueues:
             ),
         )
 
-    async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
+    async def peek(self, queue: str, *, limit: int, now: float) -> list[QueuedMessage]:
         entries = self._room(queue).living.values()
         out = [one for one in entries if one.token is not None and one.due_at > now]
         rest = sorted(
             (one for one in entries if one not in out), key=lambda one: (one.due_at > now, one.order)
         )
         return [
-            Waiting(
+            QueuedMessage(
                 queue=queue,
                 id=one.message.id,
                 body=one.message.body,
@@ -279,20 +279,20 @@ class MemoryQueues:
             for one in (*rest, *sorted(out, key=lambda one: one.order))[:limit]
         ]
 
-    async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
+    async def counters(self, queue: str, *, since: float | None = None) -> dict[QueueCounter, int]:
         room = self._room(queue)
         if since is None:
-            return {happening: room.totals[happening] for happening in Happening}
+            return {happening: room.totals[happening] for happening in QueueCounter}
         first = since - since % _MINUTE_SECONDS
         late = [counted for minute, counted in room.minutes.items() if minute >= first]
-        return {happening: sum(counted[happening] for counted in late) for happening in Happening}
+        return {happening: sum(counted[happening] for counted in late) for happening in QueueCounter}
 
     async def purge(self, queue: str, *, now: float) -> int:
         room = self._room(queue)
         gone = [one for one in room.living.values() if one.token is None or one.due_at <= now]
         for one in gone:
             del room.living[one.message.id]
-        room.count(Happening.DISCARDED, len(gone), now)
+        room.count(QueueCounter.DISCARDED, len(gone), now)
         return len(gone)
 
     async def sweep(self, *, now: float) -> int:
@@ -326,11 +326,11 @@ class MemoryQueues:
             if queue in queues:
                 event.set()
 
-    def _held(self, leased: Leased) -> _Entry | None:
+    def _held(self, leased: LeasedMessage) -> _Entry | None:
         entry = self._room(leased.queue).living.get(leased.id)
         return entry if entry is not None and entry.token == leased.token else None
 
-    def _proven(self, leased: Leased) -> _Entry:
+    def _proven(self, leased: LeasedMessage) -> _Entry:
         entry = self._held(leased)
         if entry is None:
             _raise_lost([leased.id])

@@ -1,6 +1,6 @@
 """What every queue adapter must keep about looking on and cleaning up. Part of `QueuesSuite`."""
 
-from quire.queues.port import DEDUPE_SECONDS, Depth, Happening, Message, QueueStore
+from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, Message, QueueStore
 
 
 async def send(
@@ -12,20 +12,20 @@ async def send(
 
 class OverviewSuite:
     async def test_depth_tells_waiting_delayed_leased_and_dead_apart(self, queues: QueueStore) -> None:
-        assert await queues.depth("q", now=0) == Depth(waiting=0, leased=0, dead=0)
+        assert await queues.depth("q", now=0) == QueueDepth(waiting=0, leased=0, dead=0)
         await send(queues, "a", "b", "c", "d", now=1)
         await send(queues, "e", now=2, delay_seconds=50)
         first, _ = await queues.lease("q", limit=2, seconds=10, now=3)
-        await queues.bury(first, now=3, reason="x")
+        await queues.dead_letter(first, now=3, reason="x")
         depth = await queues.depth("q", now=4)
-        assert depth == Depth(waiting=2, leased=1, dead=1, delayed=1, oldest_at=1)
+        assert depth == QueueDepth(waiting=2, leased=1, dead=1, delayed=1, oldest_at=1)
         depth = await queues.depth("q", now=60)
-        assert depth == Depth(waiting=4, leased=0, dead=1, delayed=0, oldest_at=1)
+        assert depth == QueueDepth(waiting=4, leased=0, dead=1, delayed=0, oldest_at=1)
 
     async def test_the_oldest_is_one_that_waits_or_is_out(self, queues: QueueStore) -> None:
         await send(queues, "dead", now=1)
         (dead,) = await queues.lease("q", limit=1, seconds=10, now=1)
-        await queues.bury(dead, now=1, reason="x")
+        await queues.dead_letter(dead, now=1, reason="x")
         assert (await queues.depth("q", now=2)).oldest_at is None
         await send(queues, "later", now=2, delay_seconds=100)
         assert (await queues.depth("q", now=2)).oldest_at is None
@@ -65,7 +65,7 @@ class OverviewSuite:
         await queues.send("b", [Message(id="m", body=b"")], now=0)
         await queues.send("a", [Message(id="m", body=b""), Message(id="n", body=b"")], now=0)
         (leased,) = await queues.lease("b", limit=1, seconds=1, now=0)
-        await queues.bury(leased, now=0, reason="x")
+        await queues.dead_letter(leased, now=0, reason="x")
         assert sorted(await queues.names()) == ["a", "b"]
 
     async def test_everything_that_happens_is_counted(self, queues: QueueStore) -> None:
@@ -75,21 +75,21 @@ class OverviewSuite:
         await queues.acknowledge([a], now=2)
         await queues.release(b, now=2, error="x", delay_seconds=500)
         await queues.release(c, now=2, counted=False, delay_seconds=500)
-        await queues.bury(d, now=2, reason="x")
+        await queues.dead_letter(d, now=2, reason="x")
         await queues.replay("q", now=3, limit=9)
         await queues.lease("q", limit=9, seconds=1, now=3)
         (again,) = await queues.lease("q", limit=9, seconds=1, now=4)
-        await queues.bury(again, now=4, reason="x")
+        await queues.dead_letter(again, now=4, reason="x")
         await queues.discard("q", now=5, limit=9)
         assert await queues.counters("q") == {
-            Happening.SENT: 4,
-            Happening.DELIVERED: 6,
-            Happening.ACKNOWLEDGED: 1,
-            Happening.RELEASED: 1,
-            Happening.EXPIRED: 1,
-            Happening.BURIED: 2,
-            Happening.REPLAYED: 1,
-            Happening.DISCARDED: 1,
+            QueueCounter.SENT: 4,
+            QueueCounter.DELIVERED: 6,
+            QueueCounter.ACKNOWLEDGED: 1,
+            QueueCounter.RELEASED: 1,
+            QueueCounter.EXPIRED: 1,
+            QueueCounter.DEAD_LETTERED: 2,
+            QueueCounter.REPLAYED: 1,
+            QueueCounter.DISCARDED: 1,
         }
         assert set((await queues.counters("p")).values()) <= {0}
 
@@ -101,7 +101,7 @@ class OverviewSuite:
             await send(queues, f"{minute}", now=start + 60 * minute + 59)
 
         async def sent(since: float | None) -> int:
-            return (await queues.counters("q", since=since)).get(Happening.SENT, 0)
+            return (await queues.counters("q", since=since)).get(QueueCounter.SENT, 0)
 
         assert [await sent(since) for since in (None, start, start + 60, start + 119, start + 120)] == [
             3,
@@ -120,17 +120,17 @@ class OverviewSuite:
     async def test_purging_leaves_what_is_out_and_what_is_dead(self, queues: QueueStore) -> None:
         await send(queues, "dead", "out", "expired")
         (dead,) = await queues.lease("q", limit=1, seconds=10, now=0)
-        await queues.bury(dead, now=0, reason="x")
+        await queues.dead_letter(dead, now=0, reason="x")
         (out,) = await queues.lease("q", limit=1, seconds=100, now=0)
         await queues.lease("q", limit=1, seconds=1, now=0)
         await send(queues, "waits", now=1)
         await send(queues, "delayed", now=1, delay_seconds=99)
         await queues.send("p", [Message(id="other", body=b"")], now=1)
         assert await queues.purge("q", now=2) == 3
-        assert await queues.depth("q", now=2) == Depth(waiting=0, leased=1, dead=1, oldest_at=0)
+        assert await queues.depth("q", now=2) == QueueDepth(waiting=0, leased=1, dead=1, oldest_at=0)
         assert (await queues.depth("p", now=2)).waiting == 1
         await queues.acknowledge([out], now=3)
-        assert (await queues.counters("q"))[Happening.DISCARDED] == 3
+        assert (await queues.counters("q"))[QueueCounter.DISCARDED] == 3
         assert await queues.send("q", [Message(id="waits", body=b"")], now=3) == 1
 
     async def test_sweeping_forgets_ids_whose_window_is_over_and_nothing_else(

@@ -15,9 +15,9 @@ from quire.queues.port import (
     MAX_MESSAGE_BYTES,
     NORMAL,
     URGENT,
-    Leased,
+    LeasedMessage,
     Message,
-    Queues,
+    MessageQueues,
     QueueStore,
 )
 from quire.testing.queues_dead_suite import DeadLettersSuite
@@ -31,12 +31,12 @@ def plain(*ids: str, priority: int = NORMAL) -> list[Message]:
     return [Message(id=name, body=name.encode(), priority=priority) for name in ids]
 
 
-async def one_of(queues: Queues, *, now: float, seconds: float = 10.0) -> Leased:
+async def one_of(queues: MessageQueues, *, now: float, seconds: float = 10.0) -> LeasedMessage:
     (leased,) = await queues.lease("q", limit=10, seconds=seconds, now=now)
     return leased
 
 
-async def names_of(queues: Queues, *, now: float, limit: int = 10, seconds: float = 10.0) -> list[str]:
+async def names_of(queues: MessageQueues, *, now: float, limit: int = 10, seconds: float = 10.0) -> list[str]:
     return [one.id for one in await queues.lease("q", limit=limit, seconds=seconds, now=now)]
 
 
@@ -177,7 +177,7 @@ class LeasingSuite:
         with pytest.raises(Lost):
             await queues.release(late, now=4, error="x")
         with pytest.raises(Lost):
-            await queues.bury(late, now=4, reason="x")
+            await queues.dead_letter(late, now=4, reason="x")
         with pytest.raises(Lost):
             await queues.extend([late], seconds=9, now=4)
         await queues.acknowledge([current], now=5)
@@ -187,7 +187,7 @@ class LeasingSuite:
         done, back, dead = await queues.lease("q", limit=3, seconds=10, now=1)
         await queues.acknowledge([done], now=2)
         await queues.release(back, now=2, delay_seconds=50)
-        await queues.bury(dead, now=2, reason="x")
+        await queues.dead_letter(dead, now=2, reason="x")
         for one in (done, back, dead):
             with pytest.raises(Lost) as caught:
                 await queues.acknowledge([one], now=3)
@@ -197,7 +197,7 @@ class LeasingSuite:
             with pytest.raises(Lost):
                 await queues.release(one, now=3)
             with pytest.raises(Lost):
-                await queues.bury(one, now=3, reason="x")
+                await queues.dead_letter(one, now=3, reason="x")
 
     async def test_a_token_that_is_none_proves_nothing(self, queues: QueueStore) -> None:
         await queues.send("q", plain("m"), now=0)
@@ -205,7 +205,7 @@ class LeasingSuite:
         for token in ("", "x", "1", "1.", ".1", "-1.x", "9" * 40 + ".x"):
             with pytest.raises(Lost):
                 await queues.acknowledge(
-                    [Leased(queue="q", id="m", body=b"", deliveries=1, token=token)], now=1
+                    [LeasedMessage(queue="q", id="m", body=b"", deliveries=1, token=token)], now=1
                 )
 
     async def test_many_are_acknowledged_at_once_and_the_lost_ones_are_named(
@@ -267,7 +267,7 @@ class LeasingSuite:
             await queues.extend([acknowledged], seconds=9, now=1)
         await queues.acknowledge([acknowledged], now=2)
         await queues.release(released, now=2, delay_seconds=5)
-        await queues.bury(buried, now=2, reason="x")
+        await queues.dead_letter(buried, now=2, reason="x")
         depth = await queues.depth("q", now=2)
         assert (depth.waiting, depth.delayed, depth.leased, depth.dead) == (0, 1, 0, 1)
 
@@ -282,8 +282,8 @@ class LeasingSuite:
         await queues.release(await one_of(queues, now=1), now=1, counted=False)
         leased = await one_of(queues, now=1)
         assert leased.deliveries == 1
-        await queues.bury(leased, now=2, reason="x")
-        assert [one.ending for one in (await queues.dead_letter("q", "m")).trials] == ["buried"]
+        await queues.dead_letter(leased, now=2, reason="x")
+        assert [one.ending for one in (await queues.get_dead_letter("q", "m")).history] == ["buried"]
 
 
 class WaitingSuite:
@@ -323,7 +323,7 @@ class WaitingSuite:
                 while not (await asyncio.wait({waiting}, timeout=0.1))[0]:
                     (leased, *_) = await queues.lease("q", limit=1, seconds=0, now=0)
                     if replay:
-                        await queues.bury(leased, now=0, reason="x")
+                        await queues.dead_letter(leased, now=0, reason="x")
                         await queues.replay("q", now=0, limit=9)
                     else:
                         await queues.release(leased, now=0)

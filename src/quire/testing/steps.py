@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from quire.model.errors import Reject, Retry
-from quire.model.step import NO_OUTPUT, OutputFile, Step, StepInput, StepOutput, MemoryEstimate
+from quire.model.step import NO_OUTPUT, MemoryEstimate, OutputFile, Step, StepInput, StepOutput
 
 
 def _noop(_: StepInput) -> StepOutput:
@@ -155,7 +155,9 @@ def _outside(step: StepInput) -> Path:
 
 
 def _made(path: Any, **changes: Any) -> StepOutput:
-    return StepOutput(files=(OutputFile(**({"role": "r", "path": path, "content_type": "text/plain"} | changes)),))
+    return StepOutput(
+        files=(OutputFile(**({"role": "r", "path": path, "content_type": "text/plain"} | changes)),)
+    )
 
 
 # Kind of nonsense, by name: what a step gives back that nobody can use.

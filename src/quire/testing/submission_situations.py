@@ -1,4 +1,4 @@
-"""Submissions in a wanted situation, for the suites of the reception."""
+"""Submissions in a wanted state, for the suites of uploads over HTTP."""
 
 from typing import Any
 
@@ -35,12 +35,20 @@ async def arrived(ledger: LedgerAdapter, batch_no: int, *paths: str) -> None:
         await ledger.record_received(batch_no, awaited(path), now=6.0)
 
 
-async def closed(ledger: LedgerAdapter, batch_id: str = "01B", paths: tuple[str, ...] = ("/a", "/b")) -> Submission:
+async def closed(
+    ledger: LedgerAdapter, batch_id: str = "01B", paths: tuple[str, ...] = ("/a", "/b")
+) -> Submission:
     opened = await ledger.open_submission(new(batch_id))
     await arrived(ledger, opened.batch.no, *paths)
-    return await ledger.close_submission(
-        opened.batch.no, revision=2 * len(paths), manifest_key="m", message=outbox_message(batch_id), now=9.0
+    await ledger.close_batch(
+        opened.batch.no,
+        revision=2 * len(paths),
+        manifest_key="m",
+        total_files=len(paths),
+        message=outbox_message(batch_id),
+        now=9.0,
     )
+    return await ledger.get_submission(batch_id)
 
 
 def counters(submission: Submission) -> tuple[int, int, int, int]:

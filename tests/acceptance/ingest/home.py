@@ -1,4 +1,4 @@
-"""What a server left behind, read with the house's own adapters: messages, manifests, bytes, events."""
+"""What a server left behind, read with the product's own adapters: messages, manifests, bytes, events."""
 
 import asyncio
 import json
@@ -7,10 +7,9 @@ from typing import Any
 
 from tests.acceptance.ingest.conftest import Server
 
-from quire.assembly.components import open_components
-from quire.batches.context import BatchContext
+from quire.assembly.components import Components, open_components
 from quire.engine.outbox import Outbox
-from quire.queues.port import Happening
+from quire.queues.port import QueueCounter
 from quire.settings import Settings, load
 
 PREPROCESS, BATCH = "arke-preprocess-jobs", "arke-batch-jobs"
@@ -20,7 +19,7 @@ def settings_of(server: Server) -> Settings:
     return load({**server.environment, "QUIRE_HOME": str(server.home)}, server.folder).settings
 
 
-def at_home(server: Server, work: Callable[[BatchContext], Awaitable[Any]]) -> Any:
+def at_home(server: Server, work: Callable[[Components], Awaitable[Any]]) -> Any:
     async def opened() -> Any:
         async with open_components(settings_of(server)) as office:
             return await work(office)
@@ -28,11 +27,23 @@ def at_home(server: Server, work: Callable[[BatchContext], Awaitable[Any]]) -> A
     return asyncio.run(opened())
 
 
+async def _relay(office: Components) -> None:
+    await Outbox(
+        office.outbox,
+        office.batches,
+        office.records,
+        office.control,
+        office.queues,
+        office.blobs,
+        office.clock,
+    ).relay()
+
+
 def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:
     """Those about the batch that lie in the queue. What waits in the outbox is sent first."""
 
-    async def look(office: BatchContext) -> list[dict[str, Any]]:
-        await Outbox(office.ledger, office.ledger, office.ledger, office.ledger, office.queues, office.blobs, office.clock).relay()
+    async def look(office: Components) -> list[dict[str, Any]]:
+        await _relay(office)
         lying = await office.queues.peek(queue, limit=10_000, now=office.clock.now())
         bodies = [json.loads(one.body) for one in lying]
         return [body for body in bodies if body["batch_id"] == batch]
@@ -41,9 +52,9 @@ def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:
 
 
 def ever_sent(server: Server, queue: str) -> int:
-    async def look(office: BatchContext) -> int:
-        await Outbox(office.ledger, office.ledger, office.ledger, office.ledger, office.queues, office.blobs, office.clock).relay()
-        return (await office.queues.counters(queue)).get(Happening.SENT, 0)
+    async def look(office: Components) -> int:
+        await _relay(office)
+        return (await office.queues.counters(queue)).get(QueueCounter.SENT, 0)
 
     return at_home(server, look)
 
@@ -53,14 +64,14 @@ def blob(server: Server, key: str) -> bytes:
 
 
 def blobs(server: Server, keys: list[str]) -> list[bytes]:
-    async def read(office: BatchContext) -> list[bytes]:
+    async def read(office: Components) -> list[bytes]:
         return [await office.blobs.get(key) for key in keys]
 
     return at_home(server, read)
 
 
 def keys_below(server: Server, prefix: str) -> list[str]:
-    async def walk(office: BatchContext) -> list[str]:
+    async def walk(office: Components) -> list[str]:
         return [stored.key async for stored in office.blobs.list(prefix)]
 
     return at_home(server, walk)

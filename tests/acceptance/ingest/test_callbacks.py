@@ -8,7 +8,7 @@ from tests.acceptance.ingest.conftest import CONFIG, serving
 
 from quire.assembly.components import open_components
 from quire.assembly.secrets import signing_secret
-from quire.batches.remote.callbacks import MAX_BODY_BYTES, Attempt, url
+from quire.batches.remote.callbacks import MAX_BODY_BYTES, AttemptAddress, build_url
 from quire.model.ids import task_id
 from quire.settings import load
 
@@ -56,13 +56,13 @@ async def claimed(server, batch: str):
         member = await office.members.add_member("elsewhere", "machine", "far", now=office.clock.now())
         [claim] = await office.tasks.claim_tasks(known.no, member=member.no, limit=9, now=office.clock.now())
         order = claim.order
-        about = Attempt(
+        about = AttemptAddress(
             batch_id=batch,
             task_id=task_id("tiff", batch, order.file.key),
             task_no=order.task_no,
             attempt=order.attempt,
         )
-        return about, order.file.key, url(server.url, signing_secret(settings), about)
+        return about, order.file.key, build_url(server.url, signing_secret(settings), about)
 
 
 async def stored(server, key: str, data: bytes) -> None:
@@ -72,7 +72,7 @@ async def stored(server, key: str, data: bytes) -> None:
         await office.blobs.put(key, data, content_type="image/jpeg")
 
 
-def success(about: Attempt, key: str, size: int) -> dict:
+def success(about: AttemptAddress, key: str, size: int) -> dict:
     return {
         "task_id": about.task_id,
         "batch_id": about.batch_id,

@@ -33,7 +33,7 @@ from quire.ingest.archive import archive_batch
 from quire.model.batch import Stage
 from quire.model.errors import Retry
 from quire.model.ids import task_id
-from quire.settings import PhaseRetries, Settings
+from quire.settings import PhaseRetrySettings, Settings
 from quire.tools.ipfs import file_cid
 
 pytestmark = pytest.mark.slow
@@ -277,11 +277,11 @@ async def test_row_13_a_hand_over_that_fails_is_repeated_before_it_is_done(tmp_p
         seen.append((batch.position.stage, len(tried)))
 
     monkeypatch.setattr(handover, "hand_over", failing)
-    patient = PhaseRetries(first_delay_seconds=0.01, longest_delay_seconds=0.02)
+    patient = PhaseRetrySettings(first_delay_seconds=0.01, longest_delay_seconds=0.02)
     async with open_engine(Settings(home=tmp_path / "home", workers=2, phase_retry=patient)) as house:
         await submitted(house, hands_over_to="arke-batch-jobs")
         async with house.start_engine() as wheel:
-            batch = await wheel.conduct(ID, observe)
+            batch = await wheel.run_batch(ID, observe)
     assert batch.position.stage is Stage.DONE
     assert tried == ["IMAGE_PROCESSING"] * 4
     assert {stage for stage, count in seen if count < 4}.isdisjoint({Stage.DONE, Stage.ERROR})

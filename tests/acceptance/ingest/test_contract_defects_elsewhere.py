@@ -32,7 +32,7 @@ from tests.acceptance.ingest.elsewhere import (
 from tests.acceptance.ingest.home import at_home, settings_of
 
 from quire.assembly.secrets import signing_secret
-from quire.batches.remote.callbacks import Attempt, url
+from quire.batches.remote.callbacks import AttemptAddress, build_url
 from quire.ledger.port import Settlement
 from quire.model.batch import TaskState
 from quire.model.ids import task_id
@@ -62,13 +62,13 @@ def claimed(server: Server, batch: str, prefix: str = "tiff") -> dict:
         secret = signing_secret(settings_of(server))
         found = {}
         for order in (claim.order for claim in claims):
-            about = Attempt(
+            about = AttemptAddress(
                 batch_id=batch,
                 task_id=task_id(prefix, batch, order.file.key),
                 task_no=order.task_no,
                 attempt=order.attempt,
             )
-            found[order.file.path] = (about, order, url(server.url, secret, about))
+            found[order.file.path] = (about, order, build_url(server.url, secret, about))
         return found
 
     return at_home(server, look)
@@ -254,7 +254,7 @@ def test_row_09_unknown_is_not_found_and_a_success_after_a_timeout_counts(idle):
     for wrong in ({"batch_id": "01KB0000000000000000000000"}, {"task_no": 99}):
         other = structs.replace(about, **wrong)
         said = {"task_id": other.task_id, "batch_id": other.batch_id, "status": "error"}
-        assert httpx.post(url(idle.url, secret, other), json=said).status_code == 404
+        assert httpx.post(build_url(idle.url, secret, other), json=said).status_code == 404
     spent = (1.0, 60.0, "w")
     report = Report(
         *(order.batch_no, order.task_no, 1, Outcome.TIMED_OUT), *spent, error_class="timeout", error="late"

@@ -443,14 +443,14 @@ def test_what_failed_is_done_again_and_only_that(client, done):
 def dead(api_only):
     """Three dead letters of two classes in a queue where nobody works."""
 
-    async def bury(office):
+    async def dead_letter(office):
         now = office.clock.now()
         for number, error_class in enumerate(("missing", "corrupt", "missing")):
             body = json.dumps({"n": number}).encode()
             message = Message(id=f"dead-{number}", body=body)
             await office.queues.send("arke-batch-jobs", [message], now=now)
             (leased,) = await office.queues.lease("arke-batch-jobs", limit=1, seconds=30, now=now, worker="w")
-            await office.queues.bury(leased, now=now, reason="no manifest", error_class=error_class)
+            await office.queues.dead_letter(leased, now=now, reason="no manifest", error_class=error_class)
 
     at_home(api_only, bury)
     return "/api/queues/arke-batch-jobs/dead"

@@ -59,7 +59,7 @@ def comes_to_its_end(server, client, items):
     assert ever_sent(server, BATCH) == 1
     (message,) = messages(server, BATCH, client.batch)
     assert message["total_files"] == len(items)
-    assert at_home(server, lambda office: office.queues.dead(PREPROCESS, limit=1)) == []
+    assert at_home(server, lambda office: office.queues.list_dead_letters(PREPROCESS, limit=1)) == []
 
 
 def test_killed_between_each_pair_of_steps(idle):

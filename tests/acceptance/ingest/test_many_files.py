@@ -38,7 +38,7 @@ def fill(server, batch):
             connection.executemany(SQL["put_upload"], rows)
             connection.execute(SQL["count_uploads"], (FILES, FILES, FILES * SIZE, office.clock.now(), number))
 
-        await office.ledger._database.write(write)
+        await office.submissions._database.write(write)
 
     at_home(server, work)
 

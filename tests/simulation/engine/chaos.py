@@ -21,9 +21,28 @@ from tests.simulation.engine.kernel import (
 NOT_AWAITED = frozenset({"stream", "list", "local_path", "keep"})
 READS = frozenset(
     {
-        *("batch", "files", "to_gather", "units", "unit_numbers", "unit_members", "taken", "settled_tasks"),
-        *("workable", "earlier", "running", "standing", "cached", "outbox", "next_alarm", "crew", "chosen"),
-        *("uploads", "find_run", "get", "head", "message"),
+        *(
+            "get_batch",
+            "list_files",
+            "list_unit_candidates",
+            "list_units",
+            "find_units",
+            "list_unit_members",
+            "count_paths",
+            "list_settled_tasks",
+        ),
+        *(
+            "list_workable",
+            "load_child_results",
+            "list_running",
+            "get_positions",
+            "load_cached",
+            "list_unsent",
+            "next_alarm",
+            "list_members",
+            "preview_retry",
+        ),
+        *("list_uploads", "find_run", "get", "head", "get_start_message"),
     }
 )
 

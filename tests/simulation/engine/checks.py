@@ -150,7 +150,7 @@ def _results_are_true(database: SimDatabase, world: World, batch: Batch) -> Prob
     ):
         phase = phases[row[0] - 1]
         result = decode_result(row[2])
-        expected, _ = result_of(phase, file_of(row, 4))
+        expected, _ = result_of(phase, file_of(row[4:]))
         told = phase.rank is not None and bool(result.products)
         if row[3] == FORGED or result.facts != expected.facts or (not told and result != expected):
             yield f"task {row[1]} has the result {result}, not {expected}"

@@ -51,7 +51,7 @@ class Steps:
 
     def key(self, call: StepCall, order: Order) -> str | None:
         phase = self._world.phase_of(call.step)
-        return cache.key(cache.key_prefix(phase), phase, order)
+        return cache.cache_key_of(cache.cache_key_prefix(phase), phase, order)
 
     def execute(self, call: StepCall, order: Order, seconds: float, worker: str, now: float) -> Report:
         outcome = self._outcome(call, order)
@@ -120,10 +120,10 @@ class SimCompute:
         self._count = 0
         self._dead = False
 
-    def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one
+    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
         return max(0, self._workers + self._backlog - len(self._waiting) - len(self._running))
 
-    async def hand(self, call: StepCall, orders: list[Order]) -> None:
+    async def submit(self, call: StepCall, orders: list[Order]) -> None:
         await checkpoint()
         for order in orders:
             self._on_hand(call, order)
@@ -131,7 +131,7 @@ class SimCompute:
         self._begin()
         await checkpoint()
 
-    def reports(self) -> list[Report]:
+    def take_reports(self) -> list[Report]:
         taken, self._arrived = self._arrived, []
         return taken
 

@@ -32,7 +32,7 @@ class CrashAt(Chaos):
         """Of what goes to the store, manifests; not what a client does to the ledger."""
         if kind == "blobs":
             return name == "put" and "manifest" in str(arguments[0])
-        return name not in READS and name not in {"open_batch", "record_uploads", "finalize"}
+        return name not in READS and name not in {"open_batch", "record_uploads", "close_batch"}
 
     def _crash(self) -> None:
         if self.writes % self._number == 0 if self._every else self.writes == self._number:

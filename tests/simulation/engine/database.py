@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from quire.database.sql import migrations
 from quire.database.sqlite import statements
-from quire.engine.states import AGAIN, STAGES, TASKS
+from quire.engine.states import REOPENED_STAGES, STAGES, TASKS
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -76,7 +76,7 @@ def _prepared() -> bytes:
 
 def _guards() -> list[str]:
     stages = {(one.value, after.value) for one, following in STAGES.items() for after in following}
-    stages |= {(one.value, after.value) for one, following in AGAIN.items() for after in following}
+    stages |= {(one.value, after.value) for one, following in REOPENED_STAGES.items() for after in following}
     tasks = {(one.value, after.value) for one, following in TASKS.items() for after in following}
     return [
         "CREATE TABLE sim_violations (what TEXT)",

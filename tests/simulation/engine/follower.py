@@ -35,7 +35,7 @@ class Follower:
             await pause(kernel, LOOK_SECONDS)
             now = self._outside.clock.now()
             leased = await self._outside.queues.lease(NEXT, limit=9, seconds=LEASE_SECONDS, now=now)
-            for letter in leased:
+            for message in leased:
                 self.seen.append(message.id)
                 self._wrong += self._flaws(json.loads(message.body))
             await self._outside.queues.acknowledge(leased, now=now)
@@ -44,7 +44,7 @@ class Follower:
         """A manifest was written: whenever anybody looks, it can be read."""
         batch_id = key.split("/")[1]
         try:
-            manifest.checked(run_alone(self._blobs.get(key)), batch_id)
+            manifest.check(run_alone(self._blobs.get(key)), batch_id)
         except Reject as error:
             self._wrong.append(f"{key}: {error}")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from quire.batches.submission import submit
+from quire.batches.submission import close_batch
 from quire.engine import moves
 from quire.engine.dispatcher import Dispatcher
 from quire.engine.loop import EngineLoop
-from quire.engine.membership import Gone, Membership
+from quire.engine.membership import IsGone, Membership
 from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.scheduler import Scheduler
@@ -59,7 +59,7 @@ class House:
         *,
         conducts: bool,
         works: bool,
-        gone: Gone,
+        gone: IsGone,
     ) -> None:
         self.name = name
         self.compute = compute
@@ -69,15 +69,25 @@ class House:
         self.process: SimProcess | None = None
         clock = outside.clock
         conductor = Scheduler(
-            batches=outside.ledger, files=outside.ledger,
+            batches=outside.ledger,
+            files=outside.ledger,
             blobs=outside.blobs,
-            outbox=Outbox(outside.ledger, outside.ledger, outside.ledger, outside.ledger, outside.queues, outside.blobs, clock),
+            outbox=Outbox(
+                outside.ledger,
+                outside.ledger,
+                outside.ledger,
+                outside.ledger,
+                outside.queues,
+                outside.blobs,
+                clock,
+            ),
             pipelines=outside.pipelines,
             clock=clock,
             policy=PhasePolicy(),
         )
         foreman = Dispatcher(
-            batches=outside.ledger, tasks=outside.ledger,
+            batches=outside.ledger,
+            tasks=outside.ledger,
             blobs=outside.blobs,
             compute=compute,
             pipelines=outside.pipelines,
@@ -87,14 +97,15 @@ class House:
             shares=Shares(),
         )
         self.wheel = EngineLoop(
-            batches=outside.ledger, tasks=outside.ledger,
+            batches=outside.ledger,
+            tasks=outside.ledger,
             membership=Membership(
                 outside.ledger,
                 clock,
                 name=name,
                 kind="simulated",
                 place="here",
-                gone=gone,
+                is_gone=gone,
                 beat_seconds=BEAT_SECONDS,
                 stale_seconds=STALE_SECONDS,
             ),
@@ -110,8 +121,8 @@ class House:
 
     async def life(self) -> None:
         try:
-            await self.wheel.serve()
-            await self.wheel.wind_down(1.0)
+            await self.wheel.run()
+            await self.wheel.shut_down(1.0)
         except Unavailable:
             # On its way out it does not wait for the ledger; others find what it leaves behind.
             if not self.stopping:
@@ -147,8 +158,8 @@ async def client(spec: BatchSpec, outside: Outside, kernel: Kernel) -> None:
             if batch.position.stage is not Stage.OPEN:
                 return
             await outside.ledger.record_uploads(batch.no, spec.uploads)
-            await submit(
-                batch, spec.pipeline, ledger=outside.ledger, blobs=outside.blobs, clock=outside.clock
+            await close_batch(
+                batch, spec.pipeline, uploads=outside.ledger, blobs=outside.blobs, clock=outside.clock
             )
             return
         await pause(kernel, 0.5)
@@ -187,7 +198,7 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
             chosen = await outside.ledger.preview_retry(batch.no, Selection())
             if chosen.failed:
                 pipeline = outside.pipelines[batch.pipeline]
-                move = moves.again(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
+                move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
                 await outside.ledger.retry_tasks(move, Selection(), act)
         case "reopen":
             status = moves.status_of(batch, outside.pipelines[batch.pipeline])

@@ -291,7 +291,7 @@ class Simulation:
             self.kernel.chance.choice(living).compute.deliver(report)
 
     def _watch(self, who: str, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
-        if name == "cached":
+        if name == "load_cached":
             self._known[who] = (self.chaos.blob_faults, set(answer))
         if name == "put" and "manifest" in arguments[0]:
             self.follower.stored(arguments[0])

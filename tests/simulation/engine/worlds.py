@@ -17,8 +17,8 @@ from quire.blobs import keys
 from quire.ledger.port import Upload
 from quire.model.batch import Budget
 from quire.model.files import File, Product, sibling, stem_and_extension
-from quire.model.pipeline import Added, Change, Kept, Pace, Phase, Pipeline, Unit, from_product
-from quire.model.work import Earlier, StepResult
+from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pace, Phase, Pipeline, Unit, from_product
+from quire.model.work import EarlierResult, StepResult
 
 PLACES = ("", "a", "a/b", "a/b/c", "d", "d/e")
 TYPES = {".tif": "image/tiff", ".txt": "text/plain", ".raw": "application/octet-stream"}
@@ -84,7 +84,9 @@ def made_world(seed: int) -> World:
     )
 
 
-def result_of(phase: Phase, file: File, earlier: tuple[Earlier, ...] = ()) -> tuple[StepResult, list[bytes]]:
+def result_of(
+    phase: Phase, file: File, earlier: tuple[EarlierResult, ...] = ()
+) -> tuple[StepResult, list[bytes]]:
     """What the step gives, and the bodies of its products."""
     told = [product.digest for one in earlier for product in one.result.products]
     # A unit's member list holds tags, which say how often it was seen: its result is named by its path.
@@ -170,9 +172,9 @@ def _depth_first(file: File) -> int:
     return -file.path.count("/") - bool(file.path)
 
 
-def _made(mark: str, file: File, result: StepResult, *, listed: bool = True) -> tuple[Added, ...]:
+def _made(mark: str, file: File, result: StepResult, *, listed: bool = True) -> tuple[AddedFile, ...]:
     return tuple(
-        Added(
+        AddedFile(
             from_product(one, path=f"{file.path}.{mark}{number}", source=file, tags=_tagged(file, mark)),
             one.role,
             listed=listed,
@@ -181,31 +183,31 @@ def _made(mark: str, file: File, result: StepResult, *, listed: bool = True) -> 
     )
 
 
-def _replace(mark: str, file: File, result: StepResult, _taken: Container[str]) -> Change:
-    return Change(None, _made(mark, file, result))
+def _replace(mark: str, file: File, result: StepResult, _taken: Container[str]) -> ListChange:
+    return ListChange(None, _made(mark, file, result))
 
 
-def _augment(mark: str, file: File, result: StepResult, _taken: Container[str]) -> Change:
-    return Change(Kept(_tagged(file, mark)), _made(mark, file, result, listed=False))
+def _augment(mark: str, file: File, result: StepResult, _taken: Container[str]) -> ListChange:
+    return ListChange(KeptFile(_tagged(file, mark)), _made(mark, file, result, listed=False))
 
 
-def _preserve(mark: str, file: File, _result: StepResult, _taken: Container[str]) -> Change:
-    return Change(Kept(_tagged(file, mark)))
+def _preserve(mark: str, file: File, _result: StepResult, _taken: Container[str]) -> ListChange:
+    return ListChange(KeptFile(_tagged(file, mark)))
 
 
-def _remove(_mark: str, _file: File, _result: StepResult, _taken: Container[str]) -> Change:
-    return Change(None)
+def _remove(_mark: str, _file: File, _result: StepResult, _taken: Container[str]) -> ListChange:
+    return ListChange(None)
 
 
-def _rename(mark: str, file: File, result: StepResult, taken: Container[str]) -> Change:
+def _rename(mark: str, file: File, result: StepResult, taken: Container[str]) -> ListChange:
     """The short name for the first product when it is free."""
     short = _short(file)
     added = list(_made(mark, file, result))
     if added and short.casefold() not in taken:
         first = result.products[0]
         made = from_product(first, path=short, source=file, tags=_tagged(file, mark))
-        added[0] = Added(made, first.role)
-    return Change(None, tuple(added))
+        added[0] = AddedFile(made, first.role)
+    return ListChange(None, tuple(added))
 
 
 def _rivals(file: File, _result: StepResult) -> tuple[str, ...]:
@@ -216,19 +218,19 @@ def _short(file: File) -> str:
     return sibling(file.path, stem_and_extension(file.name)[0] + ".jpg")
 
 
-def _summarise(mark: str, file: File, result: StepResult, _taken: Container[str]) -> Change:
+def _summarise(mark: str, file: File, result: StepResult, _taken: Container[str]) -> ListChange:
     """Of a directory or a batch: a file in it."""
     folder = f"{file.path}/" if file.path else ""
-    return Change(
+    return ListChange(
         None,
         tuple(
-            Added(from_product(one, path=f"{folder}{mark}.{number}", source=file, tags=(mark,)), one.role)
+            AddedFile(from_product(one, path=f"{folder}{mark}.{number}", source=file, tags=(mark,)), one.role)
             for number, one in enumerate(result.products)
         ),
     )
 
 
-Becomes = Callable[[str, File, StepResult, Container[str]], Change]
+Becomes = Callable[[str, File, StepResult, Container[str]], ListChange]
 _BECOMES: dict[str, Becomes] = {
     "replace": _replace,
     "augment": _augment,

@@ -34,7 +34,7 @@ def clock():
 
 
 @pytest.fixture
-def desk(store, clock):
+def context(store, clock):
     made = iter(range(256))
     return ApiKeyContext(
         store=store, clock=clock, ids=CountingIds(), chance=lambda size: bytes([next(made)]) * size
@@ -42,16 +42,16 @@ def desk(store, clock):
 
 
 @pytest.fixture
-def door(store, clock):
+def checker(store, clock):
     return KeyChecker(store, clock)
 
 
-async def made(desk, scope=Scope.SUBMIT, **drafted):
-    return await api_keys.create(desk, KeyDraft(scope=scope, **drafted))
+async def made(context, scope=Scope.SUBMIT, **drafted):
+    return await api_keys.create(context, KeyDraft(scope=scope, **drafted))
 
 
-async def test_a_key_is_random_and_only_its_hash_is_kept(desk, store):
-    new = await made(desk, label="scanner")
+async def test_a_key_is_random_and_only_its_hash_is_kept(context, store):
+    new = await made(context, label="scanner")
     assert new.text == "qk_" + "A" * 43
     (kept,) = await store.list_keys()
     assert kept.hash == hashlib.sha256(new.text.encode()).hexdigest()
@@ -60,13 +60,13 @@ async def test_a_key_is_random_and_only_its_hash_is_kept(desk, store):
 
 
 async def test_real_keys_differ(store, clock):
-    desk = ApiKeyContext(store=store, clock=clock, ids=CountingIds())
-    assert (await made(desk)).text != (await made(desk)).text
+    context = ApiKeyContext(store=store, clock=clock, ids=CountingIds())
+    assert (await made(context)).text != (await made(context)).text
 
 
-async def test_what_is_listed_has_neither_key_nor_hash(desk):
-    new = await made(desk, tenant="arke", max_bytes=5, lasts_seconds=60)
-    (line,) = await api_keys.list_keys(desk)
+async def test_what_is_listed_has_neither_key_nor_hash(context):
+    new = await made(context, tenant="arke", max_bytes=5, lasts_seconds=60)
+    (line,) = await api_keys.list_keys(context)
     assert line == new.key
     assert (line.state, line.tenant, line.max_bytes) == ("active", "arke", 5)
     assert line.expires_at == "2023-11-14T22:14:20.000Z"
@@ -84,20 +84,20 @@ async def test_what_is_listed_has_neither_key_nor_hash(desk):
         (Scope.ADMIN, set(Scope)),
     ],
 )
-async def test_a_scope_allows_what_it_says(desk, door, scope, allowed):
-    new = await made(desk, scope)
+async def test_a_scope_allows_what_it_says(context, checker, scope, allowed):
+    new = await made(context, scope)
     for needed in Scope:
         if needed in allowed:
-            assert (await door.check(new.text, needed)).id == new.key.id
+            assert (await checker.check(new.text, needed)).id == new.key.id
         else:
             with pytest.raises(Reject) as caught:
-                await door.check(new.text, needed)
+                await checker.check(new.text, needed)
             assert caught.value.code == "forbidden"
 
 
-async def test_unknown_revoked_and_expired_look_the_same(desk, door, clock):
-    revoked, expired = await made(desk), await made(desk, lasts_seconds=10)
-    await api_keys.revoke(desk, revoked.key.id)
+async def test_unknown_revoked_and_expired_look_the_same(context, checker, clock):
+    revoked, expired = await made(context), await made(context, lasts_seconds=10)
+    await api_keys.revoke(context, revoked.key.id)
     clock.advance(10)
     told = set()
     for presented in (
@@ -111,84 +111,88 @@ async def test_unknown_revoked_and_expired_look_the_same(desk, door, clock):
         expired.text.lower(),
     ):
         with pytest.raises(Reject) as caught:
-            await door.check(presented, Scope.SUBMIT)
+            await checker.check(presented, Scope.SUBMIT)
         told.add((caught.value.code, str(caught.value)))
-        assert await door.identify(presented) is None
+        assert await checker.identify(presented) is None
     assert len(told) == 1
 
 
-async def test_a_key_is_valid_up_to_its_end(desk, door, clock):
-    new = await made(desk, lasts_seconds=10)
+async def test_a_key_is_valid_up_to_its_end(context, checker, clock):
+    new = await made(context, lasts_seconds=10)
     clock.advance(9.9)
-    await door.check(new.text, Scope.SUBMIT)
+    await checker.check(new.text, Scope.SUBMIT)
     clock.advance(0.1)
-    assert await door.identify(new.text) is None
-    assert [line.state for line in await api_keys.list_keys(desk)] == ["expired"]
+    assert await checker.identify(new.text) is None
+    assert [line.state for line in await api_keys.list_keys(context)] == ["expired"]
 
 
-async def test_a_revoked_key_is_listed_as_such(desk):
-    new = await made(desk)
-    line = await api_keys.revoke(desk, new.key.id)
+async def test_a_revoked_key_is_listed_as_such(context):
+    new = await made(context)
+    line = await api_keys.revoke(context, new.key.id)
     assert line.state == "revoked"
-    assert await api_keys.list_keys(desk) == [line]
+    assert await api_keys.list_keys(context) == [line]
     with pytest.raises(Missing):
-        await api_keys.revoke(desk, "nobody")
+        await api_keys.revoke(context, "nobody")
 
 
-async def test_a_rotated_key_and_its_heir_are_both_valid_for_the_overlap(desk, door, clock):
+async def test_a_rotated_key_and_its_heir_are_both_valid_for_the_overlap(context, checker, clock):
     old = await made(
-        desk, Scope.OPERATE, label="scanner", tenant="arke", requests_per_minute=9, max_batches=2
+        context, Scope.OPERATE, label="scanner", tenant="arke", requests_per_minute=9, max_batches=2
     )
     clock.advance(5)
-    new = await api_keys.rotate(desk, old.key.id, overlap_seconds=100)
+    new = await api_keys.rotate(context, old.key.id, overlap_seconds=100)
     assert new.text != old.text
-    left, right = await door.check(old.text, Scope.OPERATE), await door.check(new.text, Scope.OPERATE)
+    left, right = await checker.check(old.text, Scope.OPERATE), await checker.check(new.text, Scope.OPERATE)
     for same in ("scope", "label", "tenant", "requests_per_minute", "max_batches"):
         assert getattr(left, same) == getattr(right, same)
     clock.advance(100)
-    assert await door.identify(old.text) is None
-    assert (await door.check(new.text, Scope.OPERATE)).id == new.key.id
+    assert await checker.identify(old.text) is None
+    assert (await checker.check(new.text, Scope.OPERATE)).id == new.key.id
 
 
-async def test_an_heir_has_what_its_elders_opened_and_their_limit(desk, door):
-    first = await made(desk, requests_per_minute=2)
-    second = await api_keys.rotate(desk, first.key.id)
-    third = await api_keys.rotate(desk, second.key.id)
-    keys = [await desk.store.get_key(one.key.id) for one in (first, second, third)]
+async def test_an_heir_has_what_its_elders_opened_and_their_limit(context, checker):
+    first = await made(context, requests_per_minute=2)
+    second = await api_keys.rotate(context, first.key.id)
+    third = await api_keys.rotate(context, second.key.id)
+    keys = [await context.store.get_key(one.key.id) for one in (first, second, third)]
     assert len({key.id for key in keys}) == 3
     assert {api_keys.owner_of(key) for key in keys} == {first.key.id}
-    other = await desk.store.get_key((await made(desk)).key.id)
+    other = await context.store.get_key((await made(context)).key.id)
     assert api_keys.owner_of(other) != first.key.id
-    assert [(await door.identify(one.text))[1] > 0 for one in (first, second, third)] == [False, False, True]
+    assert [(await checker.identify(one.text))[1] > 0 for one in (first, second, third)] == [
+        False,
+        False,
+        True,
+    ]
 
 
-async def test_a_rotation_puts_off_no_end(desk, clock):
-    old = await made(desk, lasts_seconds=50)
-    new = await api_keys.rotate(desk, old.key.id, overlap_seconds=100)
+async def test_a_rotation_puts_off_no_end(context, clock):
+    old = await made(context, lasts_seconds=50)
+    new = await api_keys.rotate(context, old.key.id, overlap_seconds=100)
     assert new.key.expires_at == old.key.expires_at
-    assert (await desk.store.get_key(old.key.id)).expires_at == clock.now() + 50
+    assert (await context.store.get_key(old.key.id)).expires_at == clock.now() + 50
 
 
-async def test_a_key_that_is_over_is_not_rotated(desk):
-    old = await made(desk)
-    await api_keys.revoke(desk, old.key.id)
+async def test_a_key_that_is_over_is_not_rotated(context):
+    old = await made(context)
+    await api_keys.revoke(context, old.key.id)
     with pytest.raises(Reject) as caught:
-        await api_keys.rotate(desk, old.key.id)
+        await api_keys.rotate(context, old.key.id)
     assert caught.value.code == "key_not_valid"
-    assert len(await api_keys.list_keys(desk)) == 1
+    assert len(await api_keys.list_keys(context)) == 1
     with pytest.raises(Missing):
-        await api_keys.rotate(desk, "nobody")
+        await api_keys.rotate(context, "nobody")
 
 
-async def test_who_asks_too_often_is_told_when_to_come_again(desk, door, clock):
-    new = await made(desk, requests_per_minute=2)
-    await door.check(new.text, Scope.SUBMIT)
-    await door.check(new.text, Scope.SUBMIT)
+async def test_who_asks_too_often_is_told_when_to_come_again(context, checker, clock):
+    new = await made(context, requests_per_minute=2)
+    await checker.check(new.text, Scope.SUBMIT)
+    await checker.check(new.text, Scope.SUBMIT)
     with pytest.raises(Retry) as caught:
-        await door.check(new.text, Scope.SUBMIT)
+        await checker.check(new.text, Scope.SUBMIT)
     assert (caught.value.code, caught.value.delay_seconds) == ("rate_limited", 30.0)
     clock.advance(30)
-    await door.check(new.text, Scope.SUBMIT)
+    await checker.check(new.text, Scope.SUBMIT)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +207,9 @@ async def test_who_asks_too_often_is_told_when_to_come_again(desk, door, clock):
         (Scope.ADMIN, "", "another", "arke", True),
     ],
 )
-async def test_which_batches_a_key_sees(desk, scope, bound_to, owner, tenant, seen):
-    new = await made(desk, scope, tenant=bound_to)
-    key = await desk.store.get_key(new.key.id)
+async def test_which_batches_a_key_sees(context, scope, bound_to, owner, tenant, seen):
+    new = await made(context, scope, tenant=bound_to)
+    key = await context.store.get_key(new.key.id)
     assert api_keys.sees(key, owner=key.id if owner == "own" else owner, tenant=tenant) is seen
 
 
@@ -227,34 +231,34 @@ class Noting:
         await self._store.record_uses(used)
 
 
-async def test_uses_are_written_together_and_once_a_minute_at_most(desk, store, clock):
+async def test_uses_are_written_together_and_once_a_minute_at_most(context, store, clock):
     noting = Noting(store)
-    door = KeyChecker(noting, clock)
-    one, two = await made(desk), await made(desk)
+    checker = KeyChecker(noting, clock)
+    one, two = await made(context), await made(context)
     for _ in range(10):
-        await door.check(one.text, Scope.SUBMIT)
-        await door.check(two.text, Scope.SUBMIT)
+        await checker.check(one.text, Scope.SUBMIT)
+        await checker.check(two.text, Scope.SUBMIT)
         clock.advance(5)
     assert noting.written == []
     clock.advance(10)
-    await door.check(one.text, Scope.SUBMIT)
+    await checker.check(one.text, Scope.SUBMIT)
     assert noting.written == [{one.key.id: clock.now(), two.key.id: clock.now() - 15}]
-    await door.check(two.text, Scope.SUBMIT)
-    await door.note_used()
-    await door.note_used()
+    await checker.check(two.text, Scope.SUBMIT)
+    await checker.record_uses()
+    await checker.record_uses()
     assert len(noting.written) == 2
     assert {key.last_used_at for key in await store.list_keys()} == {clock.now()}
 
 
-async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk, store, clock):
+async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(context, store, clock):
     noting = Noting(store)
-    door = KeyChecker(noting, clock)
-    new = await made(desk)
+    checker = KeyChecker(noting, clock)
+    new = await made(context)
     noting.away = True
     clock.advance(60)
-    await door.check(new.text, Scope.SUBMIT)
+    await checker.check(new.text, Scope.SUBMIT)
     noting.away = False
-    await door.note_used()
+    await checker.record_uses()
     assert [key.last_used_at for key in await store.list_keys()] == [clock.now()]
 
 
@@ -274,8 +278,8 @@ async def test_a_ledger_that_cannot_write_keeps_nobody_out_and_loses_no_use(desk
     ],
     ids=str,
 )
-async def test_what_a_key_cannot_have_is_refused_and_no_key_is_made(desk, drafted):
+async def test_what_a_key_cannot_have_is_refused_and_no_key_is_made(context, drafted):
     """One that ends in the year 1718962613 could be made, and then no list of keys could be shown."""
     with pytest.raises(Reject):
-        await made(desk, **drafted)
-    assert await api_keys.list_keys(desk) == []
+        await made(context, **drafted)
+    assert await api_keys.list_keys(context) == []

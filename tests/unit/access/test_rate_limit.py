@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.access.rate_limit import Rates
+from quire.access.rate_limit import RateLimiter
 from quire.testing.time import FakeClock
 
 
@@ -12,56 +12,56 @@ def clock():
 
 
 def test_a_minutes_worth_may_come_at_once(clock):
-    rates = Rates(clock)
-    assert [rates.take("a", 30) for _ in range(30)] == [0.0] * 30
-    assert rates.take("a", 30) == 2.0
+    limiter = RateLimiter(clock)
+    assert [limiter.take("a", 30) for _ in range(30)] == [0.0] * 30
+    assert limiter.take("a", 30) == 2.0
 
 
 def test_who_waits_as_long_as_told_is_let_in_and_no_sooner(clock):
-    rates = Rates(clock)
+    limiter = RateLimiter(clock)
     for _ in range(6):
-        rates.take("a", 6)
-    assert rates.take("a", 6) == 10.0
+        limiter.take("a", 6)
+    assert limiter.take("a", 6) == 10.0
     clock.advance(9.5)
-    assert rates.take("a", 6) == pytest.approx(0.5)
+    assert limiter.take("a", 6) == pytest.approx(0.5)
     clock.advance(0.5)
-    assert rates.take("a", 6) == 0.0
-    assert rates.take("a", 6) == pytest.approx(10)
+    assert limiter.take("a", 6) == 0.0
+    assert limiter.take("a", 6) == pytest.approx(10)
 
 
 def test_asking_too_often_does_not_put_the_moment_off(clock):
-    rates = Rates(clock)
-    rates.take("a", 1)
+    limiter = RateLimiter(clock)
+    limiter.take("a", 1)
     for _ in range(59):
         clock.advance(1)
-        assert rates.take("a", 1) > 0
+        assert limiter.take("a", 1) > 0
     clock.advance(1)
-    assert rates.take("a", 1) == 0.0
+    assert limiter.take("a", 1) == 0.0
 
 
 def test_nobody_saves_up_more_than_a_minute(clock):
-    rates = Rates(clock)
-    rates.take("a", 2)
+    limiter = RateLimiter(clock)
+    limiter.take("a", 2)
     clock.advance(3600)
-    assert [rates.take("a", 2) > 0 for _ in range(3)] == [False, False, True]
+    assert [limiter.take("a", 2) > 0 for _ in range(3)] == [False, False, True]
 
 
 def test_each_has_a_bucket_of_its_own(clock):
-    rates = Rates(clock)
-    assert rates.take("a", 1) == 0.0
-    assert rates.take("b", 1) == 0.0
-    assert rates.take("a", 1) > 0
+    limiter = RateLimiter(clock)
+    assert limiter.take("a", 1) == 0.0
+    assert limiter.take("b", 1) == 0.0
+    assert limiter.take("a", 1) > 0
 
 
 def test_zero_is_no_limit(clock):
-    rates = Rates(clock)
-    assert {rates.take("a", 0) for _ in range(1000)} == {0.0}
+    limiter = RateLimiter(clock)
+    assert {limiter.take("a", 0) for _ in range(1000)} == {0.0}
 
 
 def test_memory_is_bounded_and_who_asks_is_remembered(clock):
-    rates = Rates(clock, most_names=10)
-    rates.take("a", 1)
+    limiter = RateLimiter(clock, max_names=10)
+    limiter.take("a", 1)
     for number in range(1000):
-        rates.take(f"x{number}", 1)
-        assert rates.take("a", 1) > 0
-    assert len(rates._left) == 10
+        limiter.take(f"x{number}", 1)
+        assert limiter.take("a", 1) > 0
+    assert len(limiter._left) == 10

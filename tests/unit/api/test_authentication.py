@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from quire.access.api_keys import Scope, owner_of
+from quire.access.port import ApiKey
 from quire.api.authentication import ANONYMOUS, Authenticator, is_loopback
 from quire.api.routing import Route
 from quire.api.tables import ROUTES
-from quire.access.port import ApiKey
 from quire.model.errors import Missing, Reject, Retry
 
 OWN = {

@@ -36,13 +36,13 @@ def test_other_reasons_to_come_again_are_told():
 
 
 async def test_who_follows_while_the_database_goes_away_is_let_go_quietly(monkeypatch):
-    async def happenings(*_, **__):
+    async def watch(*_, **__):
         yield BatchEvent(no=7, at="2026-01-01T00:00:00.000Z", kind="batch_started", data={})
         raise Unavailable("away")
 
-    monkeypatch.setattr(batches, "happenings", happenings)
-    desk = SimpleNamespace(office=SimpleNamespace(clock=FakeClock()), streams=set(), stopping=asyncio.Event())
-    said = b"".join([piece async for piece in batches._write_events(desk, "01A", 0)])
+    monkeypatch.setattr(batches, "watch_batch", watch)
+    context = SimpleNamespace(batches=SimpleNamespace(clock=FakeClock()), streams=set(), stopping=asyncio.Event())
+    said = b"".join([piece async for piece in batches._write_events(context, "01A", 0)])
     assert b"id: 7\nevent: batch_started" in said
     assert b"event: end" not in said
-    assert desk.streams == set()
+    assert context.streams == set()

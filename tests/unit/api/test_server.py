@@ -23,15 +23,15 @@ async def _nobody(text):
     return None
 
 
-async def _json(desk, request, caller):
+async def _json(context, request, caller):
     return json_response({"said": await read_json(request)})
 
 
-async def _deaf(desk, request, caller):
+async def _deaf(context, request, caller):
     return json_response({"deaf": True})
 
 
-class Landing:
+class CountingReceiver:
     """Counts what comes."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Landing:
             raise
         return "e"
 
-    def opened(self, _token):
+    def read_download(self, _token):
         raise AssertionError
 
 
@@ -64,8 +64,8 @@ async def serving(presigned=None):
     put = next(route for route in ROUTES if route.name == "putBytes")
     routes = (_route("/json", _json), _route("/deaf", _deaf), put)
     stop, started = asyncio.Event(), asyncio.Event()
-    desk = SimpleNamespace(front=SimpleNamespace(presigned=presigned), stopping=stop)
-    app = build_app(desk, Authenticator(_nobody, _nobody, anonymous=True, hosts=frozenset()), routes)
+    context = SimpleNamespace(ingest=SimpleNamespace(presigned=presigned), stopping=stop)
+    app = build_app(context, Authenticator(_nobody, _nobody, anonymous=True, hosts=frozenset()), routes)
     sock = server.open_socket("127.0.0.1", 0)
     task = asyncio.create_task(server.serve(app, sock, stop, started))
     await started.wait()
@@ -212,7 +212,7 @@ async def test_json_that_stalls_is_a_408(monkeypatch):
 
 async def test_bytes_that_stall_are_a_408_and_are_not_kept(monkeypatch):
     monkeypatch.setattr(blobs, "STALL_SECONDS", SHORT)
-    presigned = Landing()
+    presigned = CountingReceiver()
     async with serving(presigned) as port, connected(port) as (reader, writer):
         writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")
         assert await answered(reader) == (408, {"error": "The body stopped arriving; send it again"})
@@ -224,7 +224,7 @@ async def test_bytes_that_stall_are_a_408_and_are_not_kept(monkeypatch):
     "framing", [b"Content-Length: 10\r\n\r\n123", b"Transfer-Encoding: chunked\r\n\r\n3\r\n123\r\n"]
 )
 async def test_bytes_that_are_cut_off_break_what_receives_them(framing):
-    presigned = Landing()
+    presigned = CountingReceiver()
     async with serving(presigned) as port:
         async with connected(port) as (_, writer):
             writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\n" + framing)
@@ -234,7 +234,7 @@ async def test_bytes_that_are_cut_off_break_what_receives_them(framing):
 
 async def test_who_is_cut_off_at_the_end_is_no_fault_of_ours(monkeypatch, caplog):
     monkeypatch.setattr(server, "GRACE_SECONDS", SHORT)
-    presigned = Landing()
+    presigned = CountingReceiver()
     async with AsyncExitStack() as lasting, serving(presigned) as port:
         _, writer = await lasting.enter_async_context(connected(port))
         writer.write(b"PUT /blobs/t HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")

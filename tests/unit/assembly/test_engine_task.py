@@ -67,7 +67,9 @@ class Pauses:
 async def run(wheel, enough, clock=None):
     stop, faltering = asyncio.Event(), asyncio.Event()
     pauses = Pauses(stop, enough)
-    await run_engine_loop(wheel, stop, faltering, clock=clock or FakeClock(), pause=pauses.watching(faltering))
+    await run_engine_loop(
+        wheel, stop, faltering, clock=clock or FakeClock(), pause=pauses.watching(faltering)
+    )
     return pauses, faltering
 
 

@@ -59,7 +59,7 @@ class Careless(LocalBlobs):
 
 
 async def test_a_store_without_conditions_is_refused_every_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("quire.blobs.local.LocalBlobs", Careless)
+    monkeypatch.setattr("quire.assembly.worker_blobs.LocalBlobs", Careless)
     for _ in range(2):
         with pytest.raises(Misconfigured, match="If-None-Match"):
             async with open_library(settings(tmp_path), probed=True):

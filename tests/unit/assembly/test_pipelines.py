@@ -3,11 +3,18 @@
 from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy
 from quire.model.batch import Budget
 from quire.model.pipeline import Pace
-from quire.settings import Budgets, Computes, PhaseRetries, Preprocess, Retries, Settings
+from quire.settings import (
+    BudgetSettings,
+    ComputeSettings,
+    PhaseRetrySettings,
+    PreprocessSettings,
+    RetrySettings,
+    Settings,
+)
 
 
 def test_every_phase_has_its_own_pace():
-    chosen = Preprocess(
+    chosen = PreprocessSettings(
         tiff_first_seconds=1.0, tiff_between_seconds=10.0, tiff_at_once=100, image_between_seconds=7.0
     )
     _, tiff, image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases
@@ -16,7 +23,7 @@ def test_every_phase_has_its_own_pace():
 
 
 def test_settings_of_pdfs_reach_their_phase():
-    chosen = Preprocess(
+    chosen = PreprocessSettings(
         pdf_pages="both",
         pdf_dpi=100,
         pdf_quality=80,
@@ -42,16 +49,16 @@ def test_nothing_waits_by_default():
 
 
 def test_phases_run_where_the_settings_say():
-    _, tiff, image = build_pipelines(Settings(compute=Computes(image="ray")))["preprocess"].phases
+    _, tiff, image = build_pipelines(Settings(compute=ComputeSettings(image="ray")))["preprocess"].phases
     assert (tiff.compute, image.compute) == ("local", "ray")
     assert {phase.compute for phase in build_pipelines(Settings())["preprocess"].phases} == {""}
 
 
 def test_retries_and_budgets_are_as_set():
     settings = Settings(
-        retry=Retries(first_delay_seconds=3.0, longest_delay_seconds=9.0, max_interruptions=7),
-        phase_retry=PhaseRetries(max_retries=2, first_delay_seconds=1.0, longest_delay_seconds=4.0),
-        budget=Budgets(seconds=5.0, money=1.25),
+        retry=RetrySettings(first_delay_seconds=3.0, longest_delay_seconds=9.0, max_interruptions=7),
+        phase_retry=PhaseRetrySettings(max_retries=2, first_delay_seconds=1.0, longest_delay_seconds=4.0),
+        budget=BudgetSettings(seconds=5.0, money=1.25),
     )
     task, phase = retry_policy(settings), phase_policy(settings)
     assert (task.first_delay_seconds, task.longest_delay_seconds, task.max_interruptions) == (3.0, 9.0, 7)
@@ -62,6 +69,6 @@ def test_retries_and_budgets_are_as_set():
 def test_tiles_are_part_of_the_options_only_where_they_are_wanted():
     image = build_pipelines(Settings())["preprocess"].phases[2]
     assert set(image.options) == {"public_url", "quality", "max_pixels", "cid_profile"}
-    chosen = Preprocess(tiles=True, tile_size=256, tiles_above=5000)
+    chosen = PreprocessSettings(tiles=True, tile_size=256, tiles_above=5000)
     image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases[2]
     assert (image.options["tile_size"], image.options["tiles_above"]) == (256, 5000)

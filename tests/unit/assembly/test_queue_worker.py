@@ -5,7 +5,7 @@ import pytest
 from quire.assembly import queue_worker
 from quire.assembly.queue_worker import open_queue_worker
 from quire.settings import Settings
-from quire.settings.compute import Local
+from quire.settings.compute import LocalSettings
 
 
 class Pool:
@@ -17,7 +17,7 @@ class Pool:
     def start(self):
         pass
 
-    def reports(self):
+    def take_reports(self):
         return []
 
     async def stop(self, grace_seconds):
@@ -29,10 +29,10 @@ class Pool:
     ("local", "wanted"),
     [
         (
-            Local(memory_mb=400, price_per_second=0.5),
+            LocalSettings(memory_mb=400, price_per_second=0.5),
             {"memory_mb": 400, "price_per_second": 0.5, "workers": 2},
         ),
-        (Local(), {"memory_mb": 3000, "price_per_second": 0.0, "workers": 4}),
+        (LocalSettings(), {"memory_mb": 3000, "price_per_second": 0.0, "workers": 4}),
     ],
     ids=["told", "not told"],
 )

@@ -4,28 +4,30 @@ import pytest
 from msgspec import structs
 
 from quire.assembly.remote import (
-    Pushing,
+    RemoteComputes,
     bucket_prefix,
     prices,
-    pushed,
+    remote_compute_names,
 )
 from quire.settings import Secret, Settings
 from quire.settings.compute import (
-    Computes,
-    Fly,
-    Local,
-    WorkerKeys,
+    ComputeSettings,
+    FlySettings,
+    LocalSettings,
+    WorkerKeySettings,
 )
-from quire.settings.values import S3
+from quire.settings.values import S3Settings
 
-S3_SETTINGS = S3(
+S3_SETTINGS = S3Settings(
     bucket="scans",
     endpoint="https://inside.example",
     access_key_id=Secret("main"),
     secret_access_key=Secret("main secret"),
     prefix="in/side",
 )
-KEYS = WorkerKeys(access_key_id=Secret("worker"), secret_access_key=Secret("worker secret"), account_id="acc")
+KEYS = WorkerKeySettings(
+    access_key_id=Secret("worker"), secret_access_key=Secret("worker secret"), account_id="acc"
+)
 
 
 @pytest.mark.parametrize(
@@ -38,19 +40,21 @@ KEYS = WorkerKeys(access_key_id=Secret("worker"), secret_access_key=Secret("work
     ],
 )
 def test_processes_and_machines_call_back_and_nobody_else(tiff, image, wanted):
-    assert pushed(Settings(compute=Computes(tiff=tiff, image=image))) == wanted
+    assert remote_compute_names(Settings(compute=ComputeSettings(tiff=tiff, image=image))) == wanted
 
 
 def test_machines_and_processes_of_this_machine_have_a_price(tmp_path):
-    chosen = Settings(home=tmp_path, local=Local(price_per_second=0.25), fly=Fly(price_per_second=0.5))
+    chosen = Settings(
+        home=tmp_path, local=LocalSettings(price_per_second=0.25), fly=FlySettings(price_per_second=0.5)
+    )
     assert prices(chosen) == {"fly": 0.5, "process": 0.25}
-    _, given = Pushing(chosen, "https://quire.example")._launcher("process", None, tmp_path)
+    _, given = RemoteComputes(chosen, "https://quire.example")._launcher("process", None, tmp_path)
     assert given.price_per_second == 0.25
 
 
 def terms(tmp_path, **changes):
     chosen = {"home": tmp_path, "store": "s3", "s3": S3_SETTINGS, "worker_keys": KEYS} | changes
-    return Pushing(Settings(**chosen), "https://quire.example")._errand_terms()
+    return RemoteComputes(Settings(**chosen), "https://quire.example")._errand_terms()
 
 
 def test_workers_are_given_their_own_key_and_never_the_main_one(tmp_path):
@@ -62,7 +66,7 @@ def test_workers_are_given_their_own_key_and_never_the_main_one(tmp_path):
 
 
 def test_without_such_a_key_they_are_given_none_and_know_no_prefix(tmp_path):
-    made = terms(tmp_path, worker_keys=WorkerKeys())
+    made = terms(tmp_path, worker_keys=WorkerKeySettings())
     assert (made.access, made.prefix) == (None, "")
     assert bucket_prefix(Settings(s3=S3_SETTINGS)) == ""
 

@@ -18,7 +18,7 @@ async def test_messages_go_out_again_after_a_fault_that_nobody_foresaw(tmp_path,
             raise ValueError("unforeseen")
         again.set()
 
-    monkeypatch.setattr(server.Outbox, "relay", relay)
+    monkeypatch.setattr(server.Outbox, "send", relay)
     running = asyncio.ensure_future(
         server.run_server(
             load({"QUIRE_HOME": str(tmp_path), "QUIRE_SERVE_PORT": "0"}, tmp_path).settings,

@@ -11,7 +11,7 @@ from quire.blobs import asset_records, keys
 from quire.model.asset import Asset, Rendition
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.testing.memory_blobs import MemoryBlobs
-from quire.tools.outgoing import Outgoing
+from quire.tools.outgoing import OutgoingClient
 
 ID = "01KB0000000000000000000000"
 BATCH = "01KA0000000000000000000000"
@@ -64,12 +64,12 @@ async def blobs():
 
 
 async def registered(blobs, said, asset_id=ID, *, allow_private=False):
-    allowed = Outgoing(allow_private=allow_private).checked
+    allowed = OutgoingClient(allow_private=allow_private).check_url
     return await register(blobs, asset_id, said, allowed=allowed, base_url=BASE)
 
 
 async def delivered(blobs, wanted=None, asset_id=ID):
-    return await deliver(blobs, asset_id, wanted, allowed=Outgoing().checked)
+    return await deliver(blobs, asset_id, wanted, allowed=OutgoingClient().check_url)
 
 
 async def test_an_image_is_answered_in_the_shape_of_the_service(blobs):
@@ -151,8 +151,8 @@ async def test_the_same_again_is_the_same_when_its_staged_file_has_moved_on(blob
         ({"r2_key": "doc.pdf", "content_type": "pdf", "size_bytes": 4}, "content type such as"),
         ({"r2_key": "no.pdf", "content_type": "a/b", "size_bytes": 4}, "not in the store"),
         ({"r2_key": "../x", "content_type": "a/b", "size_bytes": 4}, "not a key"),
-        ({"url": "ftp://a.example/", "content_type": "a/b", "size_bytes": 4}, "not a URL"),
-        ({"url": "http://10.0.0.1/", "content_type": "a/b", "size_bytes": 4}, "not of the public internet"),
+        ({"url": "ftp://a.example/", "content_type": "a/b", "size_bytes": 4}, "this URL cannot be called"),
+        ({"url": "http://10.0.0.1/", "content_type": "a/b", "size_bytes": 4}, "not on the public internet"),
         (image(variants={}), "variants is required"),
         (image(variants={"huge": {}}), "Variants are named"),
         (image(variants={"thumb": 1}), "must be an object"),
@@ -206,7 +206,7 @@ def test_a_size_that_is_missing_is_stood_in_for(there, given):
     asset = Asset(
         id=ID, content_type="image/jpeg", is_image=True, renditions=dict.fromkeys(there.split(), rendition)
     )
-    assert {wanted: asset.chosen(wanted) for wanted in given} == given
+    assert {wanted: asset.choose_rendition(wanted) for wanted in given} == given
 
 
 async def test_an_unknown_size_is_not_found(blobs):

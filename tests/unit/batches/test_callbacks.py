@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from quire.batches.remote.callbacks import (
-    Attempt,
+    AttemptAddress,
     CallbackAnswer,
+    build_url,
     sign,
-    url,
     verify,
 )
 from quire.model.errors import Reject
 
 SECRET = b"s" * 32
-ABOUT = Attempt(batch_id="01KA", task_id="tiff_3f0a", task_no=7, attempt=2)
+ABOUT = AttemptAddress(batch_id="01KA", task_id="tiff_3f0a", task_no=7, attempt=2)
 
 
 def test_what_was_signed_passes():
@@ -52,7 +52,7 @@ def test_another_secret_gives_another_signature():
 
 
 def test_the_url_carries_all_that_is_needed_to_come_back():
-    parts = urlsplit(url("https://quire.example/", SECRET, ABOUT))
+    parts = urlsplit(build_url("https://quire.example/", SECRET, ABOUT))
     assert (parts.netloc, parts.path) == ("quire.example", "/callback/01KA/tiff_3f0a")
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
     assert query == {"attempt": "2", "task": "7", "sig": sign(SECRET, ABOUT)}

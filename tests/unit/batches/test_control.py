@@ -7,10 +7,10 @@ from tests.situations.batches import (
     settlement,
     walked,
 )
+from tests.situations.contexts import components_on
 
 from quire.batches import control
-from quire.batches.context import BatchContext
-from quire.batches.control import FailedGroup, BudgetChange
+from quire.batches.control import BudgetChange, FailedGroup
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import OperatorAction, Selection
@@ -18,7 +18,6 @@ from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Budget, FileOutcome, Hold, Stage
 from quire.model.cost import Cost
 from quire.model.errors import Misconfigured, Missing, Reject
-from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
 NAMES = ["a", "b", "c", "d"]
@@ -33,9 +32,8 @@ async def office(tmp_path):
     await database.open()
     ledger = SqliteLedger(database)
     await ledger.prepare()
-    yield BatchContext(
-        ledger=ledger,
-        queues=MemoryQueues(),
+    yield components_on(
+        ledger,
         blobs=LocalBlobs(tmp_path / "blobs"),
         clock=FakeClock(),
         ids=CountingIds(),
@@ -308,11 +306,11 @@ async def test_what_another_did_meanwhile_is_told(office, act, monkeypatch):
 
     async def overtaken(*arguments):
         found = await planned(*arguments)
-        monkeypatch.setattr(control, "_plan", planned)
+        monkeypatch.setattr(control, "_plan_retry", planned)
         await control.retry(office, ID, act)
         return found
 
-    monkeypatch.setattr(control, "_plan", overtaken)
+    monkeypatch.setattr(control, "_plan_retry", overtaken)
     with pytest.raises(Reject, match="cannot be retried: finding the work of ONE") as caught:
         await control.retry(office, ID, act)
     assert caught.value.code == "wrong_state"

@@ -10,10 +10,10 @@ from tests.situations.batches import (
     settlement,
     walked,
 )
+from tests.situations.contexts import components_on
 
 from quire.batches import control, inspection
-from quire.batches.context import BatchContext
-from quire.batches.wording import describe_state
+from quire.batches.lines import describe_state
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import BatchFilter, OperatorAction
@@ -24,7 +24,6 @@ from quire.model.errors import Missing
 from quire.model.ids import task_id
 from quire.testing.factories import batch as a_batch
 from quire.testing.factories import draft
-from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
 NAMES = ["a", "b", "c"]
@@ -37,9 +36,8 @@ async def office(tmp_path):
     await database.open()
     ledger = SqliteLedger(database)
     await ledger.prepare()
-    yield BatchContext(
-        ledger=ledger,
-        queues=MemoryQueues(),
+    yield components_on(
+        ledger,
         blobs=LocalBlobs(tmp_path / "blobs"),
         clock=FakeClock(),
         ids=CountingIds(),
@@ -132,17 +130,18 @@ async def test_a_batch_that_takes_files_in_has_no_message_yet(office):
 
 
 async def test_a_show_counts_no_rows(office):
-    """Only doors that read counters, or a page, are knocked at."""
+    """Only methods that read counters, or a page, are called."""
     await finished(office, failing={"a": "corrupt"})
     asked = []
 
     class Watched:
         def __getattr__(self, name):
             asked.append(name)
-            return getattr(office.ledger, name)
+            return getattr(office.batches, name)
 
-    await inspection.show(msgspec.structs.replace(office, ledger=Watched()), ID)
-    assert set(asked) == {"batch", "counts", "failures", "failed_tasks", "message"}
+    await inspection.show(msgspec.structs.replace(office, batches=Watched(), records=Watched()), ID)
+    expected = {"get_batch", "count_tasks", "count_failures", "list_failed_tasks", "get_start_message"}
+    assert set(asked) == expected
 
 
 async def test_at_most_a_hundred_failed_tasks_are_shown(office):

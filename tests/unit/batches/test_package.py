@@ -7,7 +7,7 @@ import pytest
 
 from quire.assembly.components import open_components
 from quire.batches.package import stream_package
-from quire.ingest.context import IngestContext, IngestLimits
+from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ingest.new_batch import Submitter, open_batch
 from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED
@@ -26,7 +26,7 @@ async def office(tmp_path):
 @pytest.fixture
 async def batch_id(office):
     """Of a batch that has ended, with one file."""
-    front = IngestContext(office, None, IngestLimits(), pipeline="preprocess", hands_over_to="")
+    front = build_ingest_context(office, None, IngestLimits(), pipeline="preprocess", hands_over_to="")
     batch = (await open_batch(front, OPENING, Submitter())).batch
     key = f"staging/{batch.id}/a.bin"
     upload = Upload(path="/a.bin", state=AWAITED, size=SIZE, stamp="1", key=key, content_type="a/b")
@@ -35,8 +35,8 @@ async def batch_id(office):
     await office.submissions.record_received(batch.no, upload, now=2.0)
     revision = (await office.submissions.get_submission(batch.id)).revision
     message = OutboxMessage(queue="a", message_id="start", body=b"{}")
-    await office.submissions.close_submission(
-        batch.no, revision=revision, manifest_key="m", message=message, now=3.0
+    await office.uploads.close_batch(
+        batch.no, revision=revision, manifest_key="m", total_files=1, message=message, now=3.0
     )
     message = OutboxMessage(queue="b", message_id="handover", body=b"{}")
     await office.submissions.accept_processed(batch.no, [upload], message=message, now=4.0)

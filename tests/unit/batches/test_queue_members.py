@@ -4,7 +4,7 @@ import pytest
 from tests.situations.runs import TEST_STEPS, submitted
 
 from quire.assembly.engine import open_engine
-from quire.batches.remote.queue_members import Estate
+from quire.batches.remote.queue_members import LedgerQueueMembers
 from quire.engine.retry import RetryPolicy
 from quire.ledger.port import BatchFilter
 from quire.model.batch import TaskState
@@ -43,11 +43,11 @@ async def state(house, batch):
 
 async def test_who_is_in_the_crew_is_present(house):
     await house.members.add_member("one", "run", "here", now=1.0)
-    assert await Estate(house, RetryPolicy()).present() == {"one"}
+    assert await LedgerQueueMembers(house, RetryPolicy()).present() == {"one"}
 
 
 async def test_a_report_is_folded_once_by_the_rules_of_its_phase(house, batch):
-    estate = Estate(house, RetryPolicy())
+    estate = LedgerQueueMembers(house, RetryPolicy())
     failed = report(outcome=Outcome.ERRED, batch_no=batch.no, error_class="x", error="y")
     await estate.fold(failed)
     assert await state(house, batch) is TaskState.FAILED, "the phase allows one attempt"
@@ -59,7 +59,7 @@ async def test_a_report_is_folded_once_by_the_rules_of_its_phase(house, batch):
     "stray", [report(batch_no=99), report(task_no=99), report(attempt=2), report(attempt=0)]
 )
 async def test_a_report_of_what_never_was_changes_nothing(house, batch, stray):
-    await Estate(house, RetryPolicy()).fold(stray)
+    await LedgerQueueMembers(house, RetryPolicy()).fold(stray)
     assert await state(house, batch) is TaskState.RUNNING
     (found,) = await house.records.list_batches(BatchFilter(limit=1))
     assert found.no == batch.no

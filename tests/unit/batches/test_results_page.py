@@ -2,7 +2,7 @@
 
 import re
 
-from quire.batches.results_page import ResultsPage
+from quire.batches.report import ResultsPage
 from quire.ledger.port import InputRecord
 from quire.model.batch import FileOutcome
 from quire.testing.factories import file
@@ -47,7 +47,7 @@ def test_links_lead_to_the_files_whatever_their_names(tmp_path):
 
 
 def test_a_large_batch_does_not_make_a_page_no_browser_opens(tmp_path, monkeypatch):
-    monkeypatch.setattr("quire.batches.results_page.MAX_CARDS", 4)
+    monkeypatch.setattr("quire.batches.report.MAX_CARDS", 4)
     record = InputRecord(path="a", outcome=FileOutcome.SKIPPED, size=1, reason="x")
     text = page_of(tmp_path, *[(record, [])] * 5)
     assert text.count("<article") == 2

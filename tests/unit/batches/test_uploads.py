@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quire.batches import intake
-from quire.batches.intake import same_as_noted, take_in
+from quire.batches import uploads
+from quire.batches.uploads import is_unchanged, upload_files
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.sqlite import SqliteLedger
@@ -41,10 +41,10 @@ async def taken(ledger, blobs, folder, found=None, stop=None):
     )
     told = []
 
-    whole = await take_in(
+    whole = await upload_files(
         batch.no,
         found if found is not None else list(scan([folder])),
-        ledger=ledger,
+        uploads=ledger,
         blobs=blobs,
         progress=told.append,
         stop=stop or asyncio.Event(),
@@ -65,19 +65,19 @@ async def test_every_file_is_stored_under_its_content_and_noted(ledger, folder, 
 async def test_a_second_look_reads_only_what_changed(ledger, folder, tmp_path, monkeypatch):
     blobs = LocalBlobs(tmp_path / "blobs")
     *_, batch = await taken(ledger, blobs, folder)
-    assert await same_as_noted(batch.no, list(scan([folder])), ledger=ledger)
+    assert await is_unchanged(batch.no, list(scan([folder])), uploads=ledger)
     (folder / "1.jpg").write_bytes(b"\xff\xd8\xff changed")
     (folder / "2.jpg").unlink()
     (folder / "3.jpg").write_bytes(b"\xff\xd8\xff new")
-    assert not await same_as_noted(batch.no, list(scan([folder])), ledger=ledger)
+    assert not await is_unchanged(batch.no, list(scan([folder])), uploads=ledger)
     read = []
-    put_file = intake.content.put_file
+    put_file = uploads.content.put_file
 
     async def spy(store, path):
         read.append(path.name)
         return await put_file(store, path)
 
-    monkeypatch.setattr(intake.content, "put_file", spy)
+    monkeypatch.setattr(uploads.content, "put_file", spy)
     _, noted, _, _ = await taken(ledger, blobs, folder)
     assert sorted(read) == ["1.jpg", "3.jpg"]
     assert set(noted) == {"0.jpg", "1.jpg", "3.jpg"}
@@ -96,7 +96,7 @@ async def test_a_file_that_vanished_or_changed_since_the_scan_is_refused_alone(l
 
 
 async def test_a_file_written_to_while_it_is_read_is_refused(ledger, folder, tmp_path, monkeypatch):
-    put_file = intake.content.put_file
+    put_file = uploads.content.put_file
 
     async def meddle(store, path: Path):
         stored = await put_file(store, path)
@@ -105,7 +105,7 @@ async def test_a_file_written_to_while_it_is_read_is_refused(ledger, folder, tmp
                 file.write(b"the scanner is still writing")
         return stored
 
-    monkeypatch.setattr(intake.content, "put_file", meddle)
+    monkeypatch.setattr(uploads.content, "put_file", meddle)
     _, noted, _, _ = await taken(ledger, LocalBlobs(tmp_path / "blobs"), folder)
     assert noted["1.jpg"].error_class == "changed"
     assert noted["2.jpg"].state == "taken"
@@ -121,23 +121,23 @@ async def test_what_an_earlier_batch_took_in_is_not_read_again(ledger, folder, t
     earlier = await ledger.find_run("k")
     (folder / "1.jpg").write_bytes(b"\xff\xd8\xff changed")
     read = []
-    put_file = intake.content.put_file
+    put_file = uploads.content.put_file
 
     async def spy(store, path):
         read.append(path.name)
         return await put_file(store, path)
 
-    monkeypatch.setattr(intake.content, "put_file", spy)
+    monkeypatch.setattr(uploads.content, "put_file", spy)
     batch = await ledger.open_batch(draft("1" * 26, run_key="k", now=earlier.created_at))
     options = {"ledger": ledger, "blobs": blobs, "progress": read.count, "stop": asyncio.Event()}
-    assert await take_in(batch.no, list(scan([folder])), earlier=earlier, **options)
+    assert await upload_files(batch.no, list(scan([folder])), earlier=earlier, **options)
     assert sorted(read) == ["1.jpg", "2.jpg"]
     again = {one.path: one for one in await ledger.list_uploads(batch.no, limit=100)}
     assert again["0.jpg"] == first["0.jpg"]
     await blobs.delete(first["0.jpg"].key)
     read.clear()
     batch = await ledger.open_batch(draft("2" * 26, run_key="k", now=earlier.created_at))
-    await take_in(batch.no, list(scan([folder])), earlier=earlier, **options)
+    await upload_files(batch.no, list(scan([folder])), earlier=earlier, **options)
     assert "0.jpg" in read, "its bytes are gone from the store"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.batches.wording import describe_state
+from quire.batches.lines import describe_state
 from quire.model.batch import PhaseCounts, Stage
 from quire.testing.factories import batch
 

@@ -7,7 +7,7 @@ from tests.situations.bucket_folder import Bucket
 from typer.testing import CliRunner
 
 from quire.cli.app import app
-from quire.cli.library.commands import assembled
+from quire.cli.library.commands import build_library_app
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def library(request, bucket):
 
     def run(*words, answer=None):
         if request.param == "blobforge":
-            return CliRunner().invoke(assembled("blobforge"), list(words), input=answer)
+            return CliRunner().invoke(build_library_app("blobforge"), list(words), input=answer)
         return CliRunner().invoke(app, ["library", *words], input=answer)
 
     return run

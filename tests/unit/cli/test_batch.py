@@ -19,12 +19,11 @@ from typer.testing import CliRunner
 from quire.assembly.components import open_components
 from quire.cli.app import app
 from quire.cli.batch import control
-from quire.cli.batch import options as batch_office
 from quire.ledger.port import OperatorAction
 from quire.model.batch import Budget, Stage
 from quire.model.cost import Cost
 from quire.settings import Settings
-from quire.system import who
+from quire.system import user_at_host
 
 NAMES = ["a", "b", "c"]
 ID = "0" * 26
@@ -38,7 +37,8 @@ def home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("QUIRE_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(batch_office, "open_components", partial(open_components, pipelines=pipelines))
+    opener = partial(open_components, pipelines=pipelines)
+    monkeypatch.setattr("quire.assembly.components.open_components", opener)
     home = tmp_path / "home"
     home.mkdir()
     return home
@@ -57,11 +57,11 @@ def within(home):
     """Do something in the same home, as another process would."""
 
     def do(work):
-        async def opened_office():
-            async with open_components(Settings(home=home), pipelines=pipelines) as office:
-                return await work(office)
+        async def use_components():
+            async with open_components(Settings(home=home), pipelines=pipelines) as components:
+                return await work(components)
 
-        return asyncio.run(opened_office())
+        return asyncio.run(use_components())
 
     return do
 
@@ -71,11 +71,11 @@ def made(within):
     """A batch, walked as far as wanted."""
 
     def make(names=NAMES, *, failing=None, until=Stage.DONE, **changes):
-        async def work(office):
-            batch = await opened(office, names, **changes)
+        async def work(components):
+            batch = await opened(components, names, **changes)
             if until is Stage.QUEUED:
                 return batch
-            return await walked(office, batch, names, failing=failing, until=until)
+            return await walked(components, batch, names, failing=failing, until=until)
 
         return within(work)
 
@@ -345,7 +345,7 @@ def test_a_dry_run_tells_and_changes_nothing(quire, made, within):
     assert "round 2, for 2 files" in ran.stdout
     assert "1 failed task  ONE  corrupt" in ran.stdout
     assert "1 failed task  TWO  timeout" in ran.stdout
-    assert within(lambda office: office.batches.get_batch(ID)) == before
+    assert within(lambda components: components.batches.get_batch(ID)) == before
     told = json.loads(quire("retry", ID, "--dry-run", "--json").stdout)
     assert (told["kind"], told["tasks"], told["files"], told["did"]) == ("new_round", 2, 2, None)
 
@@ -354,9 +354,9 @@ def test_a_retry_says_what_happens_next(quire, made, within):
     made(failing={"a": "corrupt"})
     ran = quire("retry", ID, "--yes", "--reason", "new scanner")
     assert ran.exit_code == 0, ran.stderr
-    assert "was taken up again" in ran.stdout
-    assert "quire conductor --workers" in ran.stderr
-    assert within(lambda office: office.batches.get_batch(ID)).position.round == 2
+    assert "was retried" in ran.stdout
+    assert "quire scheduler --workers" in ran.stderr
+    assert within(lambda components: components.batches.get_batch(ID)).position.round == 2
     assert "new scanner" in quire("events", ID).stdout
 
 
@@ -369,10 +369,10 @@ def test_a_retry_as_json_does_not_ask(quire, made):
 @pytest.mark.parametrize(("answer", "code", "round_no"), [("y\n", 0, 2), ("n\n", 1, 1), ("\n", 1, 1)])
 def test_at_a_terminal_it_asks_first(quire, made, within, monkeypatch, answer, code, round_no):
     made(failing={"a": "corrupt"})
-    monkeypatch.setattr(control, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(control, "is_interactive", lambda: True)
     ran = quire("retry", ID, answer=answer)
     assert ran.exit_code == code
-    assert within(lambda office: office.batches.get_batch(ID)).position.round == round_no
+    assert within(lambda components: components.batches.get_batch(ID)).position.round == round_no
 
 
 def test_a_cancelled_batch_is_continued(quire, made):
@@ -380,8 +380,8 @@ def test_a_cancelled_batch_is_continued(quire, made):
     assert quire("cancel", ID, "--reason", "enough").exit_code == 0
     assert "cancelled: enough" in " ".join(quire("show", ID).stdout.split())
     ran = quire("retry", ID)
-    assert "would go on where it stood in ONE" in ran.stdout
-    assert "3 tasks without an end" in ran.stdout
+    assert "would pick up where it left off in ONE" in ran.stdout
+    assert "3 unfinished tasks" in ran.stdout
     assert "was continued. Now: working in ONE: 0 of 3" in ran.stdout
 
 
@@ -414,20 +414,24 @@ def test_a_choice_among_unfinished_work_is_refused(quire, made):
 def test_pause_and_resume_say_what_they_did(quire, made):
     made(until=Stage.WORKING)
     paused = json.loads(quire("pause", ID, "--json").stdout)
-    assert (paused["did"], paused["state"]) == ("paused", f"paused: paused by {who()}")
+    assert (paused["did"], paused["state"]) == ("paused", f"paused: paused by {user_at_host()}")
     ran = quire("resume", ID)
     assert "was resumed. Now: working in ONE: 0 of 3" in ran.stdout
-    assert "quire conductor" in ran.stderr
+    assert "quire scheduler" in ran.stderr
 
 
 def test_a_spent_budget_needs_a_larger_one(quire, made, within):
     batch = made(until=Stage.WORKING, budget=Budget(seconds=99.0, money_micros=1_000_000))
 
-    async def spend(office):
-        member = await office.members.add_member("m", "test", "here", now=1.0)
-        (claim,) = await office.tasks.claim_tasks(batch.no, member=member.no, limit=1, now=office.clock.now())
+    async def spend(components):
+        member = await components.members.add_member("m", "test", "here", now=1.0)
+        (claim,) = await components.tasks.claim_tasks(
+            batch.no, member=member.no, limit=1, now=components.clock.now()
+        )
         cost = Cost(money_micros=1_000_000)
-        await office.tasks.settle_reports(batch.no, [settlement(claim, {}, cost)], now=office.clock.now())
+        await components.tasks.settle_reports(
+            batch.no, [settlement(claim, {}, cost)], now=components.clock.now()
+        )
 
     within(spend)
     assert "held: budget spent" in quire("show", ID).stdout
@@ -454,7 +458,7 @@ def test_events_name_who_did_what_and_why(quire, made):
     quire("cancel", ID, "--reason", "wrong folder")
     lines = [json.loads(line) for line in quire("events", ID, "--json").stdout.splitlines()]
     assert lines[-1]["kind"] == "batch_cancelled"
-    assert lines[-1]["data"] == {"actor": who(), "reason": "wrong folder"}
+    assert lines[-1]["data"] == {"actor": user_at_host(), "reason": "wrong folder"}
     assert [one["no"] for one in lines] == sorted(one["no"] for one in lines)
 
 
@@ -464,9 +468,9 @@ def test_following_an_ended_batch_ends_at_once(quire, made):
 
 
 def test_results_are_laid_out_again(quire, home, made, within):
-    async def work(office):
-        batch = await opened(office, NAMES)
-        await walked(office, batch, NAMES, failing=dict.fromkeys(NAMES, "corrupt"))
+    async def work(components):
+        batch = await opened(components, NAMES)
+        await walked(components, batch, NAMES, failing=dict.fromkeys(NAMES, "corrupt"))
 
     within(work)
     out = home.parent / "out"
@@ -475,7 +479,7 @@ def test_results_are_laid_out_again(quire, home, made, within):
     assert "3 files: 3 failed" in ran.stdout
     report = json.loads((out / "report.json").read_text())
     assert json.loads(quire("export", ID, "--out", str(out), "--json").stdout) == report
-    assert within(lambda office: office.batches.get_batch(ID)).delivered_at is None
+    assert within(lambda components: components.batches.get_batch(ID)).delivered_at is None
 
 
 def test_results_are_not_laid_out_over_other_files_or_into_the_home(quire, home, made):
@@ -488,7 +492,9 @@ def test_results_are_not_laid_out_over_other_files_or_into_the_home(quire, home,
 
 def test_a_batch_that_was_cancelled_is_laid_out_as_far_as_it_came(quire, home, made, within):
     made(until=Stage.WORKING)
-    within(lambda office: office.control.cancel(1, OperatorAction(actor="x", reason="enough", now=1.0)))
+    within(
+        lambda components: components.control.cancel(1, OperatorAction(actor="x", reason="enough", now=1.0))
+    )
     ran = quire("export", ID, "--out", str(home.parent / "out"))
     assert ran.exit_code == 3
     assert "3 cancelled" in ran.stdout

@@ -4,13 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
-
-from quire.cli.app import app
+from tests.situations.commands import load_commands
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text("utf-8")
 SECTION = PAGE[PAGE.index("\n## quire batch\n") :].partition("\n## quire doctor\n")[0]
-COMMANDS = get_command(app).commands["batch"].commands  # type: ignore[attr-defined]
+COMMANDS = load_commands().commands["batch"].commands
 ROWS = [line.split(" | ") for line in SECTION.splitlines() if line.startswith("|") and "`--" in line]
 
 

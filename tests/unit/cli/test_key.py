@@ -57,8 +57,8 @@ def test_a_key_has_what_it_was_made_with(created, home):
     assert (key["requests_per_minute"], key["max_batches"], key["max_bytes"]) == (60, 3, 1000)
 
     async def kept():
-        async with open_components(Settings(home=home)) as office:
-            return await office.api_keys.get_key(key["id"])
+        async with open_components(Settings(home=home)) as components:
+            return await components.api_keys.get_key(key["id"])
 
     stored = asyncio.run(kept())
     assert stored.expires_at - stored.created_at == 90 * 86_400

@@ -8,7 +8,7 @@ import pytest
 # A thread that is not done when the interpreter takes itself apart, as those of the S3 client.
 PROGRAM = """
 import atexit, os, sys, threading, types
-from quire.cli.main import lead
+from quire.cli.main import run_command
 
 class Aborting:
     def __del__(self):
@@ -23,7 +23,7 @@ def command():
     sys.stdout.write(" said ")
     {end}
 
-lead(command)
+run_command(command)
 """
 
 

@@ -48,7 +48,7 @@ def test_retry_queues_what_failed_was_given_up_or_never_queued(library, bucket, 
 
 @pytest.mark.parametrize(
     ("job", "words"),
-    [(A, "it is done"), (D, "being worked on"), (E, "queued already"), ("0" * 64, "nothing is known of it")],
+    [(A, "it is done"), (D, "being processed"), (E, "already queued"), ("0" * 64, "it is unknown")],
 )
 def test_retry_is_refused_where_there_is_nothing_to_retry(library, bucket, job, words):
     furnished(bucket)
@@ -122,7 +122,7 @@ def test_cancel_takes_it_from_its_worker(library, bucket):
     assert bucket.body(f"queue/todo/5_background/{D}")["retries"] == 1
     assert f"queue/processing/{D}" not in bucket.all_keys()
     again = library("cancel", D)
-    assert (again.exit_code, "nobody works on it" in again.stderr) == (1, True)
+    assert (again.exit_code, "no worker has it" in again.stderr) == (1, True)
 
 
 def test_clear_dead_asks_and_keeps_the_sources(library, bucket):

@@ -14,15 +14,10 @@ from msgspec import Struct, field
 from tests.situations.bucket_folder import archive, named
 
 from quire.assembly import library_worker
-from quire.cli.library.commands import (
-    bucket as library_tend,
-)
-from quire.cli.library.commands import (
-    files,
-    job_control,
-    queries,
-    workers,
-)
+from quire.library import janitor, metadata
+from quire.library.ingest import checksums, pdf_search, run
+from quire.library.manifest import search, store
+from quire.library.worker import conversion, loop
 
 A, B = named("A"), named("B")
 
@@ -50,22 +45,15 @@ class Pdf(Struct, kw_only=True):
     pointer: object = None
 
 
-CALLED = {"ingest": "ingesting", "manifest": "indexing", "worker": "working", "janitor": "tidying"}
-
-
-class Parts(dict):
-    """Stand-ins for parts of the library, by name: whoever uses the part gets the stand-in."""
+class Parts:
+    """Puts stand-ins in the place of functions and classes of the library's modules."""
 
     def __init__(self, monkeypatch):
-        super().__init__()
         self._monkeypatch = monkeypatch
 
-    def __setitem__(self, name, stand_in):
-        called = CALLED.get(name, name)
-        users = (job_control, queries, files, workers, library_tend, library_worker)
-        for module in users:
-            if hasattr(module, called):
-                self._monkeypatch.setattr(module, called, stand_in)
+    def replace(self, module, **stand_ins):
+        for name, stand_in in stand_ins.items():
+            self._monkeypatch.setattr(module, name, stand_in)
 
 
 @pytest.fixture
@@ -86,7 +74,7 @@ def test_ingest_ends_with_its_counts(library, parts, tmp_path):
         on_progress(tally)
         return tally
 
-    parts["ingest"] = SimpleNamespace(ingest=ingest, Options=SimpleNamespace)
+    parts.replace(run, ingest=ingest, IngestOptions=SimpleNamespace)
     told = library("ingest", "books", "more", "--priority", "high")
     assert told.exit_code == 0
     assert told.stdout.splitlines() == ["Found: 3", "Uploaded: 2", "Queued: 2", "Skipped: 1"]
@@ -101,7 +89,7 @@ def test_ingest_names_what_failed_and_ends_with_one(library, parts):
     async def ingest(context, given, options, on_progress):
         return Tally(found=1, failed=1, failures=[Refused(path="x\x1b.pdf", reason="it is empty")])
 
-    parts["ingest"] = SimpleNamespace(ingest=ingest, Options=SimpleNamespace)
+    parts.replace(run, ingest=ingest, IngestOptions=SimpleNamespace)
     told = library("ingest", "books")
     assert told.exit_code == 1
     assert r"x\x1b.pdf: it is empty" in told.stderr
@@ -112,9 +100,9 @@ def test_hydrate_writes_beside_and_misses_are_no_error(library, parts, bucket, t
     bucket.done(A, {"content.md": "# A ![x](assets/x.png)", "assets/x.png": "png"})
     found = [Pdf(path=tmp_path / "a.pdf"), Pdf(path=tmp_path / "b.pdf"), SimpleNamespace()]
     sums = {tmp_path / "a.pdf": A, tmp_path / "b.pdf": B}
-    parts["finding"] = SimpleNamespace(find=lambda _paths: iter(found), Refused=Refused, Pdf=Pdf)
-    checksums = SimpleNamespace(sum=lambda path: SimpleNamespace(digest=sums[path]))
-    parts["checksums"] = SimpleNamespace(Checksums=lambda _now: checksums)
+    parts.replace(pdf_search, find_pdfs=lambda _paths: iter(found), RefusedFile=Refused, FoundPdf=Pdf)
+    known = SimpleNamespace(sum=lambda path: SimpleNamespace(digest=sums[path]))
+    parts.replace(checksums, Checksums=lambda _now: known)
     assert library("hydrate", "books", "--dry-run").stdout.splitlines()[0] == "Would write: 1"
     assert not (tmp_path / "a.md").exists()
     told = library("hydrate", "books")
@@ -157,17 +145,17 @@ def index(parts):
         async def compact(self):
             return Refused(path="moved")
 
-    def search(shown, query, *, limit):
+    def find(shown, query, *, limit):
         return [hit for hit in View(entries=shown.entries).hits() if query in hit.entry.paths[0]][:limit]
 
-    catalogue = SimpleNamespace(
-        search=search,
-        by_hash=lambda shown, _prefix: shown.hits()[0],
-        by_path=lambda shown, path: [hit for hit in shown.hits() if path in hit.entry.paths],
-        View=lambda entries: SimpleNamespace(entries=entries),
+    parts.replace(
+        search,
+        search=find,
+        find_by_hash=lambda shown, _prefix: shown.hits()[0],
+        find_by_path=lambda shown, path: [hit for hit in shown.hits() if path in hit.entry.paths],
+        ManifestView=lambda entries: SimpleNamespace(entries=entries),
     )
-    parts["manifest"] = SimpleNamespace(Manifest=Manifest)
-    parts["catalogue"] = catalogue
+    parts.replace(store, LibraryManifest=Manifest)
     view.gone = gone
     return view
 
@@ -209,7 +197,7 @@ def test_remove_takes_the_source_the_markers_the_logs_and_the_entry(library, ind
 def test_one_that_is_being_worked_on_is_removed_by_force_alone(library, index, bucket):
     bucket.lock(A)
     told = library("remove", A, "--dry-run")
-    assert (told.exit_code, "being worked on" in told.stderr) == (1, True)
+    assert (told.exit_code, "being processed" in told.stderr) == (1, True)
     assert library("remove", A, "--force").exit_code == 0
     assert bucket.all_keys() == []
 
@@ -232,7 +220,7 @@ def test_lost_names_come_back_from_the_manifest(library, index, parts, bucket):
         asked.append((list(jobs), force, dry_run))
         return Labelled(looked_at=5, written=2, unknown=1, damaged=damaged)
 
-    parts["labelling"] = SimpleNamespace(relabel=relabel)
+    parts.replace(metadata, repair_metadata=relabel)
     told = library("repair-metadata")
     assert (told.exit_code, told.stdout) == (0, "2 written, 2 kept, 1 not in the manifest either.\n")
     assert library("repair-metadata", A[:8], "--force", "--dry-run").exit_code == 0
@@ -274,8 +262,8 @@ def working(parts, monkeypatch):
         on_event(told_of(Kind.ENDED, report=report))
         on_event(told_of(Kind.TROUBLE, text="the store is away"))
 
-    parts["worker"] = SimpleNamespace(work=work, Options=SimpleNamespace)
-    monkeypatch.setattr(library_worker, "parse", lambda text: ("window", text))
+    parts.replace(loop, work=work, WorkerOptions=SimpleNamespace)
+    monkeypatch.setattr(library_worker, "parse_window", lambda text: ("window", text))
     return given
 
 
@@ -315,7 +303,7 @@ def test_the_janitor_tells_what_it_did(library, parts, index):
             jobs=5, counts={"requeued": 1}, settled=settled, in_words=lambda: "1 requeued", dry_run=dry_run
         )
 
-    parts["janitor"] = SimpleNamespace(sweep=sweep)
+    parts.replace(janitor, sweep=sweep)
     told = library("janitor", "-v")
     assert (told.exit_code, told.stdout) == (0, f"5 jobs, 1 requeued.\n{A}  failed: stopped\n")
     assert library("janitor", "--dry-run").stdout == "Dry run: 5 jobs, 1 requeued.\n"
@@ -337,8 +325,8 @@ def test_convert_lays_the_result_out(library, parts, tmp_path):
             Path(order.target).write_bytes(made)
             return SimpleNamespace(error="", trouble=False)
 
-    made = dict.fromkeys(("Limits", "Command", "Order", "About"), SimpleNamespace)
-    parts["converting"] = SimpleNamespace(Conversion=Conversion, **made)
+    names = ("ConversionLimits", "ConverterCommand", "ConversionOrder", "SourceInfo")
+    parts.replace(conversion, Conversion=Conversion, **dict.fromkeys(names, SimpleNamespace))
     told = library("convert", "book.pdf")
     assert (told.exit_code, told.stdout) == (0, "book/content.md, with 1 pictures.\n")
     assert (tmp_path / "book/assets/p.png").read_bytes() == b"png"

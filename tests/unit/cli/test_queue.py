@@ -7,20 +7,20 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
+from tests.situations.commands import load_commands
 from typer.testing import CliRunner
 
 from quire.assembly.components import open_components
 from quire.assembly.queues import queue_policies
+from quire.cli import options
 from quire.cli.app import app
-from quire.cli.queue import options as queue_desk
 from quire.ledger.port import NO_BATCH
 from quire.model.errors import Misconfigured
 from quire.model.queues import KNOWN_QUEUES
 from quire.queues.port import Message
 from quire.settings import Settings, load
 from quire.settings.keys import QUEUE_KEYS
-from quire.system import who
+from quire.system import user_at_host
 
 QUEUE = "arke-preprocess-jobs"
 EVIL = "\x1b[31mred\x1b[0m\n[bold]x[/bold]\u202e"
@@ -50,11 +50,11 @@ def within(home):
     """Do something in the same home, as another process would."""
 
     def do(work):
-        async def opened_office():
-            async with open_components(Settings(home=home)) as office:
-                return await work(office)
+        async def use_components():
+            async with open_components(Settings(home=home)) as components:
+                return await work(components)
 
-        return asyncio.run(opened_office())
+        return asyncio.run(use_components())
 
     return do
 
@@ -62,9 +62,9 @@ def within(home):
 @pytest.fixture
 def sent(within):
     def send(*ids, body=b'{"n": 1}', **options):
-        async def work(office):
+        async def work(components):
             messages = [Message(id=one, body=body) for one in ids]
-            await office.queues.send(QUEUE, messages, now=office.clock.now(), **options)
+            await components.queues.send(QUEUE, messages, now=components.clock.now(), **options)
 
         within(work)
 
@@ -73,22 +73,22 @@ def sent(within):
 
 @pytest.fixture
 def buried(within, sent):
-    def bury(*ids, error_class="transient", reason="rate limit", **options):
+    def dead_letter(*ids, error_class="transient", reason="rate limit", **options):
         sent(*ids, **options)
 
-        async def work(office):
-            now = office.clock.now()
-            for leased in await office.queues.lease(QUEUE, limit=99, seconds=60, now=now, worker="w1"):
-                await office.queues.bury(leased, now=now, reason=reason, error_class=error_class)
+        async def work(components):
+            now = components.clock.now()
+            for leased in await components.queues.lease(QUEUE, limit=99, seconds=60, now=now, worker="w1"):
+                await components.queues.dead_letter(leased, now=now, reason=reason, error_class=error_class)
 
         within(work)
 
-    return bury
+    return dead_letter
 
 
 @pytest.fixture
 def somebody(monkeypatch):
-    monkeypatch.setattr(queue_desk, "somebody_is_there", lambda: True)
+    monkeypatch.setattr(options, "is_interactive", lambda: True)
 
 
 def answer(ran):
@@ -283,7 +283,7 @@ def test_a_url_that_cannot_be_used_is_refused_without_quoting_a_password(quire, 
 def test_queues_in_a_folder_are_refused_with_what_to_use_instead(quire, tmp_path):
     ran = quire("test", f"file://{tmp_path}/queues")
     assert ran.exit_code == 1
-    assert "no longer there: write sqlite:///" in " ".join(ran.stderr.split())
+    assert "no longer supported: write sqlite:///" in " ".join(ran.stderr.split())
     assert not (tmp_path / "queues").exists()
 
 
@@ -308,7 +308,7 @@ def test_a_broken_promise_is_told_and_ends_with_1(quire, monkeypatch):
 
 
 def _nested():
-    group = get_command(app).commands["queue"].commands["dead"]
+    group = load_commands().commands["queue"].commands["dead"]
     return [
         (name, option)
         for name, command in group.commands.items()
@@ -358,7 +358,7 @@ def test_a_table_changes_what_it_names_and_nothing_else(tmp_path):
 def test_who_asks_for_backoff_gets_it_in_place_of_exact_waits(tmp_path):
     read = loaded(tmp_path, '[queues."manuscript-analysis-queue"]\nfirst_delay_seconds = 8\n')
     policy = queue_policies(read.settings)["manuscript-analysis-queue"]
-    assert policy.delay(2, 1.0) == 16
+    assert policy.redelivery.delay_seconds(2, 1.0) == 16
 
 
 @pytest.mark.parametrize(
@@ -400,8 +400,11 @@ def test_the_known_queues_stand_in_the_reference():
 def trail(within):
     """The audit trail: what was done, and the actor, reason and rest of it."""
 
-    async def work(office):
-        return [(kind, data) for _, _, kind, data in await office.records.list_events(NO_BATCH, after=0, limit=99)]
+    async def work(components):
+        return [
+            (kind, data)
+            for _, _, kind, data in await components.records.list_events(NO_BATCH, after=0, limit=99)
+        ]
 
     return lambda: within(work)
 
@@ -412,7 +415,7 @@ def test_acts_on_queues_are_in_the_audit_trail(quire, buried, sent, trail):
     assert quire("dead", "discard", "preprocess-dlq", "--all", "--yes").exit_code == 0
     sent("d")
     assert quire("purge", QUEUE, "--yes").exit_code == 0
-    by = {"actor": who(), "reason": "", "queue": QUEUE}
+    by = {"actor": user_at_host(), "reason": "", "queue": QUEUE}
     assert trail() == [
         ("dead_letters_replayed", by | {"messages": 1}),
         ("dead_letters_discarded", by | {"messages": 2}),

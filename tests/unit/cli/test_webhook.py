@@ -10,7 +10,7 @@ from quire.assembly.components import open_components
 from quire.cli.app import app
 from quire.ledger.port import NO_BATCH
 from quire.settings import Settings
-from quire.system import who
+from quire.system import user_at_host
 
 HOOK = "https://example.org/in"
 
@@ -35,7 +35,7 @@ def test_a_webhook_is_added_listed_and_ended(quire):
     assert "batch_done" in listed.stdout
     assert made["secret"] not in listed.stdout
     assert quire("webhook", "remove", made["webhook"]["id"]).exit_code == 0
-    assert "ended" in quire("webhook", "list").stdout
+    assert "disabled" in quire("webhook", "list").stdout
 
 
 def test_the_secret_stands_alone_on_standard_output(quire):
@@ -75,12 +75,13 @@ def test_acts_are_in_the_audit_trail_and_addresses_are_not(quire, tmp_path):
     assert quire("webhook", "remove", made).exit_code == 0
 
     async def trail():
-        async with open_components(Settings(home=tmp_path / "home")) as office:
+        async with open_components(Settings(home=tmp_path / "home")) as components:
             return [
-                (kind, data) for _, _, kind, data in await office.records.list_events(NO_BATCH, after=0, limit=9)
+                (kind, data)
+                for _, _, kind, data in await components.records.list_events(NO_BATCH, after=0, limit=9)
             ]
 
-    by = {"actor": who(), "reason": ""}
+    by = {"actor": user_at_host(), "reason": ""}
     assert asyncio.run(trail())[1:] == [
         ("webhook_added", by | {"webhook": made, "batch_id": ""}),
         ("webhooks_redelivered", by | {"deliveries": 0}),

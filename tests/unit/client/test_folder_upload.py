@@ -14,12 +14,12 @@ from tests.standins.ingest_server import (
 
 from quire.client import file_upload
 from quire.client.folder_upload import (
-    UploadContext,
+    ClientContext,
     UploadRequest,
     plan_request,
     upload_folder,
 )
-from quire.client.http import IngestClient, ClientRetries
+from quire.client.http import ClientRetries, IngestClient
 from quire.client.memory import UploadStateFile
 from quire.client.plan import EVERYTHING
 from quire.model.errors import Lost, Misconfigured, Reject, Retry
@@ -88,7 +88,7 @@ class Uploads:
             patience=ClientRetries(attempts=3),
         )
         async with client:
-            yield UploadContext(
+            yield ClientContext(
                 client=client,
                 memory=self.memory,
                 clock=self.clock,

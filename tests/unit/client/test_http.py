@@ -13,7 +13,7 @@ from quire.client.answers import (
     translate_refusal,
     translate_store_refusal,
 )
-from quire.client.http import FileAnnouncement, IngestClient, ClientRetries
+from quire.client.http import ClientRetries, FileAnnouncement, IngestClient
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
 from quire.testing.time import FakeClock
 
@@ -203,7 +203,10 @@ def test_a_store_s_xml_is_told_in_its_words():
     st.binary(max_size=200) | st.text().map(lambda text: json.dumps({"error": text}).encode()),
 )
 def test_any_refusal_becomes_an_error_of_one_clean_line(status, body):
-    for error in (translate_refusal(status, {}, body, now=0), translate_store_refusal(status, {}, body, now=0)):
+    for error in (
+        translate_refusal(status, {}, body, now=0),
+        translate_store_refusal(status, {}, body, now=0),
+    ):
         assert str(error).isprintable() or not str(error).isascii()
         assert "\n" not in str(error)
         assert len(str(error)) < 1000

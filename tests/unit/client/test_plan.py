@@ -12,11 +12,11 @@ from quire.client.plan import (
     EVERYTHING,
     check_parent,
     check_root_path,
-    read_custom_prompts,
     decode_json,
     find_path_flaw,
     join_path,
     plan_upload,
+    read_custom_prompts,
     read_processing_config,
 )
 from quire.model.errors import Reject

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from quire.assembly.worker import WORKER_COMMAND
-from quire.assembly.worker_blobs import Greeting
+from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool import frames
 from quire.compute.pool import worker as worker_module
 from quire.compute.pool.local import LocalCompute
-from quire.compute.pool.pace import Paces
-from quire.compute.pool.pipe import Inbox, Outbox
-from quire.compute.pool.worker import Toolbox, Worker
+from quire.compute.pool.chunking import StepDurations
+from quire.compute.pool.pipe import FrameReader, FrameWriter
+from quire.compute.pool.worker import WorkerContext, StepWorker
 from quire.model.step import NO_OUTPUT, Step
 from quire.model.work import Order, StepCall
 from quire.system import LoopSignal, SystemClock
@@ -37,9 +37,9 @@ class Bench:
         self.clock = clock or FakeClock()
         self.steps = dict(STEPS)
 
-    def step(self, run, *, needs_source=False, weigh=None, **changes):
+    def step(self, run, *, needs_source=False, estimate_memory=None, **changes):
         """Put a step on the bench; the call for it."""
-        self.steps["it"] = Step(name="it", version=1, run=run, needs_source=needs_source, weigh=weigh)
+        self.steps["it"] = Step(name="it", version=1, run=run, needs_source=needs_source, estimate_memory=estimate_memory)
         return StepCall(step="it", version=1, **changes)
 
     def hears(self, *chunks, revoked=None, answers=()):
@@ -50,26 +50,26 @@ class Bench:
         listen, outer = os.pipe()
 
         def end(_):
-            os.write(give, frames.frame(frames.STOP))
+            os.write(give, frames.encode_frame(frames.STOP))
             return NO_OUTPUT
 
         self.steps["end"] = Step(name="end", version=1, run=end, needs_source=False)
         ending = frames.Chunk(StepCall(step="end", version=1), [Order(0, 0, 0, file())])
-        said = [frames.frame(frames.CHUNK, chunk) for chunk in (*chunks, ending)]
+        said = [frames.encode_frame(frames.CHUNK, chunk) for chunk in (*chunks, ending)]
         if revoked is not None:
-            said.insert(1, frames.frame(frames.REVOKE, frames.Revoke(revoked)))
-        os.write(give, b"".join([*(frames.frame(answer) for answer in answers), *said]))
-        inbox = Inbox(inner)
+            said.insert(1, frames.encode_frame(frames.REVOKE, frames.Revoke(revoked)))
+        os.write(give, b"".join([*(frames.encode_frame(answer) for answer in answers), *said]))
+        inbox = FrameReader(inner)
         wait_until(lambda: revoked is None or inbox.revoked)
-        toolbox = Toolbox(blobs=self.blobs, steps=self.steps, scratch=self.scratch, clock=self.clock)
-        Worker(toolbox, inbox, Outbox(outer)).run()
+        toolbox = WorkerContext(blobs=self.blobs, steps=self.steps, scratch=self.scratch, clock=self.clock)
+        StepWorker(toolbox, inbox, FrameWriter(outer)).run()
         os.close(outer)
         os.close(give)
         with os.fdopen(listen, "rb") as pipe:
-            heard = [(kind, bytes(payload)) for kind, payload in frames.Unframer().feed(pipe.read())]
+            heard = [(kind, bytes(payload)) for kind, payload in frames.FrameDecoder().feed(pipe.read())]
         return _without_the_end(heard)
 
-    def reports(self, call, *orders):
+    def take_reports(self, call, *orders):
         heard = self.hears(frames.Chunk(call, list(orders)))
         return [frames.report_decoder.decode(payload) for kind, payload in heard if kind == frames.REPORT]
 
@@ -108,18 +108,18 @@ class Pool:
         self._signal = signal
         self._kept = []
 
-    async def reports(self, count):
+    async def take_reports(self, count):
         """The next so many, as they come."""
         while len(self._kept) < count:
             assert await self._signal.wait(PATIENCE_SECONDS), f"only {self._kept}"
-            self._kept += self.compute.reports()
+            self._kept += self.compute.take_reports()
         taken, self._kept = self._kept[:count], self._kept[count:]
         return taken
 
     async def left_over(self):
         """What else came, once nothing more can: the pool is ended."""
         unstarted = await self.compute.stop(PATIENCE_SECONDS)
-        return self._kept + self.compute.reports(), unstarted
+        return self._kept + self.compute.take_reports(), unstarted
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def pool(tmp_path):
     @asynccontextmanager
     async def opened(workers=1, step_modules=("quire.testing.steps",), environment=None, **terms):
         (tmp_path / "scratch").mkdir()
-        greeting = Greeting(
+        configuration = WorkerConfiguration(
             blobs_root=str(tmp_path / "blobs"),
             s3=None,
             step_modules=step_modules,
@@ -139,14 +139,14 @@ def pool(tmp_path):
         compute = LocalCompute(
             command=WORKER_COMMAND,
             environment={**os.environ, **(environment or {})},
-            greeting=msgspec.json.encode(greeting),
+            configuration=msgspec.json.encode(configuration),
             workers=workers,
             clock=SystemClock(),
             signal=signal,
             **terms,
         )
         # All orders of a test travel in one chunk, so that some wait in the worker's pipe.
-        compute._paces = Paces(unknown_seconds=0.0)
+        compute._durations = StepDurations(unknown_seconds=0.0)
         compute.start()
         try:
             async with asyncio.timeout(2 * PATIENCE_SECONDS):

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.compute.pool import frames
-from quire.model.cost import NO_COST, Cost, exact, micros
+from quire.model.cost import NO_COST, Cost, parse_money, to_micros
 from quire.model.errors import Misconfigured
 from quire.model.step import StepInput
-from quire.model.work import Earlier, Order, Outcome, StepCall, StepResult
+from quire.model.work import EarlierResult, Order, Outcome, StepCall, StepResult
 from quire.testing.factories import file, report
 from quire.testing.inline_compute import InlineCompute
 
@@ -33,22 +33,22 @@ def test_nothing_added_changes_nothing():
     [(0.1, 100_000), ("0.0000015", 2), (Decimal("0.0000005"), 0), (3, 3_000_000), (1e-7, 0), (0.0, 0)],
 )
 def test_money_is_rounded_to_millionths(money, expected):
-    assert micros(exact(money)) == expected
+    assert to_micros(parse_money(money)) == expected
 
 
 @pytest.mark.parametrize("money", ["", "ten", "-0.1", float("inf"), float("nan"), "1e30", None])
 def test_what_is_no_amount_is_refused(money):
     with pytest.raises(ValueError, match="amount"):
-        exact(money)
+        parse_money(money)
 
 
 def test_costs_and_earlier_results_travel():
     told = report(1, cost=Cost(1, 2, 3, 4, 5))
-    given_order = Order(1, 2, 3, file(), (Earlier("a/b", StepResult(facts={"pages": 2})),))
+    given_order = Order(1, 2, 3, file(), (EarlierResult("a/b", StepResult(facts={"pages": 2})),))
     call = StepCall(step="s", version=1, stall_seconds=1.5, unit="batch")
     chunk = frames.Chunk(call, [given_order])
-    assert frames.report_decoder.decode(frames.frame(frames.REPORT, told)[frames.HEAD_BYTES :]) == told
-    assert frames.chunk_decoder.decode(frames.frame(frames.CHUNK, chunk)[frames.HEAD_BYTES :]) == chunk
+    assert frames.report_decoder.decode(frames.encode_frame(frames.REPORT, told)[frames.HEAD_BYTES :]) == told
+    assert frames.chunk_decoder.decode(frames.encode_frame(frames.CHUNK, chunk)[frames.HEAD_BYTES :]) == chunk
 
 
 def test_a_step_can_be_called_without_a_worker(tmp_path):
@@ -68,7 +68,7 @@ class Bell:
 async def test_inline_compute_drops_the_reports_of_a_revoked_batch():
     compute = InlineCompute(lambda _: (Outcome.DONE, None), Bell())
     call = StepCall(step="s", version=1)
-    await compute.hand(call, [Order(1, 1, 1, file()), Order(2, 1, 1, file())])
+    await compute.submit(call, [Order(1, 1, 1, file()), Order(2, 1, 1, file())])
     compute.revoke(1)
-    await compute.hand(call, [Order(1, 1, 2, file())])
-    assert [(one.batch_no, one.attempt) for one in compute.reports()] == [(2, 1), (1, 2)]
+    await compute.submit(call, [Order(1, 1, 2, file())])
+    assert [(one.batch_no, one.attempt) for one in compute.take_reports()] == [(2, 1), (1, 2)]

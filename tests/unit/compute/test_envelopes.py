@@ -8,21 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.compute.queue import envelopes
-from quire.compute.queue.envelopes import Envelope, Task
+from quire.compute.queue.envelopes import TaskEnvelope, Task
 from quire.model.errors import Missing, Reject
 from quire.model.work import Order, StepCall, StepResult
 from quire.queues.port import MAX_MESSAGE_BYTES
 from quire.testing.factories import file, product, report
 from quire.testing.memory_blobs import MemoryBlobs
 
-HOUSE = "0123456789abcdef-" + "0" * 26
+SENDER = "0123456789abcdef-" + "0" * 26
 CALL = StepCall(step="copy", version=1, options={"a": [1, "b"]}, timeout_seconds=5.0)
 TASK = Task(CALL, Order(1, 2, 3, file("a/b.tif")))
-ENVELOPE = Envelope(schema_version=1, house=HOUSE, batch_no=1, serial=7, start_by=10.0, proof="cas/aa/proof")
+ENVELOPE = TaskEnvelope(schema_version=1, sender=SENDER, batch_no=1, serial=7, start_by=10.0, proof="cas/aa/proof")
 
 
 def read_told(body):
-    return envelopes.read_told(body, f"t-reports-{HOUSE}")
+    return envelopes.read_report(body, f"t-reports-{SENDER}")
 
 
 READERS = (envelopes.read_envelope, read_told, envelopes.read_recall)
@@ -35,34 +35,34 @@ def blobs():
 
 async def test_what_is_packed_is_read(blobs):
     body = await envelopes.pack_task(ENVELOPE, TASK, blobs)
-    assert await envelopes.task_of(envelopes.read_envelope(body), blobs) == TASK
+    assert await envelopes.load_task(envelopes.read_envelope(body), blobs) == TASK
     done = report(result=StepResult(products=(product(facts={"width": 3}),), facts={"pages": 1}))
-    told = read_told(await envelopes.pack_report(HOUSE, done, blobs))
-    assert (told.house, await envelopes.report_of(told, blobs)) == (HOUSE, done)
-    recall = envelopes.read_recall(envelopes.pack_recall(HOUSE, 4, 9))
-    assert (recall.house, recall.batch_no, recall.serial) == (HOUSE, 4, 9)
+    told = read_told(await envelopes.pack_report(SENDER, done, blobs))
+    assert (told.sender, await envelopes.load_report(told, blobs)) == (SENDER, done)
+    recall = envelopes.read_recall(envelopes.pack_recall(SENDER, 4, 9))
+    assert (recall.sender, recall.batch_no, recall.serial) == (SENDER, 4, 9)
 
 
 async def test_what_is_too_large_is_stored_and_told_by_its_digest(blobs):
     long = "x" * MAX_MESSAGE_BYTES
     done = report(result=StepResult(facts={"text": long}))
-    body = await envelopes.pack_report(HOUSE, done, blobs)
+    body = await envelopes.pack_report(SENDER, done, blobs)
     assert len(body) < 300
     told = read_told(body)
-    assert await envelopes.report_of(told, blobs) == done
+    assert await envelopes.load_report(told, blobs) == done
     big = Task(msgspec.structs.replace(CALL, options={"text": long}), TASK.order)
     body = await envelopes.pack_task(ENVELOPE, big, blobs)
     assert len(body) < 400
-    assert await envelopes.task_of(envelopes.read_envelope(body), blobs) == big
+    assert await envelopes.load_task(envelopes.read_envelope(body), blobs) == big
     with pytest.raises(Missing):
-        await envelopes.report_of(told, MemoryBlobs())
+        await envelopes.load_report(told, MemoryBlobs())
 
 
 async def test_what_is_far_too_large_is_refused(blobs, monkeypatch):
     monkeypatch.setattr(envelopes, "MAX_STORED_BYTES", MAX_MESSAGE_BYTES)
     done = report(result=StepResult(facts={"text": "x" * MAX_MESSAGE_BYTES}))
     with pytest.raises(Reject, match="let the step make a file of it"):
-        await envelopes.pack_report(HOUSE, done, blobs)
+        await envelopes.pack_report(SENDER, done, blobs)
 
 
 async def changed(blobs, **changes):
@@ -76,7 +76,7 @@ async def changed(blobs, **changes):
         ({"schema_version": 2}, "wrong_schema_version"),
         ({"schema_version": "1"}, "bad_message"),
         ({"house": "../other"}, "bad_message"),
-        ({"house": HOUSE + "\n"}, "bad_message"),
+        ({"house": SENDER + "\n"}, "bad_message"),
         ({"serial": -1}, "bad_message"),
         ({"more": 1}, "bad_message"),
         ({"stored": "f" * 64}, "bad_message"),
@@ -110,7 +110,7 @@ async def test_limits_that_cannot_be_are_refused(blobs, call):
 )
 async def test_reports_that_cannot_be_are_refused(blobs, one):
     with pytest.raises(Reject):
-        read_told(await envelopes.pack_report(HOUSE, one, blobs))
+        read_told(await envelopes.pack_report(SENDER, one, blobs))
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from tests.standins.machines import MachinesServer, machines_server
 
-from quire.compute.remote.fly import App, FlyLauncher, Guest
+from quire.compute.remote.fly import FlyApp, FlyLauncher, FlyGuest
 from quire.model.errors import Misconfigured, Retry
 from quire.model.work import Order, StepCall
 from quire.testing.factories import file
@@ -17,8 +17,8 @@ CALL = StepCall(step="tiff_to_jpeg", version=1)
 HANGS = (sys.executable, "-c", "import signal; signal.pause()")
 ENDS = (sys.executable, "-c", "")
 APPS = {
-    "tiff_to_jpeg": App(app="tiffs", image="registry.example/w:1", memory_mb=1024, prefix="tiff"),
-    "image_variants": App(app="pictures", image="registry.example/w:2", memory_mb=2048, prefix="img"),
+    "tiff_to_jpeg": FlyApp(app="tiffs", image="registry.example/w:1", memory_mb=1024, prefix="tiff"),
+    "image_variants": FlyApp(app="pictures", image="registry.example/w:2", memory_mb=2048, prefix="img"),
 }
 
 
@@ -45,7 +45,7 @@ class Provider:
         parts = {"api": self.server.url, "token": "token", "apps": APPS, "house": "h1", "per_second": 2.0}
         launcher = FlyLauncher(
             **(parts | changes),
-            guest=Guest(region="ord", cpus=2, cpu_kind="shared"),
+            guest=FlyGuest(region="ord", cpus=2, cpu_kind="shared"),
             clock=self.clock,
             sleep=sleep,
             fraction=lambda: 1.0,

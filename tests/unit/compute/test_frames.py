@@ -17,21 +17,21 @@ KINDS = st.sampled_from([frames.CHUNK, frames.REPORT, frames.STARTED, frames.REA
     cuts=st.lists(st.integers(1, 50), min_size=1, max_size=30),
 )
 def test_frames_come_out_whole_and_in_order_however_they_were_cut(sent, cuts):
-    stream = b"".join(frames.frame(kind, content) for kind, content in sent)
-    unframer, heard, at, turn = frames.Unframer(), [], 0, 0
+    stream = b"".join(frames.encode_frame(kind, content) for kind, content in sent)
+    unframer, heard, at, turn = frames.FrameDecoder(), [], 0, 0
     while at < len(stream):
         size = cuts[turn % len(cuts)]
         heard += [(kind, bytes(payload)) for kind, payload in unframer.feed(stream[at : at + size])]
         at, turn = at + size, turn + 1
-    assert heard == [(kind, frames.frame(kind, content)[frames.HEAD_BYTES :]) for kind, content in sent]
+    assert heard == [(kind, frames.encode_frame(kind, content)[frames.HEAD_BYTES :]) for kind, content in sent]
 
 
 def test_a_chunk_and_a_report_arrive_as_they_were_sent():
     call = StepCall(step="x", version=3, options={"a": [1, "é"]}, timeout_seconds=2.5)
     chunk = frames.Chunk(call, [Order(1, 2, 3, file("a b/ü.tif", tags=("t",)))])
     told = report(2, 3, Outcome.CRASHED, error_class="crash", error="☠", delay_seconds=4.0)
-    (kind, payload), (_, other) = frames.Unframer().feed(
-        frames.frame(frames.CHUNK, chunk) + frames.frame(frames.REPORT, told)
+    (kind, payload), (_, other) = frames.FrameDecoder().feed(
+        frames.encode_frame(frames.CHUNK, chunk) + frames.encode_frame(frames.REPORT, told)
     )
     assert (kind, frames.chunk_decoder.decode(payload)) == (frames.CHUNK, chunk)
     assert frames.report_decoder.decode(other) == told
@@ -39,4 +39,4 @@ def test_a_chunk_and_a_report_arrive_as_they_were_sent():
 
 def test_a_stream_out_of_step_is_noticed_before_memory_is_taken():
     with pytest.raises(Bug):
-        list(frames.Unframer().feed(b"\xff\xff\xff\xffR"))
+        list(frames.FrameDecoder().feed(b"\xff\xff\xff\xffR"))

@@ -9,7 +9,7 @@ from quire.compute.pool.memory_budget import (
     SHARE_MB,
     UNLIMITED_MB,
     MemoryBudget,
-    crew_size,
+    limit_workers,
 )
 
 
@@ -47,7 +47,7 @@ def test_what_is_held_above_the_shares_stays_within_the_budget(need, held, fits)
 
 @given(st.integers(200, 100_000), st.integers(1, 16), st.lists(st.integers(0, 10_000), max_size=40))
 def test_shares_and_holdings_never_pass_the_budget(budget, workers, needs):
-    workers = crew_size(workers, budget)
+    workers = limit_workers(workers, budget)
     scales = MemoryBudget(budget, workers)
     held: list[int] = []
     for need in needs:
@@ -61,4 +61,4 @@ def test_shares_and_holdings_never_pass_the_budget(budget, workers, needs):
     ("workers", "budget", "hired"), [(8, 0, 8), (8, 10_000, 8), (8, 640, 4), (8, 10, 1), (1, 400, 1)]
 )
 def test_no_more_are_hired_than_have_room_to_live(workers, budget, hired):
-    assert crew_size(workers, budget) == hired
+    assert limit_workers(workers, budget) == hired

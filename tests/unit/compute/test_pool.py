@@ -6,8 +6,7 @@ import os
 import pytest
 
 from quire.compute.pool.local import LocalCompute
-from quire.compute.pool.pool import pool as pool_module
-from quire.compute.pool.worker_handle import name_of
+from quire.compute.pool import pool as pool_module
 from quire.model.cost import Cost
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file
@@ -28,8 +27,8 @@ def names(reports):
 async def test_a_step_that_stalls_costs_its_own_attempt_and_what_it_spent_is_known(pool):
     call = StepCall(step="misbehave", version=1, stall_seconds=0.5)
     async with pool() as open_pool:
-        await open_pool.compute.hand(call, [order("spend-stall", 1), order("good", 2)])
-        reports = {one.task_no: one for one in await open_pool.reports(2)}
+        await open_pool.compute.submit(call, [order("spend-stall", 1), order("good", 2)])
+        reports = {one.task_no: one for one in await open_pool.take_reports(2)}
         assert (reports[1].outcome, reports[1].error_class) == (Outcome.TIMED_OUT, "stalled")
         assert "0.5 s" in reports[1].error
         assert reports[1].cost == Cost(tokens_in=1005, tokens_out=20, money_micros=1501)
@@ -40,8 +39,8 @@ async def test_a_step_that_stalls_costs_its_own_attempt_and_what_it_spent_is_kno
 
 async def test_nonsense_leaves_the_worker_alive(pool):
     async with pool() as open_pool:
-        await open_pool.compute.hand(MISBEHAVE, [order("nonsense", 1), order("good", 2)])
-        bad, good = await open_pool.reports(2)
+        await open_pool.compute.submit(MISBEHAVE, [order("nonsense", 1), order("good", 2)])
+        bad, good = await open_pool.take_reports(2)
         assert (bad.outcome, bad.error_class) == (Outcome.REJECTED, "bad_result")
         assert (good.outcome, good.worker) == (Outcome.DONE, bad.worker)
 
@@ -56,16 +55,16 @@ async def test_revoking_kills_what_runs_and_loses_nothing_of_other_batches(pool)
         order("good", 3, batch_no=2),
     ]
     async with pool() as open_pool:
-        await open_pool.compute.hand(MISBEHAVE, given)
+        await open_pool.compute.submit(MISBEHAVE, given)
         # The first report travels with the word that the next order has started.
-        (first,) = await open_pool.reports(1)
+        (first,) = await open_pool.take_reports(1)
         open_pool.compute.revoke(1)
-        others = await open_pool.reports(2)
+        others = await open_pool.take_reports(2)
         assert names(others) == [(2, 2, 1), (2, 3, 1)]
         assert {one.outcome for one in others} == {Outcome.DONE}
         assert first.worker not in {one.worker for one in others}
-        await open_pool.compute.hand(MISBEHAVE, [order("good", 1, attempt=2)])
-        (resumed,) = await open_pool.reports(1)
+        await open_pool.compute.submit(MISBEHAVE, [order("good", 1, attempt=2)])
+        (resumed,) = await open_pool.take_reports(1)
         assert (resumed.outcome, resumed.attempt) == (Outcome.DONE, 2)
         assert await open_pool.left_over() == ([], [])
 
@@ -73,10 +72,10 @@ async def test_revoking_kills_what_runs_and_loses_nothing_of_other_batches(pool)
 async def test_a_revoked_order_gives_no_report_whatever_it_has_spent(pool):
     revoked = order("hang", 1)
     async with pool() as open_pool:
-        await open_pool.compute.hand(MISBEHAVE, [order("good", 1, batch_no=2), revoked])
-        await open_pool.reports(1)
+        await open_pool.compute.submit(MISBEHAVE, [order("good", 1, batch_no=2), revoked])
+        await open_pool.take_reports(1)
         (hand,) = open_pool.compute._hands
-        hand._spent[name_of(revoked)] = Cost(tokens_in=1)
+        hand._spent[revoked.attempt_key] = Cost(tokens_in=1)
         open_pool.compute.revoke(1)
         assert await open_pool.left_over() == ([], [])
 
@@ -92,11 +91,11 @@ async def test_what_waits_behind_another_batch_is_dropped_and_the_other_goes_on(
         order("good", 3, batch_no=2),
     ]
     async with pool() as open_pool:
-        await open_pool.compute.hand(call, given)
-        (first,) = await open_pool.reports(1)
+        await open_pool.compute.submit(call, given)
+        (first,) = await open_pool.take_reports(1)
         open_pool.compute.revoke(1)
         gate.write_bytes(b"go")
-        others = await open_pool.reports(2)
+        others = await open_pool.take_reports(2)
         assert names(others) == [(2, 2, 1), (2, 3, 1)]
         assert {one.outcome for one in others} == {Outcome.DONE}
         assert others[0].worker == first.worker
@@ -106,12 +105,12 @@ async def test_what_waits_behind_another_batch_is_dropped_and_the_other_goes_on(
 async def test_revoking_drops_what_no_worker_has_seen_and_reports_not_yet_taken(pool):
     async with pool() as open_pool:
         compute = open_pool.compute
-        await compute.hand(MISBEHAVE, [order("good", 1)])
-        (first,) = await open_pool.reports(1)
+        await compute.submit(MISBEHAVE, [order("good", 1)])
+        (first,) = await open_pool.take_reports(1)
         compute._reports = [first]
         compute._backlog.append((MISBEHAVE, [order("hang", 2), order("good", 3, batch_no=2)]))
         compute.revoke(1)
-        (other,) = await open_pool.reports(1)
+        (other,) = await open_pool.take_reports(1)
         assert names([other]) == [(2, 3, 1)]
         assert await open_pool.left_over() == ([], [])
 
@@ -121,15 +120,15 @@ async def test_an_order_that_the_worker_had_just_turned_to_runs_again_elsewhere(
     innocent = order("hang", 1, batch_no=2)
     async with pool() as open_pool:
         compute = open_pool.compute
-        await compute.hand(MISBEHAVE, [order("good", 2, batch_no=2), innocent])
-        await open_pool.reports(1)
+        await compute.submit(MISBEHAVE, [order("good", 2, batch_no=2), innocent])
+        await open_pool.take_reports(1)
         (hand,) = compute._hands
         assert hand.current[1] is innocent
-        hand._dismiss()
+        hand._kill_revoked()
         while hand in compute._hands or not compute._hands:
             await open_pool._signal.wait()
         (other,) = compute._hands
-        assert [name_of(one) for _, one in (*other.unstarted, *other.started.values())] == [name_of(innocent)]
+        assert [one.attempt_key for _, one in (*other.unstarted, *other.started.values())] == [innocent.attempt_key]
         compute.revoke(2)
         assert await open_pool.left_over() == ([], [])
 
@@ -148,7 +147,7 @@ class Judged:
     def __init__(self):
         self.first = asyncio.get_running_loop().create_future()
 
-    def judge(self, now):
+    def check_limits(self, now):
         if not self.first.done():
             self.first.set_result(now)
 
@@ -156,7 +155,7 @@ class Judged:
 async def test_a_pool_that_was_held_up_hears_its_workers_before_it_judges(monkeypatch):
     monkeypatch.setattr(pool_module, "WATCH_SECONDS", 0)
     compute = LocalCompute(
-        command=(), environment={}, greeting=b"", workers=0, clock=ScriptedClock(0, 100, 100.2), signal=None
+        command=(), environment={}, configuration=b"", workers=0, clock=ScriptedClock(0, 100, 100.2), signal=None
     )
     hand = Judged()
     compute._hands = [hand]

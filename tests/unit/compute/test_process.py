@@ -47,8 +47,8 @@ def telling(what):
     return f"import os,resource\nopen(os.environ['OUT'],'w').write(str({what}))\n"
 
 
-async def ending(launcher, handle):
-    minder = launcher._minders.get(handle)
+async def wait(launcher, handle):
+    minder = launcher._tasks.get(handle)
     if minder is not None:
         await minder
     return (await launcher.ended([handle]))[handle]
@@ -104,7 +104,7 @@ async def test_what_it_left_running_is_ended_with_it(bench):
 async def test_its_last_words_are_kept(bench):
     launcher = bench.launcher("import sys; sys.exit('the disk is on fire')")
     handle = await launcher.launch(ORDER, CALL, {})
-    assert await ending(launcher, handle) == "exit code 1; its last words: the disk is on fire"
+    assert await ending(launcher, handle) == "exit code 1; its last output: the disk is on fire"
 
 
 async def test_its_last_words_do_not_tell_what_it_was_told_in_confidence(bench):
@@ -112,7 +112,7 @@ async def test_its_last_words_do_not_tell_what_it_was_told_in_confidence(bench):
     launcher = bench.launcher(program)
     told = {"R2_SECRET_ACCESS_KEY": "quite secret", "TASK_ID": "tiff_3f0a"}
     handle = await launcher.launch(ORDER, CALL, told)
-    assert await ending(launcher, handle) == "exit code 1; its last words: … tiff_3f0a"
+    assert await ending(launcher, handle) == "exit code 1; its last output: … tiff_3f0a"
 
 
 async def test_a_command_that_does_not_exist_says_so(bench):

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from quire.compute.queue import envelopes
-from quire.compute.queue.compute import QueueCompute, Terms
-from quire.compute.queue.envelopes import WHOLE_HOUSE, estate_name
+from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
+from quire.compute.queue.envelopes import ALL_BATCHES, derive_ledger_id
 from quire.model.errors import Unavailable
 from quire.model.work import Order, Outcome, StepCall
 from quire.queues.port import Message
@@ -17,13 +17,13 @@ from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import FakeClock
 
-ESTATE = estate_name(b"secret", "ledger")
+LEDGER_ID = derive_ledger_id(b"secret", "ledger")
 CALL = StepCall(step="noop", version=1, timeout_seconds=60.0)
-TERMS = Terms(queue="t", max_out=9, wait_seconds=100.0, slack_seconds=10.0)
+TERMS = QueueComputeOptions(queue="t", max_out=9, wait_seconds=100.0, slack_seconds=10.0)
 
 
-def house(number):
-    return f"{ESTATE}-{number:026d}"
+def sender(number):
+    return f"{LEDGER_ID}-{number:026d}"
 
 
 def order(task_no, batch_no=1):
@@ -34,16 +34,16 @@ async def never(_seconds):
     await asyncio.Event().wait()
 
 
-class Estate:
+class Members:
     def __init__(self, *present):
-        self.folded = []
+        self.settled = []
         self._present = present
 
-    async def present(self):
+    async def member_names(self):
         return self._present
 
-    async def fold(self, report):
-        self.folded.append(report)
+    async def settle_report(self, report):
+        self.settled.append(report)
 
 
 class Bench:
@@ -51,16 +51,16 @@ class Bench:
         self.queues, self.blobs, self.clock = MemoryQueues(), MemoryBlobs(), FakeClock()
 
     @asynccontextmanager
-    async def opened(self, number=1, estate=None, sleep=never):
+    async def opened(self, number=1, members=None, sleep=never):
         compute = QueueCompute(
             self.queues,
             self.blobs,
-            house=house(number),
-            terms=TERMS,
+            sender=sender(number),
+            options=TERMS,
             clock=self.clock,
             signal=LoopSignal(),
             sleep=sleep,
-            estate=estate,
+            members=members,
         )
         try:
             yield compute
@@ -68,7 +68,7 @@ class Bench:
             await compute.stop(0)
 
     async def handed(self, compute, *orders):
-        await compute.hand(CALL, list(orders))
+        await compute.submit(CALL, list(orders))
         await compute._finish_errands(1)
 
     async def leased(self, limit=99):
@@ -76,14 +76,14 @@ class Bench:
         return await self.queues.lease("t", limit=limit, seconds=30, now=now)
 
     async def told(self, report, number=1, message_id="r"):
-        body = await envelopes.pack_report(house(number), report, self.blobs)
-        queue = envelopes.reports_queue("t", house(number))
+        body = await envelopes.pack_report(sender(number), report, self.blobs)
+        queue = envelopes.reports_queue("t", sender(number))
         await self.queues.send(queue, [Message(id=message_id, body=body)], now=self.clock.now())
 
     async def recalls(self):
         found = await self.queues.peek("t-recalls", limit=99, now=self.clock.now())
         recalls = [envelopes.read_recall(one.body) for one in found]
-        return {(one.house, one.batch_no): one.serial for one in recalls}
+        return {(one.sender, one.batch_no): one.serial for one in recalls}
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_an_order_is_one_message_that_names_its_attempt_and_its_latest_sta
     async with bench.opened() as compute:
         await bench.handed(compute, order(5), order(6))
         first, second = await bench.leased()
-        assert first.id.startswith(house(1))
+        assert first.id.startswith(sender(1))
         assert first.id.endswith("-1-5-1")
         envelope = envelopes.read_envelope(first.body)
         assert envelope.start_by == bench.clock.now() + 100
@@ -111,20 +111,20 @@ async def test_the_first_report_of_an_attempt_counts_and_no_other(bench):
         await bench.told(report(5, outcome=Outcome.CRASHED), message_id="b")
         await bench.told(report(5, attempt=2), message_id="c")
         await bench.told(report(9), message_id="d")
-        await compute.hear()
-        assert compute.reports() == [report(5)]
-        depth = await bench.queues.depth(envelopes.reports_queue("t", house(1)), now=bench.clock.now())
+        await compute.receive()
+        assert compute.take_reports() == [report(5)]
+        depth = await bench.queues.depth(envelopes.reports_queue("t", sender(1)), now=bench.clock.now())
         assert (depth.waiting, depth.leased, depth.dead) == (0, 0, 0)
 
 
 async def test_a_report_that_is_none_is_a_dead_letter(bench):
     async with bench.opened() as compute:
-        queue = envelopes.reports_queue("t", house(1))
-        foreign = await envelopes.pack_report(house(2), report(), bench.blobs)
+        queue = envelopes.reports_queue("t", sender(1))
+        foreign = await envelopes.pack_report(sender(2), report(), bench.blobs)
         bad = [Message(id="a", body=b"{}"), Message(id="b", body=foreign)]
         await bench.queues.send(queue, bad, now=bench.clock.now())
-        await compute.hear()
-        assert await bench.queues.dead_classes(queue) == {"wrong_schema_version": 1, "bad_message": 1}
+        await compute.receive()
+        assert await bench.queues.count_dead_letters(queue) == {"wrong_schema_version": 1, "bad_message": 1}
 
 
 async def test_what_a_worker_could_not_read_is_told_soon(bench):
@@ -132,9 +132,9 @@ async def test_what_a_worker_could_not_read_is_told_soon(bench):
         await bench.handed(compute, order(5), order(6))
         (first,) = await bench.leased(1)
         now = bench.clock.now()
-        await bench.queues.bury(first, now=now, reason="version 2", error_class="wrong_schema_version")
-        await compute.look()
-        (told,) = compute.reports()
+        await bench.queues.dead_letter(first, now=now, reason="version 2", error_class="wrong_schema_version")
+        await compute.check_orders()
+        (told,) = compute.take_reports()
         assert (told.task_no, told.outcome) == (5, Outcome.ERRED)
         assert (told.error_class, "version 2" in told.error) == ("wrong_schema_version", True)
 
@@ -143,15 +143,15 @@ async def test_what_nobody_reports_is_interrupted_after_wait_timeout_and_slack(b
     async with bench.opened() as compute:
         await bench.handed(compute, order(5))
         bench.clock.advance(169)
-        await compute.look()
-        assert compute.reports() == []
+        await compute.check_orders()
+        assert compute.take_reports() == []
         bench.clock.advance(2)
-        await compute.look()
-        (given_up,) = compute.reports()
+        await compute.check_orders()
+        (given_up,) = compute.take_reports()
         assert (given_up.outcome, given_up.error_class) == (Outcome.INTERRUPTED, "no_report")
         await bench.told(report(5))
-        await compute.hear()
-        assert compute.reports() == []
+        await compute.receive()
+        assert compute.take_reports() == []
 
 
 async def test_a_revoked_batch_is_recalled_until_nothing_of_it_can_begin(bench):
@@ -160,12 +160,12 @@ async def test_a_revoked_batch_is_recalled_until_nothing_of_it_can_begin(bench):
         serial = compute._serial
         compute.revoke(1)
         await compute._finish_errands(1)
-        assert await bench.recalls() == {(house(1), 1): serial}
+        assert await bench.recalls() == {(sender(1), 1): serial}
         await bench.told(report(5))
-        await compute.hear()
-        assert compute.reports() == []
+        await compute.receive()
+        assert compute.take_reports() == []
         bench.clock.advance(171)
-        await compute.look()
+        await compute.check_orders()
         assert await bench.recalls() == {}
 
 
@@ -174,8 +174,8 @@ async def test_the_house_is_recalled_when_it_stops_and_something_runs_on(bench):
         await bench.handed(compute, order(5), order(6))
         await bench.leased(1)
         assert await compute.stop(0) == [order(6)]
-        assert [(one.task_no, one.outcome) for one in compute.reports()] == [(5, Outcome.INTERRUPTED)]
-        assert [name for name, _ in await bench.recalls()] == [house(1)]
+        assert [(one.task_no, one.outcome) for one in compute.take_reports()] == [(5, Outcome.INTERRUPTED)]
+        assert [name for name, _ in await bench.recalls()] == [sender(1)]
 
 
 async def test_messages_of_other_houses_are_given_back_untouched(bench):
@@ -184,7 +184,7 @@ async def test_messages_of_other_houses_are_given_back_untouched(bench):
         await bench.handed(one, order(2))
         assert await one.stop(0) == [order(2)]
         (left,) = await bench.leased()
-        assert (left.deliveries, left.id[: len(house(2))]) == (1, house(2))
+        assert (left.deliveries, left.id[: len(sender(2))]) == (1, sender(2))
 
 
 async def test_one_that_somebody_had_begun_with_is_interrupted_and_not_given_back(bench):
@@ -193,38 +193,38 @@ async def test_one_that_somebody_had_begun_with_is_interrupted_and_not_given_bac
         await bench.leased()
         bench.clock.advance(31)  # whoever had it is dead
         assert await compute.stop(0) == []
-        assert [one.outcome for one in compute.reports()] == [Outcome.INTERRUPTED]
+        assert [one.outcome for one in compute.take_reports()] == [Outcome.INTERRUPTED]
 
 
 async def test_what_a_house_that_is_gone_was_told_is_settled_by_another(bench):
-    estate = Estate(house(3).partition("-")[2])  # we were taken for dead ourselves
+    members = Members(sender(3).partition("-")[2])  # we were taken for dead ourselves
     await bench.told(report(6), number=1)
     await bench.told(report(7), number=2)
     await bench.told(report(8), number=3)
-    async with bench.opened(estate=estate) as compute:
+    async with bench.opened(members=members) as compute:
         bench.clock.advance(10)
-        await compute.tidy(estate)
-        await compute.tidy(estate)
-    assert estate.folded == [report(7)]
+        await compute.clean_up(members)
+        await compute.clean_up(members)
+    assert members.settled == [report(7)]
 
 
 async def test_the_tasks_of_a_house_that_is_gone_are_recalled(bench):
     dead = QueueCompute(
         bench.queues,
         bench.blobs,
-        house=house(2),
-        terms=TERMS,
+        sender=sender(2),
+        options=TERMS,
         clock=bench.clock,
         signal=LoopSignal(),
         sleep=never,
     )
     await bench.handed(dead, order(1), order(2))
-    estate = Estate()
-    async with bench.opened(estate=estate) as compute:
+    members = Members()
+    async with bench.opened(members=members) as compute:
         await bench.handed(compute, order(3))
-        await compute.tidy(estate)
+        await compute.clean_up(members)
         await compute._finish_errands(1)
-        assert await bench.recalls() == {(house(2), WHOLE_HOUSE): dead._serial}
+        assert await bench.recalls() == {(sender(2), ALL_BATCHES): dead._serial}
 
 
 async def test_queues_that_are_away_are_waited_for(bench):
@@ -259,9 +259,9 @@ async def test_many_orders_are_sent_together_and_no_more_than_there_is_room_for(
 
     bench.queues.send = send
     async with bench.opened() as compute:
-        assert compute.room() == 9
+        assert compute.capacity() == 9
         await bench.handed(compute, *(order(number) for number in range(7)))
         assert calls == [7]
-        assert compute.room() == 0, "small top-ups cost as much as large ones"
+        assert compute.capacity() == 0, "small top-ups cost as much as large ones"
         compute.revoke(1)
-        assert compute.room() == 9
+        assert compute.capacity() == 9

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from quire.compute.pool.worker_handle import name_of
-from quire.compute.remote.compute import RemoteCompute, Terms
+from quire.compute.remote.compute import RemoteCompute, RemoteComputeOptions
 from quire.model.errors import Misconfigured, Reject, Retry
 from quire.model.work import Order, Outcome, StepCall
 from quire.system import LoopSignal
@@ -71,7 +70,7 @@ class House:
         return self.settled & set(names)
 
     async def found(self, order):
-        return name_of(order) in self.results
+        return order.attempt_key in self.results
 
 
 def order(task_no=1, attempt=1, batch_no=1):
@@ -81,14 +80,14 @@ def order(task_no=1, attempt=1, batch_no=1):
 class Scene:
     def __init__(self, **terms):
         self.machines, self.house, self.clock = Machines(), House(), FakeClock()
-        chosen = Terms(**({"at_once": 2, "start_seconds": 10.0, "grace_seconds": 2.0} | terms))
+        chosen = RemoteComputeOptions(**({"at_once": 2, "start_seconds": 10.0, "grace_seconds": 2.0} | terms))
         signal = LoopSignal()
         self.compute = RemoteCompute(
             "far", self.machines, self.house, clock=self.clock, signal=signal, terms=chosen
         )
 
-    async def hand(self, *orders):
-        await self.compute.hand(CALL, list(orders))
+    async def submit(self, *orders):
+        await self.compute.submit(CALL, list(orders))
         await self.quiet()
 
     async def quiet(self):
@@ -100,7 +99,7 @@ class Scene:
         self.clock.advance(after)
         await self.compute.look()
         await self.quiet()
-        return self.compute.reports()
+        return self.compute.take_reports()
 
 
 @pytest.fixture
@@ -113,27 +112,27 @@ def told(reports):
 
 
 async def test_no_more_are_out_than_there_is_room_for(scene):
-    assert scene.compute.room() == 2
-    await scene.hand(order(1), order(2))
-    assert scene.compute.room("far") == 0
+    assert scene.compute.capacity() == 2
+    await scene.submit(order(1), order(2))
+    assert scene.compute.capacity("far") == 0
     assert scene.machines.launched == [("m1.1", "tiff_to_jpeg", "b1"), ("m2.1", "tiff_to_jpeg", "b1")]
     scene.compute.deliver("b1", 2, 1)
-    assert scene.compute.room() == 1
+    assert scene.compute.capacity() == 1
 
 
 async def test_an_order_is_back_when_its_callback_was_received_here(scene):
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.compute.deliver("b1", 1, 2)  # of another attempt
     scene.compute.deliver("b2", 1, 1)  # of another batch
-    assert scene.compute.reports() == []
+    assert scene.compute.take_reports() == []
     scene.compute.deliver("b1", 1, 1)
     scene.compute.deliver("b1", 1, 1)
-    assert told(scene.compute.reports()) == [(1, Outcome.DONE, True)]
+    assert told(scene.compute.take_reports()) == [(1, Outcome.DONE, True)]
     assert scene.machines.ends == []  # it ends by itself
 
 
 async def test_an_order_is_back_when_somebody_else_received_its_callback(scene):
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     assert await scene.look() == []
     scene.house.settled = {(1, 1, 1)}
     assert told(await scene.look()) == [(1, Outcome.DONE, True)]
@@ -142,7 +141,7 @@ async def test_an_order_is_back_when_somebody_else_received_its_callback(scene):
 
 
 async def test_a_machine_that_is_gone_has_crashed_after_the_grace(scene):
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.machines.gone = {"m1.1": "signal SIGKILL"}
     assert await scene.look() == []
     (report,) = await scene.look(after=3.0)
@@ -151,7 +150,7 @@ async def test_a_machine_that_is_gone_has_crashed_after_the_grace(scene):
 
 
 async def test_a_result_that_lies_in_the_store_is_taken_though_nobody_called(scene):
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.machines.gone = {"m1.1": "destroyed"}
     scene.house.results = {(1, 1, 1)}
     await scene.look()
@@ -159,7 +158,7 @@ async def test_a_result_that_lies_in_the_store_is_taken_though_nobody_called(sce
 
 
 async def test_a_callback_within_the_grace_counts(scene):
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.machines.gone = {"m1.1": "destroyed"}
     await scene.look()
     scene.compute.deliver("b1", 1, 1)
@@ -170,7 +169,7 @@ async def test_a_callback_within_the_grace_counts(scene):
     ("results", "expected"), [(set(), (Outcome.TIMED_OUT, False)), ({(1, 1, 1)}, (Outcome.DONE, True))]
 )
 async def test_a_machine_that_had_its_time_is_ended(scene, results, expected):
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.house.results = results
     assert await scene.look(after=69.0) == []
     (report,) = await scene.look(after=2.0)
@@ -191,15 +190,15 @@ async def test_a_machine_that_had_its_time_is_ended(scene, results, expected):
 @pytest.mark.parametrize("where", ["machines", "house"])
 async def test_what_cannot_be_launched_is_reported(scene, where, trouble, outcome, code, delay):
     getattr(scene, where).trouble = trouble
-    await scene.hand(order(1))
-    (report,) = scene.compute.reports()
+    await scene.submit(order(1))
+    (report,) = scene.compute.take_reports()
     assert (report.outcome, report.error_class, report.delay_seconds) == (outcome, code, delay)
-    assert scene.compute.room() == 2
+    assert scene.compute.capacity() == 2
 
 
 async def test_what_a_machine_cost_is_in_the_report_of_its_end():
     scene = Scene(price_per_second=0.5)
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.machines.gone = {"m1.1": "destroyed"}
     await scene.look(after=4.0)
     (report,) = await scene.look(after=6.0)
@@ -207,55 +206,55 @@ async def test_what_a_machine_cost_is_in_the_report_of_its_end():
 
 
 async def test_a_revoked_batch_takes_its_machines_with_it_and_reports_nothing(scene):
-    await scene.hand(order(1), order(2, batch_no=7))
+    await scene.submit(order(1), order(2, batch_no=7))
     scene.compute.deliver("b7", 2, 1)
     scene.compute.revoke(7)
-    assert scene.compute.reports() == []
+    assert scene.compute.take_reports() == []
     scene.compute.revoke(1)
     await scene.quiet()
     assert scene.machines.ends == ["m1.1"]
-    assert scene.compute.room() == 2
+    assert scene.compute.capacity() == 2
     scene.compute.deliver("b1", 1, 1)
     assert await scene.look(after=100.0) == []
 
 
 async def test_an_order_that_is_revoked_while_it_is_launched_is_ended_then(scene):
     scene.machines.gate.clear()
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.compute.revoke(1)
     scene.machines.gate.set()
     await scene.quiet()
     assert scene.machines.ends == ["m1.1"]
-    assert scene.compute.reports() == []
+    assert scene.compute.take_reports() == []
 
 
 async def test_a_launch_whose_answer_is_lost_is_not_repeated_when_the_work_is_done(scene):
     scene.machines.gate.clear()
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.compute.deliver("b1", 1, 1)
     await scene.quiet()
     scene.machines.gate.set()
     await scene.quiet()
     assert scene.machines.launched == []
-    assert told(scene.compute.reports()) == [(1, Outcome.DONE, True)]
+    assert told(scene.compute.take_reports()) == [(1, Outcome.DONE, True)]
 
 
 async def test_stopping_ends_what_runs_and_gives_back_what_was_not_started(scene):
-    await scene.hand(order(1))
-    await scene.compute.hand(CALL, [order(2)])
+    await scene.submit(order(1))
+    await scene.compute.submit(CALL, [order(2)])
     assert [one.task_no for one in await scene.compute.stop(0)] == [2]
-    (report,) = scene.compute.reports()
+    (report,) = scene.compute.take_reports()
     assert (report.task_no, report.outcome) == (1, Outcome.INTERRUPTED)
     assert scene.machines.ends == ["m1.1"]
-    assert scene.compute.room() == 0
+    assert scene.compute.capacity() == 0
     assert await scene.compute.stop(0) == []
 
 
 async def test_stopping_still_sees_who_is_back(scene):
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.house.settled = {(1, 1, 1)}
     await scene.compute.stop(0)
-    assert told(scene.compute.reports()) == [(1, Outcome.DONE, True)]
+    assert told(scene.compute.take_reports()) == [(1, Outcome.DONE, True)]
 
 
 async def test_the_reaper_ends_machines_that_stand_for_nothing(scene):
@@ -275,26 +274,26 @@ async def test_one_that_cannot_be_ended_keeps_no_other_from_its_end(scene):
 
 @pytest.mark.parametrize("away", [Retry("no answer"), Misconfigured("refused")])
 async def test_while_the_provider_is_away_who_is_back_or_had_its_time_is_still_told(scene, away):
-    await scene.hand(order(1), order(2))
+    await scene.submit(order(1), order(2))
     scene.machines.away = away
     scene.house.settled = {(1, 1, 1)}
     with pytest.raises(type(away)):
         await scene.look()
-    assert told(scene.compute.reports()) == [(1, Outcome.DONE, True)]
+    assert told(scene.compute.take_reports()) == [(1, Outcome.DONE, True)]
     with pytest.raises(type(away)):
         await scene.look(after=71.0)
-    assert told(scene.compute.reports()) == [(2, Outcome.TIMED_OUT, False)]
+    assert told(scene.compute.take_reports()) == [(2, Outcome.TIMED_OUT, False)]
 
 
 @pytest.mark.parametrize("away", [Retry("no answer"), Misconfigured("refused")])
 async def test_machines_that_cannot_be_listed_do_not_keep_us_from_looking_after_the_others(away):
     scene = Scene(look_seconds=0.001)
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     scene.machines.away = away
     scene.house.settled = {(1, 1, 1)}
     scene.compute.start()
     async with asyncio.timeout(10):
-        while not (reports := scene.compute.reports()):
+        while not (reports := scene.compute.take_reports()):
             await asyncio.sleep(0)
     await scene.compute.stop(0.0)
     assert told(reports) == [(1, Outcome.DONE, True)]
@@ -303,16 +302,16 @@ async def test_machines_that_cannot_be_listed_do_not_keep_us_from_looking_after_
 async def test_no_more_wait_for_their_start_than_can_be_started_in_time():
     scene = Scene(at_once=1000)
     scene.machines.gate.clear()
-    await scene.hand(*[order(number) for number in range(1, 31)])
-    assert scene.compute.room() == 20
+    await scene.submit(*[order(number) for number in range(1, 31)])
+    assert scene.compute.capacity() == 20
     scene.machines.gate.set()
     await scene.quiet()
-    assert scene.compute.room() == 50
+    assert scene.compute.capacity() == 50
 
 
 async def test_waiting_for_its_start_does_not_count_as_its_time(scene):
     scene.machines.gate.clear()
-    await scene.hand(order(1))
+    await scene.submit(order(1))
     assert await scene.look(after=1000.0) == []
     scene.machines.gate.set()
     await scene.quiet()

@@ -7,10 +7,10 @@ import httpx
 import pytest
 from PIL import Image
 
-from quire.compute.remote.environment import Access, read
+from quire.compute.remote.environment import BucketAccess, read_task
 from quire.compute.remote.output_keys import output_key
-from quire.compute.remote.transfer import ErrandLine
-from quire.compute.remote.worker import Kit, run
+from quire.compute.remote.transfer import TransferClient
+from quire.compute.remote.worker import RemoteWorkerContext, run_task
 from quire.model.errors import Misconfigured, Missing, Retry
 from quire.steps.registry import STEPS
 from quire.testing.time import FakeClock
@@ -67,14 +67,14 @@ def picture(kind, size=(1500, 900), pages=1):
 )
 def test_an_environment_that_is_none_says_what_is_wrong(environment, words):
     with pytest.raises(Misconfigured, match=words) as caught:
-        read(environment)
+        read_task(environment)
     assert caught.value.code == "bad_task"
 
 
 def test_what_the_published_variables_say():
-    errand = read(without(IMAGE, "INPUT_URL") | KEYS | {"ARCHIVE_BUCKET": "a", "CDN_API_URL": "https://c/"})
+    errand = read_task(without(IMAGE, "INPUT_URL") | KEYS | {"ARCHIVE_BUCKET": "a", "CDN_API_URL": "https://c/"})
     assert (errand.step, errand.name, errand.size, errand.cid) == ("image_variants", "p1.jpg", 4096, None)
-    assert errand.access == Access(
+    assert errand.access == BucketAccess(
         bucket="b",
         archive_bucket="a",
         endpoint="https://acc.r2.cloudflarestorage.com",
@@ -88,7 +88,7 @@ def test_what_the_published_variables_say():
 
 
 def test_an_endpoint_of_our_own_comes_first():
-    errand = read(TIFF | KEYS | {"S3_ENDPOINT_URL": "http://127.0.0.1:8333"})
+    errand = read_task(TIFF | KEYS | {"S3_ENDPOINT_URL": "http://127.0.0.1:8333"})
     assert errand.access.endpoint == "http://127.0.0.1:8333"
 
 
@@ -106,7 +106,7 @@ def test_an_endpoint_of_our_own_comes_first():
     ],
 )
 def test_the_step_and_its_options(said, step, options, ours):
-    errand = read(TIFF | said)
+    errand = read_task(TIFF | said)
     assert (errand.step, errand.options, errand.ours) == (step, options, ours)
 
 
@@ -125,7 +125,7 @@ def test_outputs_are_named_after_the_input(key, role, expected):
     assert output_key(key, role) == expected
 
 
-class Shelf:
+class TaskServer:
     """A carrier that keeps everything in memory, and a world that answers what it is told to."""
 
     def __init__(self, data, *, archive=False, roles=None):
@@ -181,9 +181,9 @@ class Shelf:
 
         folder.mkdir(exist_ok=True)
         transport = httpx.MockTransport(self.answer)
-        async with ErrandLine(sleep=sleep, fraction=lambda: 1.0, transport=transport) as line:
-            kit = Kit(carrier=self, line=line, steps=STEPS, clock=FakeClock(), folder=folder)
-            return await run(read(environment), kit)
+        async with TransferClient(sleep=sleep, fraction=lambda: 1.0, transport=transport) as line:
+            kit = RemoteWorkerContext(carrier=self, line=line, steps=STEPS, clock=FakeClock(), folder=folder)
+            return await run_task(read_task(environment), kit)
 
     @property
     def said(self):
@@ -191,11 +191,11 @@ class Shelf:
 
 
 async def test_a_tiff_is_stored_and_then_told_exactly_as_the_contract_has_it(tmp_path):
-    shelf = Shelf(picture("TIFF"))
-    assert await shelf.run(TIFF, tmp_path)
+    server = TaskServer(picture("TIFF"))
+    assert await server.run(TIFF, tmp_path)
     key = "staging/01KA/scans/p1.jpg"
-    data, kind = shelf.stored[key]
-    ((url, said, stored_before),) = shelf.calls
+    data, kind = server.stored[key]
+    ((url, said, stored_before),) = server.calls
     assert (url, kind, stored_before) == (TIFF["CALLBACK_URL"], "image/jpeg", {key})
     performance = said.pop("performance")
     assert set(performance) == {
@@ -217,10 +217,10 @@ async def test_a_tiff_is_stored_and_then_told_exactly_as_the_contract_has_it(tmp
 
 async def test_a_picture_is_registered_archived_stored_and_told(tmp_path):
     data = picture("JPEG")
-    shelf = Shelf(data, archive=True)
+    server = TaskServer(data, archive=True)
     environment = without(IMAGE, "INPUT_URL") | KEYS | {"CDN_API_URL": "https://registry.example"}
-    assert await shelf.run(environment, tmp_path)
-    (register, asset, _), (_, said, before) = shelf.calls
+    assert await server.run(environment, tmp_path)
+    (register, asset, _), (_, said, before) = server.calls
     key = "staging/01KA/scans/p1.jpg"
     assert before == {f"{key}.ref.json", f"{key}.medium.jpg", f"{key}.thumb.jpg"}
     asset_id = said["ref_data"]["url"].rpartition("/")[2]
@@ -236,14 +236,14 @@ async def test_a_picture_is_registered_archived_stored_and_told(tmp_path):
     }
     assert set(asset["variants"]["thumb"]) == {"r2_key", "width", "height", "size_bytes"}
     archived = f"archive/01KA/{asset_id}/original.jpg"
-    assert shelf.archived[archived][2] == {
+    assert server.archived[archived][2] == {
         "original-r2-key": key,
         "batch-id": "01KA",
         "task-id": "img_77be",
         "ipfs-cid": said["ref_data"]["ipfs_cid"],
     }
     said.pop("performance")
-    reference = json.loads(shelf.stored[f"{key}.ref.json"][0])
+    reference = json.loads(server.stored[f"{key}.ref.json"][0])
     assert said == {
         "task_id": "img_77be",
         "batch_id": "01KA",
@@ -258,35 +258,35 @@ async def test_a_picture_is_registered_archived_stored_and_told(tmp_path):
 
 
 async def test_without_an_archive_nothing_is_said_of_one(tmp_path):
-    shelf = Shelf(picture("JPEG", (100, 80)))
-    assert await shelf.run(IMAGE, tmp_path)
-    assert "archive_r2_key" not in shelf.said
-    assert set(shelf.stored) == {"staging/01KA/scans/p1.jpg.ref.json"}
+    server = TaskServer(picture("JPEG", (100, 80)))
+    assert await server.run(IMAGE, tmp_path)
+    assert "archive_r2_key" not in server.said
+    assert set(server.stored) == {"staging/01KA/scans/p1.jpg.ref.json"}
 
 
 @pytest.mark.parametrize(
     ("data", "words"), [(b"II*\0 and nothing more", ""), (b"", "empty"), (b"plain words", "plain text")]
 )
 async def test_a_file_that_is_none_is_an_error_as_the_contract_has_it(tmp_path, data, words):
-    shelf = Shelf(data)
-    assert not await shelf.run(TIFF, tmp_path)
-    assert set(shelf.said) == {"task_id", "batch_id", "status", "error"}
-    assert shelf.said["status"] == "error"
-    assert words in shelf.said["error"]
-    assert shelf.stored == {}
+    server = TaskServer(data)
+    assert not await server.run(TIFF, tmp_path)
+    assert set(server.said) == {"task_id", "batch_id", "status", "error"}
+    assert server.said["status"] == "error"
+    assert words in server.said["error"]
+    assert server.stored == {}
 
 
 OURS = {"QUIRE_STEP": "tiff_to_jpeg", "QUIRE_OPTIONS": '{"quality": 90}', "OUTPUT_URL_RESULT": "https://x/r"}
 
 
 async def test_a_house_of_ours_is_told_more_and_finds_it_in_the_store(tmp_path):
-    shelf = Shelf(picture("TIFF"))
-    assert await shelf.run(TIFF | OURS, tmp_path)
-    own = shelf.said["quire"]
+    server = TaskServer(picture("TIFF"))
+    assert await server.run(TIFF | OURS, tmp_path)
+    own = server.said["quire"]
     assert own["products"][0]["facts"]["width"] == 1500
     assert own["facts"]["pages"] == 1
-    assert json.loads(shelf.stored["result"][0]) == shelf.said
-    assert "result" in shelf.calls[-1][2]  # stored before it was said
+    assert json.loads(server.stored["result"][0]) == server.said
+    assert "result" in server.calls[-1][2]  # stored before it was said
 
 
 @pytest.mark.parametrize(
@@ -299,92 +299,92 @@ async def test_a_house_of_ours_is_told_more_and_finds_it_in_the_store(tmp_path):
     ],
 )
 async def test_a_house_of_ours_is_told_how_it_failed(tmp_path, data, trouble, outcome, code):
-    shelf = Shelf(data)
-    shelf.trouble = trouble
-    assert not await shelf.run(TIFF | OURS, tmp_path)
-    assert shelf.said["quire"] == {"outcome": outcome, "error_class": code}
-    assert json.loads(shelf.stored["result"][0]) == shelf.said
+    server = TaskServer(data)
+    server.trouble = trouble
+    assert not await server.run(TIFF | OURS, tmp_path)
+    assert server.said["quire"] == {"outcome": outcome, "error_class": code}
+    assert json.loads(server.stored["result"][0]) == server.said
 
 
 async def test_what_cannot_fit_is_refused_in_words_before_it_is_begun(tmp_path):
     out = io.BytesIO()
     Image.new("RGB", (1500, 900)).save(out, "JPEG", progressive=True)
     limited = OURS | {"QUIRE_STEP": "image_variants", "QUIRE_OPTIONS": "{}", "QUIRE_MEMORY_MB": "66"}
-    shelf = Shelf(out.getvalue())
-    assert not await shelf.run(IMAGE | limited, tmp_path)
-    assert shelf.said["quire"] == {"outcome": "rejected", "error_class": "too_much_memory"}
-    assert "a worker may use 66 MB" in shelf.said["error"]
-    assert await shelf.run(IMAGE | limited | {"QUIRE_MEMORY_MB": "600"}, tmp_path / "again")
+    server = TaskServer(out.getvalue())
+    assert not await server.run(IMAGE | limited, tmp_path)
+    assert server.said["quire"] == {"outcome": "rejected", "error_class": "too_much_memory"}
+    assert "a worker may use 66 MB" in server.said["error"]
+    assert await server.run(IMAGE | limited | {"QUIRE_MEMORY_MB": "600"}, tmp_path / "again")
 
 
 MORE = {"MORE_OUTPUTS_URL": "https://quire.example/callback/01KA/tiff_3f0a/outputs?sig=1"}
 
 
 async def test_the_pages_of_a_tiff_are_stored_where_the_house_says_and_all_told(tmp_path):
-    shelf = Shelf(picture("TIFF", (60, 40), pages=103))
-    assert await shelf.run(TIFF | OURS | MORE, tmp_path)
+    server = TaskServer(picture("TIFF", (60, 40), pages=103))
+    assert await server.run(TIFF | OURS | MORE, tmp_path)
     first = "staging/01KA/scans/p1.jpg"
     roles = [f"jpeg-{page}" for page in range(2, 104)]
-    assert shelf.asked == [[], roles[:100], roles[100:]]
+    assert server.asked == [[], roles[:100], roles[100:]]
     told = [
-        (one["key"], one["facts"]["page"], one["facts"]["pages"]) for one in shelf.said["quire"]["products"]
+        (one["key"], one["facts"]["page"], one["facts"]["pages"]) for one in server.said["quire"]["products"]
     ]
     wanted = [first, *(f"own/{role}" for role in roles)]
     assert told == [(key, page, 103) for page, key in enumerate(wanted, 1)]
-    assert shelf.said["output_r2_key"] == first
-    assert shelf.urls["own/jpeg-7"] == "https://store.example/jpeg-7"
-    assert list(shelf.stored)[-2:] == [first, "result"]  # who finds the first finds the others
+    assert server.said["output_r2_key"] == first
+    assert server.urls["own/jpeg-7"] == "https://store.example/jpeg-7"
+    assert list(server.stored)[-2:] == [first, "result"]  # who finds the first finds the others
 
 
 async def test_only_a_house_that_asked_for_it_is_told_of_pages(tmp_path):
-    shelf = Shelf(picture("TIFF", (60, 40), pages=2))
-    assert not await shelf.run(TIFF | MORE | {"QUIRE_OPTIONS": "{}"}, tmp_path)
-    assert "the TIFF has 2 pages" in shelf.said["error"]
-    assert "quire" not in shelf.said
+    server = TaskServer(picture("TIFF", (60, 40), pages=2))
+    assert not await server.run(TIFF | MORE | {"QUIRE_OPTIONS": "{}"}, tmp_path)
+    assert "the TIFF has 2 pages" in server.said["error"]
+    assert "quire" not in server.said
 
 
 async def test_an_attempt_that_is_over_is_left_alone(tmp_path):
-    shelf = Shelf(picture("TIFF"))
-    shelf.current = False
-    assert await shelf.run(TIFF | OURS | MORE, tmp_path)
-    assert (shelf.stored, shelf.calls, shelf.asked) == ({}, [], [[]])
+    server = TaskServer(picture("TIFF"))
+    server.current = False
+    assert await server.run(TIFF | OURS | MORE, tmp_path)
+    assert (server.stored, server.calls, server.asked) == ({}, [], [[]])
 
 
 async def test_where_nobody_says_whether_it_is_over_the_work_is_done(tmp_path):
-    shelf = Shelf(picture("TIFF"))
-    shelf.current = None
-    assert await shelf.run(TIFF | OURS | MORE, tmp_path)
-    assert shelf.said["status"] == "success"
-    assert shelf.slept == []
+    server = TaskServer(picture("TIFF"))
+    server.current = None
+    assert await server.run(TIFF | OURS | MORE, tmp_path)
+    assert server.said["status"] == "success"
+    assert server.slept == []
 
 
 async def test_a_wrong_option_is_an_error(tmp_path):
-    shelf = Shelf(picture("TIFF", (60, 40)))
-    assert not await shelf.run(TIFF | OURS | {"QUIRE_OPTIONS": '{"qualty": 1}'}, tmp_path)
-    assert "qualty" in shelf.said["error"]
+    server = TaskServer(picture("TIFF", (60, 40)))
+    assert not await server.run(TIFF | OURS | {"QUIRE_OPTIONS": '{"qualty": 1}'}, tmp_path)
+    assert "qualty" in server.said["error"]
 
 
 async def test_an_output_without_a_place_is_an_error(tmp_path):
-    shelf = Shelf(picture("TIFF", (60, 40)), roles=())
-    assert not await shelf.run(TIFF, tmp_path)
-    assert "no place" in shelf.said["error"]
+    server = TaskServer(picture("TIFF", (60, 40)), roles=())
+    assert not await server.run(TIFF, tmp_path)
+    assert "no place" in server.said["error"]
 
 
 async def test_a_registry_that_refuses_is_an_error_and_no_reference_is_left(tmp_path):
-    shelf = Shelf(picture("JPEG"))
-    shelf.answers = {"registry.example": [400]}
-    assert not await shelf.run(IMAGE | {"CDN_API_URL": "https://registry.example"}, tmp_path)
-    assert "the asset registry was refused with 400" in shelf.said["error"]
-    assert not any(key.endswith(".ref.json") for key in shelf.stored)
+    server = TaskServer(picture("JPEG"))
+    server.answers = {"registry.example": [400]}
+    assert not await server.run(IMAGE | {"CDN_API_URL": "https://registry.example"}, tmp_path)
+    assert "the asset registry was refused with 400" in server.said["error"]
+    assert not any(key.endswith(".ref.json") for key in server.stored)
 
 
 async def test_a_call_that_is_not_answered_is_repeated_and_not_for_ever(tmp_path):
-    shelf = Shelf(picture("TIFF", (60, 40)))
-    shelf.answers = {"quire.example": [503, 429]}
-    assert await shelf.run(TIFF, tmp_path)
-    assert shelf.slept == [0.5, 1.0]
+    server = TaskServer(picture("TIFF", (60, 40)))
+    server.answers = {"quire.example": [503, 429]}
+    assert await server.run(TIFF, tmp_path)
+    assert server.slept == [0.5, 1.0]
     (tmp_path / "again").mkdir()
-    shelf.answers = {"quire.example": [500] * 9}
+    server.answers = {"quire.example": [500] * 9}
     with pytest.raises(Retry, match="the callback was answered with 500") as caught:
-        await shelf.run(TIFF, tmp_path / "again")
+        await server.run(TIFF, tmp_path / "again")
     assert "quire.example" not in str(caught.value)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from quire.blobs.keys import check
 from quire.compute.remote.output_keys import (
     MAX_PAGES,
-    house_key,
-    is_passing,
+    strip_prefix,
+    is_temporary,
     output_key,
     page_key,
     page_of,
@@ -45,7 +45,7 @@ def test_no_two_pages_have_one_place(one, other):
     assert check(first) == first
     alias = work_key(BATCH, TASK, other[0], ".tif")
     assert first not in {alias, output_key(alias, "jpeg")}
-    assert not is_passing(first)
+    assert not is_temporary(first)
 
 
 @given(
@@ -53,12 +53,12 @@ def test_no_two_pages_have_one_place(one, other):
 )
 def test_a_key_comes_back_as_it_went(prefix, rest):
     key = f"staging/{BATCH}/x{rest}"
-    assert house_key(prefix + key, prefix, BATCH) == key
+    assert strip_prefix(prefix + key, prefix, BATCH) == key
 
 
 @pytest.mark.parametrize("key", ["staging/01KB/x.jpg", "other/x", "in/other/x", "in/staging/01KB/x", "in/"])
 def test_what_is_not_of_the_batch_stays_as_it_is(key):
-    assert house_key(key, "in/", BATCH) == key
+    assert strip_prefix(key, "in/", BATCH) == key
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_what_is_not_of_the_batch_stays_as_it_is(key):
     ],
 )
 def test_only_what_nobody_needs_later_is_passing(name, passing):
-    assert is_passing(f"staging/{BATCH}/{name}") is passing
+    assert is_temporary(f"staging/{BATCH}/{name}") is passing

@@ -16,15 +16,15 @@ class Recorded:
         self.taken: list[Order] = []
         self.revoked: list[int] = []
 
-    def room(self, compute: str = "") -> int:
+    def capacity(self, compute: str = "") -> int:
         assert compute == self.name
         return self._room
 
-    async def hand(self, call: StepCall, orders: list[Order]) -> None:
+    async def submit(self, call: StepCall, orders: list[Order]) -> None:
         assert call.compute == self.name
         self.taken += orders
 
-    def reports(self) -> list[Report]:
+    def take_reports(self) -> list[Report]:
         return [Report(1, 1, 1, Outcome.DONE, 0.0, 0.0, self.name)]
 
     def revoke(self, batch_no: int) -> None:
@@ -45,25 +45,25 @@ def pair():
 
 def test_room_is_asked_of_the_one_that_is_named_and_others_have_none(pair):
     board = ComputeRouter(pair)
-    assert [board.room("local"), board.room("far"), board.room("nowhere")] == [3, 0, 0]
+    assert [board.capacity("local"), board.capacity("far"), board.capacity("nowhere")] == [3, 0, 0]
 
 
 async def test_orders_go_where_their_phase_runs(pair):
     board = ComputeRouter(pair)
-    await board.hand(StepCall(step="s", version=1, compute="far"), [order(1)])
-    await board.hand(StepCall(step="s", version=1, compute="local"), [order(2)])
+    await board.submit(StepCall(step="s", version=1, compute="far"), [order(1)])
+    await board.submit(StepCall(step="s", version=1, compute="local"), [order(2)])
     assert ([one.task_no for one in pair["far"].taken], [one.task_no for one in pair["local"].taken]) == (
         [1],
         [2],
     )
     with pytest.raises(Misconfigured):
-        await board.hand(StepCall(step="s", version=1, compute="nowhere"), [order(3)])
+        await board.submit(StepCall(step="s", version=1, compute="nowhere"), [order(3)])
 
 
 async def test_reports_revocations_and_the_end_are_of_all(pair):
     board = ComputeRouter(pair)
-    assert [report.worker for report in board.reports()] == ["local", "far"]
+    assert [report.worker for report in board.take_reports()] == ["local", "far"]
     board.revoke(7)
     assert (pair["local"].revoked, pair["far"].revoked) == ([7], [7])
-    await board.hand(StepCall(step="s", version=1, compute="far"), [order(1)])
+    await board.submit(StepCall(step="s", version=1, compute="far"), [order(1)])
     assert [one.task_no for one in await board.stop(0)] == [1]

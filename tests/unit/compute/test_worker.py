@@ -9,12 +9,12 @@ import pytest
 from quire.blobs import asset_records, content
 from quire.compute.pool import frames
 from quire.compute.pool.memory import IDLE_MB
-from quire.compute.pool.meter import TELL_SECONDS
+from quire.compute.pool.meter import PROGRESS_INTERVAL_SECONDS
 from quire.model.asset import AssetDraft
 from quire.model.cost import Cost
 from quire.model.errors import Reject, Retry
-from quire.model.step import NO_OUTPUT, Made, StepOutput, Weight
-from quire.model.work import Earlier, Order, Outcome, StepCall, StepResult
+from quire.model.step import NO_OUTPUT, OutputFile, StepOutput, MemoryEstimate
+from quire.model.work import EarlierResult, Order, Outcome, StepCall, StepResult
 from quire.testing.factories import file
 from quire.testing.steps import NONSENSE
 
@@ -36,7 +36,7 @@ def unit_order(bench, members, **changes):
 
 
 def misbehave(bench, name):
-    (report,) = bench.reports(StepCall(step="misbehave", version=1), order(name))
+    (report,) = bench.take_reports(StepCall(step="misbehave", version=1), order(name))
     return report
 
 
@@ -63,7 +63,7 @@ class FarBlobs:
 def test_bytes_in_and_out_are_counted(bench):
     bench = bench()
     given = Order(1, 1, 1, stored(bench, b"12345"))
-    (report,) = bench.reports(StepCall(step="copy", version=1), given)
+    (report,) = bench.take_reports(StepCall(step="copy", version=1), given)
     assert report.outcome is Outcome.DONE
     assert report.cost == Cost(bytes_in=5, bytes_out=5)
 
@@ -84,13 +84,13 @@ def test_bytes_that_a_failed_step_was_given_count(bench):
 
     bench = bench()
     call = bench.step(fail, needs_source=True)
-    (report,) = bench.reports(call, Order(1, 1, 1, stored(bench, b"123")))
+    (report,) = bench.take_reports(call, Order(1, 1, 1, stored(bench, b"123")))
     assert report.cost == Cost(bytes_in=3)
 
 
 def test_one_order_does_not_pay_for_another(bench):
     orders = [order("spend", task_no=1), order("good", task_no=2)]
-    _, second = bench().reports(StepCall(step="misbehave", version=1), *orders)
+    _, second = bench().take_reports(StepCall(step="misbehave", version=1), *orders)
     assert second.cost == Cost()
 
 
@@ -119,7 +119,7 @@ def test_what_is_no_amount_fails_the_step_and_costs_nothing(bench, wrong):
         return NO_OUTPUT
 
     bench = bench()
-    (report,) = bench.reports(bench.step(spend), order())
+    (report,) = bench.take_reports(bench.step(spend), order())
     assert (report.outcome, report.error_class, report.cost) == (Outcome.ERRED, "step_error", Cost())
 
 
@@ -130,7 +130,7 @@ def test_many_small_amounts_add_up(bench):
         return NO_OUTPUT
 
     bench = bench()
-    (report,) = bench.reports(bench.step(spend), order())
+    (report,) = bench.take_reports(bench.step(spend), order())
     assert report.cost.money_micros == 4
 
 
@@ -149,7 +149,7 @@ def test_a_chatty_step_writes_a_few_signs_of_life_a_second(bench):
         return NO_OUTPUT
 
     told = progress_told(bench, chat)
-    assert 1 <= len(told) <= 1 / TELL_SECONDS
+    assert 1 <= len(told) <= 1 / PROGRESS_INTERVAL_SECONDS
     assert told[0].total == 10_000
 
 
@@ -171,7 +171,7 @@ def test_progress_may_come_from_another_thread(bench):
         thread.join()
         return NO_OUTPUT
 
-    assert progress_told(bench, run) == [frames.Progress(1, 2)]
+    assert progress_told(bench, run) == [frames.ProgressFrame(1, 2)]
 
 
 def test_a_thread_left_behind_does_not_speak_for_the_next_order(bench):
@@ -214,7 +214,7 @@ def test_nonsense_becomes_a_failed_attempt_that_names_the_step(bench, kind):
     bench = bench()
     given = Order(1, 1, 1, stored(bench, b"12345"))
     call = StepCall(step="nonsense", version=1, options={"kind": kind})
-    (report,) = bench.reports(call, given)
+    (report,) = bench.take_reports(call, given)
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "bad_result"), report.error
     assert "the step nonsense gave back" in report.error
     assert [name for name in bench.left() if name != "outside"] == []
@@ -223,13 +223,13 @@ def test_nonsense_becomes_a_failed_attempt_that_names_the_step(bench, kind):
 def test_a_copy_of_the_input_is_no_product_either(bench):
     blobs = FarBlobs({"k": b"123"})
     call = StepCall(step="nonsense", version=1, options={"kind": "own_input"})
-    (report,) = bench(blobs=blobs).reports(call, order(key="k"))
+    (report,) = bench(blobs=blobs).take_reports(call, order(key="k"))
     assert report.error_class == "bad_result"
 
 
 def test_an_empty_product_is_refused(bench):
     bench = bench()
-    (report,) = bench.reports(StepCall(step="empty", version=1), Order(1, 1, 1, stored(bench, b"1")))
+    (report,) = bench.take_reports(StepCall(step="empty", version=1), Order(1, 1, 1, stored(bench, b"1")))
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "empty_product")
 
 
@@ -238,11 +238,11 @@ def test_a_product_in_a_folder_of_the_steps_own_is_taken(bench):
         target = given.folder / "deep" / "product"
         target.parent.mkdir()
         target.write_bytes(b"12")
-        return StepOutput(made=(Made(role="r", path=target, content_type="text/plain"),))
+        return StepOutput(files=(OutputFile(role="r", path=target, content_type="text/plain"),))
 
     bench = bench()
     call = bench.step(run, needs_source=True)
-    (report,) = bench.reports(call, Order(1, 1, 1, stored(bench, b"1")))
+    (report,) = bench.take_reports(call, Order(1, 1, 1, stored(bench, b"1")))
     assert (report.outcome, report.cost) == (Outcome.DONE, Cost(bytes_in=1, bytes_out=2))
 
 
@@ -265,7 +265,7 @@ def test_an_odd_error_is_told_all_the_same(bench, error, error_class):
         raise error
 
     bench = bench()
-    (report,) = bench.reports(bench.step(fail), order())
+    (report,) = bench.take_reports(bench.step(fail), order())
     assert report.error_class == error_class
 
 
@@ -275,9 +275,9 @@ def test_a_unit_step_is_given_its_members_and_what_came_earlier(bench, unit):
     given = unit_order(
         bench,
         [file("a/1.tif"), file("a/2.tif", tags=("t",))],
-        earlier=(Earlier("a/0.tif", StepResult(facts={"pages": 3})),),
+        earlier=(EarlierResult("a/0.tif", StepResult(facts={"pages": 3})),),
     )
-    (report,) = bench.reports(StepCall(step="list_members", version=1, unit=unit), given)
+    (report,) = bench.take_reports(StepCall(step="list_members", version=1, unit=unit), given)
     (product,) = report.result.products
     listed = asyncio.run(bench.blobs.get(product.key)).decode()
     assert listed == "a/1.tif\na/2.tif\na/0.tif\n"
@@ -287,7 +287,7 @@ def test_a_unit_step_is_given_its_members_and_what_came_earlier(bench, unit):
 def test_a_unit_step_that_needs_no_source_is_given_its_members_too(bench):
     bench = bench()
     call = bench.step(lambda given: StepOutput(facts={"members": len(given.members)}))
-    (report,) = bench.reports(msgspec.structs.replace(call, unit="batch"), unit_order(bench, [file()] * 3))
+    (report,) = bench.take_reports(msgspec.structs.replace(call, unit="batch"), unit_order(bench, [file()] * 3))
     assert report.result.facts == {"members": 3}
 
 
@@ -295,7 +295,7 @@ def test_members_are_fetched_once_each_and_counted(bench):
     bench = bench()
     members = [stored(bench, b"one", "a/1"), stored(bench, b"three", "a/3")]
     call = StepCall(step="join_members", version=1, unit="directory")
-    (report,) = bench.reports(call, unit_order(bench, members))
+    (report,) = bench.take_reports(call, unit_order(bench, members))
     assert report.result.facts["same"] is True
     assert report.cost == Cost(bytes_in=8, bytes_out=8)
 
@@ -314,7 +314,7 @@ def test_members_of_a_far_store_are_copied_under_names_of_our_own(bench):
         return NO_OUTPUT
 
     call = msgspec.structs.replace(bench.step(run, needs_source=True), unit="directory")
-    (report,) = bench.reports(call, order(key="list"))
+    (report,) = bench.take_reports(call, order(key="list"))
     assert report.outcome is Outcome.DONE, report.error
     assert found["bytes"] == [b"1", b"22"] * 2
     assert all(found["inside"])
@@ -331,7 +331,7 @@ def test_fetching_the_file_itself_gives_the_source(bench, needs_source):
         lambda given: StepOutput(facts={"read": given.fetch(given.file).read_text()}),
         needs_source=needs_source,
     )
-    (report,) = bench.reports(call, order(key="k"))
+    (report,) = bench.take_reports(call, order(key="k"))
     assert (report.result.facts, report.cost) == ({"read": "123"}, Cost(bytes_in=3))
     assert bench.blobs.asked == ["k"]
     assert bench.left() == []
@@ -340,7 +340,7 @@ def test_fetching_the_file_itself_gives_the_source(bench, needs_source):
 def test_a_fault_of_the_store_while_fetching_is_not_the_files(bench):
     bench = bench(blobs=FarBlobs({"list": msgspec.json.encode([file(key="gone")])}))
     call = StepCall(step="join_members", version=1, unit="directory")
-    (report,) = bench.reports(call, order(key="list"))
+    (report,) = bench.take_reports(call, order(key="list"))
     assert (report.outcome, report.error_class) == (Outcome.INTERRUPTED, "line")
     assert report.delay_seconds == 3
 
@@ -349,7 +349,7 @@ def test_a_fault_of_the_store_while_fetching_is_not_the_files(bench):
 def test_a_list_of_members_that_is_none_is_rejected(bench, listing):
     bench = bench()
     call = StepCall(step="list_members", version=1, unit="batch")
-    (report,) = bench.reports(call, Order(1, 1, 1, stored(bench, listing, "a")))
+    (report,) = bench.take_reports(call, Order(1, 1, 1, stored(bench, listing, "a")))
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "bad_members")
     assert bench.left() == []
 
@@ -377,9 +377,9 @@ def with_asset(asset_id="0" * 26, **changes):
     def run(given):
         (given.folder / "t.jpg").write_bytes(b"thumb")
         facts = {"width": 2, "height": 1}
-        made = Made(role="thumb", path=given.folder / "t.jpg", content_type="image/jpeg", facts=facts)
+        made = OutputFile(role="thumb", path=given.folder / "t.jpg", content_type="image/jpeg", facts=facts)
         draft = AssetDraft(id=asset_id, content_type="image/png", width=9, height=8, cid="c")
-        return StepOutput(made=(made,), asset=msgspec.structs.replace(draft, **changes))
+        return StepOutput(files=(made,), asset=msgspec.structs.replace(draft, **changes))
 
     return run
 
@@ -387,7 +387,7 @@ def with_asset(asset_id="0" * 26, **changes):
 def test_an_asset_is_registered_with_the_keys_of_its_copies_before_the_report(bench):
     bench = bench()
     source = stored(bench, b"whole")
-    (report,) = bench.reports(bench.step(with_asset(), needs_source=True), Order(1, 1, 1, source))
+    (report,) = bench.take_reports(bench.step(with_asset(), needs_source=True), Order(1, 1, 1, source))
     (thumb,) = report.result.products
     asset = asyncio.run(asset_records.find(bench.blobs, "0" * 26))
     assert {role: one.key for role, one in asset.renditions.items()} == {
@@ -402,8 +402,8 @@ def test_the_first_registration_of_an_asset_wins(bench):
     bench = bench()
     first, second = stored(bench, b"1"), stored(bench, b"2")
     call = bench.step(with_asset(), needs_source=True)
-    bench.reports(call, Order(1, 1, 1, first))
-    (report,) = bench.reports(call, Order(1, 2, 1, second))
+    bench.take_reports(call, Order(1, 1, 1, first))
+    (report,) = bench.take_reports(call, Order(1, 2, 1, second))
     assert report.outcome is Outcome.DONE
     asset = asyncio.run(asset_records.find(bench.blobs, "0" * 26))
     assert asset.renditions["original"].key == first.key
@@ -414,7 +414,7 @@ def test_the_first_registration_of_an_asset_wins(bench):
 )
 def test_an_asset_that_cannot_be_recorded_fails_its_own_attempt(bench, run):
     bench = bench()
-    (report,) = bench.reports(bench.step(run, needs_source=True), Order(1, 1, 1, stored(bench, b"1")))
+    (report,) = bench.take_reports(bench.step(run, needs_source=True), Order(1, 1, 1, stored(bench, b"1")))
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "bad_result")
 
 
@@ -426,15 +426,15 @@ def weighty(bench, megabytes, *, least=0, ran=None):
         (ran if ran is not None else []).append(given.file.path)
         return NO_OUTPUT
 
-    return bench.step(run, weigh=lambda _: Weight(megabytes * MB, least * MB))
+    return bench.step(run, estimate_memory=lambda _: MemoryEstimate(megabytes * MB, least * MB))
 
 
 @pytest.mark.parametrize(
     ("megabytes", "answer", "kinds", "runs"),
     [
         (100, None, [frames.STARTED, frames.REPORT], 1),
-        (300, frames.GO, [frames.STARTED, frames.WEIGHED, frames.REPORT], 1),
-        (300, frames.LATER, [frames.STARTED, frames.WEIGHED], 0),
+        (300, frames.GO, [frames.STARTED, frames.NEEDS_MEMORY, frames.REPORT], 1),
+        (300, frames.WAIT, [frames.STARTED, frames.NEEDS_MEMORY], 0),
     ],
 )
 def test_an_order_that_needs_more_than_its_chunk_was_granted_asks_first(
@@ -445,13 +445,13 @@ def test_an_order_that_needs_more_than_its_chunk_was_granted_asks_first(
     heard = bench.hears(frames.Chunk(call, [order()], 256), answers=[answer] if answer else [])
     assert [kind for kind, _ in heard] == kinds
     assert len(ran) == runs
-    asked = [frames.weighed_decoder.decode(payload) for kind, payload in heard if kind == frames.WEIGHED]
-    assert asked == [frames.Weighed(IDLE_MB + megabytes)] * (answer is not None)
+    asked = [frames.memory_request_decoder.decode(payload) for kind, payload in heard if kind == frames.NEEDS_MEMORY]
+    assert asked == [frames.MemoryRequest(IDLE_MB + megabytes)] * (answer is not None)
 
 
 def test_an_order_that_cannot_do_with_its_limit_is_refused_before_it_begins(bench):
     bench, ran = bench(), []
-    (report,) = bench.reports(weighty(bench, 0, least=5000, ran=ran), order())
+    (report,) = bench.take_reports(weighty(bench, 0, least=5000, ran=ran), order())
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "too_much_memory")
     assert ran == []
 
@@ -459,8 +459,8 @@ def test_an_order_that_cannot_do_with_its_limit_is_refused_before_it_begins(benc
 def test_weighing_that_fails_is_a_failed_attempt(bench):
     bench = bench()
 
-    def weigh(_):
+    def estimate_memory(_):
         raise KeyError("no such tag")
 
-    (report,) = bench.reports(bench.step(lambda _: NO_OUTPUT, weigh=weigh), order())
+    (report,) = bench.take_reports(bench.step(lambda _: NO_OUTPUT, estimate_memory=estimate_memory), order())
     assert (report.outcome, report.error_class) == (Outcome.ERRED, "step_error")

@@ -6,7 +6,7 @@ import pytest
 
 from quire.consumers import administration
 from quire.consumers.administration import QueueContext
-from quire.consumers.guarantees import try_promises
+from quire.consumers.guarantees import check_guarantees
 from quire.consumers.metrics import prometheus
 from quire.model.errors import Missing
 from quire.model.queues import KNOWN_QUEUES
@@ -32,11 +32,11 @@ class Counter:
     async def lease(self, limit=1, queue=QUEUE):
         return await self.queues.lease(queue, limit=limit, seconds=30, now=self.clock.now(), worker="w")
 
-    async def bury(self, *ids, error_class="transient", reason="rate limit", **options):
+    async def dead_letter(self, *ids, error_class="transient", reason="rate limit", **options):
         for one in ids:
             await self.send(one, **options)
             (leased,) = await self.lease()
-            await self.queues.bury(leased, now=self.clock.now(), reason=reason, error_class=error_class)
+            await self.queues.dead_letter(leased, now=self.clock.now(), reason=reason, error_class=error_class)
 
 
 @pytest.fixture
@@ -89,20 +89,20 @@ async def test_peeking_tells_waiting_delayed_and_in_flight_apart_and_delivers_no
 
 
 async def test_a_queue_is_found_by_the_name_of_its_dead_letters(counter):
-    assert await administration.known(counter.desk, "preprocess-dlq") == "arke-preprocess-jobs"
+    assert await administration.resolve_name(counter.desk, "preprocess-dlq") == "arke-preprocess-jobs"
     with pytest.raises(Missing, match="did you mean arke-batch-jobs"):
-        await administration.known(counter.desk, "arke-batch-job")
+        await administration.resolve_name(counter.desk, "arke-batch-job")
     with pytest.raises(Missing, match="list --all"):
         await administration.peek(counter.desk, "??", limit=1)
 
 
 async def test_dead_letters_are_searched_grouped_and_paged(counter):
-    await counter.bury("a", "b", "c")
-    await counter.bury("d", error_class="not_json", reason="the message is not JSON", body=b"<Order 66>")
-    assert await administration.dead_groups(counter.desk, QUEUE) == {"transient": 3, "not_json": 1}
+    await counter.dead_letter("a", "b", "c")
+    await counter.dead_letter("d", error_class="not_json", reason="the message is not JSON", body=b"<Order 66>")
+    assert await administration.count_by_error_class(counter.desk, QUEUE) == {"transient": 3, "not_json": 1}
 
     async def found(chosen, after=0, limit=9):
-        return await administration.dead_list(counter.desk, QUEUE, chosen, after=after, limit=limit)
+        return await administration.list_dead_letters(counter.desk, QUEUE, chosen, after=after, limit=limit)
 
     assert [one.id for one in await found(DeadLetterFilter(text="ORDER"))] == ["d"]
     assert [one.id for one in await found(DeadLetterFilter(error_class="transient"))] == ["a", "b", "c"]
@@ -112,11 +112,11 @@ async def test_dead_letters_are_searched_grouped_and_paged(counter):
 
 async def test_many_dead_letters_come_in_pages(counter, monkeypatch):
     monkeypatch.setattr(administration, "PAGE", 2)
-    await counter.bury(*"abcde")
+    await counter.dead_letter(*"abcde")
     assert (
-        len(await administration.dead_list(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=99)) == 5
+        len(await administration.list_dead_letters(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=99)) == 5
     )
-    assert len(await administration.dead_list(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=3)) == 3
+    assert len(await administration.list_dead_letters(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=3)) == 3
     assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter(text="rate")) == 5
 
 
@@ -125,15 +125,15 @@ async def test_a_dead_letter_is_shown_with_its_history(counter):
     (leased,) = await counter.lease()
     await counter.queues.release(leased, now=counter.clock.now(), error_class="transient", error="429")
     (leased,) = await counter.lease()
-    await counter.queues.bury(leased, now=counter.clock.now(), reason="401", error_class="misconfigured")
-    letter = await administration.dead_show(counter.desk, "arke-batch-jobs-dlq", "a")
+    await counter.queues.dead_letter(leased, now=counter.clock.now(), reason="401", error_class="misconfigured")
+    letter = await administration.show_dead_letter(counter.desk, "arke-batch-jobs-dlq", "a")
     assert [(one.delivery, one.ending, one.error, one.worker) for one in letter.history] == [
         (1, "released", "429", "w"),
         (2, "buried", "401", "w"),
     ]
     assert (letter.reason, letter.error_class, letter.deliveries) == ("401", "misconfigured", 2)
     with pytest.raises(Missing):
-        await administration.dead_show(counter.desk, QUEUE, "b")
+        await administration.show_dead_letter(counter.desk, QUEUE, "b")
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ async def test_a_dead_letter_is_shown_with_its_history(counter):
     ],
 )
 async def test_what_is_chosen_is_counted_and_replayed(counter, chosen, count):
-    await counter.bury("a", "b", "c", reason="x")
-    await counter.bury("d", error_class="not_json", reason="x")
+    await counter.dead_letter("a", "b", "c", reason="x")
+    await counter.dead_letter("d", error_class="not_json", reason="x")
     assert await administration.count_dead(counter.desk, QUEUE, chosen) == count
     assert await administration.replay(counter.desk, QUEUE, chosen) == count
     depth = await counter.queues.depth(QUEUE, now=counter.clock.now())
@@ -156,7 +156,7 @@ async def test_what_is_chosen_is_counted_and_replayed(counter, chosen, count):
 
 
 async def test_an_id_that_is_not_there_is_told_before_anything_is_touched(counter):
-    await counter.bury("a")
+    await counter.dead_letter("a")
     with pytest.raises(Missing):
         await administration.discard(counter.desk, QUEUE, DeadLetterFilter(ids=["a", "typo"]))
     assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter()) == 1
@@ -164,13 +164,13 @@ async def test_an_id_that_is_not_there_is_told_before_anything_is_touched(counte
 
 async def test_a_replay_in_steps_ends_although_a_consumer_buries_again(counter, monkeypatch):
     monkeypatch.setattr(administration, "AT_ONCE", 2)
-    await counter.bury(*"abcde")
+    await counter.dead_letter(*"abcde")
     replay = counter.queues.replay
 
     async def and_buried_again(queue, **options):
         done = await replay(queue, **options)
         for leased in await counter.lease(99):
-            await counter.queues.bury(
+            await counter.queues.dead_letter(
                 leased, now=counter.clock.now(), reason="again", error_class="transient"
             )
         return done
@@ -182,7 +182,7 @@ async def test_a_replay_in_steps_ends_although_a_consumer_buries_again(counter, 
 
 async def test_with_a_rate_they_become_due_one_after_the_other(counter, monkeypatch):
     monkeypatch.setattr(administration, "AT_ONCE", 2)
-    await counter.bury(*"abcd")
+    await counter.dead_letter(*"abcd")
     assert await administration.replay(counter.desk, QUEUE, DeadLetterFilter(), per_second=0.5) == 4
     lines = await administration.peek(counter.desk, QUEUE, limit=9)
     assert [one.state for one in lines] == ["waiting", "delayed", "delayed", "delayed"]
@@ -192,7 +192,7 @@ async def test_with_a_rate_they_become_due_one_after_the_other(counter, monkeypa
 
 async def test_discarding_is_final_and_purging_leaves_the_dead_alone(counter, monkeypatch):
     monkeypatch.setattr(administration, "AT_ONCE", 2)
-    await counter.bury(*"abcde")
+    await counter.dead_letter(*"abcde")
     await counter.send("x", "y")
     await counter.send("z", delay_seconds=9)
     assert await administration.count_waiting(counter.desk, QUEUE) == 3
@@ -205,7 +205,7 @@ async def test_discarding_is_final_and_purging_leaves_the_dead_alone(counter, mo
 
 async def test_prometheus_reads_every_queue(counter):
     await counter.send("a", "b")
-    await counter.bury("c", queue=QUEUE)
+    await counter.dead_letter("c", queue=QUEUE)
     await counter.send("x", queue='evil"} 1\n# \\')
     counter.clock.advance(5)
     text = await prometheus(counter.desk)
@@ -221,7 +221,7 @@ async def test_prometheus_reads_every_queue(counter):
 
 
 async def test_a_backend_that_keeps_its_promises_is_told_so_and_left_empty(counter):
-    promises = await try_promises(counter.queues, counter.clock, CountingIds())
+    promises = await check_guarantees(counter.queues, counter.clock, CountingIds())
     assert len(promises) == 12
     assert [one for one in promises if not one.ok] == []
     (name,) = await counter.queues.names()
@@ -235,9 +235,9 @@ class Forgetful(MemoryQueues):
 
 
 class Generous(MemoryQueues):
-    async def bury(self, leased, *, now, reason, error_class=""):
+    async def dead_letter(self, leased, *, now, reason, error_class=""):
         if self._held(leased):
-            await super().bury(leased, now=now, reason=reason, error_class=error_class)
+            await super().dead_letter(leased, now=now, reason=reason, error_class=error_class)
 
 
 class Deaf(MemoryQueues):
@@ -255,7 +255,7 @@ class Deaf(MemoryQueues):
 )
 async def test_a_broken_promise_is_named(counter, kind, broken, monkeypatch):
     monkeypatch.setattr("quire.consumers.guarantees.WOKEN_WITHIN_SECONDS", 0.01)
-    promises = await try_promises(kind(), counter.clock, CountingIds())
+    promises = await check_guarantees(kind(), counter.clock, CountingIds())
     failed = [one for one in promises if not one.ok]
     assert broken in [one.promise for one in failed]
     assert all(one.detail for one in failed)
@@ -264,5 +264,5 @@ async def test_a_broken_promise_is_named(counter, kind, broken, monkeypatch):
 
 async def test_a_backend_that_is_away_fails_every_promise_with_the_reason(counter):
     counter.queues.away = True
-    promises = await try_promises(counter.queues, counter.clock, CountingIds())
+    promises = await check_guarantees(counter.queues, counter.clock, CountingIds())
     assert {(one.ok, one.detail) for one in promises} == {(False, "the queues are away")}

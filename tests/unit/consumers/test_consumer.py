@@ -7,13 +7,13 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quire.consumers.bodies import json_bodies
+from quire.consumers.bodies import json_decoder
 from quire.consumers.consumer import CANCEL_SECONDS, Consumer
 from quire.consumers.deduplication import StageMarks, once, stage_message_id
-from quire.consumers.deliveries import Told
+from quire.consumers.deliveries import DeliveryEvent
 from quire.model.errors import Bug, Misconfigured, Missing, Reject, Retry, Unavailable
 from quire.model.queues import KNOWN_QUEUES, QueuePolicy, policy_for
-from quire.queues.port import MAX_MESSAGE_BYTES, URGENT, Happening, Message
+from quire.queues.port import MAX_MESSAGE_BYTES, URGENT, QueueCounter, Message
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
@@ -114,7 +114,7 @@ class Shop:
             ids=CountingIds(),
             signal=HoursSignal(self.hours),
             worker=worker,
-            note=self.notes.append,
+            log=self.notes.append,
             trouble=self.troubles.append,
         )
 
@@ -150,8 +150,8 @@ async def test_what_is_done_is_acknowledged(shop):
     await shop.opened()
     assert shop.seen == [("a", 1), ("b", 1), ("c", 1)]
     counters = await shop.queues.counters("q")
-    assert (counters[Happening.ACKNOWLEDGED], (await shop.depth()).leased) == (3, 0)
-    assert [note.id for note in shop.told(Told.DONE)] == ["a", "b", "c"]
+    assert (counters[QueueCounter.ACKNOWLEDGED], (await shop.depth()).leased) == (3, 0)
+    assert [note.id for note in shop.told(DeliveryEvent.DONE)] == ["a", "b", "c"]
 
 
 async def test_what_comes_later_wakes_a_consumer_that_rests(shop):
@@ -228,7 +228,7 @@ async def test_leases_are_extended_while_a_handler_works(shop):
     shop.gates["long"].set()
     await shop.hours.settle()
     assert shop.seen == [("long", 1)]
-    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 1
+    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
 async def test_a_lost_lease_stops_the_handler(shop):
@@ -240,7 +240,7 @@ async def test_a_lost_lease_stops_the_handler(shop):
     (other,) = await shop.queues.lease("q", limit=1, seconds=900, now=shop.hours.now(), worker="other")
     await shop.hours.go(1)
     assert shop.cancelled == ["a"]
-    assert [note.id for note in shop.told(Told.LOST)] == ["a"]
+    assert [note.id for note in shop.told(DeliveryEvent.LOST)] == ["a"]
     await shop.queues.acknowledge([other], now=shop.hours.now())
     assert (other.deliveries, shop.seen) == (2, [("a", 1)])
 
@@ -253,7 +253,7 @@ async def test_work_that_ends_after_its_lease_was_lost_changes_nothing(shop):
     (other,) = await shop.queues.lease("q", limit=1, seconds=900, now=shop.hours.now())
     shop.gates["a"].set()
     await shop.hours.settle()
-    assert [note.id for note in shop.told(Told.LOST)] == ["a"]
+    assert [note.id for note in shop.told(DeliveryEvent.LOST)] == ["a"]
     await shop.queues.extend([other], seconds=9, now=shop.hours.now())  # still theirs
 
 
@@ -269,7 +269,7 @@ async def test_a_permanent_error_buries_at_once_with_its_class(shop, error, erro
     shop.errors["a"] = error
     await shop.send("a", "b")
     await shop.opened()
-    (letter,) = await shop.queues.dead("q", limit=9)
+    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
     assert (letter.id, letter.error_class, letter.reason, letter.deliveries) == (
         "a",
         error_class,
@@ -277,7 +277,7 @@ async def test_a_permanent_error_buries_at_once_with_its_class(shop, error, erro
         1,
     )
     assert shop.seen == [("a", 1), ("b", 1)]
-    (note,) = shop.told(Told.BURIED)
+    (note,) = shop.told(DeliveryEvent.BURIED)
     assert (note.queue, note.id, note.delivery, note.worker, note.error_class) == (
         "q",
         "a",
@@ -297,10 +297,10 @@ async def test_a_passing_error_is_tried_again_after_exactly_1_5_and_15_minutes_t
         assert len(shop.seen) == deliveries - 1
         await shop.hours.go(1)
         assert shop.seen[-1] == ("a", deliveries)
-    (letter,) = await shop.queues.dead("q", limit=9)
-    assert [trial.ending for trial in letter.trials] == ["released"] * 3 + ["buried"]
-    assert all(str(error) in trial.error and trial.worker == "w" for trial in letter.trials)
-    assert len(shop.told(Told.RETRIED)) == 3
+    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
+    assert [trial.ending for trial in letter.history] == ["released"] * 3 + ["buried"]
+    assert all(str(error) in trial.error and trial.worker == "w" for trial in letter.history)
+    assert len(shop.told(DeliveryEvent.RETRIED)) == 3
 
 
 async def test_who_asks_for_a_longer_delay_gets_it(shop):
@@ -321,7 +321,7 @@ async def test_our_own_database_being_away_costs_no_delivery(shop):
     del shop.errors["a"]
     await shop.hours.go(60)
     assert {deliveries for _, deliveries in shop.seen} == {1}
-    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 1
+    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
 class Order(Struct, forbid_unknown_fields=True):
@@ -349,9 +349,9 @@ async def test_poison_is_buried_at_once_with_the_reason_and_the_consumer_lives(s
     await shop.send("poison", body=body)
     await shop.send("good", body=b'{"schema_version": 1, "book": "b"}')
     await shop.opened(
-        decode=json_bodies(Order, schema_version=1, max_bytes=200_000 if b"[[" in body else 500)
+        decode=json_decoder(Order, schema_version=1, max_bytes=200_000 if b"[[" in body else 500)
     )
-    (letter,) = await shop.queues.dead("q", limit=9)
+    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
     assert (letter.error_class, letter.deliveries, letter.body) == (error_class, 1, body)
     assert shop.seen == [("good", 1)]
 
@@ -359,13 +359,13 @@ async def test_poison_is_buried_at_once_with_the_reason_and_the_consumer_lives(s
 async def test_a_decoder_that_breaks_buries_too(shop):
     await shop.send("a")
     await shop.opened(decode=lambda _: 1 / 0)
-    assert await shop.queues.dead_classes("q") == {"bad_message": 1}
+    assert await shop.queues.count_dead_letters("q") == {"bad_message": 1}
 
 
 async def test_the_largest_message_is_read(shop):
     body = json.dumps({"book": "x" * (MAX_MESSAGE_BYTES - 13)}).encode()
     assert len(body) <= MAX_MESSAGE_BYTES
-    assert json_bodies(dict)(body)["book"]
+    assert json_decoder(dict)(body)["book"]
 
 
 async def test_a_message_that_kills_its_consumers_is_buried_before_it_is_handed_out_again(shop):
@@ -376,10 +376,10 @@ async def test_a_message_that_kills_its_consumers_is_buried_before_it_is_handed_
         shop.hours.advance(31)
     await shop.opened()
     assert shop.seen == []
-    (letter,) = await shop.queues.dead("q", limit=9)
+    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
     assert letter.error_class == "too_many_deliveries"
     assert "4 times" in letter.reason
-    assert [trial.ending for trial in letter.trials] == ["expired"] * 4 + ["buried"]
+    assert [trial.ending for trial in letter.history] == ["expired"] * 4 + ["buried"]
 
 
 async def test_a_message_that_outlived_its_consumer_is_worked_on_while_its_count_allows(shop):
@@ -406,7 +406,7 @@ async def test_stopping_finishes_what_runs_and_gives_the_rest_back_uncounted(sho
     depth = await shop.depth()
     assert (depth.waiting, depth.leased) == (2, 0)
     assert [one.deliveries for one in await shop.queues.peek("q", limit=9, now=shop.hours.now())] == [0, 0]
-    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 1
+    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
 async def test_what_does_not_end_within_the_grace_is_given_back_uncounted(shop):
@@ -422,7 +422,7 @@ async def test_what_does_not_end_within_the_grace_is_given_back_uncounted(shop):
     assert shop.cancelled == ["a"]
     (one,) = await shop.queues.peek("q", limit=9, now=shop.hours.now())
     assert (one.deliveries, one.leased_to) == (0, None)
-    assert [note.id for note in shop.told(Told.GIVEN_BACK)] == ["a"]
+    assert [note.id for note in shop.told(DeliveryEvent.GIVEN_BACK)] == ["a"]
 
 
 async def test_a_handler_that_will_not_let_go_does_not_hold_up_the_stop(shop):
@@ -468,7 +468,7 @@ async def test_what_was_done_while_the_backend_was_away_is_acknowledged_when_it_
     shop.queues.away = False
     await shop.hours.go(6)
     assert shop.seen == [("a", 1)]
-    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 1
+    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
 async def test_stopping_while_the_backend_is_away_ends_within_the_grace(shop):
@@ -559,7 +559,7 @@ async def test_more_is_leased_while_what_ended_is_stored(shop):
     held.let_go.set()
     shop.gates["b"].set()
     await shop.hours.settle()
-    assert [note.id for note in shop.told(Told.DONE)] == ["a", "b", "c"]
+    assert [note.id for note in shop.told(DeliveryEvent.DONE)] == ["a", "b", "c"]
 
 
 async def test_what_cannot_be_stored_is_not_piled_up(shop):
@@ -587,7 +587,7 @@ async def test_what_could_not_be_stored_while_more_was_leased_is_stored_later(sh
     await shop.opened()
     await shop.hours.go(1)
     assert shop.seen == [("a", 1), ("b", 1)]
-    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 2
+    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 2
     assert shop.troubles == ["away", None]
 
 
@@ -635,7 +635,7 @@ async def test_an_outage_shorter_than_what_is_left_of_a_lease_costs_no_lease(sho
     await shop.hours.go(2.1)
     shop.queues.away = False
     await shop.hours.go(10)
-    assert (shop.cancelled, shop.told(Told.LOST)) == ([], [])
+    assert (shop.cancelled, shop.told(DeliveryEvent.LOST)) == ([], [])
 
 
 async def test_what_could_not_be_kept_while_the_backend_was_away_is_not_begun(shop):
@@ -647,7 +647,7 @@ async def test_what_could_not_be_kept_while_the_backend_was_away_is_not_begun(sh
     shop.gates["a"].set()
     await shop.hours.settle()
     assert shop.seen == [("a", 1)]
-    assert [note.id for note in shop.told(Told.LOST)] == ["b"]
+    assert [note.id for note in shop.told(DeliveryEvent.LOST)] == ["b"]
     shop.queues.away = False
     await shop.hours.go(6)
     assert shop.seen == [("a", 1), ("b", 2)]
@@ -668,8 +668,8 @@ async def test_an_end_that_was_stored_but_not_answered_is_no_lost_lease(shop):
     await shop.opened()
     await shop.hours.go(1)
     assert len(calls) == 2
-    assert [note.event for note in shop.notes] == [Told.RECEIVED, Told.UNCONFIRMED]
-    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 1
+    assert [note.event for note in shop.notes] == [DeliveryEvent.RECEIVED, DeliveryEvent.UNCONFIRMED]
+    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
 async def test_a_cancelled_consumer_leaves_nothing_running(shop):
@@ -694,7 +694,7 @@ async def test_a_log_event_has_all_its_fields(shop):
     await shop.send("a")
     shop.hours.advance(7)
     await shop.opened()
-    (note,) = shop.told(Told.RECEIVED)
+    (note,) = shop.told(DeliveryEvent.RECEIVED)
     assert (note.queue, note.id, note.delivery, note.worker, note.seconds) == ("q", "a", 1, "w", 7)
 
 
@@ -709,7 +709,7 @@ async def test_a_stage_of_a_batch_is_done_once_whatever_the_message_is_called(sh
     await shop.send("other", body=b'{"batch": "c"}')
     await shop.opened(handler=handler)
     assert done == ["../b", "c"]
-    assert (await shop.queues.counters("q"))[Happening.ACKNOWLEDGED] == 3
+    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 3
 
 
 async def test_a_stage_that_failed_is_not_marked():
@@ -741,13 +741,13 @@ def test_the_known_queues_are_as_their_systems_configure_them():
 
 def test_backoff_doubles_with_jitter_up_to_its_cap():
     policy = QueuePolicy(name="q", first_delay_seconds=2, longest_delay_seconds=10)
-    assert [policy.delay(n, 0.0) for n in range(1, 6)] == [1, 2, 4, 5, 5]
-    assert [policy.delay(n, 0.999999) for n in range(1, 4)] == pytest.approx([2, 4, 8], rel=1e-4)
-    assert policy.delay(10_000, 0.0) == 5
+    assert [policy.redelivery.delay_seconds(n, 0.0) for n in range(1, 6)] == [1, 2, 4, 5, 5]
+    assert [policy.redelivery.delay_seconds(n, 0.999999) for n in range(1, 4)] == pytest.approx([2, 4, 8], rel=1e-4)
+    assert policy.redelivery.delay_seconds(10_000, 0.0) == 5
 
 
 def test_the_last_exact_delay_stays():
-    assert [POLICY.delay(n, 0.3) for n in range(1, 6)] == [60, 300, 900, 900, 900]
+    assert [POLICY.redelivery.delay_seconds(n, 0.3) for n in range(1, 6)] == [60, 300, 900, 900, 900]
 
 
 def test_a_queue_without_settings_has_a_plain_policy_and_a_former_name_that_of_its_heir():

@@ -9,12 +9,12 @@ import pytest
 from quire.blobs import content
 from quire.compute.queue import envelopes
 from quire.compute.queue.envelopes import (
-    WHOLE_HOUSE,
-    Envelope,
+    ALL_BATCHES,
+    TaskEnvelope,
     Task,
-    estate_name,
+    derive_ledger_id,
 )
-from quire.consumers.task_worker import QueueWorker, Terms
+from quire.consumers.task_worker import QueueWorker, QueueWorkerOptions
 from quire.model.errors import Misconfigured, Unavailable
 from quire.model.queues import QueuePolicy
 from quire.model.work import Order, Outcome, StepCall, StepResult
@@ -24,8 +24,8 @@ from quire.testing.factories import file, report
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.memory_queues import MemoryQueues
 
-HOUSE = f"{estate_name(b'secret', 'ledger')}-{1:026d}"
-REPORTS = envelopes.reports_queue("t", HOUSE)
+SENDER = f"{derive_ledger_id(b'secret', 'ledger')}-{1:026d}"
+REPORTS = envelopes.reports_queue("t", SENDER)
 CALL = StepCall(step="noop", version=1)
 CLOCK = SystemClock()
 PATIENCE_SECONDS = 30
@@ -41,11 +41,11 @@ class Pool:
         self._signal = signal
         self._reports = []
 
-    async def hand(self, _call, orders):
+    async def submit(self, _call, orders):
         for order in orders:
             self.given.put_nowait(order)
 
-    def reports(self):
+    def take_reports(self):
         if self.trouble is not None:
             raise self.trouble
         taken, self._reports = self._reports, []
@@ -79,7 +79,7 @@ class Bench:
             self.queues,
             self.blobs,
             self.pool,
-            terms=Terms(policy=QueuePolicy(**(known | policy)), name="far", look_seconds=0.01),
+            terms=QueueWorkerOptions(policy=QueuePolicy(**(known | policy)), name="far", look_seconds=0.01),
             clock=CLOCK,
             ids=SystemIds(),
             signal=LoopSignal(),
@@ -96,9 +96,9 @@ class Bench:
 
     async def send(self, task_no, *, serial=1, start_in=60.0, batch_no=7, blobs=None):
         proof = (await content.put_bytes(blobs or self.blobs, b"proof")).key
-        envelope = Envelope(
+        envelope = TaskEnvelope(
             schema_version=1,
-            house=HOUSE,
+            sender=SENDER,
             batch_no=batch_no,
             serial=serial,
             start_by=CLOCK.now() + start_in,
@@ -111,13 +111,13 @@ class Bench:
     async def taken(self):
         return await self.pool.given.get()
 
-    async def reports(self, count=1):
+    async def take_reports(self, count=1):
         """The next so many, as they come."""
         found = []
         while len(found) < count:
             for one in await self.queues.lease(REPORTS, limit=9, seconds=60, now=CLOCK.now()):
-                told = envelopes.read_told(one.body, REPORTS)
-                found.append(await envelopes.report_of(told, self.blobs))
+                told = envelopes.read_report(one.body, REPORTS)
+                found.append(await envelopes.load_report(told, self.blobs))
             await self.queues.wait([REPORTS], seconds=0.05)
         return found
 
@@ -145,7 +145,7 @@ async def test_a_report_names_the_attempt_and_is_sent_before_the_task_is_gone(be
         await bench.send(5)
         order = await bench.taken()
         bench.pool.end(order, result=StepResult(facts={"pages": 2}))
-        (told,) = await bench.reports()
+        (told,) = await bench.take_reports()
         assert (told.batch_no, told.task_no, told.attempt) == (7, 5, 3)
         assert told.result == StepResult(facts={"pages": 2})
         await bench.settled()
@@ -165,7 +165,7 @@ async def test_a_task_is_kept_while_its_report_cannot_be_sent(bench):
     async with bench.opened():
         await bench.send(5)
         bench.pool.end(await bench.taken())
-        assert len(await bench.reports()) == 1
+        assert len(await bench.take_reports()) == 1
         await bench.settled()
     assert len(refusals) == 2
 
@@ -173,7 +173,7 @@ async def test_a_task_is_kept_while_its_report_cannot_be_sent(bench):
 async def test_what_waited_too_long_is_reported_and_not_begun(bench):
     async with bench.opened():
         await bench.send(5, start_in=-1.0)
-        (told,) = await bench.reports()
+        (told,) = await bench.take_reports()
         assert (told.outcome, told.error_class) == (Outcome.INTERRUPTED, "late_start")
         assert bench.pool.given.empty()
 
@@ -183,7 +183,7 @@ async def test_a_message_whose_workers_died_each_time_is_a_failed_attempt(bench)
     for _ in range(3):  # a first delivery and two retries, whose leases are over at once
         await bench.queues.lease("t", limit=1, seconds=0, now=CLOCK.now())
     async with bench.opened():
-        (told,) = await bench.reports()
+        (told,) = await bench.take_reports()
         assert (told.outcome, told.error_class) == (Outcome.CRASHED, "too_many_deliveries")
         assert "3 times" in told.error
         assert bench.pool.given.empty()
@@ -195,10 +195,10 @@ async def test_what_cannot_be_read_is_a_dead_letter_with_the_reason(bench):
     await bench.queues.send("t", bad, now=CLOCK.now())
     async with bench.opened():
         await bench.settled()
-    assert await bench.queues.dead_classes("t") == {"not_json": 1, "wrong_schema_version": 1}
+    assert await bench.queues.count_dead_letters("t") == {"not_json": 1, "wrong_schema_version": 1}
 
 
-@pytest.mark.parametrize("batch_no", [7, WHOLE_HOUSE])
+@pytest.mark.parametrize("batch_no", [7, ALL_BATCHES])
 async def test_a_recall_ends_what_runs_and_what_waits_and_nothing_later(bench, batch_no):
     async with bench.opened(concurrency=1):
         await bench.send(5, serial=1)
@@ -206,7 +206,7 @@ async def test_a_recall_ends_what_runs_and_what_waits_and_nothing_later(bench, b
         await bench.send(7, serial=3)
         await bench.send(8, serial=1, batch_no=9)
         running = await bench.taken()
-        recall = Message(id="r", body=envelopes.pack_recall(HOUSE, batch_no, 2))
+        recall = Message(id="r", body=envelopes.pack_recall(SENDER, batch_no, 2))
         await bench.queues.send("t-recalls", [recall], now=CLOCK.now(), delay_seconds=60)
         later = await bench.taken()
         assert bench.pool.revoked == [running.batch_no]
@@ -217,7 +217,7 @@ async def test_a_recall_ends_what_runs_and_what_waits_and_nothing_later(bench, b
             assert other.task_no == 8
             bench.pool.end(other)
         await bench.settled()
-    assert {one.task_no for one in await bench.reports(1 + (batch_no == 7))} == {7, 8} - (
+    assert {one.task_no for one in await bench.take_reports(1 + (batch_no == 7))} == {7, 8} - (
         set() if batch_no == 7 else {8}
     )
 
@@ -284,7 +284,7 @@ async def test_a_report_that_is_far_too_large_becomes_a_failure_that_says_so(ben
     async with bench.opened():
         await bench.send(5)
         bench.pool.end(await bench.taken(), result=StepResult(facts={"text": "x" * MAX_MESSAGE_BYTES}))
-        (told,) = await bench.reports()
+        (told,) = await bench.take_reports()
         assert (told.outcome, told.error_class) == (Outcome.REJECTED, "bad_result")
         assert "let the step make a file of it" in told.error
 
@@ -300,4 +300,4 @@ async def test_short_tasks_are_taken_ahead_and_long_ones_are_not(bench):
 
 
 def test_an_envelope_holds_no_bytes():
-    assert "bytes" not in {str(one.type) for one in msgspec.structs.fields(Envelope)}
+    assert "bytes" not in {str(one.type) for one in msgspec.structs.fields(TaskEnvelope)}

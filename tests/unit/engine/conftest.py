@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.batches.submission import submit
+from quire.batches.submission import close_batch
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.engine.dispatcher import Dispatcher
@@ -51,7 +51,7 @@ class Small:
             Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="x") for name in names
         ]
         await self.ledger.record_uploads(batch.no, uploads)
-        return await submit(batch, pipeline, ledger=self.ledger, blobs=self.blobs, clock=self.clock)
+        return await close_batch(batch, pipeline, uploads=self.ledger, blobs=self.blobs, clock=self.clock)
 
     def wheel(self, pipeline, judge=None, *, room=100, name="w", conducts=True, works=True, ledger=None):
         ledger = ledger or self.ledger
@@ -59,7 +59,8 @@ class Small:
         self.compute = InlineCompute(judge or (lambda _: (Outcome.DONE, StepResult())), signal, room)
         pipelines = {pipeline.name: pipeline}
         conductor = Scheduler(
-            batches=ledger, files=ledger,
+            batches=ledger,
+            files=ledger,
             blobs=self.blobs,
             outbox=Outbox(ledger, ledger, ledger, ledger, self.queues, self.blobs, self.clock),
             pipelines=pipelines,
@@ -67,7 +68,8 @@ class Small:
             policy=PhasePolicy(),
         )
         self.foreman = Dispatcher(
-            batches=ledger, tasks=ledger,
+            batches=ledger,
+            tasks=ledger,
             blobs=self.blobs,
             compute=self.compute,
             pipelines=pipelines,
@@ -77,7 +79,8 @@ class Small:
             shares=Shares(),
         )
         return EngineLoop(
-            batches=ledger, tasks=ledger,
+            batches=ledger,
+            tasks=ledger,
             membership=Membership(ledger, self.clock, name=name, kind="run", place="here"),
             scheduler=conductor if conducts else None,
             dispatcher=self.foreman if works else None,

@@ -1,13 +1,13 @@
 """Same step, version, options and bytes: same key. Anything else: another."""
 
-from quire.engine.cache import key, key_prefix
-from quire.model.work import Earlier, Order, StepResult
+from quire.engine.cache import cache_key_of, cache_key_prefix
+from quire.model.work import EarlierResult, Order, StepResult
 from quire.testing.factories import file, phase
 
 
 def of(one_file=None, *, earlier=(), **changes):
     one = phase(**changes)
-    return key(key_prefix(one), one, Order(1, 1, 1, one_file or file(), earlier))
+    return cache_key_of(cache_key_prefix(one), one, Order(1, 1, 1, one_file or file(), earlier))
 
 
 def test_the_same_work_has_the_same_key():
@@ -24,8 +24,8 @@ def test_other_work_has_another_key():
         of(file(digest="f" * 64)),
         of(cache_by=("name",)),
         of(file("a/z.tif"), cache_by=("name",)),
-        of(earlier=(Earlier("a", StepResult(facts={"n": 1})),)),
-        of(earlier=(Earlier("a", StepResult(facts={"n": 2})),)),
+        of(earlier=(EarlierResult("a", StepResult(facts={"n": 1})),)),
+        of(earlier=(EarlierResult("a", StepResult(facts={"n": 2})),)),
     ]
     assert len(set(keys)) == len(keys)
 

@@ -14,8 +14,8 @@ from quire.ledger.port import Selection
 from quire.model.batch import Stage
 from quire.model.errors import Retry, Stale
 from quire.model.files import folder_of
-from quire.model.manifest import checked, files
-from quire.model.pipeline import Added, Change, Kept, Pipeline, from_product
+from quire.model.manifest import check, files
+from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pipeline, from_product
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import batch as some_batch
 from quire.testing.factories import phase, pipeline, product
@@ -35,18 +35,18 @@ async def nobody_asks():
 
 def beside(file, result, _taken):
     added = (
-        Added(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
+        AddedFile(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
         for one in result.products
     )
-    return Change(Kept((*file.tags, "source")), tuple(added))
+    return ListChange(KeptFile((*file.tags, "source")), tuple(added))
 
 
 def instead(file, result, _taken):
     added = tuple(
-        Added(from_product(one, path=f"{file.path}.ref", source=file, tags=("ref",)), one.role)
+        AddedFile(from_product(one, path=f"{file.path}.ref", source=file, tags=("ref",)), one.role)
         for one in result.products
     )
-    return Change(None, added)
+    return ListChange(None, added)
 
 
 TWO = pipeline(
@@ -72,7 +72,7 @@ async def told(small):
 
 
 async def listed(small, batch, key=None):
-    return list(files(checked(await small.blobs.get(key or batch.manifest_key), batch.id)))
+    return list(files(check(await small.blobs.get(key or batch.manifest_key), batch.id)))
 
 
 @pytest.fixture(autouse=True)
@@ -84,9 +84,9 @@ def small_portions(monkeypatch):
 async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_its_totals(small):
     batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
     first = await small.blobs.get(batch.manifest_key)
-    batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making("a/bad.tif")).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
-    await small.wheel(TWO)._conductor._mail.relay()
+    await small.wheel(TWO)._scheduler._outbox.send()
 
     found = await listed(small, batch)
     assert [(one.path, one.tags, one.source_file) for one in found] == [
@@ -111,7 +111,9 @@ async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_i
     }
     assert list(message) == list(original)
     events = [
-        data for _, _, kind, data in await small.ledger.list_events(batch.no, limit=99) if kind == "batch_done"
+        data
+        for _, _, kind, data in await small.ledger.list_events(batch.no, limit=99)
+        if kind == "batch_done"
     ]
     assert events == [{"round": 1, "handed_over_to": NEXT}]
 
@@ -119,14 +121,14 @@ async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_i
 async def test_a_later_round_brings_the_manifest_up_to_date_and_sends_nothing(small):
     batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
     first = await small.blobs.get(batch.manifest_key)
-    batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
-    again = moves.again(batch, TWO, 1, now=small.clock.now())
+    batch = await small.wheel(TWO, making("a/bad.tif")).run_batch(ID, ignore)
+    again = moves.retry_round(batch, TWO, 1, now=small.clock.now())
     await small.ledger.retry_tasks(again, Selection(), small.act())
-    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
     assert (batch.position.stage, batch.position.round) == (Stage.DONE, 2)
     found = {one.path for one in await listed(small, batch)}
     assert {"a/bad.tif", "a/bad.tif.jpg.ref", "a/x.tif.jpg.ref"} <= found
-    await small.wheel(TWO)._conductor._mail.relay()
+    await small.wheel(TWO)._scheduler._outbox.send()
     assert len(await told(small)) == 1
     assert await small.blobs.get(handover.original_key(batch.manifest_key)) == first
 
@@ -134,7 +136,7 @@ async def test_a_later_round_brings_the_manifest_up_to_date_and_sends_nothing(sm
 async def test_a_pipeline_without_phases_hands_over_what_it_was_given(small):
     nothing = Pipeline(name="plain", version=1, queue="plain", phases=())
     batch = await small.submitted(nothing, NAMES, hands_over_to=NEXT)
-    batch = await small.wheel(nothing).conduct(ID, ignore)
+    batch = await small.wheel(nothing).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
     assert sorted(one.path for one in await listed(small, batch)) == sorted(NAMES)
 
@@ -142,7 +144,7 @@ async def test_a_pipeline_without_phases_hands_over_what_it_was_given(small):
 async def test_a_batch_that_is_not_handed_over_keeps_its_manifest(small):
     batch = await small.submitted(TWO, NAMES)
     first = await small.blobs.get(batch.manifest_key)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert await small.blobs.get(batch.manifest_key) == first
     assert [one.key async for one in small.blobs.list(f"batches/{ID}")] == [batch.manifest_key]
 
@@ -150,17 +152,17 @@ async def test_a_batch_that_is_not_handed_over_keeps_its_manifest(small):
 async def test_a_message_too_large_ends_the_batch_with_the_advice_and_sends_nothing(small, monkeypatch):
     monkeypatch.setattr(handover, "MAX_MESSAGE_BYTES", 100)
     await small.submitted(TWO, NAMES, hands_over_to=NEXT)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.ERROR
     assert "the limit is 100: submit the batch anew with shorter prompts" in batch.error
-    await small.wheel(TWO)._conductor._mail.relay()
+    await small.wheel(TWO)._scheduler._outbox.send()
     assert await told(small) == []
     # With room for it, it goes on where it stood.
     monkeypatch.undo()
     await small.ledger.reopen(batch.no, small.act(), status="TWO")
-    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
-    await small.wheel(TWO)._conductor._mail.relay()
+    await small.wheel(TWO)._scheduler._outbox.send()
     assert len(await told(small)) == 1
 
 
@@ -176,7 +178,7 @@ async def test_what_is_in_the_message_beside_the_totals_is_not_touched():
 async def test_large_manifests_are_written_all_the_same(small, monkeypatch, held):
     monkeypatch.setattr(handover, "HELD_BYTES", held)
     await small.submitted(TWO, NAMES, hands_over_to=NEXT)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
     found = [folder_of(one.path) for one in await listed(small, batch)]
     assert found == sorted(found)
@@ -191,16 +193,16 @@ async def test_who_was_overtaken_writes_over_nothing(small, monkeypatch, held):
     await small.submitted(TWO, NAMES, hands_over_to=NEXT)
     stands = []
 
-    async def overtaken(ledger, blobs, batch, known, alive):
+    async def overtaken(batches, files, blobs, batch, known, alive):
         stands.append(batch)
-        return await hand_over(ledger, blobs, batch, known, alive)
+        return await hand_over(batches, files, blobs, batch, known, alive)
 
     hand_over = handover.hand_over
     monkeypatch.setattr(handover, "hand_over", overtaken)
-    batch = await small.wheel(TWO, making("a/bad.tif")).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making("a/bad.tif")).run_batch(ID, ignore)
     before = await small.blobs.get(batch.manifest_key)
     with pytest.raises(Stale):
-        await hand_over(small.ledger, small.blobs, stands[0], TWO, nobody_asks)
+        await hand_over(small.ledger, small.ledger, small.blobs, stands[0], TWO, nobody_asks)
     assert await small.blobs.get(batch.manifest_key) == before
 
 
@@ -227,7 +229,7 @@ async def test_a_manifest_written_by_somebody_else_meanwhile_is_not_overwritten(
 
     hand_over = handover.hand_over
     monkeypatch.setattr(handover, "hand_over", refused)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
     assert written == [b"another list"]
     assert len(await listed(small, batch)) == 9
@@ -260,9 +262,9 @@ async def test_who_hands_over_a_long_list_shows_that_it_lives(small, monkeypatch
         assert len(beats) > before + 2
         return message
 
-    monkeypatch.setattr(small.ledger, "beat", counted)
+    monkeypatch.setattr(small.ledger, "record_heartbeat", counted)
     monkeypatch.setattr(handover, "hand_over", watched)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
 
 
@@ -284,10 +286,10 @@ async def test_who_is_taken_for_dead_meanwhile_leaves_it_to_others(small, monkey
         return message
 
     monkeypatch.setattr(handover, "hand_over", dismissed)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
-    assert tries == ["somebody else moves this batch by now", "handed over"]
-    await small.wheel(TWO)._conductor._mail.relay()
+    assert tries == ["another process moves this batch by now", "handed over"]
+    await small.wheel(TWO)._scheduler._outbox.send()
     assert len(await told(small)) == 1
 
 
@@ -303,7 +305,7 @@ async def test_a_store_that_is_away_puts_the_end_off(small, monkeypatch):
         return await put(key, *arguments, **named)
 
     monkeypatch.setattr(small.blobs, "put", torn)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
     assert faults == [handover.original_key(batch.manifest_key)] * 2
 
@@ -313,4 +315,4 @@ async def test_filling_reads_the_first_manifest_wherever_the_batch_stood(small):
     first = await small.blobs.get(batch.manifest_key)
     await small.blobs.put(handover.original_key(batch.manifest_key), first)
     await small.blobs.put(batch.manifest_key, b'{"half')
-    assert len(list(await manifest.entries(small.blobs, batch))) == len(NAMES)
+    assert len(list(await manifest.read_entries(small.blobs, batch))) == len(NAMES)

@@ -12,7 +12,7 @@ from quire.engine import moves
 from quire.ledger.port import Selection, Settlement
 from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Unavailable
-from quire.model.pipeline import Added, Change, Kept, Pace, Pipeline, Unit, from_product
+from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pace, Pipeline, Unit, from_product
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import phase, pipeline, product
 
@@ -26,10 +26,10 @@ async def ignore(_batch):
 
 def one_jpeg(file, result, _taken):
     added = (
-        Added(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
+        AddedFile(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
         for one in result.products
     )
-    return Change(Kept(file.tags), tuple(added))
+    return ListChange(KeptFile(file.tags), tuple(added))
 
 
 TWO = pipeline(
@@ -53,7 +53,7 @@ async def ends(small, batch):
 
 async def test_a_batch_walks_from_its_message_to_its_end(small):
     await small.submitted(TWO, NAMES)
-    batch = await small.wheel(TWO, making()).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.status == "DONE"
     counts = [(one.name, one.total, one.done) for one in await small.ledger.count_tasks(batch.no)]
     assert counts == [("ONE", 5, 5), ("TWO", 5, 5)]
@@ -65,16 +65,16 @@ async def test_a_batch_walks_from_its_message_to_its_end(small):
 async def test_what_was_settled_elsewhere_is_back_without_a_second_word(small):
     batch = await small.submitted(TWO, NAMES[:1])
     wheel = small.wheel(TWO)
-    told = small.compute.reports
+    told = small.compute.take_reports
 
-    def reports():
+    def take_reports():
         """Of the first phase: somebody else has told the ledger, and here it is only known."""
         return [
             structs.replace(report, known=True, outcome=Outcome.ERRED) if small.elsewhere else report
             for report in told()
         ]
 
-    async def hand(call, orders):
+    async def submit(call, orders):
         await handed(call, orders)
         small.elsewhere = not small.elsewhere
         if small.elsewhere:
@@ -83,21 +83,21 @@ async def test_what_was_settled_elsewhere_is_back_without_a_second_word(small):
             ]
             await small.ledger.settle_reports(batch.no, settlements, now=small.clock.now())
 
-    small.elsewhere, handed = False, small.compute.hand
-    small.compute.reports, small.compute.hand = reports, hand
-    assert (await wheel.conduct(ID, ignore)).status == "DONE"
+    small.elsewhere, handed = False, small.compute.submit
+    small.compute.take_reports, small.compute.submit = take_reports, submit
+    assert (await wheel.run_batch(ID, ignore)).status == "DONE"
     assert await small.ledger.list_stray_reports(batch.no, limit=9) == []
     assert [one.attempt for one in (await small.ledger.get_file_history(batch.no, NAMES[0]))[1]] == [1]
 
 
 async def test_only_what_failed_runs_again_and_only_its_own_followers(small):
     await small.submitted(TWO, NAMES)
-    batch = await small.wheel(TWO, making(NAMES[1], NAMES[2])).conduct(ID, ignore)
+    batch = await small.wheel(TWO, making(NAMES[1], NAMES[2])).run_batch(ID, ignore)
     assert (await ends(small, batch))[NAMES[1]] is FileOutcome.FAILED
     small_move = _again(batch, 1, small)
     batch = await small.ledger.retry_tasks(small_move, Selection(path=NAMES[1]), small.act())
     assert batch.position.round == 2
-    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
     assert [order.file.path for order in small.compute.seen] == [NAMES[1], f"{NAMES[1]}.jpg"]
     found = await ends(small, batch)
     assert (found[NAMES[1]], found[NAMES[2]]) == (FileOutcome.DONE, FileOutcome.FAILED)
@@ -112,7 +112,7 @@ async def test_only_what_failed_runs_again_and_only_its_own_followers(small):
 
 
 def _again(batch, number, small):
-    return moves.again(batch, TWO, number, now=small.clock.now())
+    return moves.retry_round(batch, TWO, number, now=small.clock.now())
 
 
 async def test_a_cancelled_batch_stops_and_goes_on_where_it_stood(small):
@@ -129,12 +129,12 @@ async def test_a_cancelled_batch_stops_and_goes_on_where_it_stood(small):
         if cancelled and (await small.ledger.get_batch(ID)).status != "CANCELLED":
             await small.ledger.cancel(batch.no, small.act("changed my mind"))
 
-    batch = await wheel.conduct(ID, observe)
+    batch = await wheel.run_batch(ID, observe)
     assert (batch.status, batch.error) == ("CANCELLED", "changed my mind")
     assert set((await ends(small, batch)).values()) == {FileOutcome.CANCELLED}
     assert len(cancelled) < 5
     await small.ledger.reopen(batch.no, small.act(), status="ONE")
-    batch = await small.wheel(TWO, making(), name="second").conduct(ID, ignore)
+    batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
     assert batch.status == "DONE"
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
     again = {order.file.path for order in small.compute.seen if not order.file.path.endswith(".jpg")}
@@ -156,7 +156,7 @@ async def test_a_paused_batch_waits_and_resumes(small):
             if looks == 3:
                 await small.ledger.resume(batch.no, small.act())
 
-    assert (await wheel.conduct(ID, observe)).status == "DONE"
+    assert (await wheel.run_batch(ID, observe)).status == "DONE"
 
 
 async def test_a_spent_budget_holds_the_batch_until_it_gets_more(small):
@@ -166,13 +166,13 @@ async def test_a_spent_budget_holds_the_batch_until_it_gets_more(small):
         return Outcome.DONE, StepResult(products=(product("jpeg"),))
 
     wheel = small.wheel(TWO, judge, room=1)
-    reports = small.compute.reports
-    small.compute.reports = lambda: [structs.replace(one, seconds=0.1) for one in reports()]
-    batch = await wheel.conduct(ID, ignore)
+    reports = small.compute.take_reports
+    small.compute.take_reports = lambda: [structs.replace(one, seconds=0.1) for one in reports()]
+    batch = await wheel.run_batch(ID, ignore)
     assert batch.hold is Hold.BUDGET
     assert len(small.compute.seen) == 2
     await small.ledger.resume(batch.no, small.act(), budget=Budget())
-    batch = await small.wheel(TWO, judge, name="second").conduct(ID, ignore)
+    batch = await small.wheel(TWO, judge, name="second").run_batch(ID, ignore)
     assert batch.status == "DONE"
     kinds = [kind for _, _, kind, _ in await small.ledger.list_events(batch.no, limit=99)]
     assert kinds.count("batch_held") == 1
@@ -186,7 +186,7 @@ async def test_rules_that_throw_are_retried_and_then_name_the_cause(small, rule)
     bad = pipeline(phase("ONE", cached=False, **{rule: broken}))
     await small.submitted(bad, NAMES)
     began = small.clock.now()
-    batch = await small.wheel(bad).conduct(ID, ignore)
+    batch = await small.wheel(bad).run_batch(ID, ignore)
     assert batch.status == "ERROR"
     assert "ONE" in batch.error
     assert "ZeroDivisionError" in batch.error
@@ -210,14 +210,14 @@ async def test_a_passing_fault_of_the_store_only_delays(small):
         return await get(key)
 
     small.blobs.get = away
-    batch = await wheel.conduct(ID, ignore)
+    batch = await wheel.run_batch(ID, ignore)
     assert (batch.status, batch.phase_retries) == ("DONE", 0)
 
 
 async def test_a_manifest_that_is_none_ends_the_batch_at_once(small):
     batch = await small.submitted(TWO, NAMES)
     await small.blobs.put(batch.manifest_key, b'{"half')
-    batch = await small.wheel(TWO).conduct(ID, ignore)
+    batch = await small.wheel(TWO).run_batch(ID, ignore)
     assert batch.status == "ERROR"
     assert "manifest" in batch.error
     assert await small.ledger.list_files(batch, after=0, limit=9) == []
@@ -251,7 +251,7 @@ class Away:
 async def test_a_ledger_that_comes_and_goes_only_delays(small, every):
     await small.submitted(TWO, NAMES)
     wheel = small.wheel(TWO, making(NAMES[1]), room=2, ledger=Away(small.ledger, every))
-    batch = await wheel.conduct(ID, ignore)
+    batch = await wheel.run_batch(ID, ignore)
     assert batch.status == "DONE"
     found = await ends(small, batch)
     assert found.pop(NAMES[1]) is FileOutcome.FAILED
@@ -284,7 +284,7 @@ async def test_a_full_disk_only_delays(small):
     await small.database.write(lambda connection: allow(connection, 1))  # which means: as many as there are
     wheel = small.wheel(TWO, making(), room=500)
     told = relieved(small, wheel, 3, lambda: small.database.write(lambda one: allow(one, 10**6)))
-    batch = await wheel.conduct(ID, ignore)
+    batch = await wheel.run_batch(ID, ignore)
     assert batch.status == "DONE"
     assert "no space" in told[0]
     assert told[-1] is None
@@ -303,7 +303,7 @@ async def test_a_locked_database_only_delays(small, tmp_path):
 
     wheel = small.wheel(TWO, making())
     told = relieved(small, wheel, 3, let_go)
-    batch = await wheel.conduct(ID, ignore)
+    batch = await wheel.run_batch(ID, ignore)
     other.close()
     assert batch.status == "DONE"
     assert "held by another process" in told[0]
@@ -313,14 +313,14 @@ async def test_a_locked_database_only_delays(small, tmp_path):
 async def test_another_takes_over_from_a_conductor_that_died(small):
     await small.submitted(TWO, NAMES)
     first = small.wheel(TWO, making(), room=2)
-    small.compute.reports = list  # its workers are never heard of again
+    small.compute.take_reports = list  # its workers are never heard of again
     for _ in range(12):
         await first._until_answered(
             lambda: first._turn_or_rest(None)
-        ) if first._roster.me else await first._begin()
+        ) if first._membership.number else await first._begin()
     assert len(small.compute.seen) == 2
     second = small.wheel(TWO, making(), name="second")
-    batch = await second.conduct(ID, ignore)
+    batch = await second.run_batch(ID, ignore)
     assert batch.status == "DONE"
     assert [member.name for member in await small.ledger.list_members()] == ["second"]
     _, attempts = await small.ledger.get_file_history(batch.no, NAMES[0])
@@ -338,7 +338,7 @@ async def test_dispatches_are_spaced_as_the_phase_says(small):
         times.append(small.clock.now())
         return Outcome.DONE, StepResult()
 
-    batch = await small.wheel(paced, judge).conduct(ID, ignore)
+    batch = await small.wheel(paced, judge).run_batch(ID, ignore)
     waits = [round(later - earlier) for earlier, later in itertools.pairwise(times)]
     assert batch.status == "DONE"
     assert waits == [0, 10, 0, 10]
@@ -359,7 +359,7 @@ async def test_directories_are_tasks_and_deeper_ones_come_first(small):
         told[order.file.path] = [one.path for one in order.earlier]
         return Outcome.DONE, StepResult(facts={"path": order.file.path})
 
-    batch = await small.wheel(tree, judge, room=10).conduct(ID, ignore)
+    batch = await small.wheel(tree, judge, room=10).run_batch(ID, ignore)
     assert batch.status == "DONE"
     assert list(told) == ["a/b/c", "a/b", "a", ""]
     assert told == {"a/b/c": [], "a/b": ["a/b/c"], "a": ["a/b"], "": ["a"]}
@@ -370,15 +370,15 @@ async def test_a_directory_that_failed_is_retried_with_all_its_files(small):
     names = ["a/x", "a/y", "b/z"]
     folders = pipeline(phase("FOLDERS", unit=Unit.DIRECTORY, cached=False))
     await small.submitted(folders, names)
-    batch = await small.wheel(folders, making("a")).conduct(ID, ignore)
+    batch = await small.wheel(folders, making("a")).run_batch(ID, ignore)
     assert await ends(small, batch) == {
         "a/x": FileOutcome.FAILED,
         "a/y": FileOutcome.FAILED,
         "b/z": FileOutcome.DONE,
     }
-    again = moves.again(batch, folders, 1, now=small.clock.now())
+    again = moves.retry_round(batch, folders, 1, now=small.clock.now())
     await small.ledger.retry_tasks(again, Selection(), small.act())
-    batch = await small.wheel(folders, making(), name="second").conduct(ID, ignore)
+    batch = await small.wheel(folders, making(), name="second").run_batch(ID, ignore)
     assert [order.file.path for order in small.compute.seen] == ["a"]
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
     (counts,) = await small.ledger.count_tasks(batch.no)
@@ -390,7 +390,7 @@ async def test_a_pipeline_that_is_not_known_here_is_left_to_others(small):
     other = pipeline(phase("OTHER"))
     wheel = small.wheel(type(other)(name="elsewhere", version=1, queue=other.queue, phases=other.phases))
     with pytest.raises(Misconfigured):
-        await wheel.conduct(ID, ignore)
+        await wheel.run_batch(ID, ignore)
 
 
 async def test_batches_of_other_pipelines_are_not_in_the_way(small):
@@ -417,11 +417,11 @@ async def test_a_claim_is_of_the_phase_that_was_offered(small):
         def __getattr__(self, name):
             return getattr(small.ledger, name)
 
-        async def claim(self, batch_no, **how):
+        async def claim_tasks(self, batch_no, **how):
             asked.append((how["phase"], how["round_no"]))
             return await small.ledger.claim_tasks(batch_no, **{**how, "phase": how["phase"] + 1})
 
-    small.foreman._ledger = Late()
+    small.foreman._tasks = Late()
     await wheel._begin()
     for _ in range(20):
         await wheel._turn_or_rest(None)
@@ -433,34 +433,34 @@ async def test_a_conductor_alone_frees_what_the_dead_had(small):
     """Batches that a dead house was moving, and attempts that were out with it, are for others again."""
     await small.submitted(TWO, NAMES)
     first = small.wheel(TWO, making(), room=2, name="first")
-    small.compute.reports = list
+    small.compute.take_reports = list
     await first._begin()
     for _ in range(12):
         await first._turn_or_rest(None)
-    assert len(await small.ledger.list_running(first._roster.me)) == 2
+    assert len(await small.ledger.list_running(first._membership.number)) == 2
     alone = small.wheel(TWO, name="alone", works=False)
-    alone._roster._gone = lambda member: member.name == "first"
+    alone._membership._is_gone = lambda member: member.name == "first"
     await alone._begin()
-    assert await small.ledger.list_running(first._roster.me) == []
+    assert await small.ledger.list_running(first._membership.number) == []
     assert [member.name for member in await small.ledger.list_members()] == ["alone"]
 
 
 async def test_who_falls_gives_everything_up_and_may_begin_again(small):
     await small.submitted(TWO, NAMES)
     wheel = small.wheel(TWO, making(), room=2)
-    told, small.compute.reports = small.compute.reports, list
+    told, small.compute.take_reports = small.compute.take_reports, list
     await wheel._begin()
     for _ in range(12):
         await wheel._turn_or_rest(None)
-    first = wheel._roster.me
+    first = wheel._membership.number
     assert len(await small.ledger.list_running(first)) == 2
-    await wheel.fall()
+    await wheel.abandon()
     assert await small.ledger.list_running(first) == []
     assert await small.ledger.list_members() == []
     small.compute._reports.clear()
-    small.compute.reports = told
-    batch = await wheel.conduct(ID, ignore)
-    assert wheel._roster.me != first
+    small.compute.take_reports = told
+    batch = await wheel.run_batch(ID, ignore)
+    assert wheel._membership.number != first
     assert batch.status == "DONE"
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
     assert await small.ledger.list_stray_reports(batch.no, limit=9) == []
@@ -469,25 +469,27 @@ async def test_who_falls_gives_everything_up_and_may_begin_again(small):
 async def test_a_fall_while_the_ledger_is_away_is_finished_before_the_wheel_turns_again(small, monkeypatch):
     await small.submitted(TWO, NAMES)
     wheel = small.wheel(TWO, making(), room=2)
-    told, small.compute.reports = small.compute.reports, list
+    told, small.compute.take_reports = small.compute.take_reports, list
     await wheel._begin()
     for _ in range(12):
         await wheel._turn_or_rest(None)
-    first, running = wheel._roster.me, small.ledger.list_running
+    first, running = wheel._membership.number, small.ledger.list_running
     with monkeypatch.context() as away:
 
         async def gone(member):
             raise Unavailable("the ledger is away")
 
-        away.setattr(small.ledger, "running", gone)
+        away.setattr(small.ledger, "list_running", gone)
         with pytest.raises(Unavailable):
-            await wheel.fall()
+            await wheel.abandon()
     assert len(await running(first)) == 2
     small.compute._reports.clear()
-    small.compute.reports = told
-    batch = await wheel.conduct(ID, ignore)
+    small.compute.take_reports = told
+    batch = await wheel.run_batch(ID, ignore)
     assert batch.status == "DONE"
-    assert [member.no for member in await small.ledger.list_members()] == [wheel._roster.me] != [first]
+    assert (
+        [member.no for member in await small.ledger.list_members()] == [wheel._membership.number] != [first]
+    )
 
 
 async def test_an_urgent_batch_does_not_wait_for_the_end_of_a_large_one(small, monkeypatch):

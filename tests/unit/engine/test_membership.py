@@ -11,12 +11,12 @@ class List:
     def __init__(self):
         self.members = {}
 
-    async def enlist(self, name, kind, place, *, now):
+    async def add_member(self, name, kind, place, *, now):
         no = len(self.members) + 1
         self.members[no] = Member(no=no, name=name, kind=kind, place=place, beat=0, enlisted_at=now)
         return self.members[no]
 
-    async def beat(self, member, *, now):
+    async def record_heartbeat(self, member, *, now):
         if member not in self.members:
             return False
         one = self.members[member]
@@ -25,10 +25,10 @@ class List:
         )
         return True
 
-    async def crew(self):
+    async def list_members(self):
         return list(self.members.values())
 
-    async def dismiss(self, member):
+    async def remove_member(self, member):
         self.members.pop(member, None)
 
 
@@ -45,7 +45,7 @@ async def test_one_that_beats_is_alive_however_long_it_takes():
     for _ in range(20):
         clock.advance(10)
         assert await other.beat()
-        assert await mine.dead() == []
+        assert await mine.list_dead() == []
 
 
 async def test_one_that_is_silent_for_long_is_dead_and_only_then():
@@ -53,14 +53,14 @@ async def test_one_that_is_silent_for_long_is_dead_and_only_then():
     mine, other = roster(crew, clock), roster(crew, clock, "other")
     await mine.join()
     await other.join()
-    assert await mine.dead() == []
+    assert await mine.list_dead() == []
     clock.advance(29)
-    assert await mine.dead() == []
+    assert await mine.list_dead() == []
     clock.advance(1)
-    (gone,) = await mine.dead()
+    (gone,) = await mine.list_dead()
     assert gone.name == "other"
-    await mine.bury(gone)
-    assert await mine.dead() == []
+    await mine.remove(gone)
+    assert await mine.list_dead() == []
     clock.advance(5)
     assert not await other.beat()
 
@@ -72,28 +72,28 @@ async def test_a_new_watcher_gives_everybody_the_whole_time():
     clock.advance(1000)
     mine = roster(crew, clock)
     await mine.join()
-    assert await mine.dead() == []
+    assert await mine.list_dead() == []
 
 
 async def test_where_the_house_can_tell_nobody_waits():
     crew, clock = List(), FakeClock()
     await roster(crew, clock, "dead").join()
     await roster(crew, clock, "alive").join()
-    mine = roster(crew, clock, gone=lambda member: member.name == "dead")
+    mine = roster(crew, clock, is_gone=lambda member: member.name == "dead")
     await mine.join()
-    assert [member.name for member in await mine.dead()] == ["dead"]
+    assert [member.name for member in await mine.list_dead()] == ["dead"]
     clock.advance(10_000)
-    assert [member.name for member in await mine.dead()] == ["dead"]
+    assert [member.name for member in await mine.list_dead()] == ["dead"]
 
 
 async def test_beats_are_due_in_time():
     crew, clock = List(), FakeClock()
     mine = roster(crew, clock)
     await mine.join()
-    assert not mine.due
+    assert not mine.is_due
     assert mine.seconds_to_beat == 5.0
     clock.advance(5)
-    assert mine.due
+    assert mine.is_due
     assert await mine.beat()
     assert crew.members[1].beat == 1
-    assert not mine.due
+    assert not mine.is_due

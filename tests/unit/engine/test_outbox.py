@@ -26,7 +26,9 @@ class Post:
         self.queues = SqliteQueues(database, CountingIds())
         self.blobs = LocalBlobs(tmp_path / "blobs")
         self.clock = FakeClock()
-        self.mail = Outbox(self.ledger, self.ledger, self.ledger, self.ledger, self.queues, self.blobs, self.clock)
+        self.mail = Outbox(
+            self.ledger, self.ledger, self.ledger, self.ledger, self.queues, self.blobs, self.clock
+        )
 
     async def finalized(self):
         batch = await self.ledger.open_batch(draft())
@@ -52,10 +54,10 @@ async def post(tmp_path):
 async def test_a_finalized_batch_is_started_through_outbox_and_queue(post):
     await post.blobs.put("m", b"{}")
     await post.finalized()
-    assert await post.mail.deliver("plain") == 1
+    assert await post.mail.start_batches("plain") == 1
     assert await post.stage() is Stage.FILLING
     assert await post.ledger.list_unsent(10) == []
-    assert await post.mail.deliver("plain") == 0
+    assert await post.mail.start_batches("plain") == 0
 
 
 async def test_a_letter_sent_twice_is_one_message(post):
@@ -64,19 +66,19 @@ async def test_a_letter_sent_twice_is_one_message(post):
     (waiting,) = await post.ledger.list_unsent(10)
     # The crash after sending and before noting it.
     await post.queues.send("plain", [Message(id=waiting.message_id, body=waiting.body)], now=post.clock.now())
-    assert await post.mail.deliver("plain") == 1
+    assert await post.mail.start_batches("plain") == 1
     post.clock.advance(10 * LEASE_SECONDS)
-    assert await post.mail.deliver("plain") == 0
+    assert await post.mail.start_batches("plain") == 0
 
 
 async def test_a_conductor_that_died_before_acknowledging_starts_nothing_twice(post):
     await post.blobs.put("m", b"{}")
     await post.finalized()
-    await post.mail.relay()
+    await post.mail.send()
     (leased,) = await post.queues.lease("plain", limit=1, seconds=LEASE_SECONDS, now=post.clock.now())
     await post.mail._begin(msgspec.json.decode(leased.body, type=StartMessage), original=True)
     post.clock.advance(LEASE_SECONDS)
-    assert await post.mail.deliver("plain") == 1  # delivered again, acknowledged, changes nothing
+    assert await post.mail.start_batches("plain") == 1  # delivered again, acknowledged, changes nothing
     kinds = [kind for _, _, kind, _ in await post.ledger.list_events(1, limit=99)]
     assert kinds.count("batch_started") == 1
 
@@ -85,7 +87,7 @@ async def test_a_missing_manifest_is_waited_for_and_then_given_up_with_the_reaso
     await post.finalized()
     for _ in range(MAX_DELIVERIES):
         assert await post.stage() is Stage.QUEUED
-        await post.mail.deliver("plain")
+        await post.mail.start_batches("plain")
         post.clock.advance(60)
     assert await post.stage() is Stage.ERROR
     assert "could not start" in (await post.ledger.get_batch("01B")).error
@@ -94,10 +96,10 @@ async def test_a_missing_manifest_is_waited_for_and_then_given_up_with_the_reaso
 
 async def test_a_manifest_that_comes_late_is_found(post):
     await post.finalized()
-    await post.mail.deliver("plain")
+    await post.mail.start_batches("plain")
     await post.blobs.put("m", b"{}")
     post.clock.advance(60)
-    assert await post.mail.deliver("plain") == 1
+    assert await post.mail.start_batches("plain") == 1
     assert await post.stage() is Stage.FILLING
 
 
@@ -106,18 +108,20 @@ async def test_poison_is_buried_at_once_and_the_others_go_on(post, body):
     await post.queues.send("plain", [Message(id="poison", body=body)], now=post.clock.now())
     await post.blobs.put("m", b"{}")
     await post.finalized()
-    assert await post.mail.deliver("plain") == 1
+    assert await post.mail.start_batches("plain") == 1
     assert (await post.queues.depth("plain", now=post.clock.now())).dead == 1
 
 
 async def test_a_batch_in_error_is_taken_up_again_by_its_message(post):
     await post.blobs.put("m", b"{}")
     batch = await post.finalized()
-    await post.mail.deliver("plain")
+    await post.mail.start_batches("plain")
     await post.ledger.reset(batch.no, OperatorAction(actor="operator", reason="stuck", now=post.clock.now()))
     assert await post.stage() is Stage.ERROR
-    await post.queues.send("plain", [Message(id="once more", body=outbox_message().body)], now=post.clock.now())
-    await post.mail.deliver("plain")
+    await post.queues.send(
+        "plain", [Message(id="once more", body=outbox_message().body)], now=post.clock.now()
+    )
+    await post.mail.start_batches("plain")
     assert await post.stage() is Stage.FILLING
     acts = [data.get("actor") for _, _, _, data in await post.ledger.list_events(1, limit=99)]
     assert acts[-2:] == ["operator", "queue"]
@@ -127,6 +131,6 @@ async def test_the_message_that_was_on_its_way_does_not_undo_a_reset(post):
     await post.blobs.put("m", b"{}")
     batch = await post.finalized()
     await post.ledger.reset(batch.no, OperatorAction(actor="operator", reason="no", now=post.clock.now()))
-    await post.mail.deliver("plain")
+    await post.mail.start_batches("plain")
     assert await post.stage() is Stage.ERROR
     assert (await post.queues.depth("plain", now=post.clock.now())).waiting == 0

@@ -19,15 +19,15 @@ class Strangers:
 
     def __init__(self):
         self.away = False
-        self.letters = []
+        self.unsent = []
 
-    async def outbox(self, limit):
-        return self.letters[:limit]
+    async def list_unsent(self, limit):
+        return self.unsent[:limit]
 
-    async def sent(self, numbers):
-        self.letters = [one for one in self.letters if one.no not in numbers]
+    async def mark_sent(self, numbers):
+        self.unsent = [one for one in self.unsent if one.no not in numbers]
 
-    async def batch(self, batch_id):
+    async def get_batch(self, batch_id):
         if self.away:
             raise Unavailable("the ledger restarts")
         raise Missing(f"no batch {batch_id}", code="unknown_batch")
@@ -38,7 +38,16 @@ class Post:
         self.ledger, self.queues, self.clock = Strangers(), MemoryQueues(), FakeClock()
 
     def mail(self, **options):
-        return Outbox(self.ledger, self.ledger, self.ledger, self.ledger, self.queues, MemoryBlobs(), self.clock, **options)
+        return Outbox(
+            self.ledger,
+            self.ledger,
+            self.ledger,
+            self.ledger,
+            self.queues,
+            MemoryBlobs(),
+            self.clock,
+            **options,
+        )
 
     async def send(self, queue, *ids):
         await self.queues.send(queue, [Message(id=one, body=BODY) for one in ids], now=self.clock.now())
@@ -49,8 +58,8 @@ class Post:
     async def deliveries_until_dead(self, mail, queue):
         await self.send(queue, "m")
         for tried in range(1, 20):
-            await mail.deliver(queue)
-            if await self.queues.dead_classes(queue):
+            await mail.start_batches(queue)
+            if await self.queues.count_dead_letters(queue):
                 return tried
             self.clock.advance(3600)
         return None
@@ -74,20 +83,20 @@ async def test_a_known_queue_has_its_three_retries_and_any_other_three_deliverie
 async def test_delays_are_exact_where_the_policy_says_so_and_else_by_backoff_and_chance(post):
     exact = post.mail(policies={"q": QueuePolicy(name="q", delays_seconds=(60.0,))})
     await post.send("q", "m")
-    await exact.deliver("q")
+    await exact.start_batches("q")
     (waiting,) = await post.peek("q")
     assert waiting.due_at == post.clock.now() + 60
     await post.send("p", "m")
-    await post.mail(policies={"p": QueuePolicy(name="p")}, fraction=lambda: 0.5).deliver("p")
+    await post.mail(policies={"p": QueuePolicy(name="p")}, fraction=lambda: 0.5).start_batches("p")
     (waiting,) = await post.peek("p")
     assert waiting.due_at == post.clock.now() + 1.5
 
 
 async def test_the_dead_letter_has_the_class_and_every_error(post):
     await post.deliveries_until_dead(post.mail(), "any")
-    (message,) = await post.queues.dead("any", limit=9)
+    (message,) = await post.queues.list_dead_letters("any", limit=9)
     assert message.error_class == "unknown_batch"
-    assert [trial.error_class for trial in message.trials] == ["unknown_batch"] * 3
+    assert [trial.error_class for trial in message.history] == ["unknown_batch"] * 3
 
 
 async def test_a_ledger_that_is_away_uses_up_no_delivery_of_any_message(post):
@@ -95,13 +104,13 @@ async def test_a_ledger_that_is_away_uses_up_no_delivery_of_any_message(post):
     post.ledger.away = True
     for _ in range(10):
         with pytest.raises(Unavailable):
-            await post.mail().deliver("q")
+            await post.mail().start_batches("q")
     assert [(one.deliveries, one.leased_to) for one in await post.peek("q")] == [(0, None)] * 3
 
 
 async def test_messages_under_a_former_name_are_read_too(post):
-    post.ledger.letters = [OutboxMessage(no=1, queue="preprocess", message_id="old", body=BODY)]
+    post.ledger.unsent = [OutboxMessage(no=1, queue="preprocess", message_id="old", body=BODY)]
     await post.send("arke-preprocess-jobs", "new")
-    await post.mail().deliver("arke-preprocess-jobs")
+    await post.mail().start_batches("arke-preprocess-jobs")
     assert [one.deliveries for one in await post.peek("preprocess")] == [1]
     assert [one.deliveries for one in await post.peek("arke-preprocess-jobs")] == [1]

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.engine.sharing import Candidate, Shares, effective_tier
+from quire.engine.sharing import ShareCandidate, Shares, effective_tier
 
 UNKNOWN = 2**31
 
 
 def candidate(batch_no, *, tier=3, tenant="ana", since=0.0, most=UNKNOWN):
-    return Candidate(batch_no, tier, tenant, since, most)
+    return ShareCandidate(batch_no, tier, tenant, since, most)
 
 
 CANDIDATES = st.lists(
     st.builds(
-        Candidate,
+        ShareCandidate,
         batch_no=st.integers(1, 30),
         tier=st.integers(1, 5),
         tenant=st.sampled_from("abcde"),
@@ -94,7 +94,7 @@ def test_how_room_is_split(candidates, room, expected):
 def test_all_the_room_is_used_and_nobody_gets_too_much(candidates, room, now, service):
     shares = Shares(ageing_seconds=100.0)
     for tenant, orders, at in service:
-        shares.served(tenant, orders, at)
+        shares.record_use(tenant, orders, at)
     granted = shares.split(candidates, room, now)
     # A batch that was named twice counts as it was named first: longest waiting first, as the sort leaves it.
     most = {}
@@ -111,7 +111,7 @@ def test_nobody_gets_anything_while_a_more_urgent_batch_could_take_more(candidat
     unique = list({one.batch_no: one for one in candidates if one.most > 0}.values())
     shares = Shares(ageing_seconds=0.0)
     for tenant, orders, at in service:
-        shares.served(tenant, orders, at)
+        shares.record_use(tenant, orders, at)
     granted = dict(shares.split(unique, room, 1000.0))
     last = max((one.tier for one in unique if one.batch_no in granted), default=0)
     assert all(granted.get(one.batch_no) == one.most for one in unique if one.tier < last)
@@ -133,7 +133,7 @@ def test_the_split_is_max_min_fair_between_tenants(most, room):
 def test_who_was_served_stands_back_until_it_is_forgotten():
     shares = Shares(half_life_seconds=60.0)
     both = [candidate(1), candidate(2, tenant="ben")]
-    shares.served("ana", 8, 0.0)
+    shares.record_use("ana", 8, 0.0)
     assert shares.split(both, 8, 0.0) == [(2, 8)]
     assert shares.split(both, 12, 0.0) == [(2, 10), (1, 2)]
     assert shares.split(both, 8, 60.0) == [(2, 6), (1, 2)]
@@ -142,7 +142,7 @@ def test_who_was_served_stands_back_until_it_is_forgotten():
 
 def test_a_clock_set_back_neither_breaks_nor_freezes_the_memory():
     shares = Shares(half_life_seconds=60.0)
-    shares.served("ana", 8, 1_000_000.0)
+    shares.record_use("ana", 8, 1_000_000.0)
     both = [candidate(1), candidate(2, tenant="ben")]
     assert shares.split(both, 8, 0.0) == [(2, 8)]
     assert shares.split(both, 8, 60.0) == [(2, 6), (1, 2)]
@@ -150,7 +150,7 @@ def test_a_clock_set_back_neither_breaks_nor_freezes_the_memory():
 
 def test_without_a_half_life_only_waiting_counts():
     shares = Shares(half_life_seconds=0.0)
-    shares.served("ana", 8, 0.0)
+    shares.record_use("ana", 8, 0.0)
     assert shares.split([candidate(1), candidate(2, tenant="ben", since=1.0)], 1, 5.0) == [(1, 1)]
 
 
@@ -159,8 +159,8 @@ def turn(shares, waiting, room, now):
     granted = shares.split(waiting.values(), room, now)
     for batch_no, orders in granted:
         one = waiting[batch_no]
-        shares.served(one.tenant, orders, now)
-        waiting[batch_no] = Candidate(batch_no, one.tier, one.tenant, now, one.most)
+        shares.record_use(one.tenant, orders, now)
+        waiting[batch_no] = ShareCandidate(batch_no, one.tier, one.tenant, now, one.most)
     return granted
 
 
@@ -194,7 +194,7 @@ def test_an_empty_batch_does_not_hold_the_turn():
     shares = Shares()
     both = [candidate(1), candidate(2, tenant="ben")]
     assert shares.split(both, 1, 0.0) == [(1, 1)]
-    shares.served("ana", 0, 0.0)
+    shares.record_use("ana", 0, 0.0)
     assert shares.split(both, 1, 0.0) == [(2, 1)]
 
 
@@ -228,7 +228,7 @@ def test_without_ageing_background_work_waits_until_nothing_critical_is_left():
 def test_tenants_that_are_gone_are_forgotten():
     shares = Shares(half_life_seconds=1.0)
     for number in range(100_000):
-        shares.served(f"tenant-{number}", 10, number * 1.0)
+        shares.record_use(f"tenant-{number}", 10, number * 1.0)
     assert len(shares) <= 128
 
 

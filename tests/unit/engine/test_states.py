@@ -2,7 +2,7 @@
 
 import pytest
 
-from quire.engine.states import AGAIN, STAGES, TASKS, check_move
+from quire.engine.states import REOPENED_STAGES, STAGES, TASKS, check_move
 from quire.model.batch import TERMINAL, Position, Stage, TaskState
 from quire.model.errors import Bug
 
@@ -63,6 +63,6 @@ def test_a_batch_goes_forward(before, after):
 
 
 def test_only_ends_can_be_taken_up_again():
-    assert set(AGAIN) == TERMINAL
-    for following in AGAIN.values():
+    assert set(REOPENED_STAGES) == TERMINAL
+    for following in REOPENED_STAGES.values():
         assert following.isdisjoint(TERMINAL)

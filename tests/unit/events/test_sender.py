@@ -21,7 +21,7 @@ from quire.system import LoopSignal
 from quire.testing.factories import draft
 from quire.testing.ledger_situations import act
 from quire.testing.time import FakeClock
-from quire.tools.outgoing import Outgoing
+from quire.tools.outgoing import OutgoingClient
 
 SECRET = new_secret(lambda size: b"s" * size)
 NOW = 1_800_000_000.0
@@ -60,14 +60,14 @@ def store(ledger):
 
 
 @pytest.fixture
-async def messenger(store, clock):
+async def sender(store, clock):
     return made(store, clock)
 
 
 def made(store, clock, *, outgoing=None, fraction=0.5, **policy):
     return WebhookSender(
         store=store,
-        outgoing=outgoing or Outgoing(allow_private=True, timeout_seconds=10),
+        outgoing=outgoing or OutgoingClient(allow_private=True, timeout_seconds=10),
         clock=clock,
         signal=LoopSignal(),
         fraction=lambda: fraction,
@@ -90,12 +90,12 @@ async def only(store):
 
 
 async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(
-    ledger, store, clock, messenger, monkeypatch
+    ledger, store, clock, sender, monkeypatch
 ):
     with receiver() as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        assert await messenger.turn() == 1
+        assert await sender.send_due() == 1
         (got,) = there.received
     verified_at(clock, monkeypatch)
     event = Verifier(SECRET).verify(got.body, got.headers)
@@ -107,14 +107,14 @@ async def test_an_event_arrives_signed_and_in_the_form_of_cloudevents(
     assert event["time"].endswith("Z")
     assert event["data"] == {"pipeline": "plain", "batch_id": "01B", "event_no": delivery.event_no}
     assert (delivery.state, delivery.last_status, delivery.tries) == ("delivered", 204, 1)
-    assert await messenger.turn() == 0
+    assert await sender.send_due() == 0
 
 
-async def test_another_secret_or_another_body_does_not_verify(ledger, store, clock, messenger, monkeypatch):
+async def test_another_secret_or_another_body_does_not_verify(ledger, store, clock, sender, monkeypatch):
     with receiver() as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
+        await sender.send_due()
         (got,) = there.received
     verified_at(clock, monkeypatch)
     for secret, body in ((new_secret(lambda size: b"x" * size), got.body), (SECRET, got.body + b" ")):
@@ -122,13 +122,13 @@ async def test_another_secret_or_another_body_does_not_verify(ledger, store, clo
             Verifier(secret).verify(body, got.headers)
 
 
-async def test_a_repetition_has_the_old_name_and_bytes_and_a_new_moment(ledger, store, clock, messenger):
+async def test_a_repetition_has_the_old_name_and_bytes_and_a_new_moment(ledger, store, clock, sender):
     with receiver(Reply(500), Reply(200)) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
+        await sender.send_due()
         clock.advance(5)
-        await messenger.turn()
+        await sender.send_due()
         first, second = there.received
     assert first.body == second.body
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
@@ -137,26 +137,26 @@ async def test_a_repetition_has_the_old_name_and_bytes_and_a_new_moment(ledger, 
     assert (await only(store)).state == "delivered"
 
 
-async def test_tries_come_later_each_time_and_end(ledger, store, clock, messenger):
+async def test_tries_come_later_each_time_and_end(ledger, store, clock, sender):
     waits = []
     with receiver(Reply(500)) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        while await messenger.turn():
+        while await sender.send_due():
             delivery = await only(store)
             if delivery.next_at is None:
                 break
-            assert delivery.last_error == "not accepted: the answer was 500"
+            assert delivery.last_error == "not accepted: the receiver answered 500"
             waits.append(round(delivery.next_at - clock.now()))
             clock.advance(waits[-1] - 1)
-            assert await messenger.turn() == 0
+            assert await sender.send_due() == 0
             clock.advance(1)
         assert len(there.received) == 10
     assert waits == list(DELAYS_SECONDS)
     delivery = await only(store)
     assert (delivery.state, delivery.tries, delivery.last_status) == ("failed", 10, 500)
     clock.advance(10**6)
-    assert await messenger.turn() == 0
+    assert await sender.send_due() == 0
 
 
 @pytest.mark.parametrize(("fraction", "wait"), [(0.0, 4.5), (0.5, 5.0), (0.999999, 5.5)])
@@ -164,39 +164,39 @@ async def test_chance_spreads_the_waits(ledger, store, clock, fraction, wait):
     with receiver(Reply(500)) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await made(store, clock, fraction=fraction).turn()
+        await made(store, clock, fraction=fraction).send_due()
     assert (await only(store)).next_at - clock.now() == pytest.approx(wait, abs=0.01)
 
 
 async def test_the_number_of_tries_is_a_setting(ledger, store, clock):
-    messenger = made(store, clock, max_tries=1)
+    sender = made(store, clock, max_tries=1)
     with receiver(Reply(500)) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
+        await sender.send_due()
     assert (await only(store)).state == "failed"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 400, 401, 404, 422, 500, 502])
-async def test_everything_but_a_success_is_tried_again(ledger, store, clock, messenger, status):
+async def test_everything_but_a_success_is_tried_again(ledger, store, clock, sender, status):
     with receiver() as elsewhere, receiver(Reply(status, {"Location": elsewhere.url()})) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
+        await sender.send_due()
         assert elsewhere.received == []
     delivery = await only(store)
     assert (delivery.state, delivery.last_status) == ("waiting", status)
     assert str(status) in delivery.last_error
 
 
-async def test_who_answers_gone_is_not_called_again(ledger, store, clock, messenger):
+async def test_who_answers_gone_is_not_called_again(ledger, store, clock, sender):
     with receiver(Reply(410)) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
+        await sender.send_due()
         await happen(ledger, clock, "01C")
         clock.advance(10**6)
-        assert await messenger.turn() == 0
+        assert await sender.send_due() == 0
         assert len(there.received) == 1
     hook = await store.get_webhook("hook_1")
     assert hook.disabled_at is not None
@@ -219,31 +219,31 @@ async def test_who_answers_gone_is_not_called_again(ledger, store, clock, messen
         (500, "60", 5),
     ],
 )
-async def test_who_asks_for_time_gets_it_within_bounds(ledger, store, clock, messenger, status, told, wait):
+async def test_who_asks_for_time_gets_it_within_bounds(ledger, store, clock, sender, status, told, wait):
     with receiver(Reply(status, {"Retry-After": told})) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
+        await sender.send_due()
     assert (await only(store)).next_at - clock.now() == pytest.approx(wait, abs=1)
 
 
 async def test_a_refusal_by_the_guard_is_final(ledger, store, clock):
-    messenger = made(store, clock, outgoing=Outgoing())
+    sender = made(store, clock, outgoing=OutgoingClient())
     with receiver() as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
+        await sender.send_due()
         assert there.received == []
     delivery = await only(store)
     assert (delivery.state, delivery.last_status) == ("failed", None)
     assert "allow_private" in delivery.last_error
 
 
-async def test_where_nobody_listens_is_tried_again(ledger, store, clock, messenger):
+async def test_where_nobody_listens_is_tried_again(ledger, store, clock, sender):
     with receiver() as there:
         await hooked(store, there)
     await happen(ledger, clock)
-    await messenger.turn()
+    await sender.send_due()
     delivery = await only(store)
     assert (delivery.state, delivery.last_status) == ("waiting", None)
     assert delivery.last_error.startswith("no connection")
@@ -264,7 +264,7 @@ async def test_a_hook_that_was_disabled_at_the_last_moment_is_not_called(ledger,
     with receiver() as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        assert await made(Late(), clock).turn() == 1
+        assert await made(Late(), clock).send_due() == 1
         assert there.received == []
     assert (await only(store)).state == "failed"
 
@@ -282,25 +282,25 @@ async def test_a_try_that_could_not_be_told_is_made_again(ledger, store, clock):
                 raise Unavailable("away")
             await store.record_try(no, **how)
 
-    messenger = made(Away(), clock)
+    sender = made(Away(), clock)
     with receiver() as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        await messenger.turn()
-        assert await messenger.turn() == 0
+        await sender.send_due()
+        assert await sender.send_due() == 0
         clock.advance(75)
-        await messenger.turn()
+        await sender.send_due()
         assert len({one.headers["webhook-id"] for one in there.received}) == 1
         assert len(there.received) == 2
     assert (await only(store)).state == "delivered"
 
 
-async def test_one_that_cannot_be_made_does_not_keep_the_others(ledger, store, clock, messenger, caplog):
+async def test_one_that_cannot_be_made_does_not_keep_the_others(ledger, store, clock, sender, caplog):
     with receiver() as there:
         await hooked(store, there)
         await store.add_webhook(Webhook(id="hook_2", url=there.url(), secret="whsec_!"))
         await happen(ledger, clock)
-        assert await messenger.turn() == 2
+        assert await sender.send_due() == 2
         assert len(there.received) == 1
     states = {one.hook_id: one.state for one in await store.list_deliveries(limit=9)}
     assert states == {"hook_1": "delivered", "hook_2": "waiting"}
@@ -308,12 +308,12 @@ async def test_one_that_cannot_be_made_does_not_keep_the_others(ledger, store, c
 
 
 async def test_no_more_go_at_once_than_set(ledger, store, clock):
-    messenger = made(store, clock, at_once=2)
+    sender = made(store, clock, at_once=2)
     with receiver() as there:
         await hooked(store, there)
         for number in range(5):
             await happen(ledger, clock, f"01{number}")
-        assert [await messenger.turn() for _ in range(4)] == [2, 2, 1, 0]
+        assert [await sender.send_due() for _ in range(4)] == [2, 2, 1, 0]
         assert len(there.received) == 5
 
 
@@ -339,15 +339,15 @@ class Overheard:
 
 async def test_it_runs_until_it_is_stopped_and_a_slow_receiver_keeps_nobody(ledger, store, clock):
     overheard = Overheard(store)
-    messenger = made(overheard, clock, at_once=2)
+    sender = made(overheard, clock, at_once=2)
     stop = asyncio.Event()
     with receiver(Reply(held=True)) as slow, receiver() as quick:
         await hooked(store, slow, "slow", kinds=("batch_opened",))
         await hooked(store, quick, "quick")
         await happen(ledger, clock)
-        running = asyncio.ensure_future(messenger.run(stop))
+        running = asyncio.ensure_future(sender.run(stop))
         await ledger.cancel(1, act(clock.now()))
-        messenger.wake()
+        sender.wake()
         await quick.came(2)
         await overheard.heard(2)
         assert [one.state for one in await store.list_deliveries(hook_id="slow", limit=9)] == ["waiting"]
@@ -359,11 +359,11 @@ async def test_it_runs_until_it_is_stopped_and_a_slow_receiver_keeps_nobody(ledg
 
 
 async def test_what_is_being_sent_when_it_is_stopped_is_finished(ledger, store, clock):
-    messenger, stop = made(store, clock), asyncio.Event()
+    sender, stop = made(store, clock), asyncio.Event()
     with receiver(Reply(held=True)) as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        running = asyncio.ensure_future(messenger.run(stop))
+        running = asyncio.ensure_future(sender.run(stop))
         await there.came(1)
         stop.set()
         there.release()
@@ -378,33 +378,33 @@ async def test_it_goes_on_when_the_ledger_was_away(ledger, store, clock):
         async def lease_deliveries(self, **asked):
             if self.times:
                 self.times -= 1
-                messenger.wake()  # or it would wait a while
+                sender.wake()  # or it would wait a while
                 raise Unavailable("away")
             return await store.lease_deliveries(**asked)
 
     away = Away(store)
-    messenger, stop = made(away, clock), asyncio.Event()
+    sender, stop = made(away, clock), asyncio.Event()
     with receiver() as there:
         await hooked(store, there)
         await happen(ledger, clock)
-        running = asyncio.ensure_future(messenger.run(stop))
+        running = asyncio.ensure_future(sender.run(stop))
         await away.heard(1)
         stop.set()
         await running
 
 
-async def test_stopped_before_it_began_it_ends_at_once(messenger):
+async def test_stopped_before_it_began_it_ends_at_once(sender):
     stop = asyncio.Event()
     stop.set()
-    await messenger.run(stop)
+    await sender.run(stop)
 
 
-async def test_the_events_data_are_plain_json(ledger, store, clock, messenger):
+async def test_the_events_data_are_plain_json(ledger, store, clock, sender):
     with receiver() as there:
         await happen(ledger, clock)
         await hooked(store, there, batch_id="01B")
         await ledger.cancel(1, act(clock.now()))
-        await messenger.turn()
+        await sender.send_due()
         event = json.loads(there.received[0].body)
     assert event["type"] == "quire.batch_cancelled"
     assert event["data"]["actor"] == "ann"

@@ -15,7 +15,7 @@ from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Missing, Reject
 from quire.testing.factories import draft
 from quire.testing.time import CountingIds, FakeClock
-from quire.tools.outgoing import Outgoing
+from quire.tools.outgoing import OutgoingClient
 
 URL = "https://hooks.example/in"
 
@@ -31,75 +31,77 @@ async def ledger(tmp_path):
 
 
 @pytest.fixture
-def desk(ledger):
+def context(ledger):
     store = SqliteWebhookStore(ledger._database)
-    return WebhookContext(store=store, outgoing=Outgoing(), clock=FakeClock(), ids=CountingIds())
+    return WebhookContext(store=store, outgoing=OutgoingClient(), clock=FakeClock(), ids=CountingIds())
 
 
-async def test_a_secret_is_random_and_shown_once(desk):
-    one = await webhooks.add_webhook(desk, url=URL)
-    two = await webhooks.add_webhook(desk, url=URL, kinds=["quire.batch_done", "batch_done", "batch_failed"])
+async def test_a_secret_is_random_and_shown_once(context):
+    one = await webhooks.add_webhook(context, url=URL)
+    two = await webhooks.add_webhook(
+        context, url=URL, kinds=["quire.batch_done", "batch_done", "batch_failed"]
+    )
     assert one.secret.startswith("whsec_")
     assert one.secret != two.secret
-    lines = await webhooks.list_webhooks(desk)
+    lines = await webhooks.list_webhooks(context)
     assert lines == [one.hook, two.hook]
     assert (two.hook.kinds, two.hook.batch_id) == (["batch_done", "batch_failed"], None)
-    shown = msgspec.json.encode([*lines, await webhooks.show_webhook(desk, one.hook.id)]).decode()
+    shown = msgspec.json.encode([*lines, await webhooks.show_webhook(context, one.hook.id)]).decode()
     assert one.secret.removeprefix("whsec_") not in shown
 
 
-async def test_a_hook_may_be_of_one_batch(desk, ledger):
+async def test_a_hook_may_be_of_one_batch(context, ledger):
     await ledger.open_batch(draft("01B"))
-    one = await webhooks.add_webhook(desk, url=URL, batch_id="01B")
-    assert await webhooks.list_webhooks(desk, batch_id="01B") == [one.hook]
-    assert await webhooks.list_webhooks(desk, batch_id="") == []
+    one = await webhooks.add_webhook(context, url=URL, batch_id="01B")
+    assert await webhooks.list_webhooks(context, batch_id="01B") == [one.hook]
+    assert await webhooks.list_webhooks(context, batch_id="") == []
     with pytest.raises(Missing):
-        await webhooks.add_webhook(desk, url=URL, batch_id="nobody")
+        await webhooks.add_webhook(context, url=URL, batch_id="nobody")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/", "http://localhost/", "ftp://hooks.example", "x"])
-async def test_a_url_that_would_never_be_called_is_refused(desk, url):
+async def test_a_url_that_would_never_be_called_is_refused(context, url):
     with pytest.raises(Reject):
-        await webhooks.add_webhook(desk, url=url)
-    assert await webhooks.list_webhooks(desk) == []
+        await webhooks.add_webhook(context, url=url)
+    assert await webhooks.list_webhooks(context) == []
 
 
-async def test_an_unknown_kind_is_refused_with_the_nearest_one(desk):
+async def test_an_unknown_kind_is_refused_with_the_nearest_one(context):
     with pytest.raises(Reject, match="batch_done"):
-        await webhooks.add_webhook(desk, url=URL, kinds=["batch_don"])
+        await webhooks.add_webhook(context, url=URL, kinds=["batch_don"])
     with pytest.raises(Reject) as caught:
-        await webhooks.add_webhook(desk, url=URL, kinds=["*"])
+        await webhooks.add_webhook(context, url=URL, kinds=["*"])
     assert caught.value.code == "unknown_event"
 
 
-async def test_there_are_so_many_and_no_more(desk, ledger, monkeypatch):
-    monkeypatch.setattr(webhooks, "MOST_HOOKS", 2)
+async def test_there_are_so_many_and_no_more(context, ledger, monkeypatch):
+    monkeypatch.setattr(webhooks, "MAX_WEBHOOKS", 2)
     await ledger.open_batch(draft("01B"))
     for batch_id in ("", "01B"):
-        one, _ = [await webhooks.add_webhook(desk, url=URL, batch_id=batch_id) for _ in range(2)]
+        one, _ = [await webhooks.add_webhook(context, url=URL, batch_id=batch_id) for _ in range(2)]
         with pytest.raises(Reject, match="remove one first"):
-            await webhooks.add_webhook(desk, url=URL, batch_id=batch_id)
-        await webhooks.disable_webhook(desk, one.hook.id)
-        await webhooks.add_webhook(desk, url=URL, batch_id=batch_id)
+            await webhooks.add_webhook(context, url=URL, batch_id=batch_id)
+        await webhooks.disable_webhook(context, one.hook.id)
+        await webhooks.add_webhook(context, url=URL, batch_id=batch_id)
 
 
-async def test_a_hook_is_disabled_for_good(desk):
-    hook_id = (await webhooks.add_webhook(desk, url=URL)).hook.id
-    line = await webhooks.disable_webhook(desk, hook_id, reason="moved")
+async def test_a_hook_is_disabled_for_good(context):
+    hook_id = (await webhooks.add_webhook(context, url=URL)).hook.id
+    line = await webhooks.disable_webhook(context, hook_id, reason="moved")
     assert (line.disabled_reason, bool(line.disabled_at)) == ("moved", True)
-    assert await webhooks.disable_webhook(desk, hook_id) == line
+    assert await webhooks.disable_webhook(context, hook_id) == line
 
 
-async def test_the_log_is_told_and_sent_again(desk, ledger):
-    hook_id = (await webhooks.add_webhook(desk, url=URL)).hook.id
+async def test_the_log_is_told_and_sent_again(context, ledger):
+    hook_id = (await webhooks.add_webhook(context, url=URL)).hook.id
     await ledger.open_batch(draft("01B", now=5.0))
-    (line,) = await webhooks.list_deliveries(desk, hook_id=hook_id)
+    (line,) = await webhooks.list_deliveries(context, hook_id=hook_id)
     assert (line.type, line.batch_id, line.state, line.tries) == ("quire.batch_opened", "01B", "waiting", 0)
     assert (line.happened_at, line.last_error) == ("1970-01-01T00:00:05.000Z", None)
-    assert await webhooks.redeliver(desk, [line.no]) == 1
-    assert await webhooks.redeliver(desk, [999]) == 0
+    assert await webhooks.redeliver(context, [line.no]) == 1
+    assert await webhooks.redeliver(context, [999]) == 0
     with pytest.raises(Reject):
-        await webhooks.redeliver(desk, range(1001))
+        await webhooks.redeliver(context, range(1001))
 
 
 def test_the_kinds_are_those_that_the_code_writes():

@@ -10,7 +10,7 @@ from tests.unit.ingest.test_cleanup import DAY, opened_scene
 from quire.assets.registry import deliver
 from quire.blobs import asset_records
 from quire.ingest.archive import archive_batch
-from quire.ingest.cleanup import CleanupResult, CleanupPolicy, clean_up
+from quire.ingest.cleanup import CleanupPolicy, CleanupResult, clean_up
 from quire.model.asset import Asset, Rendition
 from quire.model.errors import Reject, Retry
 from quire.model.ids import named_ulid

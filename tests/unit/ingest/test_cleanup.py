@@ -4,14 +4,15 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+from tests.situations.contexts import components_on
 
-from quire.batches.context import BatchContext
+from quire.assembly.components import Components
 from quire.blobs.local import LocalBlobs
 from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.database.sqlite import SqliteDatabase
 from quire.ingest.cleanup import (
-    CleanupResult,
     CleanupPolicy,
+    CleanupResult,
     clean_up,
     due,
 )
@@ -28,7 +29,7 @@ QUEUE = "arke-batch-jobs"
 
 
 class Scene:
-    def __init__(self, office: BatchContext, presigned: LocalPresignedUploads, clock: FakeClock) -> None:
+    def __init__(self, office: Components, presigned: LocalPresignedUploads, clock: FakeClock) -> None:
         self.office, self.presigned, self.clock = office, presigned, clock
 
     async def opened(self, *, hands_over_to: str = "") -> str:
@@ -77,9 +78,10 @@ class Scene:
     async def done(self, batch_id: str) -> None:
         """Closed, and preprocessed elsewhere."""
         found = await self.office.submissions.get_submission(batch_id)
-        await self.office.submissions.close_submission(
+        await self.office.uploads.close_batch(
             found.batch.no,
             revision=found.revision,
+            total_files=found.files_taken,
             manifest_key=f"staging/{batch_id}/_manifest.json",
             message=OutboxMessage(queue="a", message_id=f"start-{batch_id}", body=b"{}"),
             now=self.clock.now(),
@@ -93,7 +95,7 @@ class Scene:
     async def keys(self) -> list[str]:
         return [stored.key async for stored in self.office.blobs.list()]
 
-    async def clean_up(self, **terms: float) -> CleanupResult:
+    async def clean(self, **terms: float) -> CleanupResult:
         return await clean_up(self.office, self.presigned, CleanupPolicy(**terms))
 
 
@@ -109,7 +111,7 @@ async def opened_scene(folder):
     presigned = LocalPresignedUploads(
         folder / "blobs", secret=b"s" * 32, clock=clock, max_blob_bytes=100, max_part_bytes=100
     )
-    office = BatchContext(ledger=ledger, queues=queues, blobs=blobs, clock=clock, ids=ids, pipelines={})
+    office = components_on(ledger, queues=queues, blobs=blobs, clock=clock, ids=ids, pipelines={})
     try:
         yield Scene(office, presigned, clock)
     finally:
@@ -127,7 +129,9 @@ async def test_an_upload_that_nobody_goes_on_with_is_given_up_with_its_bytes(sce
     await scene.sent(batch)
     await scene.sent(batch, "large.bin", parts=True)
     scene.clock.advance(7 * DAY + 1)
-    assert [(one.kind, one.batch_id) for one in await due(scene.office, CleanupPolicy())] == [("idle_upload", batch)]
+    assert [(one.kind, one.batch_id) for one in await due(scene.office, CleanupPolicy())] == [
+        ("idle_upload", batch)
+    ]
     assert (await scene.clean()).idle_uploads == 1
     found = (await scene.office.submissions.get_submission(batch)).batch
     assert found.position.stage is Stage.CANCELLED
@@ -150,7 +154,7 @@ async def test_who_comes_back_while_others_are_cleaned_up_loses_nothing(scene):
     await scene.sent(batch)
     upload = await scene.sent(batch, "large.bin", parts=True)
     scene.clock.advance(8 * DAY)
-    ledger = scene.office.ledger
+    ledger = scene.office.submissions
     found = await ledger.list_idle_submissions(before=scene.clock.now(), limit=9)
     await scene.sent(batch, "b.txt")
 
@@ -162,7 +166,7 @@ async def test_who_comes_back_while_others_are_cleaned_up_loses_nothing(scene):
     assert (await ledger.get_batch(batch)).position.stage is Stage.OPEN
     assert len(await scene.keys()) == 2
     noted = (await ledger.get_upload(1, "/large.bin")).upload_id
-    assert await scene.presigned.parts(upload, noted) == []
+    assert await scene.presigned.list_parts(upload, noted) == []
 
 
 async def test_a_batch_that_goes_on_again_keeps_its_staging(scene):
@@ -170,7 +174,7 @@ async def test_a_batch_that_goes_on_again_keeps_its_staging(scene):
     await scene.sent(batch)
     await scene.done(batch)
     scene.clock.advance(31 * DAY)
-    ledger = scene.office.ledger
+    ledger = scene.office.submissions
     read = ledger.get_submission
 
     async def reopened(batch_id):
@@ -222,7 +226,7 @@ async def test_what_the_next_stage_has_not_taken_over_stays(scene, where):
     if where != "waiting":
         leased = await queues.lease(QUEUE, limit=1, seconds=60, now=scene.clock.now())
     if where == "dead":
-        await queues.bury(leased[0], now=scene.clock.now(), reason="no", error_class="no")
+        await queues.dead_letter(leased[0], now=scene.clock.now(), reason="no", error_class="no")
     assert await scene.clean() == CleanupResult()
     if where == "leased":
         await queues.acknowledge(leased, now=scene.clock.now())

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 import pytest
+from msgspec.structs import replace
 
 from quire.assembly.components import open_components
 from quire.assembly.presigned import open_presigned_uploads
-from quire.ingest.context import IngestContext, IngestLimits
+from quire.ingest.context import IngestContext, IngestLimits, build_ingest_context
 from quire.ingest.file_upload import (
-    complete_file,
     accept_bytes,
+    complete_file,
     start_file,
     withdraw_file,
 )
@@ -53,14 +54,16 @@ class Scene:
         await withdraw_file(self.front, self.batch_id, key)
 
     async def stored(self, key: str) -> bytes:
-        return await self.front.office.blobs.get(key)
+        return await self.front.blobs.get(key)
 
 
 @pytest.fixture
 async def scene(tmp_path):
     async with open_components(Settings(home=tmp_path)) as office:
         presigned = open_presigned_uploads(Settings(home=tmp_path), office)
-        front = IngestContext(office, presigned, IngestLimits(), pipeline="preprocess", hands_over_to="")
+        front = build_ingest_context(
+            office, presigned, IngestLimits(), pipeline="preprocess", hands_over_to=""
+        )
         yield Scene(front, (await open_batch(front, OPENING, Submitter())).batch.id)
         await presigned.close()
 
@@ -114,12 +117,12 @@ async def test_bytes_wait_while_their_file_is_being_confirmed(scene):
     """Looked at in the store, then noted: nothing else may be stored in between."""
     key, token = await scene.started(5)
     await scene.put(token, body(b"first"), 5)
-    ledger, late = scene.front.office.ledger, []
+    ledger, late = scene.front.submissions, []
     received = ledger.record_received
 
     async def slowly(*arguments, **named):
         late.append(asyncio.ensure_future(scene.put(token, body(b"other"), 5)))
-        assert scene.front.alone_with(key).locked()
+        assert scene.front.lock_key(key).locked()
         await received(*arguments, **named)
 
     ledger.record_received = slowly
@@ -131,7 +134,7 @@ async def test_bytes_wait_while_their_file_is_being_confirmed(scene):
 
 @pytest.mark.parametrize("verify", [1, 0])
 async def test_that_cids_agree_can_be_switched_off(scene, verify):
-    scene.front.limits = IngestLimits(verify_cid_bytes=verify)
+    scene.front = replace(scene.front, limits=IngestLimits(verify_cid_bytes=verify))
     key, token = await scene.started(5, cid=cid_of(sha256(b"other").digest()))
     await scene.put(token, body(b"first"), 5)
     if verify:

@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from quire.assembly.components import open_components
-from quire.ingest.context import IngestContext, IngestLimits
-from quire.ingest.finalization import build_file, finalize, accept_processed
+from quire.batches.submission import build_file
+from quire.ingest.context import IngestLimits, build_ingest_context
+from quire.ingest.finalization import finalize
 from quire.ingest.new_batch import Submitter, open_batch
+from quire.ingest.processed import accept_processed
 from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.model.errors import Reject
@@ -46,13 +48,18 @@ async def front(tmp_path):
 
 
 def front_of(office, hands_over_to="arke-batch-jobs"):
-    return IngestContext(office, None, IngestLimits(), pipeline="preprocess", hands_over_to=hands_over_to)
+    return build_ingest_context(
+        office, None, IngestLimits(), pipeline="preprocess", hands_over_to=hands_over_to
+    )
+
+
+async def unsent(front):
+    return await front.batches.list_unsent(10)  # one object keeps every port of the ledger
 
 
 def slower(front, part, method, happens):
-    """The same house as another process sees it."""
-    inner = getattr(front.office, part)
-    return front_of(replace(front.office, **{part: Interrupted(inner, method, happens)}), front.hands_over_to)
+    """The same context, with something that happens just before a call of one port."""
+    return replace(front, **{part: Interrupted(getattr(front, part), method, happens)})
 
 
 async def uploaded(front):
@@ -66,9 +73,9 @@ async def arrive(front, batch, path):
     upload = Upload(
         path=path, state=AWAITED, size=3, stamp=path, key=key, content_type="text/plain", config=CONFIG
     )
-    await front.office.submissions.announce_upload(batch.no, upload, now=1.0)
-    await front.office.blobs.put(key, b"abc")
-    await front.office.submissions.record_received(batch.no, upload, now=2.0)
+    await front.submissions.announce_upload(batch.no, upload, now=1.0)
+    await front.blobs.put(key, b"abc")
+    await front.submissions.record_received(batch.no, upload, now=2.0)
 
 
 def entry(batch, name, size=5):
@@ -86,16 +93,16 @@ def entry(batch, name, size=5):
 
 
 async def manifest(front, batch, name="_manifest.json"):
-    return json.loads(await front.office.blobs.get(f"staging/{batch.id}/{name}"))
+    return json.loads(await front.blobs.get(f"staging/{batch.id}/{name}"))
 
 
 async def test_a_file_that_comes_while_the_manifest_is_written_is_in_it(front):
     batch = await uploaded(front)
-    other = slower(front, "ledger", "close_submission", lambda: arrive(front, batch, "/b.txt"))
+    other = slower(front, "uploads", "close_batch", lambda: arrive(front, batch, "/b.txt"))
     closed = await finalize(other, batch.id)
     assert (closed.files, closed.size) == (2, 6)
     assert (await manifest(front, batch))["total_files"] == 2
-    (message,) = await front.office.outbox.list_unsent(10)
+    (message,) = await unsent(front)
     assert json.loads(message.body)["total_files"] == 2
 
 
@@ -105,16 +112,16 @@ async def test_who_closes_second_changes_nothing(front):
     async def faster():
         await finalize(front, batch.id)
 
-    closed = await finalize(slower(front, "ledger", "close_submission", faster), batch.id)
+    closed = await finalize(slower(front, "uploads", "close_batch", faster), batch.id)
     assert (closed.files, closed.size) == (1, 3)
-    assert len(await front.office.outbox.list_unsent(10)) == 1
+    assert len(await unsent(front)) == 1
     assert (await manifest(front, batch))["total_files"] == 1
 
 
 async def announce(front, batch, path):
     key = f"staging/{batch.id}{path}"
     upload = Upload(path=path, state=AWAITED, size=3, stamp=path, key=key, content_type="text/plain")
-    await front.office.submissions.announce_upload(batch.no, upload, now=1.0)
+    await front.submissions.announce_upload(batch.no, upload, now=1.0)
     return upload
 
 
@@ -124,11 +131,11 @@ async def test_what_is_confirmed_while_the_incomplete_are_left_out_stays(front):
     await announce(front, batch, "/never.txt")
 
     async def confirmed():
-        await front.office.submissions.record_received(batch.no, late, now=3.0)
+        await front.submissions.record_received(batch.no, late, now=3.0)
 
-    closed = await finalize(slower(front, "ledger", "withdraw", confirmed), batch.id, skip_incomplete=True)
+    closed = await finalize(slower(front, "submissions", "withdraw_upload", confirmed), batch.id, skip_incomplete=True)
     assert closed.files == 2
-    assert (await front.office.submissions.get_upload(batch.no, "/late.txt")).state == TAKEN
+    assert (await front.submissions.get_upload(batch.no, "/late.txt")).state == TAKEN
 
 
 async def test_nobody_is_told_of_incomplete_files_when_the_last_has_just_come(front):
@@ -136,9 +143,9 @@ async def test_nobody_is_told_of_incomplete_files_when_the_last_has_just_come(fr
     late = await announce(front, batch, "/late.txt")
 
     async def confirmed():
-        await front.office.submissions.record_received(batch.no, late, now=3.0)
+        await front.submissions.record_received(batch.no, late, now=3.0)
 
-    closed = await finalize(slower(front, "ledger", "awaited", confirmed), batch.id)
+    closed = await finalize(slower(front, "submissions", "list_awaited", confirmed), batch.id)
     assert closed.files == 2
 
 
@@ -149,14 +156,14 @@ async def test_two_that_leave_out_the_incomplete_close_once(front):
     async def faster():
         await finalize(front, batch.id, skip_incomplete=True)
 
-    other = slower(front, "ledger", "withdraw", faster)
+    other = slower(front, "submissions", "withdraw_upload", faster)
     assert (await finalize(other, batch.id, skip_incomplete=True)).files == 1
-    assert len(await front.office.outbox.list_unsent(10)) == 1
+    assert len(await unsent(front)) == 1
 
 
 async def handed_back_by_another_process(front, batch, files):
     """Without the lock, which is of one process: the manifest lay there already, now the ledger has it."""
-    ledger = front.office.ledger
+    ledger = front.submissions
     uploads = [
         Upload(
             path=one["logical_path"],
@@ -187,12 +194,12 @@ async def test_who_hands_back_second_leaves_the_manifest_of_the_first(front):
         files = [entry(batch, "x.json"), entry(batch, "y.json", 7)]
         theirs.append(await handed_back_by_another_process(front, batch, files))
 
-    other = slower(front, "ledger", "processed_elsewhere", faster)
+    other = slower(front, "submissions", "accept_processed", faster)
     ours = {"files": [entry(batch, f"{place}.json") for place in range(5)]}
     assert await accept_processed(other, batch.id, ours) == 2
     assert [await manifest(front, batch)] == theirs
     assert await manifest(front, batch, "_manifest.original.json") == original
-    assert [message.message_id for letter in await front.office.outbox.list_unsent(10)] == [
+    assert [message.message_id for message in await unsent(front)] == [
         f"start-{batch.id}",
         f"handover-{batch.id}",
     ]
@@ -202,7 +209,7 @@ async def test_the_first_manifest_is_kept_though_another_has_just_written_it_ane
     batch = await uploaded(front)
     await finalize(front, batch.id)
     original = await manifest(front, batch)
-    blobs, key = front.office.blobs, f"staging/{batch.id}/_manifest.json"
+    blobs, key = front.blobs, f"staging/{batch.id}/_manifest.json"
 
     async def faster():
         await blobs.put(f"staging/{batch.id}/_manifest.original.json", await blobs.get(key))
@@ -216,13 +223,13 @@ async def test_the_first_manifest_is_kept_though_another_has_just_written_it_ane
 
 async def test_handing_back_is_repeatable_where_nothing_follows(front):
     """Without a next queue the batch is completed and not enqueued; it is answered all the same."""
-    front = front_of(front.office, hands_over_to="")
+    front = replace(front, hands_over_to="")
     batch = await uploaded(front)
     await finalize(front, batch.id)
     said = {"files": [entry(batch, "x.json")]}
     assert await accept_processed(front, batch.id, said) == 1
     assert await accept_processed(front, batch.id, said) == 1
-    assert len(await front.office.outbox.list_unsent(10)) == 2
+    assert len(await unsent(front)) == 2
 
 
 async def test_closing_again_is_answered_as_the_first_time(front):

@@ -1,10 +1,11 @@
 """Going on with an upload in parts, when the store does not play along."""
 
 import pytest
+from msgspec.structs import replace
 
 from quire.assembly.components import open_components
 from quire.assembly.presigned import open_presigned_uploads
-from quire.ingest.context import IngestContext, IngestLimits
+from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ingest.file_upload import start_file
 from quire.ingest.new_batch import Submitter, open_batch
 from quire.model.errors import Misconfigured, Missing, Retry
@@ -21,7 +22,7 @@ LARGE = {
 
 
 class Reluctant:
-    """A landing that does not list parts."""
+    """Presigned uploads whose store does not list parts."""
 
     def __init__(self, inner, error):
         self._inner, self._error = inner, error
@@ -29,7 +30,7 @@ class Reluctant:
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
-    async def parts(self, *_):
+    async def list_parts(self, *_):
         raise self._error
 
 
@@ -37,7 +38,7 @@ class Reluctant:
 async def front(tmp_path):
     async with open_components(Settings(home=tmp_path)) as office:
         presigned = open_presigned_uploads(Settings(home=tmp_path), office)
-        yield IngestContext(office, presigned, IngestLimits(), pipeline="preprocess", hands_over_to="")
+        yield build_ingest_context(office, presigned, IngestLimits(), pipeline="preprocess", hands_over_to="")
         await presigned.close()
 
 
@@ -49,7 +50,7 @@ async def begun(front):
 @pytest.mark.parametrize("error", [Missing("gone"), Misconfigured("denied")])
 async def test_a_store_that_does_not_tell_its_parts_begins_anew(front, error):
     batch, first = await begun(front)
-    front.presigned = Reluctant(front.presigned, error)
+    front = replace(front, presigned=Reluctant(front.presigned, error))
     again = await start_file(front, batch.id, LARGE, base_url="")
     assert (again.there, again.completed) == ([], False)
     assert again.upload_id != first.upload_id
@@ -57,17 +58,15 @@ async def test_a_store_that_does_not_tell_its_parts_begins_anew(front, error):
 
 async def test_a_store_that_is_away_leaves_what_was_begun(front):
     batch, first = await begun(front)
-    presigned = front.presigned
-    front.presigned = Reluctant(presigned, Retry("away"))
+    away = replace(front, presigned=Reluctant(front.presigned, Retry("away")))
     with pytest.raises(Retry):
-        await start_file(front, batch.id, LARGE, base_url="")
-    front.presigned = presigned
+        await start_file(away, batch.id, LARGE, base_url="")
     assert (await start_file(front, batch.id, LARGE, base_url="")).upload_id == first.upload_id
 
 
 async def test_going_on_changes_nothing_in_the_ledger(front):
     batch, _ = await begun(front)
-    ledger = front.office.ledger
+    ledger = front.submissions
     before = await ledger.get_upload(batch.no, "/a.bin"), await ledger.get_submission(batch.id)
     await start_file(front, batch.id, LARGE, base_url="")
     assert (await ledger.get_upload(batch.no, "/a.bin"), await ledger.get_submission(batch.id)) == before

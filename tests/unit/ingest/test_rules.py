@@ -14,14 +14,14 @@ from quire.blobs import keys
 from quire.ingest.context import IngestLimits
 from quire.ingest.rules import (
     MAX_WHOLE,
-    ORIGIN,
     PROMPTS,
-    FileRequest,
+    ROOT_PARENT,
     BatchRequest,
-    read_file_request,
+    FileRequest,
     content_type,
-    read_logical_path,
     read_batch_request,
+    read_file_request,
+    read_logical_path,
     read_processing_config,
 )
 from quire.model.errors import Reject
@@ -143,9 +143,9 @@ INIT_TAKEN = [
     ("file_count", 3.0, 3),
     ("file_count", 1_000_000, 1_000_000),
     ("total_size", 107_374_182_400, 107_374_182_400),
-    ("parent_pi", GONE, ORIGIN),
-    ("parent_pi", None, ORIGIN),
-    ("parent_pi", "", ORIGIN),
+    ("parent_pi", GONE, ROOT_PARENT),
+    ("parent_pi", None, ROOT_PARENT),
+    ("parent_pi", "", ROOT_PARENT),
     ("parent_pi", BATCH, BATCH),
     ("parent_pi", "Z" * 26, "Z" * 26),
     ("metadata", GONE, {}),
@@ -202,7 +202,7 @@ def test_unknown_fields_do_no_harm():
 
 NAME = "Missing or invalid file_name"
 FILE_SIZE = "Invalid file_size"
-CONFIG_MISSING = "Missing or invalid read_processing_config"
+CONFIG_MISSING = "Missing or invalid processing_config"
 CONFIG_LARGE = "Invalid processing_config: more than 16384 bytes, or nested too deep"
 CONFIG_PAGES = "Invalid processing_config: pdf_pages must be one of images, pdfs, both, none"
 

@@ -170,7 +170,7 @@ async def test_jobs_of_other_tools_are_settled_by_their_rules():
     swept = await sweep(library.context)
     assert {one.job: one.done for one in swept.settled} == {
         failed: SettleOutcome.REQUEUED,
-        lock: SettleOutcome.BURIED,
+        lock: SettleOutcome.DEAD,
     }
     assert layout.todo("2_high", failed) in await list_keys(library.context)
     assert layout.dead(lock) in await list_keys(library.context)

@@ -53,13 +53,13 @@ async def state(bucket):
     ("key", "body", "wanted", "charged"),
     [
         (layout.failed(JOB), {"error": "theirs", "retries": 1}, SettleOutcome.REQUEUED, 2),
-        (layout.failed(JOB), {"error": "theirs", "retries": 3}, SettleOutcome.BURIED, 4),
+        (layout.failed(JOB), {"error": "theirs", "retries": 3}, SettleOutcome.DEAD, 4),
         (layout.failed(JOB), {"error": "old", "retries": 0}, SettleOutcome.NOTHING, 1),
         (layout.processing(JOB), {"worker": "theirs", "retries": 1}, SettleOutcome.REQUEUED, 2),
         (layout.processing(JOB), {"worker": "theirs", "retries": 0}, SettleOutcome.NOTHING, 1),
         (layout.todo("3_normal", JOB), {"retries": 3}, SettleOutcome.REQUEUED, 3),
-        (layout.todo("3_normal", JOB), {"retries": 4}, SettleOutcome.BURIED, 4),
-        (layout.dead(JOB), {"error": "theirs", "total_retries": 4}, SettleOutcome.BURIED, 4),
+        (layout.todo("3_normal", JOB), {"retries": 4}, SettleOutcome.DEAD, 4),
+        (layout.dead(JOB), {"error": "theirs", "total_retries": 4}, SettleOutcome.DEAD, 4),
     ],
 )
 async def test_an_attempt_of_theirs_is_counted_once(bucket, actor, key, body, wanted, charged):
@@ -70,7 +70,7 @@ async def test_an_attempt_of_theirs_is_counted_once(bucket, actor, key, body, wa
     assert await done(bucket, janitor.settle(JOB, actor)) is SettleOutcome.NOTHING
     assert (await state(bucket)).charged == charged
     there = [seen.key async for page in bucket.pages(layout.QUEUE) for seen in page]
-    final = layout.dead(JOB) if wanted is SettleOutcome.BURIED else layout.todo("3_normal", JOB)
+    final = layout.dead(JOB) if wanted is SettleOutcome.DEAD else layout.todo("3_normal", JOB)
     assert there == sorted([layout.state(JOB), final])
 
 

@@ -79,18 +79,18 @@ async def test_everything_of_a_message_is_there_after_a_kill(server, queues):
     await queues.send("q", some("delayed"), now=0, delay_seconds=50)
     await queues.send("q", some("dead", "out", "done"), now=0)
     dead, out, done = await queues.lease("q", limit=3, seconds=40, now=1, worker="w")
-    await queues.bury(dead, now=2, reason="poison")
+    await queues.dead_letter(dead, now=2, reason="poison")
     await queues.acknowledge([done], now=2)
     await queues.send("q", some("waits"), now=3)
     before = [
         await queues.peek("q", limit=9, now=4),
-        await queues.dead("q", limit=9),
+        await queues.list_dead_letters("q", limit=9),
         await queues.counters("q"),
     ]
     await restarted(server, queues)
     after = [
         await queues.peek("q", limit=9, now=4),
-        await queues.dead("q", limit=9),
+        await queues.list_dead_letters("q", limit=9),
         await queues.counters("q"),
     ]
     assert after == before
@@ -159,7 +159,7 @@ async def test_a_full_server_refuses_and_what_is_there_can_be_worked_off(queues)
     a, b, c = await queues.lease("q", limit=9, seconds=9, now=1)
     await queues.extend([a, b, c], seconds=20, now=2)
     await queues.acknowledge([a], now=3)
-    await queues.bury(b, now=3, reason="x")
+    await queues.dead_letter(b, now=3, reason="x")
     await queues.release(c, now=3, error="x")
     await queues._server.ask("CONFIG SET", "maxmemory", "0")
     depth = await queues.depth("q", now=4)

@@ -71,7 +71,7 @@ async def test_a_lease_ended_in_two_ways_at_once_ends_in_one(consumers):
         answers = await asyncio.gather(
             consumers[0].acknowledge([leased], now=2),
             consumers[1].release(leased, now=2, error="x"),
-            consumers[1].bury(leased, now=2, reason="x"),
+            consumers[1].dead_letter(leased, now=2, reason="x"),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers if answer is not None] == [Lost, Lost]

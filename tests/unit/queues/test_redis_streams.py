@@ -6,12 +6,12 @@ import pytest
 
 from quire.model.errors import Misconfigured
 from quire.queues.redis_streams import RedisStreamQueues
-from quire.queues.redis_streams.keys import Keys
+from quire.queues.redis_streams.keys import RedisKeys
 from quire.testing.time import CountingIds
 
 
 def test_all_keys_of_a_queue_share_a_hash_tag_and_no_two_queues_share_a_key():
-    keys = Keys("quire")
+    keys = RedisKeys("quire")
     names = ["q", "q:dead", "q}:dead", "{q}", "", "ä"]
     known = [key for name in names for key in keys.of(name)]
     assert len(set(known)) == len(known)

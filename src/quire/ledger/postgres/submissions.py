@@ -86,24 +86,6 @@ class PostgresSubmissionStore:
         values = (batch_no, *(after or ("", "")), limit)
         return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
 
-    async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, message: OutboxMessage, now: float
-    ) -> Submission:
-        async def work(connection: Connection) -> Submission:
-            values = {"no": batch_no, "revision": revision, "now": now}
-            row = await one_row(connection, "close_submission", values)
-            if row is None:
-                raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
-            closing = (manifest_key, row[0], 0, 0, message.body.decode(), now, batch_no)
-            if not await change(connection, "finalize", closing):
-                raise not_open(batch_no)
-            await send(connection, message, now)
-            await note(connection, batch_no, now, "batch_finalized", {"total_files": row[0]})
-            await wake(connection)
-            return await _load(connection, "submission_by_no", batch_no)
-
-        return await self._database.write(work)
-
     async def accept_processed(
         self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:

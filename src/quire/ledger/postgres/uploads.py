@@ -66,8 +66,13 @@ class PostgresUploadStore:
         now: float,
         refused: int = 0,
         passed_over: int = 0,
+        revision: int | None = None,
     ) -> Batch:
         async def work(connection: Connection) -> Batch:
+            if revision is not None:
+                closing = {"no": batch_no, "revision": revision, "now": now}
+                if await one_row(connection, "close_submission", closing) is None:
+                    raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
             counts = (total_files, refused, passed_over)
             values = (manifest_key, *counts, message.body.decode(), now, batch_no)
             if not await change(connection, "finalize", values):

@@ -99,22 +99,6 @@ class SqliteSubmissionStore:
         values = (batch_no, *(after or ("", "")), limit)
         return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
 
-    async def close_submission(
-        self, batch_no: int, *, revision: int, manifest_key: str, message: OutboxMessage, now: float
-    ) -> Submission:
-        def work(connection: sqlite3.Connection) -> Submission:
-            row = connection.execute(SQL["close_submission"], (now, batch_no, revision)).fetchone()
-            if row is None:
-                raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
-            values = (manifest_key, row[0], 0, 0, message.body.decode(), now, batch_no)
-            if not connection.execute(SQL["finalize"], values).rowcount:
-                raise not_open(batch_no)
-            send(connection, message, now)
-            note(connection, batch_no, now, "batch_finalized", {"total_files": row[0]})
-            return _load(connection, "submission_by_no", batch_no)
-
-        return await self._database.write(work)
-
     async def accept_processed(
         self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:

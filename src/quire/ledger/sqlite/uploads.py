@@ -54,8 +54,13 @@ class SqliteUploadStore:
         now: float,
         refused: int = 0,
         passed_over: int = 0,
+        revision: int | None = None,
     ) -> Batch:
         def work(connection: sqlite3.Connection) -> Batch:
+            if revision is not None:
+                closing = (now, batch_no, revision)
+                if connection.execute(SQL["close_submission"], closing).fetchone() is None:
+                    raise Stale(f"batch {batch_no} is not open any more, or its files have changed")
             counts = (total_files, refused, passed_over)
             values = (manifest_key, *counts, message.body.decode(), now, batch_no)
             if not connection.execute(SQL["finalize"], values).rowcount:

@@ -326,7 +326,7 @@ async def test_the_very_bytes_on_the_wire_are_those_of_the_published_tools(s3_se
         marker = await client.get(
             await context.blobs.signed_url(layout.todo("3_normal", digest(ONE)), method="GET", seconds=60)
         )
-    said = {name.lower(): value for name, value in answer.metadata.raw}
+    said = {name.lower(): value for name, value in answer.headers.raw}
     assert said[b"x-amz-meta-original-name"] == b"R%C3%BCles%20v2.pdf"
     assert said[b"x-amz-meta-tags"] == b"%5B%22DnD%20%5B5e%5D%22%2C%20%22R%5Cu00fcles%20v2%22%5D"
     assert said[b"x-amz-meta-size"] == str(len(ONE)).encode()
