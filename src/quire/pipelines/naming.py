@@ -2,7 +2,7 @@
 
 The rule must give the same answer whatever the order in which tasks settle, so it looks only at which files
 were there before, never at what other tasks have made. A wanted path is *free* when nothing exists that is
-that path or whose first page would like to have it: whoever sees such a rival steps aside. Paths are compared
+that path or whose first page would get it: a file with such a rival takes another name. Paths are compared
 case-folded: a list must unpack on any disk.
 """
 
@@ -63,7 +63,7 @@ def is_pdf_name(name: str) -> bool:
 
 
 def _bases(name: str) -> tuple[str, ...]:
-    """A TIFF by content alone has one choice: its stem may belong to any number of files."""
+    """A TIFF without its extension has one candidate: its stem may belong to any number of files."""
     stem, extension = stem_and_extension(name)
     return (stem, name) if is_tiff_name(extension) else (name,)
 
@@ -75,7 +75,7 @@ def _page_names(base: str, pages: int) -> list[str]:
 def _rivals(names: Iterable[str]) -> list[str]:
     """Every name that is one of `names`, or of a file whose first page may be called so.
 
-    Later pages need no entry: the file with the pages sees the other one and steps aside.
+    Later pages need no entry: the file with the pages sees the other one and takes another name.
     """
     found: list[str] = []
     for name in names:
@@ -95,7 +95,7 @@ def _numbered(base: str, pages: int) -> list[str]:
 
 
 def _pdf_rivals(base: str, pages: int) -> list[str]:
-    """Every name of a page, and of every file that may have the same base or would see a page as a rival."""
+    """Every name of a page, and of every file with the same base or whose name a page could take."""
     found = [base, base + _PDF_EXTENSION]
     for numbered in _numbered(base, pages):
         names = [numbered + extension for extension in _PAGE_EXTENSIONS]
@@ -112,5 +112,5 @@ def _name(file: File) -> str:
 
 
 def _add_number(file: File) -> str:
-    """The path tells apart even files whose names differ in case alone."""
+    """The hash of the path distinguishes even files whose names differ in case alone."""
     return f"{_name(file)}.{hashlib.sha256(file.path.encode()).hexdigest()[:12]}"

@@ -1,7 +1,7 @@
-"""What the `preprocess` pipeline does with PDFs: which are taken apart, and what becomes of their pages.
+"""What the `preprocess` pipeline does with PDFs: which are split, and how their pages join the list.
 
 Pure functions over file records. A PDF is left alone unless its own `processing_config` or the setting says
-otherwise. It stays in the list, marked; pages join beside it. Pages that are PDFs are not taken apart again.
+otherwise. It stays in the list, tagged as a source; pages are added. Pages that are PDFs are not split again.
 """
 
 from collections.abc import Container
@@ -25,8 +25,8 @@ _EXTENSIONS = {IMAGE_ROLE: ".jpg", PDF_ROLE: ".pdf"}
 
 
 class PdfFilter(Struct, frozen=True):
-    """Does the file need to be split? A word that nobody knows counts as yes, so that the step can refuse it:
-    to pass in silence would be to ignore what was asked for.
+    """Whether the file needs to be split. An unknown choice counts as yes, so that the step refuses it
+    instead of ignoring it silently.
     """
 
     default: str

@@ -66,11 +66,11 @@ def preprocess(
     `pdf_split` is for PDFs whose own configuration says nothing. With `tile_size`, pictures whose longest
     side is more than `tiles_above` get tiles.
 
-    What leaves the process is not remembered in the step cache: other programs may do it, and what they make
-    lies with the batch and goes with it.
+    Results of remote steps are not cached: other programs may produce them, and they are stored with the
+    batch and deleted with it.
     """
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
-    # Not there when there are none: what was made before they could be asked for is still in the cache.
+    # Left out when there are none, so that cached results from before tiles existed stay valid.
     tiles = {"tile_size": tile_size, "tiles_above": tiles_above} if tile_size else {}
     pdf_phase = Phase(
         name="PDF_SPLIT",
@@ -165,7 +165,7 @@ def tiff_becomes(file: File, result: StepResult, taken: Container[str]) -> ListC
 
 def is_web_picture(file: File) -> bool:
     """By extension first: senders call a JPEG application/octet-stream. What TIFF_CONVERSION could not read
-    is not tried again for its extension, and sources have had their turn.
+    is not tried again because of its extension, and sources are finished.
     """
     kind = file.content_type.lower()
     if kind == _TIFF or not _SOURCE_TAGS.isdisjoint(file.tags):

@@ -1,8 +1,8 @@
-"""The converters from PDF to Markdown, by name; the seam at which another one is added.
+"""The converters from PDF to Markdown, by name; new ones are added here.
 
 Cheap to import: a converter's library is loaded when it is chosen. Licences differ: see
-docs/how-to/pdf-to-markdown.md. None of them is asked about locked, damaged or oversized documents:
-they get what `pdf_markdown` has let through.
+docs/how-to/pdf-to-markdown.md. They never get locked, damaged or oversized documents:
+`pdf_markdown` refuses those first.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -24,7 +24,7 @@ Pages = Iterator[MarkdownPage]
 
 class Converter(Protocol):
     """`guarded`: its pages are compared with PDFium's text. `reads_scans`: it recognises text itself.
-    `meta` is what it has to say about the document when the last page is out.
+    `meta` are its facts about the document, complete after the last page.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ToolConverter:
 
 
 def _no_pages(path: Path, total: int, *, leave_out: Collection[int]) -> Pages:  # noqa: ARG001
-    """Of plain text, which is what a page gets anyway when no converter has it."""
+    """No page: each page then gets plain text, as when a converter fails."""
     return iter(())
 
 
@@ -124,5 +124,5 @@ def choose_converter(name: str) -> Converter:
         return CONVERTERS[ALSO_CALLED.get(name, name)]()
     except KeyError as error:
         known = ", ".join(CONVERTERS)
-        message = f"there is no converter {name!r}. Take one of {known}."
+        message = f"Unknown converter {name!r}. Choose one of {known}."
         raise Misconfigured(message, code="wrong_option") from error

@@ -1,8 +1,8 @@
-"""What the image steps share: look at the bytes, refuse what is no picture, ask the second decoder after
-the first.
+"""Shared by the image steps: identifies the input, refuses what is no picture, tries the second decoder
+after the first.
 
 Runs in a worker process. Reads the source file only; needs pyvips and Pillow installed. The decoders' order
-is the rule of this module: Pillow is asked only when libvips does not know the kind, never when it found
+is the rule of this module: Pillow is used only when libvips does not know the kind, never when it found
 damage.
 """
 
@@ -22,7 +22,7 @@ _READABLE = frozenset({"image/jpeg", "image/png", "image/webp", "image/tiff"})
 
 
 def options_of(step_input: StepInput, kind: type[Options]) -> Options:
-    """The step's options, checked: a misspelt one stops the work instead of being ignored."""
+    """Decode the step's options: a misspelt one stops the work instead of being ignored."""
     try:
         return msgspec.convert(step_input.options, kind)
     except msgspec.ValidationError as error:
@@ -63,7 +63,7 @@ def pages(source: Path, kind: str, limits: PixelLimits, *, all_pages: bool) -> l
 def page_to_jpeg(
     source: Path, kind: str, page: tiff.TiffPage | None, target: Path, *, quality: int, limits: PixelLimits
 ) -> tuple[int, int]:
-    """Write one page as a JPEG; gives its width and height, upright."""
+    """Write one page as a JPEG; return its width and height, upright."""
     try:
         picture = vips.decode(source, kind, page)
         refusals.check_jpeg_sides(picture.width, picture.height)
@@ -77,7 +77,7 @@ def page_to_jpeg(
 def second_opinion(
     source: Path, kind: str, index: int, limits: PixelLimits, first: Unsupported
 ) -> vips.VipsImage:
-    """The picture as Pillow reads it. When it does not know the kind either, both reasons are told."""
+    """Decode with Pillow. When it does not know the kind either, the error gives both reasons."""
     try:
         return vips.from_pixels(*pillow.decode(source, kind, index, limits))
     except Unsupported as second:

@@ -1,4 +1,4 @@
-"""Smaller copies of a picture for the web, and the `.ref.json` that stands for it from then on.
+"""Makes smaller copies of a picture for the web, and the `.ref.json` that replaces it in the list.
 
 Runs in a worker process; needs pyvips and Pillow installed. Reads the source file (JPEG, PNG or WebP),
 writes `thumb`, `medium` and `large` JPEGs, each only when the picture is larger than that, and the

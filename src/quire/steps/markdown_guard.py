@@ -1,8 +1,8 @@
-"""Whether a converter's Markdown has what is on the page: compared with the text that PDFium read, or itself.
+"""Checks a converter's Markdown against the text of the page, as PDFium or the converter read it.
 
-Promises: lost text and text out of order are found; a page that has all lines in their order is passed by a
-few searches, because every page of every document goes through here. PDFium's order is the one of the
-content, which beat every engine's own on the sets that were measured. Knows no pages and no files.
+Promises: lost text and text out of order are found; a page with all lines in order passes after a few
+searches, because every page of every document goes through here. PDFium's order is the one of the content,
+which beat every engine's own on the sets that were measured. Knows no pages and no files.
 """
 
 import re
@@ -29,7 +29,7 @@ _ALPHABET = 150
 
 
 def is_doubtful(markdown: str, text: str) -> bool:
-    """Whether there is a fault, or nearly one: for a text that is not PDFium's, but close to it."""
+    """Whether there is a fault, or nearly one: for text that is close to PDFium's, but not the same."""
     return bool(find_fault(markdown, text, _MARGIN))
 
 
@@ -64,9 +64,9 @@ def _in_order(markdown: str, text: str) -> bool:
 
 
 def _kept(markdown: str, text: str) -> float:
-    """By letters, not words: where one reader parts words another joins them."""
+    """By letters, not words: readers split words differently."""
     letters = set(text)
-    # One by one is quicker for an alphabet, and endless for a stranger's page of all signs there are.
+    # Counting one by one is faster for an alphabet, but too slow for a page with thousands of signs.
     few = len(letters) <= _ALPHABET
     here: Mapping[str, int] = {one: text.count(one) for one in letters} if few else Counter(text)
     there: Mapping[str, int] = {one: markdown.count(one) for one in letters} if few else Counter(markdown)

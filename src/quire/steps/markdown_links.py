@@ -1,15 +1,14 @@
-"""The links of a page: those to its pictures lead into the archive, those that lead nowhere safe are made
-text.
+"""The links of a page: links to its pictures lead into the archive, unsafe links become text.
 
-A document may say anything: `![](../../secret)`, a picture on somebody's server that counts readers,
-`javascript:`. What is not one of the page's own pictures or an address for the web or mail is shown as the
-text it is, and raw HTML likewise. Code blocks are left alone: nothing in them is a link.
+A document may contain anything: `![](../../secret)`, a tracking picture on a foreign server, `javascript:`.
+Links other than to the page's own pictures and to web or mail addresses are shown as text, raw HTML likewise.
+Code blocks stay as they are: nothing in them is a link.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-# No quantifier within another one: the text is a stranger's, and so would be the time.
+# No nested quantifiers: hostile text must not cost exponential time.
 _TARGET = r"\s*(?:<(?P<angled>[^<>\n]*)>|(?P<bare>[^\s()<>\[\]]*))"
 _LINK = re.compile(rf"\]\((?={_TARGET})")  # looks ahead: a target may hold the next one
 _IMAGE = re.compile(rf"!\[(?:(?P<text>[^\[\]\n]*)\]\({_TARGET})?")
@@ -24,7 +23,7 @@ _AUTOLINK = re.compile(r"<(?:https?://|mailto:)[^\s<>]*>")
 
 
 def rewrite_links(markdown: str, assets: Mapping[str, str]) -> str:
-    """`assets` by the name that the converter gave them: where they are now."""
+    """Point the links to pictures at their place in the archive: `assets`, by the converter's name."""
     if not any(sign in markdown for sign in ("](", "<", "]:", "```", "~~~", "\r")):
         return markdown
     whole = markdown.replace("\r\n", "\n").replace("\r", "\n")
@@ -34,7 +33,7 @@ def rewrite_links(markdown: str, assets: Mapping[str, str]) -> str:
 
 
 def complete_links(markdown: str, links: Iterable[tuple[str, str]]) -> str:
-    """With the links that the converter lost, where their words stand once and plainly in the text."""
+    """Add links that the converter lost, where their words occur exactly once as plain text."""
     for words, address in links:
         if not words or address in markdown or not _PLAIN_ADDRESS.match(address):
             continue
@@ -49,7 +48,7 @@ def is_incomplete(markdown: str, addresses: Iterable[str]) -> bool:
 
 
 def targets(markdown: str, folder: str) -> Iterator[str]:
-    """Where links lead that lead into this folder."""
+    """The targets of links into this folder."""
     for part, fenced in _parts(markdown):
         if not fenced:
             yield from (to for link in _LINK.finditer(part) if (to := _target(link)).startswith(folder))
@@ -59,7 +58,7 @@ def _open_part(part: str, assets: Mapping[str, str]) -> str:
     kept = _IMAGE.sub(lambda image: _image(image, assets), part)
     here = frozenset(assets.values())
     kept = _LINK.sub(lambda link: _link(link, here), kept)
-    kept = kept.replace("]:", "]\\:")  # where a link is that others name
+    kept = kept.replace("]:", "]\\:")  # the definition of a reference link
     return _TAG.sub(lambda tag: _tag(tag, kept), kept) if "<" in kept else kept
 
 

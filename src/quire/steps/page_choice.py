@@ -1,6 +1,6 @@
-"""What is to become of the pages of a PDF: the words for it, and where a file says them.
+"""How a PDF is split into pages: the choices, and the field of a file's configuration that names one.
 
-Cheap to import: pipelines and the front door look at these words long before a worker splits anything.
+Cheap to import: pipelines and the upload API check the choice long before a worker splits anything.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ IMAGE_ROLE, PDF_ROLE = "page_image", "page_pdf"
 
 
 def read_choice(config: Mapping[str, Any], default: str) -> Any:
-    """What the file's own configuration says, if anything. Unchecked: see `find_choice_fault`."""
+    """The choice in the file's configuration, or None. Not validated: see `find_choice_fault`."""
     said = config.get(CONFIG_KEY)
     return default if said is None else said
 
 
 def find_choice_fault(config: Mapping[str, Any]) -> str | None:
-    """What is wrong with a configuration, in words; None when nothing is."""
+    """What is wrong with a configuration; None when it is valid."""
     if read_choice(config, "none") in CHOICES:
         return None
     return f"{CONFIG_KEY} must be one of {', '.join(CHOICES)}"

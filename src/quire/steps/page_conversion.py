@@ -1,8 +1,8 @@
-"""One page after the other: judged, taken from the converter or from PDFium or from recognition, and written.
+"""Writes pages one by one: each from the converter, from PDFium or from OCR.
 
-PDFium reads every page of most converters, and a sample of those of one that tells what it read itself.
-Keeps the lists of what was not as it should be. Whatever happens to one page stays with that page: it is
-named with its reason, and the rest goes on. Missing tools and a full disk are not a page's fault and stop the
+PDFium reads every page of most converters, and a sample for a converter that returns the text it read. Keeps
+the lists of warnings. A fault of one page stays with that page: it is named with its reason, and the others
+continue. Missing tools and a full disk are not a page's fault and stop the
 work.
 """
 
@@ -72,7 +72,7 @@ class PageConversion:
             self.warnings.append(words)
 
     def add(self, number: int, found: MarkdownPage | None, scratch: Path) -> None:
-        """`found` is None for a page that the converter was not asked for."""
+        """`found` is None for a page that was left out of the conversion."""
         if found is not None and self._converter.guarded and not self._wanted(number, found):
             self._unseen[number] = self._write(number, self._rewrite_links(number, found))
             return
@@ -89,13 +89,13 @@ class PageConversion:
                 self.failed[number] = reason
                 return
             self._sampling.everything = True
-            # What PDFium cannot open the converter may have read: an unguarded page is better than none.
+            # The converter may have read what PDFium cannot open: an unchecked page is better than none.
             self.warn(f"page {number}: not compared, PDFium cannot read it ({reason})")
             markdown = self._rewrite_links(number, found)
         self._write(number, markdown)
 
     def add_oversized(self, number: int, reason: str) -> None:
-        """Its text alone: a page that is never drawn and never shown to the converter."""
+        """Write the text alone of a page that is never drawn and never converted."""
         try:
             with self._drawing.page(number) as page:
                 markdown = plain_markdown.from_lines(page.lines())
@@ -109,8 +109,8 @@ class PageConversion:
         self._write(number, markdown)
 
     def settle(self) -> None:
-        """After the last page. When PDFium read something else on a page that it was asked for, it is asked
-        for all those too that are already written.
+        """Run after the last page. When PDFium disagrees on a sampled page, the pages already written are
+        compared, too.
         """
         if not self._sampling.everything:
             return
@@ -170,7 +170,7 @@ class PageConversion:
                 return plain_markdown.from_recognised(reading.text)
         else:
             self.needs_ocr[number] = reading.why_not
-        # A photograph, or a page that nobody here can read: people can.
+        # A photograph, or a page that no engine can read: keep it for people.
         text = plain_markdown.from_recognised(reading.text)
         if found is not None and found.pictures:
             return self._with_pictures(number, text, found.pictures)
@@ -211,7 +211,7 @@ def _plain(page: PdfPage, links: Iterable[tuple[str, str]]) -> str:
 
 
 def _after(markdown: str, links: Iterable[str]) -> str:
-    """Pictures after the text: where they belong is known to nobody here."""
+    """Pictures follow the text: their place on the page is unknown."""
     return "\n\n".join([*([markdown] if markdown else []), *(f"![]({link})" for link in links)])
 
 

@@ -1,7 +1,7 @@
-"""Pages without a text layer: told apart from blank ones, read by an engine for recognition, or named.
+"""Pages without a text layer: distinguishes them from blank ones and reads them with an OCR engine.
 
-Runs in a worker process. An engine is opened when the first page needs it and stays open; where there is none
-the page is kept as a picture and named, so that somebody can read it. One engine now; others have the same
+Runs in a worker process. An engine is opened when the first page needs it and stays open; without one the
+page is kept as a picture and listed, so that a person can read it. There is one engine; others have the same
 shape.
 """
 
@@ -32,7 +32,7 @@ class Recogniser(Protocol):
     version: str
 
     def read(self, drawn: PageBitmap, dpi: int) -> OcrText:
-        """The text of a drawn page, paragraphs parted by empty lines, and how sure the engine is."""
+        """The text of a drawn page, paragraphs separated by empty lines, and the engine's confidence."""
         ...
 
     def close(self) -> None: ...
@@ -45,7 +45,7 @@ class ScanText(NamedTuple):
 
 
 class PageClassifier:
-    """What kind of page it is. pdf-inspector is asked once, at the first page without text or picture."""
+    """Classifies pages. pdf-inspector runs once, at the first page without text or picture."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,14 +71,14 @@ class PageClassifier:
 
 
 def is_garbled(text: str) -> bool:
-    """Letters that a font does not tell: replacement signs and private ones."""
+    """Whether there are many characters that the font does not define: replacement and private ones."""
     if text.isascii():
         return False
     return len(_STRANGE.findall(text)) > _MOST_GARBLED * len(text)
 
 
 class ScanReader:
-    """Reads scanned pages, with the engine that is asked for; a context manager is not needed, `close` is."""
+    """Reads scanned pages with the chosen engine. End with `close`."""
 
     def __init__(self, engine: str, language: str, tessdata: str, *, dpi: int, max_pixels: int) -> None:
         self._dpi = dpi
@@ -137,6 +137,6 @@ class ScanReader:
 def _maker(engine: str, language: str, tessdata: str) -> Callable[[], Recogniser]:
     if engine not in {"auto", "none", tesseract.NAME}:
         known = f"auto, none, {tesseract.NAME}"
-        message = f"there is no engine {engine!r} for recognition. Take one of {known}."
+        message = f"Unknown OCR engine {engine!r}. Choose one of {known}."
         raise Misconfigured(message, code="wrong_option")
     return lambda: tesseract.Tesseract(language, tessdata)

@@ -1,10 +1,10 @@
-"""Which pages of a document PDFium reads too, where the converter tells what it read itself.
+"""Chooses the pages that PDFium reads, too, for a converter that returns the text it read.
 
-Such a converter's Markdown is judged by its own text on every page, which finds what the layout lost. Whether
-that text is the page's is asked of PDFium on a sample: all pages of a short document; of a long one the first
-pages, every 17th, the last, and each that looks odd. When one of them disagrees, all pages are asked for.
-Promises: the same document gives the same sample; without odd pages it is at most `most(pages)`. Knows no
-files and reads nothing.
+Such a converter's Markdown is compared with its own text on every page, which finds what the layout lost.
+That text is compared with PDFium's on a sample: all pages of a short document; of a long one the first pages,
+every 17th, the last, and each that looks odd. When one of them disagrees, all pages are compared. Promises:
+the same document gives the same sample; without odd pages it is at most `most(pages)`. Knows no files and
+reads nothing.
 """
 
 from quire.steps import markdown_guard
@@ -31,7 +31,7 @@ class Sampling:
         self._characters = 0
 
     def wants(self, found: MarkdownPage) -> bool:
-        """To be asked once for each page, in their order."""
+        """Whether to compare this page. Call once per page, in order."""
         if found.text is None:
             return True
         size = len(found.text)

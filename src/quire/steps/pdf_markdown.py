@@ -1,4 +1,4 @@
-"""One PDF to its result archive: Markdown page by page, the pictures, and what there is to say about it.
+"""Converts one PDF to its result archive: Markdown page by page, the pictures, and facts about it.
 
 Runs in a child process of a worker, one document at a time; needs pikepdf, pypdfium2 and the chosen
 converter. Reads the source and writes the archive; no network, no settings. Pages stream through, so that
@@ -51,7 +51,7 @@ class PdfMarkdownOptions(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class DocumentInfo(Struct, frozen=True, kw_only=True):
-    """What the conversion cannot know by itself and the archive tells."""
+    """Facts for the archive that the conversion cannot know by itself."""
 
     original_filename: str
     worker_id: str
@@ -174,7 +174,7 @@ class _Examined(NamedTuple):
 
 @contextmanager
 def _examine(source: Path, scratch: Path, options: PdfMarkdownOptions) -> Iterator[_Examined]:
-    """The document within the limits, mended and unlocked when it has to be."""
+    """Check the document against the limits; repair and decrypt it if necessary."""
     with PdfFile(source) as document:
         if document.pages > options.max_pages:
             advice = "Raise the limit for pages, or cut the PDF into parts."
@@ -215,7 +215,7 @@ def _open(path: Path, pages: int) -> PdfRenderer | None:
 def _align(
     found: Iterator[MarkdownPage], pages: int, oversized: dict[int, str], converter: Converter
 ) -> Iterator[tuple[int, MarkdownPage | None]]:
-    """Every page once and in order, whatever the converter gives; None where nothing was asked of it."""
+    """Every page once and in order, whatever the converter returns; None for pages that were left out."""
     asks = converter.name != converters.PLAIN
     waiting: MarkdownPage | None = None
     fault = "the converter left the page out"

@@ -4,7 +4,7 @@ Runs in a worker process; needs pikepdf, pypdfium2 and pyvips installed. Reads t
 record, `processing_config["pdf_pages"]`, which goes before the option `pages`. Writes one page after the
 other into the scratch folder, so that memory does not grow with their number. Facts of a product: `page`,
 `pages`, `has_text` (is there a text layer), `width` and `height`, of a JPEG in pixels and of a PDF in points.
-A damaged document that can be mended is; the facts of the result then say so. Deterministic: the same bytes
+A damaged document is repaired if possible; the facts of the result then say so. Deterministic: the same bytes
 and options give the same pages. Refuses with the codes of `tools.refusals`.
 """
 
@@ -61,7 +61,7 @@ def run(step_input: StepInput) -> StepOutput:
 
 
 def _drawing(document: PdfFile, step_input: StepInput) -> PdfRenderer:
-    """Of the file itself; of a mended copy when it is damaged, or when PDFium sees other pages than qpdf."""
+    """Opens the file, or a repaired copy when it is damaged or PDFium sees other pages than qpdf."""
     if not document.damage:
         try:
             drawing = PdfRenderer(step_input.source)

@@ -1,4 +1,4 @@
-"""Markdown from plain lines: what a page gets when its converter failed, or when its text was recognised.
+"""Markdown from plain lines, for pages whose converter failed or whose text was recognised.
 
 Promises: every word of the lines is there, in their order and their lines; nothing in them is taken for
 markup. Larger letters make headings, bullets make lists, a short line ends its paragraph; tables are not
@@ -21,7 +21,7 @@ _FULL = 0.8  # of the usual width: a line this long goes on in the next one
 
 
 def escape(words: str) -> str:
-    """One line of text that Markdown shows as it is."""
+    """Escape one line of text, so that Markdown shows it unchanged."""
     return _AT_START.sub(r"\\\g<0>", _SPECIAL.sub(r"\\\1", words))
 
 
@@ -53,7 +53,7 @@ def from_lines(lines: Sequence[tuple[str, float]]) -> str:
 
 
 def from_recognised(text: str) -> str:
-    """Paragraphs are parted by empty lines there."""
+    """Recognised text separates paragraphs by empty lines."""
     blocks = (block.split("\n") for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n")))
     joined = (" ".join(line.strip() for line in block if line.strip()) for block in blocks)
     return "\n\n".join(_CONTROL.sub("", escape(block)) for block in joined if block)

@@ -1,8 +1,8 @@
 """All steps by name. Cheap to import: a step's module, and the libraries behind it, load when it first
 runs.
 
-The version is part of the cache key. Raise it whenever the same input would give other output, and with it
-the products of every earlier run are made anew.
+The version is part of the cache key. Raise it whenever the same input would give other output: then the
+products of earlier runs are made again.
 """
 
 from quire.model.step import MemoryEstimate, Step, StepInput, StepOutput

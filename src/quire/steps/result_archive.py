@@ -73,7 +73,7 @@ class ArchiveWriter:
         return len(self._names)
 
     def add_picture(self, page: int, data: bytes) -> str | None:
-        """Where it is in the archive. None: no kind of picture that browsers show, or no room left."""
+        """Its name in the archive. None: not a kind of picture that browsers show, or no room left."""
         digest = sha256(data).digest()
         if digest in self._names:
             return self._names[digest]

@@ -1,8 +1,8 @@
-"""Reads the result of a conversion, ours or an original worker's, and checks one before it is handed on.
+"""Reads the result of a conversion, Quire's or a published worker's, and checks one before it is stored.
 
-Reading is patient: `content.md`, else `index.md`, else the only `*.md`; sizes as numbers or texts; an
-`info.json` that is missing. Checking is strict: what `result_archive` writes passes, nothing else does. Both
-take the archive for a stranger's: names are looked at, sizes are limited before and while bytes are unpacked.
+Reading is tolerant: `content.md`, else `index.md`, else the only `*.md`; sizes as numbers or texts; an
+`info.json` that is missing. Checking is strict: only what `result_archive` writes passes. Both
+treat the archive as hostile: names are checked, sizes are limited before and while bytes are unpacked.
 """
 
 import errno
@@ -207,6 +207,6 @@ def _too_large(member: ZipInfo, limit: int) -> Reject:
 
 def _bad(detail: str) -> Reject:
     return Reject(
-        f"the archive is no proper result of a conversion ({detail}). Convert the document again.",
+        f"the archive is not a valid result of a conversion ({detail}). Convert the document again.",
         code="bad_archive",
     )

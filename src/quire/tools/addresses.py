@@ -1,7 +1,7 @@
-"""Which addresses may be spoken to on somebody's behalf: those of the public internet.
+"""Which addresses a URL from a client may lead to: those of the public internet.
 
-A URL that a stranger gave must not reach what only this machine can reach: its own services, the machines
-beside it, or the place where a cloud hands out credentials.
+Such a URL must not reach what only this machine can reach: its own services, its neighbours, or the address
+at which a cloud hands out credentials.
 """
 
 import ipaddress
@@ -17,12 +17,12 @@ _THIS_HOST = ipaddress.IPv4Network("0.0.0.0/8")  # Linux takes these for itself
 
 class Reach(Enum):
     PUBLIC = "public"
-    PRIVATE = "private"  # for who says so
+    PRIVATE = "private"  # only if permitted by a setting
     NEVER = "never"  # link-local (credentials of clouds), multicast, reserved
 
 
 def reach(address: str) -> Reach:
-    """Of an address as the resolver gave it. Raises ValueError for what is none."""
+    """The reach of an address as the resolver returns it. Raises ValueError for other texts."""
     return _reach(ipaddress.ip_address(address.partition("%")[0]))
 
 
@@ -31,7 +31,7 @@ def _reach(ip: Address) -> Reach:
         if ip in _NAT64:
             return _reach(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
         if ip.ipv4_mapped is not None:
-            # Nobody names a public host so: it is a way around somebody's guard.
+            # No public host is named like this: it is a way around a guard.
             return Reach.NEVER if _reach(ip.ipv4_mapped) is Reach.NEVER else Reach.PRIVATE
         if ip.is_loopback or ip.is_site_local or ip.sixtofour is not None:
             return Reach.PRIVATE

@@ -36,7 +36,7 @@ _LIMIT_AND_EXEC = (
 
 
 def die_with_parent() -> None:
-    """Have the system kill this process when its parent dies, even while native code holds the interpreter."""
+    """Have the system kill this process when its parent dies, even while native code runs."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

@@ -1,7 +1,7 @@
-"""From whatever a picture's numbers mean to plain 8-bit sRGB or grey, without transparency.
+"""Converts pictures of any colour space to plain 8-bit sRGB or grey, without transparency.
 
 Works with the operations of a libvips picture (handed in as `Any`, since pyvips has no types) and never
-loads one. The order below is the result of wrong pictures: float with a profile turned black, LAB with
+loads one. The order below comes from wrong results: float with a profile turned black, LAB with
 alpha turned white, infra-red bands were taken for transparency.
 """
 
@@ -16,7 +16,7 @@ _WHITE = 255
 
 
 def plain(picture: Any, *, bits: int = 8, extra_sample: int | None = None) -> Any:
-    """`bits` and `extra_sample` are what a TIFF says of its samples (see `tiff.Page`)."""
+    """`bits` and `extra_sample` are what a TIFF says of its samples (see `tiff.TiffPage`)."""
     picture = _without_foreign_bands(picture, extra_sample)
     if picture.format in {"complex", "dpcomplex"}:
         raise refusals.unsupported("its samples are complex numbers, which have no colour")
@@ -35,7 +35,7 @@ def on_white(picture: Any) -> Any:
 
 
 def profile_matters(picture: Any) -> bool:
-    """Is there a profile other than sRGB? Most are sRGB, and leaving those out saves a third of the time."""
+    """Whether there is a profile other than sRGB. Skipping sRGB profiles saves a third of the time."""
     if not picture.get_typeof("icc-profile-data"):
         return False
     three_colours = picture.interpretation in {"srgb", "rgb", "rgb16"}
@@ -44,7 +44,7 @@ def profile_matters(picture: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_srgb(profile: bytes) -> bool:
-    """By trial on a cube of colours, not by name: profiles are called all sorts of things."""
+    """Tested on a cube of colours, not by name: names of profiles are not reliable."""
     import pyvips
 
     steps = range(0, 256, 51)
@@ -83,7 +83,7 @@ def _without_profile(picture: Any) -> Any:
 
 
 def _stretched(picture: Any) -> Any:
-    """Lowest value black, highest white: the only reading of numbers that name no white."""
+    """Scale the lowest value to black and the highest to white, where the format defines no white."""
     low, high = picture.min(), picture.max()
     scale = _WHITE / (high - low) if high > low else 0
     interpretation = "b-w" if picture.bands == 1 else "srgb"
@@ -91,7 +91,7 @@ def _stretched(picture: Any) -> Any:
 
 
 def needs_two_passes(picture: Any) -> bool:
-    """Must the range of values be known first? Then the picture cannot be read as a stream."""
+    """Whether the range of values must be known first: then the picture cannot be streamed."""
     signed = picture.format in {"char", "short", "int"} and picture.interpretation not in _LAB
     return signed or (
         picture.format in {"float", "double"} and picture.interpretation in {"b-w", "multiband"}

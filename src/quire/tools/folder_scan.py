@@ -1,6 +1,6 @@
-"""Looks through folders: which files there are, and what is passed over and why.
+"""Scans folders: lists their files, and those that are skipped with the reason.
 
-Nothing is opened here. Links are never followed: they may loop, or lead out of what was offered.
+No file is opened. Links are never followed: they may loop, or lead out of the given folders.
 """
 
 import os
@@ -17,7 +17,7 @@ SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
 
 
 class ScannedFile(Struct, frozen=True, kw_only=True):
-    """A file offered to a pipeline, by its logical path. With an `error_class` it is not taken in."""
+    """A file offered to a pipeline, by its logical path. With an `error_class` it is not accepted."""
 
     path: str
     source: Path
@@ -29,7 +29,7 @@ class ScannedFile(Struct, frozen=True, kw_only=True):
 
 
 def stamp(status: os.stat_result) -> str:
-    """Changes when the file is written to or replaced."""
+    """A text that changes when the file is written to or replaced."""
     return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
 
 
@@ -39,7 +39,7 @@ def changed_at_ns(of_stamp: str) -> int:
 
 
 def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator[ScannedFile]:
-    """All files below the roots, by logical path. `leave_out` are our own folders: not even mentioned.
+    """All files below the roots, by logical path. `leave_out` are Quire's own folders, which are not listed.
 
     One folder: paths are relative to it. Several roots: each has its name in front.
     Raises Reject when a root does not exist.
@@ -56,7 +56,7 @@ def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator
 
 
 def _prefix_roots(roots: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    """Each root with what stands in front of its paths; several roots are kept apart by their names."""
+    """Each root with the prefix of its paths; several roots are distinguished by their names."""
     distinct = list({_resolve(root): root for root in roots}.values())
     if len(distinct) == 1:
         yield "", distinct[0]
@@ -83,7 +83,7 @@ def _unique_name(name: str, used: set[str]) -> str:
 
 
 def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Iterator[ScannedFile]:
-    """Depth first, with a stack of our own: folders may be nested deeper than functions."""
+    """Depth first, with an explicit stack: folders may be nested deeper than function calls."""
     stack = [_entries(folder, prefix)]
     while stack:
         for entry, source, path in stack[-1]:
@@ -102,7 +102,7 @@ def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Itera
 
 
 def _entries(folder: Path, prefix: str) -> "Iterator[tuple[os.DirEntry[str] | None, Path, str]]":
-    """What lies in a folder, in order; a None in its place when it cannot be listed."""
+    """The entries of a folder, in order; one None when it cannot be listed."""
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
@@ -114,7 +114,7 @@ def _entries(folder: Path, prefix: str) -> "Iterator[tuple[os.DirEntry[str] | No
 
 
 def _classify(entry: "os.DirEntry[str]", source: Path, path: str) -> ScannedFile:
-    """What becomes of an entry that is not a folder to go into."""
+    """Accept, skip or fail an entry that is not a folder to descend into."""
     if entry.is_symlink():
         return _skip(
             path, source, "symlink", "a symbolic link; links are not followed, give its target instead"
@@ -143,7 +143,7 @@ def _check_file(path: str, source: Path, status: os.stat_result) -> ScannedFile:
 
 
 def find_name_flaw(name: str) -> str | None:
-    """Why a name cannot be carried through the house and back onto other systems; None when it can."""
+    """Why a file name does not survive on other systems; None when it does."""
     for character in name:
         category = unicodedata.category(character)
         if category == "Cs":

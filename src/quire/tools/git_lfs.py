@@ -1,7 +1,7 @@
-"""Git LFS, the program: gets the file that a pointer stands for, from wherever the repository has it.
+"""Git LFS, the program: fetches the file that a pointer stands for from the repository's remote.
 
 Promises: no shell; the work tree and the index are not touched; names are data, never options or patterns; a
-process that hangs is ended with its children. The answer is not verified here. Must not know: our storage.
+process that hangs is ended with its children. The file is not verified here. Must not know: Quire's storage.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from quire.tools.probe import Probe
 
 _ADVICE = "install git-lfs, or run `git lfs pull` where it is installed"
 _ABSENT = re.compile(r"is not a git command|git-lfs[^\n]*not found", re.IGNORECASE)
-_SAID_BYTES = 2000
-# Of a repository that we are called from: here only that counts which the file lies in.
+_MESSAGE_BYTES = 2000
+# Variables of a calling git: only the repository of the file counts here.
 _FOREIGN = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -56,7 +56,7 @@ def fetch(
     command = ["git", "lfs", "smudge", "--", path.name]
     with target.open("xb") as output, _start(command, path.parent, output, environment) as process:
         try:
-            _, said = process.communicate(pointer.encode(), timeout=timeout_seconds)
+            _, errors = process.communicate(pointer.encode(), timeout=timeout_seconds)
         except subprocess.TimeoutExpired as error:
             _end(process)
             raise Retry(
@@ -68,10 +68,10 @@ def fetch(
             raise
     if process.returncode == 0:
         return
-    told = said[-_SAID_BYTES:].decode("utf-8", "replace").strip()
-    if _ABSENT.search(told):
+    message = errors[-_MESSAGE_BYTES:].decode("utf-8", "replace").strip()
+    if _ABSENT.search(message):
         raise _absent()
-    raise Reject(f"git lfs could not get the file: {told or 'it said nothing'}", code="lfs_unavailable")
+    raise Reject(f"git lfs could not get the file: {message or 'no message'}", code="lfs_unavailable")
 
 
 def _start(
@@ -100,7 +100,9 @@ def _start(
 
 
 def _absent() -> Reject:
-    return Reject(f"git-lfs is not there to get it with; {_ADVICE}.", code="git_lfs_missing")
+    return Reject(
+        f"git-lfs is not installed, so the file cannot be fetched; {_ADVICE}.", code="git_lfs_missing"
+    )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -1,7 +1,7 @@
-"""pdf-inspector: which pages of a PDF need recognition, told in milliseconds without drawing one.
+"""pdf-inspector: finds the pages of a PDF that need OCR in milliseconds, without drawing them.
 
-Promises: no answer is better than an error, because it is a second opinion only: a document that it cannot
-read gives an empty one. Blank pages are among its pages; the caller knows them better.
+Promise: a document that it cannot read gives no page instead of an error, because it is only a second
+opinion. Blank pages are among its pages; the caller knows them better.
 """
 
 from functools import cache

@@ -2,8 +2,8 @@
 
 Promises: pages come in batches, so that memory does not grow with their number; a batch that fails is taken
 page by page, and a page that fails has its reason. Never recognises text (its models would be fetched from
-the network). Text may be lost or out of order: `steps.markdown_guard` looks after that, by the text that each
-page tells beside its Markdown. A native crash ends the process. Running heads and feet are kept, because
+the network). Text may be lost or out of order: `steps.markdown_guard` checks that with the text that each
+page has beside its Markdown. A native crash ends the process. Running heads and feet are kept, because
 telling them apart loses real text: on a manual of 400 pages every second page lost a tenth of its words or
 more.
 """
@@ -37,7 +37,7 @@ def probe() -> Probe:
 
 
 def pages(path: Path, total: int, *, leave_out: Collection[int] = ()) -> Iterator[MarkdownPage]:
-    """All pages but those to be left out, which are never looked at."""
+    """All pages except `leave_out`, which are never parsed."""
     if leave_out:
         yield from _read_batches(path, total, leave_out)
         return
@@ -130,8 +130,8 @@ def _page_errors(result: Any) -> list[Any]:
 
 
 def _parser(**options: Any) -> Any:
-    """Its native side is asked directly: the wrapper makes objects of every word, which takes a tenth of the
-    time, and nobody here looks at more of them than their text.
+    """Calls the native side directly: the wrapper makes an object of every word, which takes a tenth of the
+    time, and only their text is used.
     """
     return _library().LiteParse(
         output_format="markdown",

@@ -1,7 +1,7 @@
-"""What every converter of PDFs gives: pages of Markdown, each with the pictures that it shows.
+"""The output of every PDF converter: pages of Markdown, each with its pictures.
 
-Names of pictures are the converter's own, as they stand in the links of the Markdown; whoever stores them
-gives them others. Pages are counted from 1 and come in their order.
+Names of pictures are the converter's own, as in the links of the Markdown; they are renamed when they are
+stored. Pages are counted from 1 and come in their order.
 """
 
 from typing import NamedTuple
@@ -13,11 +13,11 @@ class PagePicture(NamedTuple):
 
 
 class MarkdownPage(NamedTuple):
-    """`fault` says why there is no Markdown; pictures may have come nevertheless.
+    """`fault` says why there is no Markdown; there may be pictures nevertheless.
 
-    A converter that tells what it read can be judged by it: `text` is all text of the page in the order of
-    its content, before any layout, and `addresses` are those of its links. `odd`: there is a font that it may
-    have read wrongly.
+    A converter that returns what it read can be checked against it: `text` is all text of the page in the
+    order of its content, before any layout, and `addresses` are those of its links. `odd`: there is a font
+    that it may have read wrongly.
     """
 
     number: int

@@ -1,6 +1,6 @@
 """Marker: PDF to Markdown by models of layout and text; the converter of the original library.
 
-Run as its own program, `marker_single`, for it brings gigabytes along that nobody else should have to load.
+Run as a separate program, `marker_single`, because it loads gigabytes that other steps do not need.
 It stays in the process group of its caller, so that ending the group ends it too. Its models come from the
 network at the first use. It recognises scanned pages itself. Not guarded: what it reads is not what PDFium
 reads.
@@ -46,7 +46,7 @@ def pages(
     command: str = COMMAND,
     meta: dict[str, Any] | None = None,
 ) -> Iterator[MarkdownPage]:
-    """`meta` is filled with what Marker says about the document."""
+    """`meta` is filled with Marker's facts about the document."""
     program = shutil.which(command)
     if program is None:
         raise Misconfigured(f"Marker is not installed: {_ADVICE}", code="missing_tool")
@@ -70,8 +70,8 @@ def pages(
     made = folder / f"{source.stem}.md"
     if done.returncode or not made.is_file():
         words = " ".join(done.stderr.decode("utf-8", "replace").split())[-_LONGEST_FAULT:]
-        # Out of memory, a model that was not fetched: what one try meets the next may not.
-        raise Retry(f"Marker ended with {done.returncode}: {words or 'no word'}", code="converter_failed")
+        # Out of memory, or a model that could not be fetched: the next attempt may succeed.
+        raise Retry(f"Marker ended with {done.returncode}: {words or 'no message'}", code="converter_failed")
     if meta is not None:
         meta.update(_meta(folder / f"{source.stem}_meta.json"))
     parts = _PAGE.split(made.read_text("utf-8", "replace"))

@@ -1,7 +1,7 @@
 """OpenDataLoader: PDF to Markdown by a Java program; the best tables of the freely licensed ones.
 
 Needs Java 11 or newer beside the package. Takes the whole document at once (starting Java costs more than
-many pages). Pages are told apart by a line with the document's own digest, which no document can contain.
+many pages). Pages are separated by a line with the document's own digest, which no document can contain.
 """
 
 import re

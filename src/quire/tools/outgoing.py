@@ -1,8 +1,8 @@
-"""Requests to addresses that others have chosen: one guarded POST.
+"""POST requests to URLs that clients have chosen, guarded against requests to internal addresses.
 
-Promises: http and https alone; the name is resolved once, every address it has is judged, and the connection
-goes to one of exactly these; nothing is followed, no proxy is asked, little is read of the answer, and all of
-it ends in time. A refusal by the guard is a Reject and final; a fault on the way is a Retry.
+Promises: only http and https; the name is resolved once, every address is checked, and the connection goes to
+one of these; no redirect, no proxy; little is read of the answer, within a time limit. A refused address is a
+Reject and final; a failed connection is a Retry.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from quire.tools.addresses import Reach, reach
 
 LONGEST_URL = 2000
 MOST_READ_BYTES = 64 * 1024
-MOST_ADDRESSES = 3  # that are tried, when no connection comes about
+MOST_ADDRESSES = 3  # tried until a connection succeeds
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 class PostResponse(Struct, frozen=True):
-    """`retry_after` is the header as it came."""
+    """`retry_after` is the header as received."""
 
     status: int
     retry_after: str = ""
@@ -36,7 +36,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
 
 
 class OutgoingClient:
-    """`allow_private` opens private and loopback addresses; link-local ones stay shut."""
+    """`allow_private` permits private and loopback addresses; link-local ones stay refused."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class OutgoingClient:
         self._tls = tls
 
     def check_url(self, url: str) -> str:
-        """The URL, when a request could ever be sent to it. Raises Reject; asks no resolver."""
+        """Return the URL if a request could be sent to it. Raises Reject; does not resolve the name."""
         host = _parse_url(url).host
         try:
             self._check_address(host, host)
@@ -62,7 +62,7 @@ class OutgoingClient:
         return url
 
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str]) -> PostResponse:
-        """Send it once. Raises Reject when the guard refuses, Retry when no answer came."""
+        """Send the request once. Raises Reject for a refused address, Retry when there is no answer."""
         target = _parse_url(url)
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -84,7 +84,7 @@ class OutgoingClient:
         return found[:MOST_ADDRESSES]
 
     def _check_address(self, address: str, host: str) -> None:
-        """All are judged, and one that is refused is enough: who mixes them has something in mind."""
+        """One refused address is enough to refuse the name: a mixture looks like an attack."""
         found = reach(address.strip("[]"))
         if found is Reach.NEVER or (found is Reach.PRIVATE and not self._allow_private):
             raise _refuse_address(host)
@@ -116,10 +116,10 @@ class OutgoingClient:
                 **headers,
                 "host": target.netloc.decode("ascii"),
             },
-            # The certificate is asked for, and verified, under the name; the connection goes to the address.
+            # The certificate is requested and verified for the name; the connection goes to the address.
             extensions={"sni_hostname": target.raw_host.decode("ascii")},
         )
-        # A client of its own: a kept connection would be shared by all names that lead to one address.
+        # A client per request: a pooled connection would be shared by all names of one address.
         async with httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(verify=self._tls, http2=False, trust_env=False),
             timeout=self._timeout_seconds,
@@ -129,7 +129,7 @@ class OutgoingClient:
             response = await client.send(request, stream=True)
             try:
                 read = 0
-                # Undecoded: nothing can be blown up.
+                # Not decompressed: a small answer cannot grow.
                 async for chunk in response.aiter_raw():
                     read += len(chunk)
                     if read >= MOST_READ_BYTES:
@@ -157,7 +157,7 @@ def _port(target: httpx.URL) -> int:
 
 def _bad_url() -> Reject:
     return Reject(
-        f"this is not a URL that can be called: write https://host/path, without user name and password, at "
+        f"this URL cannot be called: write https://host/path, without user name and password, at "
         f"most {LONGEST_URL} characters",
         code="bad_url",
     )
@@ -165,8 +165,8 @@ def _bad_url() -> Reject:
 
 def _refuse_address(host: str) -> Reject:
     return Reject(
-        f"{host[:100]} leads to an address that is not of the public internet, and such are not called; the "
-        "setting webhooks.allow_private opens private networks",
+        f"{host[:100]} has an address that is not on the public internet, and Quire does not call such; the "
+        "setting webhooks.allow_private permits private networks",
         code="address_refused",
     )
 

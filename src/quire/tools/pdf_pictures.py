@@ -16,7 +16,7 @@ def pixels(stream: Any) -> int:
 
 
 def _side(said: Any) -> int:
-    """Real numbers and other oddities are the decoder's to judge."""
+    """0 for real numbers and other oddities: the decoder judges them."""
     return said if isinstance(said, int) and 0 < said < 1 << 20 else 0
 
 
@@ -49,7 +49,7 @@ def shows(page: Any, wanted: Collection[tuple[int, int]], library: Any) -> bool:
 
 
 def _resources(page: Any, library: Any) -> Any:
-    """The page's own, or those it has from above: the tree may well be a circle."""
+    """The page's own resources or inherited ones; the tree may contain a cycle."""
     for _ in range(64):
         if isinstance(found := page.get("/Resources"), library.Dictionary):
             return found

@@ -1,6 +1,6 @@
-"""What goes along with a page that becomes a PDF of its own, and what stays behind.
+"""Prepares a page that becomes a PDF of its own.
 
-Along: layers (without them a hidden one would show) and the page's share of the form fields. Behind: scripts,
+Kept: layers (without them a hidden one would show) and the page's share of the form fields. Removed: scripts,
 actions other than links, attached files, and the fields of other pages. Works on the objects of pikepdf,
 handed in as `Any`; opens and writes nothing.
 """
@@ -65,7 +65,7 @@ def _copy(value: Any, source: Any, single: Any, library: Any) -> Any:
 
 
 def _above(annotation: Any, library: Any) -> Iterator[Any]:
-    """The fields over a box, from the nearest to the root. A document may well make a circle of them."""
+    """The fields above a box, from the nearest to the root. A document may contain a cycle of them."""
     seen: set[tuple[int, int]] = set()
     field = annotation.get("/Parent")
     for _ in range(_DEEPEST_FIELD):

@@ -2,7 +2,7 @@
 
 Promises: sizes are known before anything is drawn; a page is drawn upright, on white, in plain sRGB; nothing
 in the document is executed (no form environment is made, and the library comes without a JavaScript engine).
-Whether a document is locked or damaged is for `tools.qpdf` to say: PDFium tells neither apart reliably. Fonts
+`tools.qpdf` decides whether a document is locked or damaged: PDFium does not tell them apart reliably. Fonts
 that are not in the document are the machine's. Pages are counted from 1.
 """
 
@@ -49,7 +49,7 @@ def probe() -> Probe:
 
 
 class PdfPage:
-    """A page that is loaded: its content has been parsed."""
+    """A loaded page: its content has been parsed."""
 
     def __init__(self, raw: Any, number: int) -> None:
         self._raw = raw
@@ -62,7 +62,7 @@ class PdfPage:
         self._raw.close()
 
     def _text_page(self) -> Any:
-        """Made once: it takes as long as all the rest that is asked of a page."""
+        """Loaded once: it takes as long as everything else on a page."""
         if self._letters is None:
             self._letters = self._raw.get_textpage()
         return self._letters
@@ -177,13 +177,13 @@ class PdfRenderer:
         return len(self._document)
 
     def points(self, number: int) -> tuple[float, float]:
-        """Width and height, upright. The page's content is not looked at."""
+        """Width and height, upright. The page's content is not parsed."""
         with _translate_errors(number):
             width, height = self._document.get_page_size(number - 1)
         return float(width), float(height)
 
     def pixels(self, number: int, dpi: int) -> tuple[int, int]:
-        """What `draw` would give."""
+        """The size in pixels that `draw` would produce."""
         width, height = self.points(number)
         return ceil(width * dpi / POINTS_PER_INCH), ceil(height * dpi / POINTS_PER_INCH)
 
@@ -205,7 +205,7 @@ def _pdfium() -> Any:
 
 
 def _picture_bytes(picture: Any) -> bytes:
-    """As it is stored where that is a JPEG of its own; otherwise decoded."""
+    """The stored bytes when they are a JPEG; otherwise the decoded picture."""
     if picture.get_filters() == ["DCTDecode"]:
         return bytes(picture.get_data())
     with closing(picture.get_bitmap()) as bitmap:

@@ -1,4 +1,4 @@
-"""Pillow: the second decoder, asked only about pictures whose kind libvips does not know.
+"""Pillow: the second decoder, used only for kinds of pictures that libvips does not know.
 
 It reads old-style JPEG, tiled planar and 8-bit LAB TIFFs. It must not be a way round a refusal: damaged
 bytes are refused here too (`LOAD_TRUNCATED_IMAGES` stays off, warnings about missing data are errors), the
@@ -149,5 +149,5 @@ def _meaning(error: Exception) -> Exception:
     if _OUT_OF_MEMORY.search(text):
         return MemoryError(text)
     if isinstance(error, OSError) and error.errno is not None:
-        return error  # the disk's complaint, not the picture's
+        return error  # an error of the disk, not of the picture
     return refusals.truncated(text) if _MISSING_DATA.search(text) else refusals.corrupt(text)

@@ -1,7 +1,7 @@
 """PyMuPDF's Markdown, the best of all at headings and tables, at two pages a second.
 
-Licence: AGPL-3.0 or commercial. It is therefore an extra, imported when it is asked for by name and never by
-itself. Its own recognition is off: which pages are recognised, and by whom, is decided elsewhere.
+Licence: AGPL-3.0 or commercial. It is therefore an extra, imported only when it is chosen by name. Its own
+OCR is off: other modules decide which pages are recognised.
 """
 
 from collections.abc import Collection, Iterator
@@ -30,7 +30,7 @@ def probe() -> Probe:
 def pages(
     path: Path, total: int, *, scratch: Path, leave_out: Collection[int] = ()
 ) -> Iterator[MarkdownPage]:
-    """One after the other. Pictures are written to the scratch folder and taken out of it again."""
+    """Converts pages one by one. Pictures are written to the scratch folder and removed again."""
     for number in range(1, total + 1):
         if number in leave_out:
             continue

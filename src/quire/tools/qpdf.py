@@ -1,8 +1,8 @@
 """qpdf, by way of pikepdf: opens, repairs, counts and splits PDFs.
 
-Promises: what is locked, cut off or beyond repair is refused; what was repaired says so in `damage`; a
+Promises: a locked, truncated or irreparable file is refused; repairs are listed in `damage`; a
 single page is written with its text, fonts and layers, without the document's scripts and attachments, and
-the same input gives the same bytes. Nothing is decoded that need not be, and the file is mapped, not read.
+the same input gives the same bytes. Nothing is decoded without need, and the file is mapped, not read.
 Draws nothing. Pages are counted from 1.
 """
 
@@ -69,7 +69,7 @@ class PdfFile:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What was found wrong and mended so far, in qpdf's words; the first few."""
+        """What was found wrong and repaired so far, in qpdf's words; the first few."""
         return tuple(self._heard())[:_MOST_DAMAGES]
 
     def largest_picture(self) -> int:
@@ -84,7 +84,7 @@ class PdfFile:
 
     @property
     def locked(self) -> bool:
-        """Opens without a password, and is encrypted nevertheless: some readers refuse such a file."""
+        """Whether it is encrypted although it opens without a password: some readers refuse such a file."""
         return bool(self._pdf.is_encrypted)
 
     def pictures(self, max_pixels: int) -> tuple[frozenset[int], frozenset[int]]:
@@ -109,14 +109,14 @@ class PdfFile:
         return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, wanted, library))
 
     def write_whole(self, target: Path) -> None:
-        """The whole document, mended and without a lock: for readers that are less patient."""
+        """Write the whole document, repaired and decrypted, for readers that are less tolerant."""
         with self._translate_errors():
             _save(self._pdf, target, encryption=False)
 
     def write_page(self, number: int, target: Path) -> None:
         with self._translate_errors():
             if not self._lean:
-                # Where all pages share one table of resources, each would take everybody's pictures along.
+                # Where all pages share one table of resources, each would carry the pictures of all.
                 self._pdf.remove_unreferenced_resources()
                 self._lean = True
             library = _pikepdf()
@@ -128,7 +128,7 @@ class PdfFile:
                 _save(single, target, min_version=self._pdf.pdf_version)
 
     def _checked_pages(self) -> int:
-        """Their number. Refuses what may not be complete: a repair must not lose pages in silence."""
+        """The number of pages. Refuses an incomplete document: a repair must not lose pages silently."""
         claimed = self._pdf.Root.Pages.get("/Count")
         found = len(self._pdf.pages)
         damage = self._heard()
@@ -154,7 +154,7 @@ class PdfFile:
                 raise refusals.corrupt(f"the content of page {number} is missing", "PDF")
 
     def _heard(self) -> dict[str, None]:
-        """All warnings so far: qpdf tells each of them once."""
+        """All warnings so far: qpdf reports each of them once."""
         found = (self._words(one) for one in self._pdf.get_warnings())
         self._damage |= dict.fromkeys(words for words in found if not _ROUTINE.search(words))
         return self._damage
@@ -216,7 +216,7 @@ def _check_end(path: Path) -> None:
         tail = stream.read()
     said = _LINEARIZED.search(head)
     if said and int(said[1]) > size:
-        raise refusals.truncated(f"it says that it has {int(said[1])} bytes, the file ends at {size}", "PDF")
+        raise refusals.truncated(f"it claims {int(said[1])} bytes, but the file ends at {size}", "PDF")
     if b"startxref" not in tail:
         raise refusals.truncated("there is no startxref near the end of the file", "PDF")
 

@@ -1,4 +1,4 @@
-"""Why a picture or a PDF is refused: the whole vocabulary, in one place, so that reports can be grouped.
+"""Why a picture or a PDF is refused: all codes in one place, so that reports can be grouped.
 
     empty_file           there are no bytes
     not_an_image         the bytes are something else (text, a PDF …)
@@ -107,7 +107,7 @@ def check_pages(pages: int, limit: int) -> None:
 
 
 def check_page_pixels(number: int, width: int, height: int, limit: int) -> None:
-    """Of a page that is yet to be drawn."""
+    """Check a page before it is drawn."""
     if width * height > limit:
         what = _compared(f"page {number} of {width} x {height} pixels", width * height, limit)
         advice = "Lower preprocess.pdf_dpi, or raise preprocess.pdf_max_megapixels if the page is genuine."

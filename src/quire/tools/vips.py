@@ -1,6 +1,6 @@
 """libvips: the first decoder, the only encoder.
 
-Promises: half a picture is an error, never a grey one (`fail_on="error"` on every load); a header is read
+Promises: half a picture is an error, never a grey area (`fail_on="error"` on every load); a header is read
 without a pixel being decoded; the same input gives the same bytes (no metadata, no dates); the result is
 upright, sRGB or grey, 8 bits, without transparency. Knows nothing of batches; importing this module does not
 load the library.
@@ -56,7 +56,7 @@ _OTHER_KIND = re.compile(
 
 
 class VipsImage(Protocol):
-    """What callers may know of a picture; the rest is pyvips, which has no types."""
+    """What callers may use of a picture; the rest is pyvips, which has no types."""
 
     @property
     def width(self) -> int: ...
@@ -73,7 +73,7 @@ class Header(Struct, frozen=True, kw_only=True):
     sample_bytes: float = 3.0  # of one pixel, as it is decoded
     stored_samples: float = 3.0  # of one pixel: a JPEG keeps less of its colours
     whole: bool = False  # progressive or interlaced: no line is complete before the last byte is read
-    turned: bool = False  # it does not lie in the file as it is to be seen
+    turned: bool = False  # stored rotated
 
 
 def probe() -> Probe:
@@ -218,7 +218,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _meaning(text: str) -> Exception:
-    """What an error of libvips asks of the caller. The last line that is not mere routine says it best."""
+    """The Quire error for an error of libvips. The last line that is not routine describes it best."""
     lines = [line.strip() for line in text.strip().splitlines() if not _ROUTINE.search(line)]
     detail = lines[-1] if lines else text.strip()
     text = "\n".join(lines)
