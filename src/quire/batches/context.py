@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
-from quire.engine.loop import EngineLoop
 from quire.ledger.port import BatchStore, ControlStore, OutboxStore, RecordStore, UploadStore
 from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.pipeline import Pipeline
+
+if TYPE_CHECKING:  # commands that only inspect batches do not load the engine
+    from quire.engine.loop import EngineLoop
 
 
 class Defaults(Struct, frozen=True, kw_only=True):
@@ -30,7 +32,7 @@ class StartEngine(Protocol):
 
     def __call__(
         self, *, schedules: bool = True, workers: int | None = None
-    ) -> AbstractAsyncContextManager[EngineLoop]: ...
+    ) -> "AbstractAsyncContextManager[EngineLoop]": ...
 
 
 class BatchContext(Struct, frozen=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""Commands: translate arguments in and results out. Data goes to standard output, messages to standard error."""
+"""Commands: arguments in, results out. Data goes to standard output, messages to standard error."""

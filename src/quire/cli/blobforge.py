@@ -1,16 +1,16 @@
 """The `blobforge` command: the commands of `quire library` under the name that scripts know."""
 
-from quire.cli.main import lead
+from quire.cli.main import run_command
 
 
 def main() -> None:
-    lead(_blobforge)
+    run_command(_blobforge)
 
 
 def _blobforge() -> None:
-    from quire.cli.library.commands import assembled  # late, as in `quire.cli.main`
+    from quire.cli.library.commands import build_library_app
 
-    assembled("blobforge")(prog_name="blobforge")
+    build_library_app("blobforge", add_completion=True)(prog_name="blobforge")
 
 
 if __name__ == "__main__":

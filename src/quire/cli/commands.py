@@ -3,7 +3,9 @@
 Imports none of them. A test compares each line with the first line of the function's docstring.
 """
 
-from quire.cli.lazy import CommandEntry, GroupEntry
+from collections.abc import Mapping
+
+from quire.cli.lazy import CommandEntry, Entry, GroupEntry
 
 _BATCH = "quire.cli.batch.commands"
 _BATCH_CONTROL = "quire.cli.batch.control"
@@ -34,19 +36,23 @@ DEAD_LETTER_COMMANDS = {
     "replay": CommandEntry("Put dead letters back into their queue.", f"{_DEAD}:replay"),
     "discard": CommandEntry("Delete dead letters and their history for good.", f"{_DEAD}:discard"),
 }
-QUEUE_COMMANDS = {
+QUEUE_COMMANDS: Mapping[str, Entry] = {
     "list": CommandEntry("List queues with their depth, age and throughput.", f"{_QUEUE}:list_queues"),
     "peek": CommandEntry("Show the next messages of a queue without delivering them.", f"{_QUEUE}:peek"),
     "purge": CommandEntry("Delete all waiting and delayed messages of a queue.", f"{_QUEUE}:purge"),
-    "test": CommandEntry("Check that a backend honours the guarantees of a queue.", f"{_QUEUE}:check_backend"),
+    "test": CommandEntry(
+        "Check that a backend honours the guarantees of a queue.", f"{_QUEUE}:check_backend"
+    ),
     "dead": GroupEntry("List, inspect, replay and discard dead letters.", DEAD_LETTER_COMMANDS),
 }
 WEBHOOK_COMMANDS = {
     "add": CommandEntry("Add a webhook and show its signing secret once.", f"{_WEBHOOK}:add"),
     "list": CommandEntry("List webhooks, oldest first, without their secrets.", f"{_WEBHOOK}:list_webhooks"),
     "remove": CommandEntry("Remove a webhook and its pending deliveries.", f"{_WEBHOOK}:remove"),
-    "deliveries": CommandEntry("List deliveries and their responses, newest first.", f"{_WEBHOOK}:deliveries"),
-    "redeliver": CommandEntry("Send a delivery again.", f"{_WEBHOOK}:redeliver"),
+    "deliveries": CommandEntry(
+        "List deliveries and their responses, newest first.", f"{_WEBHOOK}:deliveries"
+    ),
+    "redeliver": CommandEntry("Send deliveries again.", f"{_WEBHOOK}:redeliver"),
 }
 KEY_COMMANDS = {
     "create": CommandEntry("Create an API key and show it once.", f"{_KEY}:create"),
@@ -57,12 +63,14 @@ KEY_COMMANDS = {
 TASK_COMMANDS = {
     "run": CommandEntry("Run the task that the environment describes.", "quire.cli.worker.task:run"),
 }
-COMMANDS = {
+COMMANDS: Mapping[str, Entry] = {
     "run": CommandEntry("Run files and folders through a pipeline.", "quire.cli.run.commands:run"),
     "serve": CommandEntry("Serve the HTTP API.", "quire.cli.server.serve:serve"),
     "upload": CommandEntry("Upload a folder to a server as one batch.", "quire.cli.upload.commands:upload"),
     "doctor": CommandEntry("Check the installation, the settings and the store.", "quire.cli.doctor:doctor"),
-    "clean": CommandEntry("Abandon idle uploads and delete old staged files.", "quire.cli.server.clean:clean"),
+    "clean": CommandEntry(
+        "Abandon idle uploads and delete old staged files.", "quire.cli.server.clean:clean"
+    ),
     "scheduler": CommandEntry(_RUN_THE_SCHEDULER, f"{_WORKER}:scheduler"),
     "conductor": CommandEntry(_RUN_THE_SCHEDULER, f"{_WORKER}:scheduler", is_hidden=True),  # its former name
     "worker": CommandEntry("Run workers, which execute the tasks of batches.", f"{_WORKER}:worker"),
@@ -71,8 +79,5 @@ COMMANDS = {
     "webhook": GroupEntry("Manage webhooks and their deliveries.", WEBHOOK_COMMANDS),
     "key": GroupEntry("Manage the API keys of a server.", KEY_COMMANDS),
     "task": GroupEntry("Run single tasks on machines that a server starts.", TASK_COMMANDS),
-    "library": CommandEntry(
-        "A library of PDFs in a bucket: ingest them, convert them anywhere, get the results back.",
-        "quire.cli.library.commands:library",
-    ),
+    "library": CommandEntry("Manage a library of PDFs in a bucket.", "quire.cli.library.commands:library"),
 }

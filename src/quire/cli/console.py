@@ -1,45 +1,54 @@
-"""Where talk goes: standard error, so that standard output holds data alone."""
+"""Messages for people: on standard error, so that standard output holds only data."""
 
 import json
 import sys
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 
-from quire.cli.text import shown
+from quire.cli.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-class Talk:
-    """`events`: with --json what happens goes out as lines of data; otherwise --json is silent."""
+class Reporter:
+    """`events`: with --json, events are printed as lines of data; otherwise --json is silent."""
 
     def __init__(self, *, json_output: bool, events: bool = False) -> None:
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         self.quiet = json_output
         self._events = json_output and events
         self.live = not json_output and sys.stderr.isatty()
-        self._waiting = False
+        self._is_waiting = False
+
+    @cached_property
+    def console(self) -> "Console":
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         if not self.quiet:
             self.console.print(text, markup=False)
 
-    def happened(self, event: str, words: str, **more: str) -> None:
-        """For people a line of talk; for programs a line of data, where the command has such."""
+    def report(self, event: str, message: str, **more: str) -> None:
+        """A message for people; a line of data for programs, where the command prints events."""
         if self._events:
-            typer.echo(json.dumps({"event": event, "message": words, **more}))
+            typer.echo(json.dumps({"event": event, "message": message, **more}))
         else:
-            self.say(words)
+            self.say(message)
 
     def warn(self, warnings: Sequence[str]) -> None:
-        """What a backend may lose, said once at the start."""
-        for words in warnings:
-            self.happened("warning", f"Warning: {shown(words)}")
+        """What a backend may lose; printed once, at the start."""
+        for warning in warnings:
+            self.report("warning", f"Warning: {printable(warning)}")
 
-    def trouble(self, words: str | None) -> None:
-        """The ledger is away (said once), or with None: it is back."""
-        if words is not None and not self._waiting:
-            self.happened("waiting", f"Waiting for the database: {shown(words)}")
-        if words is None and self._waiting:
-            self.happened("back", "The database is back; going on.")
-        self._waiting = words is not None
+    def report_outage(self, reason: str | None) -> None:
+        """The database is unreachable (printed once per outage); with None: it is reachable again."""
+        if reason is not None and not self._is_waiting:
+            self.report("waiting", f"Waiting for the database: {printable(reason)}")
+        if reason is None and self._is_waiting:
+            self.report("back", "The database is back; continuing.")
+        self._is_waiting = reason is not None

@@ -1,6 +1,6 @@
-"""`quire doctor`: shows what the house is built of and what is wrong with it.
+"""`quire doctor`: shows what the installation consists of and what is wrong with it.
 
-Promise: always answers, also when the settings cannot be read; the answer is on stdout, as one JSON document
+Promise: always answers, even if the settings cannot be read; the answer is on stdout, as one JSON document
 with `--json`; exit code 0 means that quire can run. Must not know: how anything is examined.
 """
 
@@ -9,113 +9,117 @@ import json
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from quire import settings
-from quire.assembly.examination import (
-    Check,
-    Examination,
-    Section,
-    examine,
-)
 from quire.cli import exits
-from quire.model.errors import Misconfigured
+from quire.cli.options import Config, Home, Json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from quire.assembly.examination import Check, Examination, Section
+    from quire.settings import Library
 
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"}
 
 
 def doctor(
-    *,
-    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    home: Annotated[Path | None, typer.Option(help="Examine this home folder.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Read this file in place of quire.toml.")] = None,
+    json_output: Json = False,
+    home: Home = None,
+    config: Config = None,
 ) -> None:
-    """Check versions, settings, tools, the home folder and the store, with advice for what is wrong.
+    """Check the installation, the settings and the store.
 
-    Exit code 0: quire can run (warnings allowed).
-    1: something needed is missing, or the store fails its probe.
-    2: the command line was not understood.
+    Checks versions, settings, tools, the home folder and the store, and gives advice for every problem.
 
-    For example:
+    Examples:
+      quire doctor
+      quire doctor --home scans/.quire
+      quire doctor --json | python -m json.tool
 
-    quire doctor
-
-    quire doctor --home scans/.quire
-
-    quire doctor --json | python -m json.tool
+    Exit codes: 0 quire can run (there may be warnings), 1 something is missing, or the store fails its
+    probe, 2 usage.
     """
-    found = asyncio.run(_examined(home, config))
+    found = asyncio.run(_examine(home, config))
     if json_output:
-        # json, not msgspec: paths may hold bytes that are no UTF-8, and \\u escapes carry them through.
-        document = {"fine": found.fine, **msgspec.to_builtins(found)}
+        import msgspec
+
+        # json, not msgspec: paths may hold bytes that are not UTF-8, and \\u escapes preserve them.
+        document = {"fine": found.is_fine, **msgspec.to_builtins(found)}
         typer.echo(json.dumps(document, indent=2))
-    elif (console := Console()).is_terminal:
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        console = Console()
         for section in found.sections:
             console.print(_table(section))
         console.print(_verdict(found))
     else:
-        typer.echo(_printable("\n".join(_lines(found))))
-    raise typer.Exit(exits.DONE if found.fine else exits.COULD_NOT_RUN)
+        typer.echo(_encodable("\n".join(_lines(found))))
+    raise typer.Exit(exits.DONE if found.is_fine else exits.COULD_NOT_RUN)
 
 
-async def _examined(home: Path | None, config: Path | None) -> Examination:
+async def _examine(home: Path | None, config: Path | None) -> "Examination":
+    from quire import settings
+    from quire.assembly.examination import examine
+    from quire.model.errors import Misconfigured
+
     try:
         loaded = settings.load_here(config, {"home": home})
     except Misconfigured as error:
         return await examine(rows=error, cores=settings.cores(), home=None, probe_store=None)
     in_force = loaded.settings
 
-    async def probe_store() -> Sequence[str]:
-        # Late: assembly brings in every adapter, and a broken one is a finding, not the end.
-        from quire.assembly import batches as assembly
+    async def probe() -> Sequence[str]:
+        # Here: assembly imports the adapters, and a broken one is a finding, not the end of the examination.
+        from quire.assembly.blobs import probe_store
 
-        return await assembly.probe_store(in_force)
+        return await probe_store(in_force)
 
     return await examine(
         rows=loaded.rows(),
         cores=settings.cores(),
         home=in_force.home,
-        probe_store=probe_store,
-        features={in_force.store, *_converter(in_force.library)},
+        probe_store=probe,
+        features={in_force.store, *_needed_converter(in_force.library)},
     )
 
 
-def _converter(library: settings.Library) -> Collection[str]:
-    """The one that workers of the library need, where there is a library."""
+def _needed_converter(library: "Library") -> Collection[str]:
+    """The converter that workers of the library need, if a library is configured."""
     name = library.converter
     return {"pymupdf4llm" if name == "pymupdf" else name} if library.bucket else ()
 
 
-def _verdict(found: Examination) -> str:
+def _verdict(found: "Examination") -> str:
     checks = [check for section in found.sections for check in section.checks]
     bad = sum(check.state in {"missing", "failed"} for check in checks)
     warnings = sum(check.state == "warning" for check in checks)
     if bad:
-        return f"Quire cannot run: {bad} of {len(checks)} checks failed. The advice is beside each."
+        return f"Quire cannot run: {bad} of {len(checks)} checks failed. See the advice for each."
     return f"Quire can run. {len(checks)} checks, {warnings} with a warning."
 
 
-def _row(check: Check) -> tuple[str, str, str]:
-    said = [check.detail, check.advice and f"-> {check.advice}", check.source and f"({check.source})"]
-    return check.state, check.name, "\n".join(filter(None, said[:2])) + (f"  {said[2]}" if said[2] else "")
+def _row(check: "Check") -> tuple[str, str, str]:
+    parts = [check.detail, check.advice and f"-> {check.advice}", check.source and f"({check.source})"]
+    return check.state, check.name, "\n".join(filter(None, parts[:2])) + (f"  {parts[2]}" if parts[2] else "")
 
 
-def _table(section: Section) -> Table:
+def _table(section: "Section") -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=section.title, title_justify="left", show_header=False)
     for check in section.checks:
-        # Text, not str: values may hold square brackets, which rich would take for markup.
+        # Text, not str: rich interprets square brackets in a str as markup.
         state, *cells = _row(check)
-        table.add_row(Text(state, style=_STYLES[state]), *(Text(_printable(cell)) for cell in cells))
+        table.add_row(Text(state, style=_STYLES[state]), *(Text(_encodable(cell)) for cell in cells))
     return table
 
 
-def _lines(found: Examination) -> Iterator[str]:
+def _lines(found: "Examination") -> Iterator[str]:
     width = max(len(check.name) for section in found.sections for check in section.checks)
     for section in found.sections:
         yield section.title
@@ -128,7 +132,7 @@ def _lines(found: Examination) -> Iterator[str]:
     yield _verdict(found)
 
 
-def _printable(text: str) -> str:
-    """What the terminal's encoding cannot show, as escapes: an odd path must not end the command."""
+def _encodable(text: str) -> str:
+    """With escapes for what the terminal cannot show: an odd path must not end the command."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

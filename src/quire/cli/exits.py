@@ -1,11 +1,11 @@
-"""Exit codes: the one table from error to number. Scripts rely on them: none changes its meaning.
+"""Exit codes: the one table from errors to numbers. Scripts rely on them: no code changes its meaning.
 
 0    done
-1    could not run: a setting, a tool, the store or the input stands in the way; the message says what to do
+1    could not run: a setting, a tool, the store or the input is at fault; the message says what to do
 2    usage: the command line was not understood
 3    finished, but some files failed; each is listed with its reason
-4    held: the batch is paused, or its budget is spent; resume it when that is right
-130  interrupted by Ctrl-C; what was accepted is safe and goes on at the next run
+4    held: the batch is paused or its budget is spent; resume it to continue
+130  interrupted by Ctrl-C; accepted files are safe, and the next run continues
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ FINISHED_WITH_FAILURES = 3
 HELD = 4
 INTERRUPTED = 130
 
-# Every kind of error by itself and no entry for the root: a new kind must be placed here, or a test fails.
+# One entry per kind of error and none for the root: a test fails until a new kind has its entry.
 EXIT_CODES: Mapping[type[QuireError], int] = {
     Misconfigured: COULD_NOT_RUN,
     Reject: COULD_NOT_RUN,
@@ -31,7 +31,7 @@ EXIT_CODES: Mapping[type[QuireError], int] = {
 
 
 def code_for(error: BaseException) -> int:
-    """The number for an error that ends a command; a narrower kind counts as its nearest listed ancestor."""
+    """The exit code for an error; a subclass has the code of its nearest listed ancestor."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     for kind in type(error).__mro__:

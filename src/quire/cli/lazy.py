@@ -6,7 +6,7 @@ no command. Help is plain text; loading rich would take longer than everything e
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, Union
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -27,7 +27,7 @@ class GroupEntry(NamedTuple):
     is_hidden: bool = False
 
 
-Entry = Union[CommandEntry, GroupEntry]
+Entry: TypeAlias = CommandEntry | GroupEntry
 
 
 class LazyGroup(TyperGroup):
@@ -44,7 +44,7 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> None:
-        """Replace the placeholder of a command by the command. May be repeated; an unknown name is ignored."""
+        """Put the command in the place of its placeholder. May be repeated; ignores unknown names."""
         entry = self._pending.pop(name, None)
         if entry is not None:
             command = get_command(_build_app(name, entry))
@@ -89,6 +89,6 @@ def _do_nothing() -> None:
 
 
 def _keep_lines_of_examples(text: str) -> str:
-    """Paragraphs with indented lines are not wrapped: `\\b` says so to the formatter."""
+    """A backspace before a paragraph keeps the formatter from wrapping it: here if it has indented lines."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(f"\b\n{one}" if "\n " in f"\n{one}" else one for one in paragraphs)

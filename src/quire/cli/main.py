@@ -1,4 +1,4 @@
-"""The `quire` command: the first thing that runs, and the last net under it."""
+"""The `quire` program: starts a command and ends the process with its exit code."""
 
 import atexit
 import os
@@ -13,18 +13,20 @@ _NATIVE_THREADS = "obstore"  # the S3 client
 
 
 def main() -> None:
-    lead(_quire)
+    run_command(_run_quire)
 
 
-def _quire() -> None:
-    from quire.cli.app import app  # here, so that Ctrl-C while everything loads is an answer, not a traceback
+def _run_quire() -> None:
+    from quire.cli.app import (
+        app,
+    )  # here: Ctrl-C during the import ends with an exit code, not with a traceback
 
     app()
 
 
-def lead(command: Callable[[], None]) -> NoReturn:
-    """Run a command to its end, which is the process's."""
-    # Names on a disk need not fit the terminal's encoding; showing them must never end a run.
+def run_command(command: Callable[[], None]) -> NoReturn:
+    """Run a command, then end the process."""
+    # File names need not fit the terminal's encoding; printing them must never end a run.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -37,20 +39,20 @@ def lead(command: Callable[[], None]) -> NoReturn:
     except SystemExit as ended:
         code = ended.code
     if _NATIVE_THREADS in sys.modules and (code is None or isinstance(code, int)):
-        _leave(code or 0)
+        _exit_without_teardown(code or 0)
     sys.exit(code)
 
 
-def _leave(code: int) -> NoReturn:
-    """What the interpreter does at its end but for taking itself apart: threads of the S3 client may still be
-    on their way out then, and end the process by SIGABRT, whatever the command has achieved.
+def _exit_without_teardown(code: int) -> NoReturn:
+    """Does what the interpreter does at exit, except destroying modules: threads of the S3 client may
+    still be ending then and would abort the process, whatever the exit code of the command.
     """
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-    atexit._run_exitfuncs()  # noqa: SLF001 - there is no other way to ask for them
+    atexit._run_exitfuncs()  # noqa: SLF001 - there is no public way to run them
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read it has gone
+        with suppress(OSError, ValueError):  # the reader has closed the pipe
             stream.flush()
     os._exit(code)
 

@@ -1,140 +1,157 @@
-"""`quire batch retry, cancel, pause, resume, reset, priority`: a person intervenes."""
+"""`quire batch retry, cancel, pause, resume, reset, priority`: commands that change a batch."""
 
-import sys
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import msgspec
 import typer
-from msgspec import UNSET, UnsetType
 
-from quire.batches import control, inspection
-from quire.assembly.components import Components
-from quire.batches.control import BudgetChange, RetryPreview
-from quire.batches.lines import BatchDetails
 from quire.cli import exits
-from quire.cli.batch.options import (
-    Config,
-    Home,
-    Id,
-    Json,
-    Reason,
-    act_of,
-    answered,
-    print_json,
-)
-from quire.cli.text import many, shown
-from quire.ledger.port import OperatorAction, Selection
-from quire.model.batch import Batch, Stage
-from quire.model.cost import exact, micros
+from quire.cli.components import operator_action, use_components
+from quire.cli.options import BatchId, Config, Home, Json, Yes, is_interactive, print_json
+from quire.cli.text import plural, printable
+
+if TYPE_CHECKING:
+    from msgspec import UnsetType
+
+    from quire.assembly.components import Components
+    from quire.batches.control import RetryPreview
+    from quire.batches.lines import BatchDetails
+    from quire.ledger.port import OperatorAction
+    from quire.model.batch import Batch
 
 N = TypeVar("N", int, float)
+Change = Callable[["Components", str, "OperatorAction"], Awaitable["Batch"]]
 
+Reason = Annotated[
+    str, typer.Option("--reason", help="Reason, recorded in the events of the batch.", show_default=False)
+]
 Money = Annotated[
     str | None,
-    typer.Option("--budget-money", help="What it may cost.", metavar="AMOUNT|none", show_default=False),
+    typer.Option("--budget-money", help="Cost limit.", metavar="AMOUNT|none", show_default=False),
 ]
 Tokens = Annotated[
     str | None,
-    typer.Option("--budget-tokens", help="Model tokens.", metavar="NUMBER|none", show_default=False),
+    typer.Option("--budget-tokens", help="Limit on model tokens.", metavar="NUMBER|none", show_default=False),
 ]
 Seconds = Annotated[
     str | None,
-    typer.Option("--budget-seconds", help="Compute time.", metavar="SECONDS|none", show_default=False),
+    typer.Option("--budget-seconds", help="Compute time limit.", metavar="SECONDS|none", show_default=False),
 ]
 
-GOES_ON = (
-    "It goes on by itself where a conductor and workers are running; otherwise start them with "
-    "`quire conductor --workers 2 --until-idle`, or give the same `quire run` again."
+CONTINUES = (
+    "A running scheduler with workers continues it. If none is running, start one with "
+    "`quire scheduler --workers 2 --until-idle`, or run the same `quire run` again."
 )
-TAKES_FILES_IN = "It still has files to take in: give the same `quire run` again."
+AWAITS_FILES = "It still has files to take in: run the same `quire run` again."
 
 
 def retry(
-    batch_id: Id,
-    file: Annotated[str | None, typer.Option("--file", help="Only what failed of this file.")] = None,
+    batch_id: BatchId,
+    file: Annotated[str | None, typer.Option("--file", help="Retry only failed tasks of this file.")] = None,
     error_class: Annotated[
-        str | None, typer.Option("--class", help="Only what failed with this error class.")
+        str | None, typer.Option("--class", help="Retry only tasks that failed with this error class.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would run.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
+    yes: Yes = False,
     reason: Reason = "",
     json_output: Json = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Run what failed once more, or let a cancelled batch or one in error go on where it stood.
+    """Retry failed files, or continue a stopped batch.
 
-    What would run is told first. Files that are done are not touched; earlier attempts stay on record.
-    Asks before it begins, unless --yes or --json is given or nobody is at the terminal.
+    A batch that was cancelled or ended with an error picks up where it left off. Finished files are not
+    touched; earlier attempts stay on record. Shows first what will run, and asks for confirmation on a
+    terminal unless --yes or --json is given.
 
     Examples:
       quire batch retry 01JA… --dry-run
-
       quire batch retry 01JA… --class timeout --reason "more memory now"
-
       quire batch retry 01JA… --file scans/p1.tif --yes
 
-    Exit codes: 0 taken up (or told, with --dry-run), 1 could not or not wanted, 2 usage.
+    Exit codes: 0 retried (or shown, with --dry-run), 1 could not run or not confirmed, 2 usage.
     """
+    from quire.batches import control, inspection
+    from quire.ledger.port import Selection
+
     selection = Selection(error_class=error_class, path=file)
 
-    async def look(office: Components, _settings: object) -> RetryPreview:
-        return await control.preview_retry(office, batch_id, selection)
+    async def start(components: "Components", _settings: object) -> "tuple[RetryPreview, BatchDetails]":
+        action = operator_action(components, reason)
+        retried = await control.retry(components, batch_id, action, selection)
+        return retried, await inspection.show(components, batch_id)
 
-    async def do(office: Components, _settings: object) -> tuple[RetryPreview, BatchDetails]:
-        done = await control.retry(office, batch_id, act_of(office, reason), selection)
-        return done, await inspection.show(office, batch_id)
-
-    preview = answered(look, home=home, config=config, json_output=json_output)
+    preview = use_components(
+        lambda components, _: control.preview_retry(components, batch_id, selection),
+        home=home,
+        config=config,
+        json_output=json_output,
+    )
     if not json_output:
-        _tell_preview(preview)
+        _show_preview(preview)
     if dry_run:
         if json_output:
             _print_preview(preview, did=None)
         return
-    # Two visits to the office: nobody should have to wait, with Ctrl-C unheard, for an answer in between.
-    asks = not yes and not json_output and _somebody_is_there()
-    if asks and not typer.confirm("Do it?", err=True):
+    # The components are closed while the question is open: Ctrl-C answers it at once.
+    asks = not yes and not json_output and is_interactive()
+    if asks and not typer.confirm("Continue?", err=True):
         typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(exits.COULD_NOT_RUN)
-    preview, standing = answered(do, home=home, config=config, json_output=json_output)
+    preview, details = use_components(start, home=home, config=config, json_output=json_output)
+    did = "continued" if preview.kind == "continues" else "retried"
     if json_output:
-        _print_preview(preview, did="continued" if preview.kind == "continues" else "retried")
+        _print_preview(preview, did=did)
     else:
-        _tell_done(standing, "continued" if preview.kind == "continues" else "taken up again")
+        _show_change(details, did)
 
 
 def cancel(
-    batch_id: Id, reason: Reason = "", json_output: Json = False, home: Home = None, config: Config = None
+    batch_id: BatchId,
+    reason: Reason = "",
+    json_output: Json = False,
+    home: Home = None,
+    config: Config = None,
 ) -> None:
-    """End a batch here. What it has settled stays; it can be continued later with `retry`.
+    """Cancel a batch and keep the results so far.
+
+    `quire batch retry` can continue it later.
 
     Examples:
       quire batch cancel 01JA… --reason "wrong folder"
 
-    Exit codes: 0 cancelled, 1 could not (unknown, or it has ended), 2 usage.
+    Exit codes: 0 cancelled, 1 could not run (unknown batch, or it has ended), 2 usage.
     """
-    _do(batch_id, control.cancel, "cancelled", reason, home, config, json_output=json_output)
+    from quire.batches import control
+
+    _change(batch_id, control.cancel, "cancelled", reason, home, config, json_output=json_output)
 
 
 def pause(
-    batch_id: Id, reason: Reason = "", json_output: Json = False, home: Home = None, config: Config = None
+    batch_id: BatchId,
+    reason: Reason = "",
+    json_output: Json = False,
+    home: Home = None,
+    config: Config = None,
 ) -> None:
-    """Start no further task of a batch; what is running finishes.
+    """Stop starting tasks of a batch.
+
+    Running tasks finish. `quire batch resume` continues the batch.
 
     Examples:
       quire batch pause 01JA… --reason "the scanner needs the machine"
 
-    Exit codes: 0 paused, 1 could not (unknown, paused already, or it has ended), 2 usage.
+    Exit codes: 0 paused, 1 could not run (unknown batch, already paused, or it has ended), 2 usage.
     """
-    _do(batch_id, control.pause, "paused", reason, home, config, json_output=json_output)
+    from quire.batches import control
+
+    _change(batch_id, control.pause, "paused", reason, home, config, json_output=json_output)
 
 
 def resume(
-    batch_id: Id,
+    batch_id: BatchId,
     budget_money: Money = None,
     budget_tokens: Tokens = None,
     budget_seconds: Seconds = None,
@@ -143,71 +160,82 @@ def resume(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Let a batch go on that is paused, or held because its budget is spent.
+    """Resume a batch that is paused or over budget.
 
-    A limit that is given takes the place of the old one, `none` lifts it; the others stay.
+    A limit given here replaces the old one, `none` removes it; the other limits stay.
 
     Examples:
       quire batch resume 01JA…
-
       quire batch resume 01JA… --budget-money 12.50 --budget-seconds none
 
-    Exit codes: 0 resumed, 1 could not (unknown, not held, or the budget is still spent), 2 usage.
+    Exit codes: 0 resumed, 1 could not run (unknown batch, not held, or the budget is still spent), 2 usage.
     """
-    limits = BudgetChange(
-        seconds=_limit(budget_seconds, "--budget-seconds", float),
-        tokens=_limit(budget_tokens, "--budget-tokens", _whole),
-        money_micros=_limit(budget_money, "--budget-money", micros),
+    from quire.batches import control
+    from quire.model.cost import to_micros
+
+    limits = control.BudgetChange(
+        seconds=_parse_limit(budget_seconds, "--budget-seconds", float),
+        tokens=_parse_limit(budget_tokens, "--budget-tokens", _to_integer),
+        money_micros=_parse_limit(budget_money, "--budget-money", to_micros),
     )
 
-    async def resuming(office: Components, name: str, act: OperatorAction) -> Batch:
-        return await control.resume(office, name, act, limits)
+    async def change(components: "Components", name: str, action: "OperatorAction") -> "Batch":
+        return await control.resume(components, name, action, limits)
 
-    _do(batch_id, resuming, "resumed", reason, home, config, json_output=json_output)
+    _change(batch_id, change, "resumed", reason, home, config, json_output=json_output)
 
 
 def reset(
-    batch_id: Id, reason: Reason = "", json_output: Json = False, home: Home = None, config: Config = None
+    batch_id: BatchId,
+    reason: Reason = "",
+    json_output: Json = False,
+    home: Home = None,
+    config: Config = None,
 ) -> None:
-    """End a batch in error, with the text "Manually reset by admin".
+    """End a stuck batch with an error.
 
-    For a batch that hangs: its start message, delivered again, or `retry` lets it go on where it stood.
+    The text of the error is "Manually reset by admin". `quire batch retry`, or its start message delivered
+    again, continues the batch where it left off.
 
     Examples:
       quire batch reset 01JA…
 
-    Exit codes: 0 reset, 1 could not (unknown, or it has ended), 2 usage.
+    Exit codes: 0 reset, 1 could not run (unknown batch, or it has ended), 2 usage.
     """
-    _do(batch_id, control.reset, "reset", reason, home, config, json_output=json_output)
+    from quire.batches import control
+
+    _change(batch_id, control.reset, "reset", reason, home, config, json_output=json_output)
 
 
 def priority(
-    batch_id: Id,
+    batch_id: BatchId,
     tier: Annotated[
-        str, typer.Argument(help="1_critical to 5_background; the word or number will do.", metavar="TIER")
+        str,
+        typer.Argument(help="1_critical to 5_background; the number or the word is enough.", metavar="TIER"),
     ],
     reason: Reason = "",
     json_output: Json = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Say how urgent a batch is.
+    """Set the priority of a batch.
 
     Examples:
       quire batch priority 01JA… high
 
-    Exit codes: 0 set, 1 could not (unknown batch or tier, or it has ended), 2 usage.
+    Exit codes: 0 set, 1 could not run (unknown batch or priority, or it has ended), 2 usage.
     """
+    from quire.batches import control
 
-    async def prioritising(office: Components, name: str, act: OperatorAction) -> Batch:
-        return await control.prioritise(office, name, tier, act)
+    async def change(components: "Components", name: str, action: "OperatorAction") -> "Batch":
+        return await control.prioritise(components, name, tier, action)
 
-    _do(batch_id, prioritising, "given another priority", reason, home, config, json_output=json_output)
+    _change(batch_id, change, "given another priority", reason, home, config, json_output=json_output)
 
 
-def _do(
+def _change(
     batch_id: str,
-    doing: Callable[[Components, str, OperatorAction], Awaitable[Batch]],
+    change: Change,
     did: str,
     reason: str,
     home: Path | None,
@@ -215,58 +243,69 @@ def _do(
     *,
     json_output: bool,
 ) -> None:
-    async def work(office: Components, _settings: object) -> BatchDetails:
-        await doing(office, batch_id, act_of(office, reason))
-        return await inspection.show(office, batch_id)
+    from quire.batches import inspection
 
-    standing = answered(work, home=home, config=config, json_output=json_output)
+    async def work(components: "Components", _settings: object) -> "BatchDetails":
+        await change(components, batch_id, operator_action(components, reason))
+        return await inspection.show(components, batch_id)
+
+    details = use_components(work, home=home, config=config, json_output=json_output)
     if json_output:
-        told = {"batch_id": standing.batch_id, "did": did, "status": standing.status, "state": standing.state}
-        print_json(told | {"tier": standing.tier})
+        document = {
+            "batch_id": details.batch_id,
+            "did": did,
+            "status": details.status,
+            "state": details.state,
+        }
+        print_json(document | {"tier": details.tier})
     else:
-        _tell_done(standing, did)
+        _show_change(details, did)
 
 
-def _limit(text: str | None, option: str, convert: Callable[[Decimal], N]) -> N | UnsetType | None:
-    """Not given: stays; `none`: lifted."""
+def _parse_limit(text: str | None, option: str, convert: Callable[[Decimal], N]) -> "N | UnsetType | None":
+    """Not given: the limit stays; `none`: it is removed."""
+    from msgspec import UNSET
+
+    from quire.model.cost import parse_money
+
     if text is None:
         return UNSET
     if text.casefold() == "none":
         return None
     try:
-        return convert(exact(text))
+        return convert(parse_money(text))
     except ValueError as error:
-        raise typer.BadParameter(f"{option} takes a number that is not negative, or none") from error
+        raise typer.BadParameter(f"{option} takes a number of at least 0, or none") from error
 
 
-def _whole(number: Decimal) -> int:
+def _to_integer(number: Decimal) -> int:
     if number != int(number):
         raise ValueError(number)
     return int(number)
 
 
-def _somebody_is_there() -> bool:
-    return sys.stdin.isatty()
-
-
-def _tell_preview(preview: RetryPreview) -> None:
+def _show_preview(preview: "RetryPreview") -> None:
     if preview.kind == "continues":
-        where = f" in {shown(preview.from_phase)}" if preview.from_phase else ""
-        typer.echo(f"Batch {preview.batch_id} would go on where it stood{where}:")
-        typer.echo(f"  {many(preview.unsettled, 'task')} without an end")
+        where = f" in {printable(preview.from_phase)}" if preview.from_phase else ""
+        typer.echo(f"Batch {preview.batch_id} would pick up where it left off{where}:")
+        typer.echo(f"  {plural(preview.unsettled, 'unfinished task')}")
     else:
-        files = many(preview.files, "file")
+        files = plural(preview.files, "file")
         typer.echo(f"Batch {preview.batch_id} would run again, in round {preview.round}, for {files}:")
     for group in preview.failed:
-        words = f"{shown(group.phase)}  {shown(group.error_class)}"
-        typer.echo(f"  {many(group.tasks, 'failed task')}  {words}")
+        words = f"{printable(group.phase)}  {printable(group.error_class)}"
+        typer.echo(f"  {plural(group.tasks, 'failed task')}  {words}")
 
 
-def _print_preview(preview: RetryPreview, *, did: str | None) -> None:
+def _print_preview(preview: "RetryPreview", *, did: str | None) -> None:
+    import msgspec
+
     print_json(msgspec.to_builtins(preview) | {"tasks": preview.tasks, "did": did})
 
 
-def _tell_done(standing: BatchDetails, did: str) -> None:
-    typer.echo(f"Batch {standing.batch_id} was {did}. Now: {shown(standing.state)}")
-    if did in {"resumed", "continued", "taken up again"}:
-        typer.echo(TAKES_FILES_IN if standing.status == Stage.OPEN.name else GOES_ON, err=True)
+def _show_change(details: "BatchDetails", did: str) -> None:
+    from quire.model.batch import Stage
+
+    typer.echo(f"Batch {details.batch_id} was {did}. Now: {printable(details.state)}")
+    if did in {"resumed", "continued", "retried"}:
+        typer.echo(AWAITS_FILES if details.status == Stage.OPEN.name else CONTINUES, err=True)

@@ -107,7 +107,8 @@ def repair_metadata(
 ) -> None:
     """Restore lost names and tags of stored PDFs.
 
-    They are taken from the manifest. Copies of buckets often lose metadata. Each such PDF is read and written once.
+    They are taken from the manifest. Copies of buckets often lose metadata. Each such PDF is read and
+    written once.
 
     Examples:
       quire library repair-metadata --dry-run
@@ -190,7 +191,8 @@ def shared(
 def store_tested(json_output: Json = False, bucket: Bucket = None, config: Config = None) -> None:
     """Check that the store supports everything the library needs.
 
-    Tries put, get, list, delete, metadata, conditions, races, large objects and the clock. Everything is written below a prefix of its own and removed again.
+    Tries put, get, list, delete, metadata, conditions, races, large objects and the clock. Everything is
+    written below a prefix of its own and removed again.
 
     Examples:
       quire library test-s3

@@ -1,7 +1,7 @@
-"""`quire library`, and the same commands as `blobforge`: PDFs in a bucket, converted by any number of workers.
+"""`quire library`, and the same commands as `blobforge`: PDFs in a bucket, converted by workers anywhere.
 
-Names, options, first lines of output and exit codes are those of the published tools; `--json`, `--bucket` and
-abbreviated hashes are ours.
+Names, options, first lines of output and exit codes are those of the published tools; `--json`, `--bucket`
+and abbreviated hashes are ours.
 """
 
 import typer

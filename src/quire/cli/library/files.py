@@ -59,7 +59,8 @@ def ingest(
 ) -> None:
     """Add PDFs to the library and queue them for conversion.
 
-    Each PDF is stored once and indexed under every path. What is there already is skipped. Git LFS pointers count as the files that they stand for.
+    Each PDF is stored once and indexed under every path. What is there already is skipped. Git LFS
+    pointers count as the files that they stand for.
 
     Examples:
       quire library ingest ./books
@@ -155,7 +156,8 @@ def hydrate_files(
 ) -> None:
     """Write results next to the PDFs they were made from.
 
-    Writes `<stem>.md` and `<stem>.assets/`. Files that are there already stay. Documents without a result are no error.
+    Writes `<stem>.md` and `<stem>.assets/`. Files that are there already stay. Documents without a result
+    are no error.
 
     Examples:
       quire library hydrate ./books

@@ -199,7 +199,8 @@ def remove(
 ) -> None:
     """Remove a document from the library.
 
-    Removes its source, its place in the queue, its logs and its entry in the manifest. A result stays. One that is being worked on is removed with --force only.
+    Removes its source, its place in the queue, its logs and its entry in the manifest. A result stays.
+    One that is being worked on is removed with --force only.
 
     Examples:
       quire library remove 3f2a9c41 --dry-run

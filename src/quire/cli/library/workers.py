@@ -168,7 +168,8 @@ def janitor(
 ) -> None:
     """Recover stale jobs and queue failed ones again, once.
 
-    Jobs that have failed too often become dead. Workers do this now and then by themselves; beside workers of the published tools alone it is needed.
+    Jobs that have failed too often become dead. Workers do this now and then by themselves; beside
+    workers of the published tools alone it is needed.
 
     Examples:
       quire library janitor --dry-run -v

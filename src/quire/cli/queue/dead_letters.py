@@ -1,48 +1,39 @@
-"""`quire queue dead`: what was given up, searched, explained, replayed and discarded."""
+"""`quire queue dead`: list, show, replay and discard dead letters."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quire.cli.queue.options import (
-    Config,
-    Home,
-    Json,
-    Queue,
-    Yes,
-    agreed,
-    at_desk,
-    print_json,
-)
-from quire.cli.queue.output import show_dead, show_groups, show_letter
-from quire.cli.text import many, shown
-from quire.consumers import administration
-from quire.consumers.administration import QueueContext
-from quire.consumers.lines import DeadLine
-from quire.queues.port import DeadLetterFilter
+from quire.cli.options import Config, Home, Json, Yes, confirm, print_json
+from quire.cli.queue.options import Queue, use_queues
+from quire.cli.text import plural, printable
 
-dead = typer.Typer(name="dead", help="Work with dead letters.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from quire.consumers.administration import QueueContext
+    from quire.consumers.lines import DeadLine
+    from quire.queues.port import DeadLetterFilter
 
-Ids = Annotated[list[str] | None, typer.Argument(help="These.", metavar="[ID]...", show_default=False)]
-Class = Annotated[str | None, typer.Option("--class", help="Those of this error class.", show_default=False)]
+Ids = Annotated[
+    list[str] | None, typer.Argument(help="Ids of messages.", metavar="[ID]...", show_default=False)
+]
+Class = Annotated[str | None, typer.Option("--class", help="Only this error class.", show_default=False)]
 Words = Annotated[
     str | None,
-    typer.Option("--text", help="Those with this text in reason, id or body.", show_default=False),
+    typer.Option("--text", help="Only with this text in reason, id or body.", show_default=False),
 ]
-Everything = Annotated[bool, typer.Option("--all", help="All of the queue.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell how many.")]
+Everything = Annotated[bool, typer.Option("--all", help="All dead letters of the queue.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
 
 
-@dead.command("list")
-def list_(
+def list_dead(
     name: Queue,
     error_class: Class = None,
     text: Words = None,
-    group: Annotated[bool, typer.Option("--group", help="How many of each error class.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
-    after: Annotated[int, typer.Option("--after", min=0, help="The page after this number.")] = 0,
+    group: Annotated[bool, typer.Option("--group", help="Count by error class.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number.")] = 20,
+    after: Annotated[int, typer.Option("--after", min=0, help="Continue after this number.")] = 0,
     json_output: Json = False,
     home: Home = None,
     config: Config = None,
@@ -51,22 +42,25 @@ def list_(
 
     Examples:
       quire queue dead list arke-preprocess-jobs --group
-
       quire queue dead list manuscript-analysis-queue --class transient --text "rate limit"
 
-    Exit codes: 0 listed, also when there is none, 1 could not, 2 usage.
+    Exit codes: 0 listed, even if there are none, 1 could not run, 2 usage.
     """
     if group and (error_class is not None or text is not None or after):
-        raise typer.BadParameter("--group counts all dead letters of the queue; only --json goes with it")
+        raise typer.BadParameter("--group counts all dead letters of the queue; combine it only with --json")
+    from quire.cli.queue.output import show_dead, show_groups
+    from quire.consumers import administration
+    from quire.queues.port import DeadLetterFilter
+
     chosen = DeadLetterFilter(error_class=error_class, text=text)
 
-    async def ask(desk: QueueContext) -> tuple[str, list[DeadLine], dict[str, int]]:
-        found = await administration.known(desk, name)
+    async def read(context: "QueueContext") -> "tuple[str, list[DeadLine], dict[str, int]]":
+        found = await administration.resolve_name(context, name)
         if group:
-            return found, [], await administration.dead_groups(desk, name)
-        return found, await administration.dead_list(desk, name, chosen, after=after, limit=limit), {}
+            return found, [], await administration.count_by_error_class(context, name)
+        return found, await administration.list_dead_letters(context, name, chosen, after=after, limit=limit), {}
 
-    found, lines, classes = at_desk(ask, home=home, config=config, json_output=json_output)
+    found, lines, classes = use_queues(read, home=home, config=config, json_output=json_output)
     following = lines[-1].no if len(lines) == limit else None
     if json_output:
         print_json({"queue": found, "classes": classes} if group else _page(found, lines, following))
@@ -76,29 +70,29 @@ def list_(
         show_dead(found, lines, more=following)
 
 
-def _page(queue: str, lines: list[DeadLine], following: int | None) -> dict[str, object]:
+def _page(queue: str, lines: "list[DeadLine]", following: int | None) -> dict[str, object]:
     return {"queue": queue, "dead": lines, "next_after": following}
 
 
-@dead.command()
 def show(
     name: Queue,
-    message_id: Annotated[
-        str, typer.Argument(help="The id of the message.", metavar="ID", show_default=False)
-    ],
+    message_id: Annotated[str, typer.Argument(help="Id of the message.", metavar="ID", show_default=False)],
     json_output: Json = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Show a dead letter with its body and everything that was tried.
+    """Show a dead letter, its body and every delivery.
 
     Examples:
       quire queue dead show arke-preprocess-jobs start-01JA…
 
-    Exit codes: 0 shown, 1 could not (no such dead letter), 2 usage.
+    Exit codes: 0 shown, 1 could not run (no such dead letter), 2 usage.
     """
-    letter = at_desk(
-        lambda desk: administration.dead_show(desk, name, message_id),
+    from quire.cli.queue.output import show_letter
+    from quire.consumers import administration
+
+    letter = use_queues(
+        lambda context: administration.show_dead_letter(context, name, message_id),
         home=home,
         config=config,
         json_output=json_output,
@@ -109,7 +103,6 @@ def show(
         show_letter(letter)
 
 
-@dead.command()
 def replay(
     name: Queue,
     ids: Ids = None,
@@ -117,7 +110,7 @@ def replay(
     text: Words = None,
     everything: Everything = False,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="So many each second.", show_default=False)
+        float | None, typer.Option("--rate", min=0.001, help="Maximum number per second.", show_default=False)
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -125,28 +118,29 @@ def replay(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Put dead letters back into their queue. Their history is kept, their deliveries start again.
+    """Put dead letters back into their queue.
 
-    Asks first; where nobody can be asked, --yes is needed.
+    Their history is kept; the count of deliveries starts again. Asks for confirmation; without a terminal,
+    --yes is required.
 
     Examples:
       quire queue dead replay arke-preprocess-jobs start-01JA… --yes
-
       quire queue dead replay manuscript-analysis-queue --class transient --rate 0.5
-
       quire queue dead replay asset-generation-queue --all --dry-run
 
-    Exit codes: 0 replayed (or told, with --dry-run), 1 could not or not wanted, 2 usage.
+    Exit codes: 0 replayed (or counted, with --dry-run), 1 could not run or not confirmed, 2 usage.
     """
-    chosen = _chosen(ids, error_class, text, everything=everything)
+    from quire.consumers import administration
 
-    async def do(desk: QueueContext) -> int:
-        return await administration.replay(desk, name, chosen, per_second=rate or 0.0)
+    chosen = _choose(ids, error_class, text, everything=everything)
 
-    _act(
+    async def change(context: "QueueContext") -> int:
+        return await administration.replay(context, name, chosen, per_second=rate or 0.0)
+
+    _change(
         name,
         chosen,
-        do,
+        change,
         "replay",
         "replayed",
         home,
@@ -157,7 +151,6 @@ def replay(
     )
 
 
-@dead.command()
 def discard(
     name: Queue,
     ids: Ids = None,
@@ -170,26 +163,27 @@ def discard(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Delete dead letters for good, with their history.
+    """Delete dead letters and their history for good.
 
-    Asks first; where nobody can be asked, --yes is needed.
+    Asks for confirmation; without a terminal, --yes is required.
 
     Examples:
       quire queue dead discard arke-batch-jobs --class not_json
-
       quire queue dead discard arke-batch-jobs --all --yes
 
-    Exit codes: 0 discarded (or told, with --dry-run), 1 could not or not wanted, 2 usage.
+    Exit codes: 0 discarded (or counted, with --dry-run), 1 could not run or not confirmed, 2 usage.
     """
-    chosen = _chosen(ids, error_class, text, everything=everything)
+    from quire.consumers import administration
 
-    async def do(desk: QueueContext) -> int:
-        return await administration.discard(desk, name, chosen)
+    chosen = _choose(ids, error_class, text, everything=everything)
 
-    _act(
+    async def change(context: "QueueContext") -> int:
+        return await administration.discard(context, name, chosen)
+
+    _change(
         name,
         chosen,
-        do,
+        change,
         "discard",
         "discarded",
         home,
@@ -200,19 +194,21 @@ def discard(
     )
 
 
-def _chosen(
+def _choose(
     ids: list[str] | None, error_class: str | None, text: str | None, *, everything: bool
-) -> DeadLetterFilter:
+) -> "DeadLetterFilter":
     by_hand, searched = bool(ids), error_class is not None or text is not None
     if by_hand + searched + everything != 1:
-        raise typer.BadParameter("say which: IDs, or --class and --text, or --all")
+        raise typer.BadParameter("choose dead letters by ID, by --class and --text, or with --all")
+    from quire.queues.port import DeadLetterFilter
+
     return DeadLetterFilter(ids=ids or None, error_class=error_class, text=text)
 
 
-def _act(
+def _change(
     name: str,
-    chosen: DeadLetterFilter,
-    do: Callable[[QueueContext], Awaitable[int]],
+    chosen: "DeadLetterFilter",
+    change: Callable[["QueueContext"], Awaitable[int]],
     verb: str,
     did: str,
     home: Path | None,
@@ -222,23 +218,27 @@ def _act(
     yes: bool,
     json_output: bool,
 ) -> None:
-    async def look(desk: QueueContext) -> tuple[str, int]:
-        return await administration.known(desk, name), await administration.count_dead(desk, name, chosen)
+    from quire.consumers import administration
 
-    found, meant = at_desk(look, home=home, config=config, json_output=json_output)
+    async def count(context: "QueueContext") -> tuple[str, int]:
+        return await administration.resolve_name(context, name), await administration.count_dead(
+            context, name, chosen
+        )
+
+    found, meant = use_queues(count, home=home, config=config, json_output=json_output)
     if not dry_run and meant:
-        # Two visits to the desk: nobody should have to wait, with Ctrl-C unheard, for an answer in between.
-        question = f"{verb.capitalize()} {many(meant, 'dead letter')} of {shown(found)}?"
-        agreed(question, yes=yes, json_output=json_output)
-        meant = at_desk(
-            do,
+        # The components are closed while the question is open: Ctrl-C answers it at once.
+        question = f"{verb.capitalize()} {plural(meant, 'dead letter')} of {printable(found)}?"
+        confirm(question, yes=yes, json_output=json_output)
+        meant = use_queues(
+            change,
             home=home,
             config=config,
             json_output=json_output,
-            noted=lambda done: (f"dead_letters_{did}", {"queue": found, "messages": done}),
+            audit=lambda done: (f"dead_letters_{did}", {"queue": found, "messages": done}),
         )
     if json_output:
         print_json({"queue": found, "dead_letters": meant, "did": None if dry_run else did})
     else:
         would = f"would be {did}" if dry_run else did
-        typer.echo(f"{many(meant, 'dead letter')} of {shown(found)} {would}.")
+        typer.echo(f"{plural(meant, 'dead letter')} of {printable(found)} {would}.")

@@ -1,78 +1,52 @@
-"""What all `quire queue` commands share: options, the way to the desk, the question before an act."""
+"""The queue argument, and the queue context for one command."""
 
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from quire.assembly.queues import queue_policies
-from quire.assembly.components import Components
-from quire.cli import exits
-from quire.cli.batch.options import (
-    Config,
-    Home,
-    Json,
-    Noted,
-    answered,
-    print_json,
-)
-from quire.cli.errors import told_to_people
-from quire.cli.text import shown
-from quire.consumers.administration import QueueContext
-from quire.model.errors import Reject
-from quire.settings import Settings
+from quire.cli.components import Audit, use_components
+from quire.cli.text import printable
 
-__all__ = ["Config", "Home", "Json", "Queue", "Yes", "agreed", "at_desk", "desk_of", "print_json", "warn"]
+if TYPE_CHECKING:
+    from quire.assembly.components import Components
+    from quire.consumers.administration import QueueContext
+    from quire.settings import Settings
 
 T = TypeVar("T")
 
 Queue = Annotated[
     str,
-    typer.Argument(help="The queue, or the name of its dead letters.", metavar="QUEUE", show_default=False),
+    typer.Argument(help="Name of the queue or of its dead letters.", metavar="QUEUE", show_default=False),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def at_desk(
-    ask: Callable[[QueueContext], Awaitable[T]],
+def use_queues(
+    work: Callable[["QueueContext"], Awaitable[T]],
     *,
     home: Path | None,
     config: Path | None,
     json_output: bool,
-    noted: Noted[T] | None = None,
+    audit: Audit[T] | None = None,
 ) -> T:
-    """Ask the desk; an expected error ends the command with its message and its exit code."""
-
-    async def asking(office: Components, settings: Settings) -> T:
-        return await ask(desk_of(office, settings))
-
-    return answered(asking, home=home, config=config, json_output=json_output, noted=noted)
-
-
-def desk_of(office: Components, settings: Settings) -> QueueContext:
-    return QueueContext(queues=office.queues, policies=queue_policies(settings), clock=office.clock)
+    """Run `work` on the queues. An expected error ends the command with its message and its exit code."""
+    return use_components(
+        lambda components, settings: work(queue_context(components, settings)),
+        home=home,
+        config=config,
+        json_output=json_output,
+        audit=audit,
+    )
 
 
-def agreed(question: str, *, yes: bool, json_output: bool) -> None:
-    """Ends the command unless somebody says yes. Where nobody can be asked the answer is no: a script that
-    deletes says that it means it.
-    """
-    if yes:
-        return
-    if json_output or not somebody_is_there():
-        with told_to_people(json_output=json_output):
-            raise Reject("nothing was changed: nobody can be asked here, so give --yes", code="not_confirmed")
-    if not typer.confirm(question, err=True):
-        typer.echo("Nothing was changed.", err=True)
-        raise typer.Exit(exits.COULD_NOT_RUN)
+def queue_context(components: "Components", settings: "Settings") -> "QueueContext":
+    from quire.assembly.queues import queue_policies
+    from quire.consumers.administration import QueueContext
+
+    return QueueContext(queues=components.queues, policies=queue_policies(settings), clock=components.clock)
 
 
-def somebody_is_there() -> bool:
-    return sys.stdin.isatty()
-
-
-def warn(warnings: tuple[str, ...]) -> None:
-    for words in warnings:
-        typer.echo(f"warning: {shown(words)}", err=True)
+def print_warnings(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        typer.echo(f"warning: {printable(warning)}", err=True)

@@ -1,4 +1,4 @@
-"""How queues and messages look to people. Bodies were written by anybody: spelled out, and cut short."""
+"""Queues and messages as text. Bodies come from outside: escaped, and cut short."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from quire.cli.text import shown
+from quire.cli.text import printable
 from quire.consumers.guarantees import Promise
 from quire.consumers.lines import (
     Body,
@@ -21,10 +21,10 @@ SHORT, LONG = 60, 4000
 
 def show_queues(lines: Sequence[QueueLine]) -> None:
     if not lines:
-        typer.echo("No queue has messages. `quire queue list --all` shows those that are configured.")
+        typer.echo("No queue has messages. `quire queue list --all` also lists configured queues.")
         return
     table = _table("queue", "waiting", "delayed", "in flight", "dead", "oldest", "done/s", "retried")
-    table.padding = (0, 1, 0, 0)  # or the known names would not fit into 80 columns
+    table.padding = (0, 1, 0, 0)  # otherwise the names of our queues would not fit into 80 columns
     for column in table.columns[1:]:
         column.justify = "right"
     for one in lines:
@@ -32,28 +32,28 @@ def show_queues(lines: Sequence[QueueLine]) -> None:
         retried = "" if one.retry_rate is None else f"{one.retry_rate:.0%}"
         numbers = (one.waiting, one.delayed, one.in_flight, one.dead)
         cells = (one.queue, *numbers, age, f"{one.acknowledged_per_second:.1f}", retried)
-        table.add_row(*(Text(shown(cell)) for cell in cells))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     _console().print(table)
 
 
 def show_waiting(queue: str, lines: Sequence[WaitingLine]) -> None:
     if not lines:
-        typer.echo(f"Nothing waits in {shown(queue)}.")
+        typer.echo(f"No messages in {printable(queue)}.")
         return
     for one in lines:
         to = f" by {one.leased_to}" if one.leased_to else ""
         facts = f"{one.state}{to}, priority {one.priority}, delivered {one.deliveries} times"
-        typer.echo(f"{shown(one.id)}  {shown(facts)}, sent {one.sent_at}, due {one.due_at}")
+        typer.echo(f"{printable(one.id)}  {printable(facts)}, sent {one.sent_at}, due {one.due_at}")
         typer.echo(f"    {body_of(one, SHORT)}")
 
 
 def show_dead(queue: str, lines: Sequence[DeadLine], *, more: int | None) -> None:
     if not lines:
-        typer.echo(f"No dead letters in {shown(queue)}.")
+        typer.echo(f"No dead letters in {printable(queue)}.")
         return
     for one in lines:
-        typer.echo(f"{shown(one.id)}  {shown(one.error_class or 'error')}  {one.buried_at}")
-        typer.echo(f"    {_cut(shown(one.reason), SHORT * 2)}")
+        typer.echo(f"{printable(one.id)}  {printable(one.error_class or 'error')}  {one.buried_at}")
+        typer.echo(f"    {_cut(printable(one.reason), SHORT * 2)}")
         typer.echo(f"    {body_of(one, SHORT)}")
     if more is not None:
         typer.echo(f"… there may be more: --after {more}", err=True)
@@ -61,12 +61,12 @@ def show_dead(queue: str, lines: Sequence[DeadLine], *, more: int | None) -> Non
 
 def show_groups(queue: str, classes: Mapping[str, int]) -> None:
     if not classes:
-        typer.echo(f"No dead letters in {shown(queue)}.")
+        typer.echo(f"No dead letters in {printable(queue)}.")
         return
     table = _table("class", "dead letters")
     table.columns[1].justify = "right"
     for name, number in classes.items():
-        table.add_row(Text(shown(name or "error")), Text(str(number)))
+        table.add_row(Text(printable(name or "error")), Text(str(number)))
     _console().print(table)
 
 
@@ -75,15 +75,15 @@ def show_letter(letter: DeadLine) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in _facts(letter):
-        table.add_row(Text(name), Text(shown(value)))
+        table.add_row(Text(name), Text(printable(value)))
     console = _console()
     console.print(table)
-    history = _table("try", "at (UTC)", "ended", "worker", "class", "error")
+    history = _table("delivery", "at (UTC)", "outcome", "worker", "class", "error")
     for one in letter.history:
         error = _cut(one.error or "", SHORT * 5)
         moment = one.at[:19].replace("T", " ")
         cells = (one.delivery, moment, one.ending, one.worker, one.error_class or "", error)
-        history.add_row(*(Text(shown(cell)) for cell in cells))
+        history.add_row(*(Text(printable(cell)) for cell in cells))
     console.print()
     console.print(history)
     typer.echo()
@@ -96,21 +96,21 @@ def _facts(letter: DeadLine) -> Iterator[tuple[str, str]]:
     yield "class", letter.error_class or "error"
     yield "reason", _cut(letter.reason, LONG)
     yield "sent", letter.sent_at
-    yield "buried", letter.buried_at
+    yield "dead since", letter.buried_at
     yield "deliveries", str(letter.deliveries)
     yield "priority", str(letter.priority)
     yield "size", f"{letter.size} bytes"
 
 
 def promise_line(promise: Promise) -> str:
-    detail = f": {shown(promise.detail)}" if promise.detail else ""
+    detail = f": {printable(promise.detail)}" if promise.detail else ""
     return f"{'ok' if promise.ok else 'FAILED':<8}{promise.promise}{detail}"
 
 
 def body_of(line: Body, most: int) -> str:
     if line.body is not None:
-        # Cut before it is spelled out as well: 128 KiB of control characters would be half a megabyte.
-        return _cut(shown(line.body[: most + 1]), most) or "(empty)"
+        # Cut before it is escaped as well: 128 KiB of control characters would become half a megabyte.
+        return _cut(printable(line.body[: most + 1]), most) or "(empty)"
     return _cut(f"base64: {line.body_base64}", most)
 
 

@@ -1,4 +1,4 @@
-"""Live progress: bars on a terminal, plain lines now and then elsewhere, silence with --json."""
+"""Progress of a run: bars on a terminal, otherwise a line for each tenth, nothing with --json."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from quire.batches.folder_run import RunObserver
-from quire.cli.console import Talk
-from quire.cli.text import many, shown
+from quire.cli.console import Reporter
+from quire.cli.text import format_bytes, plural, printable
 from quire.model.batch import Batch, Hold, PhaseCounts
 
 LABELS = {"PDF_SPLIT": "PDF pages", "TIFF_CONVERSION": "TIFF → JPEG", "IMAGE_PROCESSING": "Image variants"}
@@ -15,9 +15,9 @@ PLAIN_LINES_PER_PHASE = 10
 
 
 @contextmanager
-def progress_for(talk: Talk) -> Iterator[RunObserver]:
-    if not talk.live:
-        yield _Lines(talk)
+def show_progress(reporter: Reporter) -> Iterator[RunObserver]:
+    if not reporter.live:
+        yield _Lines(reporter)
         return
     with Progress(
         TextColumn("{task.description}"),
@@ -25,72 +25,63 @@ def progress_for(talk: Talk) -> Iterator[RunObserver]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
-        console=talk.console,
+        console=reporter.console,
     ) as bars:
-        yield _Bars(talk, bars)
+        yield _Bars(reporter, bars)
 
 
 def label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " ").capitalize())
 
 
-def _greeting(files: int, total_bytes: int, passed_over: int) -> str:
-    more = f"; {passed_over} not taken in (reasons in the report)" if passed_over else ""
-    return f"Found {many(files, 'file')}, {amount(total_bytes)}{more}"
+def _describe_scan(files: int, total_bytes: int, passed_over: int) -> str:
+    more = f"; {passed_over} not taken in (see the report)" if passed_over else ""
+    return f"Found {plural(files, 'file')}, {format_bytes(total_bytes)}{more}"
 
 
-def _opening(batch: Batch, *, resumed: bool) -> str:
+def _describe_batch(batch: Batch, *, resumed: bool) -> str:
     return f"{'Resuming' if resumed else 'Batch'} {batch.id}"
 
 
-def amount(number_of_bytes: int) -> str:
-    size = float(number_of_bytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+class _Progress:
+    """What bars and lines have in common."""
 
-
-class _Voice:
-    """What both ways of showing have in common."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
         self._total = 0
 
     def scanned(self, files: int, total_bytes: int, passed_over: int) -> None:
         self._total = files
-        self._talk.say(_greeting(files, total_bytes, passed_over))
+        self._reporter.say(_describe_scan(files, total_bytes, passed_over))
 
     def opened(self, batch: Batch, *, resumed: bool) -> None:
-        self._talk.say(_opening(batch, resumed=resumed))
+        self._reporter.say(_describe_batch(batch, resumed=resumed))
 
     def held(self, batch: Batch) -> None:
         if batch.hold is None:
-            self._talk.say("Going on.")
+            self._reporter.say("Resumed.")
         elif batch.hold is Hold.PAUSED:
-            why = f": {shown(batch.hold_reason)}" if batch.hold_reason else ""
-            self._talk.say(f"Paused{why}. Waiting; to go on: quire batch resume {batch.id}")
+            why = f": {printable(batch.hold_reason)}" if batch.hold_reason else ""
+            self._reporter.say(f"Paused{why}. Waiting; to continue: quire batch resume {batch.id}")
 
 
-class _Bars(_Voice):
-    def __init__(self, talk: Talk, bars: Progress) -> None:
-        super().__init__(talk)
+class _Bars(_Progress):
+    def __init__(self, reporter: Reporter, bars: Progress) -> None:
+        super().__init__(reporter)
         self._bars = bars
         self._rows: dict[str, TaskID] = {}
 
-    def took_in(self, files: int) -> None:
+    def uploaded(self, files: int) -> None:
         self._bars.advance(self._row("Taking in", self._total), files)
 
-    def moved(self, counts: Sequence[PhaseCounts]) -> None:
+    def progressed(self, counts: Sequence[PhaseCounts]) -> None:
         for phase in counts:
             row = self._row(label(phase.name), phase.total)
             note = f"[red]{phase.failed} failed[/red]" if phase.failed else ""
             self._bars.update(row, completed=phase.settled, total=phase.total, note=note)
 
-    def laid_out(self, files: int) -> None:
-        self._bars.advance(self._row("Laying out", self._total), files)
+    def exported(self, files: int) -> None:
+        self._bars.advance(self._row("Exporting", self._total), files)
 
     def _row(self, name: str, total: int) -> TaskID:
         if name not in self._rows:
@@ -98,29 +89,29 @@ class _Bars(_Voice):
         return self._rows[name]
 
 
-class _Lines(_Voice):
+class _Lines(_Progress):
     """For logs and pipes: a line per tenth of a phase."""
 
-    def __init__(self, talk: Talk) -> None:
-        super().__init__(talk)
+    def __init__(self, reporter: Reporter) -> None:
+        super().__init__(reporter)
         self._taken = 0
         self._said: dict[str, int] = {}
 
-    def took_in(self, files: int) -> None:
+    def uploaded(self, files: int) -> None:
         self._taken += files
         self._line("Taking in", self._taken, self._total, "")
 
-    def moved(self, counts: Sequence[PhaseCounts]) -> None:
+    def progressed(self, counts: Sequence[PhaseCounts]) -> None:
         for phase in counts:
             if phase.total:
                 note = f", {phase.failed} failed" if phase.failed else ""
                 self._line(label(phase.name), phase.settled, phase.total, note)
 
-    def laid_out(self, files: int) -> None:
-        """Said by the summary."""
+    def exported(self, files: int) -> None:
+        """The summary says so."""
 
     def _line(self, name: str, done: int, total: int, note: str) -> None:
         tenth = PLAIN_LINES_PER_PHASE * done // total if total else PLAIN_LINES_PER_PHASE
         if tenth > self._said.get(name, -1):
             self._said[name] = tenth
-            self._talk.say(f"{name}: {done}/{total}{note}")
+            self._reporter.say(f"{name}: {done}/{total}{note}")

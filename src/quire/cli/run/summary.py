@@ -1,4 +1,4 @@
-"""The last words of a run: what went in, what came out, what failed and why."""
+"""The summary of a run: what went in, what came out, what failed and why."""
 
 import json
 
@@ -8,45 +8,46 @@ from rich.table import Table
 from rich.text import Text
 
 from quire.batches.folder_run import RunRequest, RunResult
-from quire.cli.run.progress import amount
-from quire.cli.text import many, shown
+from quire.cli.text import format_bytes, plural, printable
 from quire.model.batch import Batch
 
 SHOWN_FAILURES = 20
 
 
-def show_summary(ended: RunResult, request: RunRequest) -> None:
-    summary = ended.summary
+def show_summary(result: RunResult, request: RunRequest) -> None:
+    summary = result.summary
     if summary is None:
         return
     console = Console(highlight=False, soft_wrap=True)
     counts = summary.counts
-    pace = counts["files"] / ended.seconds if ended.seconds > 0 else 0.0
-    speed = f"{pace:.1f} files/s, {amount(int(counts['bytes_in'] / max(ended.seconds, 1e-9)))}/s in"
+    pace = counts["files"] / result.seconds if result.seconds > 0 else 0.0
+    speed = f"{pace:.1f} files/s, {format_bytes(int(counts['bytes_in'] / max(result.seconds, 1e-9)))}/s in"
     console.print()
-    if ended.batch is not None and ended.batch.error:
-        console.print(Text(f"The batch could not go on: {shown(ended.batch.error)}", style="red"))
+    if result.batch is not None and result.batch.error:
+        console.print(Text(f"The batch could not continue: {printable(result.batch.error)}", style="red"))
     if not counts["files"]:
-        console.print(Text("Nothing to do: no files were found in " + ", ".join(map(shown, request.roots))))
+        console.print(
+            Text("Nothing to do: no files were found in " + ", ".join(map(printable, request.roots)))
+        )
     console.print(
-        Text(f"{many(counts['files'], 'file')} in: ")
+        Text(f"{plural(counts['files'], 'file')} in: ")
         + Text(f"{counts['done']} done", style="green")
         + Text(", ")
         + Text(f"{counts['failed']} failed", style="red" if counts["failed"] else "")
         + Text(f", {counts['skipped']} skipped")
         + Text(f", {counts['cancelled']} cancelled" if counts["cancelled"] else "")
         + Text("; ")
-        + Text(f"{many(counts['outputs'], 'result')}, {amount(counts['bytes_out'])}")
+        + Text(f"{plural(counts['outputs'], 'result')}, {format_bytes(counts['bytes_out'])}")
     )
     cached = (
         f"; {counts['from_cache']} of {counts['tasks']} tasks from the cache" if counts["from_cache"] else ""
     )
-    console.print(Text(f"{ended.seconds:.1f} s, {speed}{cached}"))
+    console.print(Text(f"{result.seconds:.1f} s, {speed}{cached}"))
     if summary.failures:
         console.print(_failures(summary.failures, counts["failed"]))
-    console.print(Text(f"Results: {shown(request.out)}"))
-    console.print(Text(f"Report:  {shown(summary.report)}"))
-    console.print(Text(f"Look:    {shown(summary.page)}"))
+    console.print(Text(f"Results: {printable(request.out)}"))
+    console.print(Text(f"Report:  {printable(summary.report)}"))
+    console.print(Text(f"Page:    {printable(summary.page)}"))
 
 
 def _failures(failures: list[tuple[str, str, str]], total: int) -> Table:
@@ -57,26 +58,26 @@ def _failures(failures: list[tuple[str, str, str]], total: int) -> Table:
     table.add_column("class", no_wrap=True)
     table.add_column("reason", overflow="fold", ratio=3)
     for path, error_class, reason in failures[:SHOWN_FAILURES]:
-        table.add_row(Text(shown(path)), Text(shown(error_class)), Text(shown(reason)))
+        table.add_row(Text(printable(path)), Text(printable(error_class)), Text(printable(reason)))
     if total > SHOWN_FAILURES:
         table.add_row(Text(f"… and {total - SHOWN_FAILURES} more in the report"), Text(""), Text(""))
     return table
 
 
 def show_held(batch: Batch, *, json_output: bool) -> None:
-    """It stands where it is until a person says otherwise."""
+    """The batch waits until a person resumes it."""
     if json_output:
-        words = {"batch_id": batch.id, "held": batch.hold, "reason": batch.hold_reason}
-        typer.echo(json.dumps(words))
+        document = {"batch_id": batch.id, "held": batch.hold, "reason": batch.hold_reason}
+        typer.echo(json.dumps(document))
     typer.echo(
-        f"Held: {shown(batch.hold_reason or batch.hold)}. To go on: quire batch resume {batch.id}, "
-        "with a larger budget if that was the reason, then the same command again.",
+        f"Held: {printable(batch.hold_reason or batch.hold)}. To continue: quire batch resume {batch.id}, "
+        "with a larger budget if that was the reason, then run the same command again.",
         err=True,
     )
 
 
-def show_interruption(ended: RunResult, *, json_output: bool) -> None:
-    batch_id = ended.batch.id if ended.batch is not None else None
+def show_interruption(result: RunResult, *, json_output: bool) -> None:
+    batch_id = result.batch.id if result.batch is not None else None
     if json_output:
         typer.echo(json.dumps({"interrupted": True, "batch_id": batch_id}))
-    typer.echo("Stopped. Run the same command again to go on where it stopped.", err=True)
+    typer.echo("Stopped. Run the same command again to pick up where it left off.", err=True)

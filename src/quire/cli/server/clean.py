@@ -1,73 +1,72 @@
-"""`quire clean`: what `quire serve` cleans up by itself, looked at or done now."""
+"""`quire clean`: the clean-up that `quire serve` does at intervals, as a command."""
+
+from typing import TYPE_CHECKING
 
 import typer
 
-from quire.assembly.presigned import cleaning_terms, open_presigned_uploads
-from quire.assembly.components import Components
-from quire.cli.batch.options import (
-    Config,
-    Home,
-    Json,
-    answered,
-    print_json,
-)
+from quire.cli.components import use_components
+from quire.cli.options import Config, Home, Json, print_json
 from quire.cli.text import printable
-from quire.ingest.cleanup import (
-    CleanupCandidate,
-    CleanupResult,
-    clean_up,
-    due,
-)
-from quire.settings import Settings
+
+if TYPE_CHECKING:
+    from quire.assembly.components import Components
+    from quire.ingest.cleanup import CleanupResult
+    from quire.settings import Settings
 
 
 def clean(
-    dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be cleaned up."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only list what would be cleaned up."),
     json_output: Json = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Give idle uploads up and delete the staged files of batches that ended long ago.
+    """Abandon idle uploads and delete old staged files.
 
-    After how many days is set by cleaning.idle_upload_days and cleaning.staging_days; 0 is never. What the
-    next stage has not taken over yet stays. `quire serve` does the same by itself every
-    cleaning.every_seconds.
+    Staged files are deleted some time after their batch has ended, but never before the next stage has
+    taken them over. The settings cleaning.idle_upload_days and cleaning.staging_days say after how many
+    days; 0 means never. `quire serve` does the same every cleaning.every_seconds.
 
     Examples:
       quire clean --dry-run
-
       quire clean --json
 
-    Exit codes: 0 done, 1 could not, 2 usage.
+    Exit codes: 0 done, 1 could not run, 2 usage.
     """
-
-    async def look(office: Components, settings: Settings) -> list[CleanupCandidate]:
-        return await due(office, cleaning_terms(settings))
-
-    async def work(office: Components, settings: Settings) -> CleanupResult:
-        presigned = open_presigned_uploads(settings, office)
-        try:
-            return await clean_up(office, presigned, cleaning_terms(settings))
-        finally:
-            await presigned.close()
+    from quire.assembly.presigned import cleanup_policy
+    from quire.ingest.cleanup import due
 
     if dry_run:
-        found = answered(look, home=home, config=config, json_output=json_output)
+        found = use_components(
+            lambda components, settings: due(components, cleanup_policy(settings)),
+            home=home,
+            config=config,
+            json_output=json_output,
+        )
         if json_output:
             print_json(found)
             return
         for one in found:
-            typer.echo(
-                f"{printable(one.batch_id)}  {one.kind}  since {one.since}  {one.files} files, {one.bytes} bytes"
-            )
+            size = f"{one.files} files, {one.bytes} bytes"
+            typer.echo(f"{printable(one.batch_id)}  {one.kind}  since {one.since}  {size}")
         if not found:
             typer.echo("There is nothing to clean up.")
         return
-    cleaned = answered(work, home=home, config=config, json_output=json_output)
+    cleaned = use_components(_clean_up, home=home, config=config, json_output=json_output)
     if json_output:
         print_json(cleaned)
         return
     typer.echo(
-        f"{cleaned.idle_uploads} idle uploads given up, {cleaned.stagings} stagings deleted, "
-        f"{cleaned.objects} objects in all."
+        f"{cleaned.idle_uploads} idle uploads abandoned, {cleaned.stagings} staging areas deleted, "
+        f"{cleaned.objects} objects in total."
     )
+
+
+async def _clean_up(components: "Components", settings: "Settings") -> "CleanupResult":
+    from quire.assembly.presigned import cleanup_policy, open_presigned_uploads
+    from quire.ingest.cleanup import clean_up
+
+    presigned = open_presigned_uploads(settings, components)
+    try:
+        return await clean_up(components, presigned, cleanup_policy(settings))
+    finally:
+        await presigned.close()

@@ -1,19 +1,19 @@
-"""`quire serve`: the HTTP API, with a conductor and workers in the same process unless told otherwise."""
+"""`quire serve`: the HTTP API, by default with a scheduler and workers in the same process."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quire.cli.console import Reporter
 from quire.cli.errors import exit_on_error
+from quire.cli.options import Config, Home, JsonEvents
 from quire.cli.signals import stop_on_signals
 from quire.cli.text import printable
-from quire.settings import Settings, load_here
 
 if TYPE_CHECKING:
-    pass
+    from quire.assembly.server import ServeOptions, ServerInfo
+    from quire.settings import Settings
 
 
 def serve(
@@ -28,60 +28,55 @@ def serve(
             "-p",
             min=0,
             max=65535,
-            help="Port; default 8787, 0 takes a free one.",
+            help="Port to listen on; default 8787, 0 picks a free port.",
             show_default=False,
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=0, help="Worker processes; default: one per core.")
+        int | None,
+        typer.Option("--workers", "-w", min=0, help="Number of worker processes; default: one per core."),
     ] = None,
     api_only: Annotated[
-        bool, typer.Option("--api-only", help="No conductor and no workers: those run elsewhere.")
+        bool, typer.Option("--api-only", help="Run no scheduler and no workers in this process.")
     ] = False,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="What happens as JSON lines on standard output.")
-    ] = False,
-    home: Annotated[
-        Path | None, typer.Option("--home", help="Where state and stored bytes live.", show_default=False)
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", help="A quire.toml to read.", show_default=False)
-    ] = None,
+    json_output: JsonEvents = False,
+    home: Home = None,
+    config: Config = None,
 ) -> None:
-    """Serve the HTTP API: collections are uploaded, worked on, followed and fetched.
+    """Serve the HTTP API.
 
-    On 127.0.0.1 no key is needed. On any other address callers need API keys: make the first one with
-    `quire key create --scope admin`. The API is described at /docs and, for programs, at /openapi.json.
+    Clients upload collections, follow their progress and download results. On 127.0.0.1 no API key is
+    needed. On any other address clients need a key: create the first one with `quire key create --scope
+    admin`. The API is documented at /docs and, for programs, at /openapi.json.
 
     Examples:
       quire serve
-
       quire serve --port 9000 --workers 4
-
       quire serve --host 0.0.0.0 --api-only
 
-    Exit codes: 0 ended as asked, 1 could not run, 2 usage, 130 stopped at once by a second Ctrl-C.
+    Exit codes: 0 stopped as requested, 1 could not run, 2 usage, 130 stopped immediately by a second Ctrl-C.
     """
-    # Here: the web framework takes longer to load than most commands take to run.
     from quire.assembly.server import ServeOptions
+    from quire.settings import load_here
 
     given = {"home": home, "serve.host": host, "serve.port": port}
     overrides = {name: str(value) for name, value in given.items() if value is not None}
     with exit_on_error(json_output=json_output):
         settings = load_here(config=config, overrides=overrides).settings
-        talk = Reporter(json_output=json_output, events=True)
-        asyncio.run(_serve(settings, ServeOptions(api_only=api_only, workers=workers), talk))
+        reporter = Reporter(json_output=json_output, events=True)
+        asyncio.run(_serve(settings, ServeOptions(api_only=api_only, workers=workers), reporter))
 
 
-async def _serve(settings: Settings, plan: "ServeOptions", talk: Reporter) -> None:
+async def _serve(settings: "Settings", options: "ServeOptions", reporter: Reporter) -> None:
     from quire.assembly.server import run_server
 
-    stop = stop_on_signals(talk.say)
+    stop = stop_on_signals(reporter.say)
 
-    def started(at: "ServerInfo") -> None:
-        talk.warn(at.warnings)
-        doors = "no key is needed" if at.anonymous else "callers need an API key"
-        talk.report("started", f"Quire answers on {printable(at.url)} ({doors}); Ctrl-C ends it.", url=at.url)
+    def report_start(server: "ServerInfo") -> None:
+        reporter.warn(server.warnings)
+        access = "no API key needed" if server.anonymous else "API key required"
+        message = f"Quire is listening on {printable(server.url)} ({access}); press Ctrl-C to stop."
+        reporter.report("started", message, url=server.url)
 
-    await run_server(settings, plan, stop, started=started, trouble=talk.report_outage)
-    talk.report("stopped", "The server has stopped; nothing that was accepted is lost.")
+    await run_server(settings, options, stop, started=report_start, trouble=reporter.report_outage)
+    reporter.report("stopped", "The server has stopped; no accepted file is lost.")

@@ -1,147 +1,141 @@
-"""`quire webhook`: who is told by `quire serve` what happens to batches."""
+"""`quire webhook`: add, list and remove webhooks, inspect and repeat their deliveries."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from quire.assembly.outgoing import open_outgoing
-from quire.assembly.components import Components
-from quire.cli.batch.options import (
-    Config,
-    Home,
-    Json,
-    Noted,
-    answered,
-    print_json,
-)
-from quire.cli.text import printable
-from quire.events import webhooks
-from quire.events.webhooks import WebhookContext
-from quire.settings import Settings
+from quire.cli.components import Audit, use_components
+from quire.cli.options import Config, Home, Json, print_json
+from quire.cli.text import plural, printable
+
+if TYPE_CHECKING:
+    from quire.assembly.components import Components
+    from quire.events.webhooks import WebhookContext
+    from quire.settings import Settings
 
 T = TypeVar("T")
 
-webhook = typer.Typer(
-    name="webhook",
-    help="Add, list and end webhooks; look at deliveries, send them again.",
-    no_args_is_help=True,
-)
-
-Id = Annotated[str, typer.Argument(help="The id of the webhook.", metavar="ID", show_default=False)]
-Batch = Annotated[
-    str | None, typer.Option("--batch", help="Of this batch alone.", metavar="ID", show_default=False)
+WebhookId = Annotated[str, typer.Argument(help="Id of the webhook.", metavar="ID", show_default=False)]
+BatchOption = Annotated[
+    str | None, typer.Option("--batch", help="Only for this batch.", metavar="ID", show_default=False)
 ]
 
 
-@webhook.command()
 def add(
-    url: Annotated[
-        str, typer.Argument(help="The address that is called.", metavar="URL", show_default=False)
-    ],
-    batch: Batch = None,
+    url: Annotated[str, typer.Argument(help="Address to call.", metavar="URL", show_default=False)],
+    batch: BatchOption = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="Only such events; may be repeated.", show_default=False),
+        typer.Option("--kind", help="Only this kind of event; may be repeated.", show_default=False),
     ] = None,
     json_output: Json = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Have an address called when something happens. The secret that signs the calls is shown once.
+    """Add a webhook and show its signing secret once.
+
+    The address is called whenever an event happens.
 
     Examples:
       quire webhook add https://example.org/hooks/quire
-
       quire webhook add https://example.org/done --kind batch_done --kind batch_failed
 
-    Exit codes: 0 added, 1 could not (an address that is never called, an unknown event or batch), 2 usage.
+    Exit codes: 0 added, 1 could not run (forbidden address, unknown event or batch), 2 usage.
     """
-    made = _at_desk(
-        lambda desk: webhooks.add_webhook(desk, url=url, batch_id=batch or "", kinds=kind or ()),
+    from quire.events import webhooks
+
+    made = _use_webhooks(
+        lambda context: webhooks.add_webhook(context, url=url, batch_id=batch or "", kinds=kind or ()),
         home,
         config,
         json_output=json_output,
         # Not the URL: people put secrets into it.
-        noted=lambda made: ("webhook_added", {"webhook": made.hook.id, "batch_id": batch or ""}),
+        audit=lambda made: ("webhook_added", {"webhook": made.hook.id, "batch_id": batch or ""}),
     )
     if json_output:
         print_json({"secret": made.secret, "webhook": made.hook})
         return
     typer.echo(made.secret)
-    typer.echo(f"{printable(made.hook.id)} is told from now on.", err=True)
-    typer.echo("Keep the secret now: it is not shown again.", err=True)
+    typer.echo(f"{printable(made.hook.id)} was added.", err=True)
+    typer.echo("Save the secret now: it will not be shown again.", err=True)
 
 
-@webhook.command("list")
-def list_(batch: Batch = None, json_output: Json = False, home: Home = None, config: Config = None) -> None:
+def list_webhooks(
+    batch: BatchOption = None, json_output: Json = False, home: Home = None, config: Config = None
+) -> None:
     """List webhooks, oldest first, without their secrets.
 
     Examples:
       quire webhook list
 
-    Exit codes: 0 listed, also when there is none, 1 could not, 2 usage.
+    Exit codes: 0 listed, even if there are none, 1 could not run, 2 usage.
     """
-    lines = _at_desk(
-        lambda desk: webhooks.list_webhooks(desk, batch_id=batch), home, config, json_output=json_output
+    from quire.events import webhooks
+
+    lines = _use_webhooks(
+        lambda context: webhooks.list_webhooks(context, batch_id=batch), home, config, json_output=json_output
     )
     if json_output:
         print_json({"webhooks": lines})
         return
     for one in lines:
         of = f"batch {one.batch_id}" if one.batch_id else "all batches"
-        state = f"ended: {one.disabled_reason}" if one.disabled_at else "active"
+        state = f"disabled: {one.disabled_reason}" if one.disabled_at else "active"
         what = ", ".join(one.kinds) or "every event"
         typer.echo("  ".join(printable(word) for word in (one.id, one.url, of, what, state)))
     if not lines:
-        typer.echo("There are no webhooks. `quire webhook add URL` adds one.")
+        typer.echo("There are no webhooks. Add one with `quire webhook add URL`.")
 
 
-@webhook.command()
-def remove(hook_id: Id, json_output: Json = False, home: Home = None, config: Config = None) -> None:
-    """Nothing more is sent there, not even what waits.
+def remove(hook_id: WebhookId, json_output: Json = False, home: Home = None, config: Config = None) -> None:
+    """Remove a webhook and its pending deliveries.
 
     Examples:
       quire webhook remove hook_01KA3Y8M5T2QJ6W0R9XV7NBCDE
 
-    Exit codes: 0 ended, also when it had before, 1 could not (no such webhook), 2 usage.
+    Exit codes: 0 removed, even if it already was, 1 could not run (no such webhook), 2 usage.
     """
-    line = _at_desk(
-        lambda desk: webhooks.disable_webhook(desk, hook_id),
+    from quire.events import webhooks
+
+    line = _use_webhooks(
+        lambda context: webhooks.disable_webhook(context, hook_id),
         home,
         config,
         json_output=json_output,
-        noted=lambda line: ("webhook_disabled", {"webhook": line.id}),
+        audit=lambda line: ("webhook_disabled", {"webhook": line.id}),
     )
     if json_output:
         print_json(line)
     else:
-        typer.echo(f"{printable(line.id)} is told nothing more.")
+        typer.echo(f"{printable(line.id)} was removed.")
 
 
-@webhook.command()
 def deliveries(
     hook_id: Annotated[
-        str | None, typer.Option("--webhook", help="Only to this one.", metavar="ID", show_default=False)
+        str | None, typer.Option("--webhook", help="Only for this webhook.", metavar="ID", show_default=False)
     ] = None,
-    batch: Batch = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 100,
+    batch: BatchOption = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1000, help="Maximum number of deliveries.")
+    ] = 100,
     json_output: Json = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Show what was sent, what waits and what was answered, newest first.
+    """List deliveries and their responses, newest first.
 
     Examples:
       quire webhook deliveries --limit 20
-
       quire webhook deliveries --webhook hook_01KA3Y8M5T2QJ6W0R9XV7NBCDE --json
 
-    Exit codes: 0 shown, 1 could not, 2 usage.
+    Exit codes: 0 listed, 1 could not run, 2 usage.
     """
-    lines = _at_desk(
-        lambda desk: webhooks.list_deliveries(desk, hook_id=hook_id, batch_id=batch, limit=limit),
+    from quire.events import webhooks
+
+    lines = _use_webhooks(
+        lambda context: webhooks.list_deliveries(context, hook_id=hook_id, batch_id=batch, limit=limit),
         home,
         config,
         json_output=json_output,
@@ -150,24 +144,21 @@ def deliveries(
         print_json({"deliveries": lines})
         return
     for one in lines:
-        answered_by = one.last_error or (
-            f"answered {one.last_status}" if one.last_status else "not tried yet"
-        )
+        response = one.last_error or (f"HTTP {one.last_status}" if one.last_status else "not sent yet")
         words = (
             str(one.no),
             one.happened_at,
             one.type,
             one.batch_id,
             one.state,
-            f"{one.tries} tries",
-            answered_by,
+            plural(one.tries, "attempt"),
+            response,
         )
         typer.echo("  ".join(printable(word) for word in words))
     if not lines:
-        typer.echo("Nothing was to be told.")
+        typer.echo("No deliveries.")
 
 
-@webhook.command()
 def redeliver(
     numbers: Annotated[
         list[int], typer.Argument(help="Numbers of deliveries.", metavar="NUMBER...", show_default=False)
@@ -176,38 +167,48 @@ def redeliver(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Send deliveries again, under their old ids; `quire serve` does it.
+    """Send deliveries again.
+
+    `quire serve` sends them, with their first ids.
 
     Examples:
       quire webhook redeliver 17 18
 
-    Exit codes: 0 they will be sent, 1 could not, 2 usage.
+    Exit codes: 0 they will be sent, 1 could not run, 2 usage.
     """
-    sent = _at_desk(
-        lambda desk: webhooks.redeliver(desk, numbers),
+    from quire.events import webhooks
+
+    sent = _use_webhooks(
+        lambda context: webhooks.redeliver(context, numbers),
         home,
         config,
         json_output=json_output,
-        noted=lambda sent: ("webhooks_redelivered", {"deliveries": sent}),
+        audit=lambda sent: ("webhooks_redelivered", {"deliveries": sent}),
     )
     if json_output:
         print_json({"deliveries": sent})
     else:
-        typer.echo(f"{sent} will be sent again.")
+        typer.echo(f"{sent} {'delivery' if sent == 1 else 'deliveries'} will be sent again.")
 
 
-def _at_desk(
-    ask: Callable[[WebhookContext], Awaitable[T]],
+def _use_webhooks(
+    work: Callable[["WebhookContext"], Awaitable[T]],
     home: Path | None,
     config: Path | None,
     *,
     json_output: bool,
-    noted: Noted[T] | None = None,
+    audit: Audit[T] | None = None,
 ) -> T:
-    async def asking(office: Components, settings: Settings) -> T:
-        desk = WebhookContext(
-            store=office.webhooks, outgoing=open_outgoing(settings), clock=office.clock, ids=office.ids
-        )
-        return await ask(desk)
+    from quire.assembly.outgoing import open_outgoing
+    from quire.events.webhooks import WebhookContext
 
-    return answered(asking, home=home, config=config, json_output=json_output, noted=noted)
+    async def use(components: "Components", settings: "Settings") -> T:
+        context = WebhookContext(
+            store=components.webhooks,
+            outgoing=open_outgoing(settings),
+            clock=components.clock,
+            ids=components.ids,
+        )
+        return await work(context)
+
+    return use_components(use, home=home, config=config, json_output=json_output, audit=audit)

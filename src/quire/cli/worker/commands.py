@@ -1,119 +1,136 @@
-"""`quire conductor` and `quire worker`: the engine and the workers, each alone or together."""
+"""`quire scheduler` and `quire worker`: the engine and its workers, each alone or together."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quire.assembly.engine import open_engine
-from quire.assembly.queue_worker import open_queue_worker
-from quire.batches.work import GRACE_SECONDS, WorkOptions, work
-from quire.cli.console import Talk
-from quire.cli.errors import told_to_people
+from quire.cli.console import Reporter
+from quire.cli.errors import exit_on_error
+from quire.cli.options import Config, Home, JsonEvents
 from quire.cli.signals import stop_on_signals
-from quire.cli.text import shown
-from quire.consumers.task_worker import QueueWorker
-from quire.settings import Settings, load_here
+from quire.cli.text import printable
 
-Json = Annotated[bool, typer.Option("--json", help="What happens as JSON lines on standard output.")]
-Home = Annotated[
-    Path | None, typer.Option("--home", help="Where state and stored bytes live.", show_default=False)
-]
-Config = Annotated[Path | None, typer.Option("--config", help="A quire.toml to read.", show_default=False)]
-Serve = Callable[[str, WorkOptions, Settings, Talk], Coroutine[Any, Any, None]]
-UntilIdle = Annotated[bool, typer.Option("--until-idle", help="End when no batch has anything left to do.")]
+if TYPE_CHECKING:
+    from quire.batches.work import WorkOptions
+    from quire.consumers.task_worker import QueueWorker
+    from quire.settings import Settings
+
+UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Exit when no batch has work left.")]
+# The kind of process in the table of members, where the scheduler keeps its former name.
+_MEMBER_KINDS = {"scheduler": "conductor", "worker": "worker"}
 
 
-def conductor(
-    workers: Annotated[int, typer.Option("--workers", "-w", min=0, help="Run so many workers too.")] = 0,
+def scheduler(
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", min=0, help="Also run this many worker processes.")
+    ] = 0,
     until_idle: UntilIdle = False,
-    json_output: Json = False,
+    json_output: JsonEvents = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Run the engine: start batches, find their tasks, fold results, end them.
+    """Run the scheduler, which moves batches from phase to phase.
 
-    Any number of conductors may run at once; each batch is moved by one of them, and when one dies another
-    takes over. A conductor alone runs no steps: start workers with `quire worker`, or give --workers.
+    Any number of schedulers may run at once. Each batch is moved by one of them; if it dies, another
+    takes over. A scheduler alone runs no tasks: start workers with `quire worker`, or use --workers.
 
     Examples:
-      quire conductor
+      quire scheduler
+      quire scheduler --workers 4 --until-idle
 
-      quire conductor --workers 4 --until-idle
-
-    Exit codes: 0 ended as asked, 1 could not run, 2 usage, 130 stopped at once by a second Ctrl-C.
+    Exit codes: 0 stopped as requested, 1 could not run, 2 usage, 130 stopped immediately by a second Ctrl-C.
     """
-    shift = WorkOptions(conducts=True, workers=workers, until_idle=until_idle)
-    _work("conductor", shift, _serve, json_output=json_output, home=home, config=config)
+    from quire.batches.work import WorkOptions
+
+    options = WorkOptions(schedules=True, workers=workers, until_idle=until_idle)
+    _start("scheduler", options, json_output=json_output, home=home, config=config)
 
 
 def worker(
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Worker processes; default: one per core.")
+        int | None,
+        typer.Option("--workers", "-w", min=1, help="Number of worker processes; default: one per core."),
     ] = None,
     from_queue: Annotated[
-        bool, typer.Option("--from-queue", help="Take tasks from the queue compute.queue; no database.")
+        bool, typer.Option("--from-queue", help="Take tasks from the queue compute.queue; needs no database.")
     ] = False,
     until_idle: UntilIdle = False,
-    json_output: Json = False,
+    json_output: JsonEvents = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Run workers: take tasks of whatever batches there are and do them.
+    """Run workers, which execute the tasks of batches.
 
-    Any number may run, on any number of machines that share the database (PostgreSQL) and the store; on one
-    machine they share a home folder. Work of a machine that dies is done by the others. With --from-queue
-    they do the phases whose compute is "queue": then a machine needs the queues and the store alone.
+    Any number of workers may run, on any number of machines that share the database (PostgreSQL) and the
+    store; on one machine they share a home folder. If a machine dies, the others take over its tasks.
+    With --from-queue workers execute the phases whose compute is "queue"; such a machine needs only the
+    queues and the store.
 
     Examples:
       quire worker
-
       quire worker --workers 8
-
       quire worker --from-queue
 
-    Exit codes: 0 ended as asked, 1 could not run, 2 usage, 130 stopped at once by a second Ctrl-C.
+    Exit codes: 0 stopped as requested, 1 could not run, 2 usage, 130 stopped immediately by a second Ctrl-C.
     """
-    shift = WorkOptions(conducts=False, workers=workers, until_idle=until_idle)
-    serve = _serve_queue if from_queue else _serve
-    _work("worker", shift, serve, json_output=json_output, home=home, config=config)
+    from quire.batches.work import WorkOptions
+
+    options = WorkOptions(schedules=False, workers=workers, until_idle=until_idle)
+    _start("worker", options, from_queue=from_queue, json_output=json_output, home=home, config=config)
 
 
-def _work(
-    kind: str, shift: WorkOptions, serve: Serve, *, json_output: bool, home: Path | None, config: Path | None
+def _start(
+    name: str,
+    options: "WorkOptions",
+    *,
+    from_queue: bool = False,
+    json_output: bool,
+    home: Path | None,
+    config: Path | None,
 ) -> None:
+    from quire.settings import load_here
+
     overrides = {} if home is None else {"home": str(home)}
-    with told_to_people(json_output=json_output):
+    with exit_on_error(json_output=json_output):
         settings = load_here(config=config, overrides=overrides).settings
-        asyncio.run(serve(kind, shift, settings, Talk(json_output=json_output, events=True)))
+        run = _run_from_queue if from_queue else _run
+        asyncio.run(run(name, options, settings, Reporter(json_output=json_output, events=True)))
 
 
-async def _serve(kind: str, shift: WorkOptions, settings: Settings, talk: Talk) -> None:
-    stop = stop_on_signals(talk.say)
-    async with open_engine(settings, kind=kind, trouble=talk.trouble) as house:
+async def _run(name: str, options: "WorkOptions", settings: "Settings", reporter: Reporter) -> None:
+    from quire.assembly.engine import open_engine
+    from quire.batches.work import work
+
+    stop = stop_on_signals(reporter.say)
+    async with open_engine(settings, kind=_MEMBER_KINDS[name], trouble=reporter.report_outage) as components:
         place = "PostgreSQL" if settings.ledger == "postgres" else str(settings.home)
-        talk.warn(house.warnings)
-        talk.happened("started", f"A {kind} is at work on {shown(place)}; Ctrl-C ends it.")
-        await work(shift, house.run_context(), stop)
-    talk.happened("stopped", f"The {kind} has stopped; nothing of its work is lost.")
+        reporter.warn(components.warnings)
+        reporter.report("started", f"The {name} is running on {printable(place)}; press Ctrl-C to stop.")
+        await work(options, components.run_context(), stop)
+    reporter.report("stopped", f"The {name} has stopped; no work is lost.")
 
 
-async def _serve_queue(kind: str, shift: WorkOptions, settings: Settings, talk: Talk) -> None:
-    stop = stop_on_signals(talk.say)
-    async with open_queue_worker(settings, shift.workers, trouble=talk.trouble) as opened:
-        talk.warn(opened.warnings)
-        queue = shown(settings.compute.queue)
-        talk.happened("started", f"A {kind} is at work on the queue {queue}; Ctrl-C ends it.")
+async def _run_from_queue(
+    name: str, options: "WorkOptions", settings: "Settings", reporter: Reporter
+) -> None:
+    from quire.assembly.queue_worker import open_queue_worker
+    from quire.batches.work import GRACE_SECONDS
+
+    stop = stop_on_signals(reporter.say)
+    async with open_queue_worker(settings, options.workers, trouble=reporter.report_outage) as opened:
+        reporter.warn(opened.warnings)
+        queue = printable(settings.compute.queue)
+        reporter.report("started", f"The {name} is running on the queue {queue}; press Ctrl-C to stop.")
         stopper = asyncio.create_task(_stop_when(stop, opened.worker))
         try:
-            await opened.worker.run(grace_seconds=GRACE_SECONDS, until_empty=shift.until_idle)
+            await opened.worker.run(grace_seconds=GRACE_SECONDS, until_empty=options.until_idle)
         finally:
             stopper.cancel()
-    talk.happened("stopped", f"The {kind} has stopped; nothing of its work is lost.")
+    reporter.report("stopped", f"The {name} has stopped; no work is lost.")
 
 
-async def _stop_when(stop: asyncio.Event, worker: QueueWorker) -> None:
+async def _stop_when(stop: asyncio.Event, worker: "QueueWorker") -> None:
     await stop.wait()
     worker.stop()

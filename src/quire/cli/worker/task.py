@@ -1,36 +1,27 @@
-"""`quire task`: one task of a batch as a process of its own, for machines that come and go."""
+"""`quire task run`: one task of a batch as a process of its own, on a machine that a server starts."""
 
 import asyncio
 
 import typer
 
 from quire.cli import exits
-from quire.cli.errors import told_to_people
-
-task = typer.Typer(
-    name="task", help="Work on single tasks, on machines that come and go.", no_args_is_help=True
-)
+from quire.cli.errors import exit_on_error
 
 
-@task.callback()
-def _group() -> None:
-    """Work on single tasks, on machines that come and go."""
-
-
-@task.command("run")
 def run() -> None:
-    """Do the one task that the environment describes, and call back.
+    """Run the task that the environment describes.
 
-    For containers and machines that a server starts: TASK_ID, BATCH_ID, INPUT_R2_KEY, CALLBACK_URL and, for
-    the bytes, INPUT_URL and OUTPUT_URL, or R2_BUCKET with its keys. No settings are read.
+    For containers and machines that a server starts; reports the result to CALLBACK_URL. Reads the variables
+    TASK_ID, BATCH_ID, INPUT_R2_KEY and, for the bytes, INPUT_URL and OUTPUT_URL, or R2_BUCKET with its keys.
+    Reads no settings.
 
     Examples:
       quire task run
 
-    Exit codes: 0 the task is done, 1 it failed, or nobody could be told.
+    Exit codes: 0 the task is done, 1 it failed, or the callback failed.
     """
-    from quire.assembly.remote_worker import run_errand
+    from quire.assembly.remote_worker import run_remote_task
 
-    with told_to_people(json_output=False):
-        if not asyncio.run(run_errand()):
+    with exit_on_error(json_output=False):
+        if not asyncio.run(run_remote_task()):
             raise typer.Exit(exits.COULD_NOT_RUN)
