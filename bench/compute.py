@@ -32,10 +32,10 @@ async def driven(compute, signal, call, orders) -> float:
     """Seconds from the first order to the last report."""
     began, out, back = time.perf_counter(), 0, 0
     while back < len(orders):
-        if out < len(orders) and (room := compute.room()):
-            await compute.hand(call, orders[out : out + room])
+        if out < len(orders) and (room := compute.capacity()):
+            await compute.submit(call, orders[out : out + room])
             out = min(len(orders), out + room)
-        reports = compute.reports()
+        reports = compute.take_reports()
         assert all(report.outcome == "done" for report in reports), reports
         back += len(reports)
         if not reports:
@@ -44,12 +44,12 @@ async def driven(compute, signal, call, orders) -> float:
 
 
 async def measure(kind: str, task: str) -> float:
-    from quire.assembly.ray import hire_on_ray
+    from quire.assembly.ray import start_ray_compute
     from quire.assembly.worker import WORKER_COMMAND
-    from quire.assembly.worker_blobs import Greeting
+    from quire.assembly.worker_blobs import WorkerConfiguration
     from quire.compute.pool.local import LocalCompute
     from quire.model.work import Order, StepCall
-    from quire.settings import Ray, Settings
+    from quire.settings import RaySettings, Settings
     from quire.system import LoopSignal, SystemClock
     from quire.testing.factories import file
 
@@ -60,13 +60,13 @@ async def measure(kind: str, task: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder, "scratch")
         scratch.mkdir()
-        greeting = Greeting(
+        configuration = WorkerConfiguration(
             blobs_root=f"{folder}/blobs",
             s3=None,
             step_modules=("quire.testing.steps",),
             scratch=str(scratch),
         )
-        told, clock, signal = json.dumps(_plain(greeting)).encode(), SystemClock(), LoopSignal()
+        told, clock, signal = json.dumps(_plain(configuration)).encode(), SystemClock(), LoopSignal()
         if kind == "queue":
             async with on_queue(folder, clock, signal) as compute:
                 await driven(compute, signal, call, orders[:WARM])
@@ -74,13 +74,13 @@ async def measure(kind: str, task: str) -> float:
         if kind in {"process", "fly"}:
             return await pushed(kind, task, scratch, clock, signal, call, orders)
         if kind == "quire on ray":
-            settings = Settings(home=Path(folder), ray=Ray(workers=WORKERS))
-            compute = hire_on_ray(settings, told, scratch, clock=clock, signal=signal)
+            settings = Settings(home=Path(folder), ray=RaySettings(workers=WORKERS))
+            compute = start_ray_compute(settings, told, scratch, clock=clock, signal=signal)
         else:
             compute = LocalCompute(
                 command=WORKER_COMMAND,
                 environment=dict(os.environ),
-                greeting=told,
+                configuration=told,
                 workers=WORKERS,
                 clock=clock,
                 signal=signal,
@@ -107,7 +107,7 @@ class Settled:
 
 
 async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
-    from quire.compute.remote.compute import RemoteCompute, Terms
+    from quire.compute.remote.compute import RemoteCompute, QueueComputeOptions
     from quire.compute.remote.process import ProcessLauncher
 
     command = ("sleep", str(DOZE_SECONDS)) if task == "50 ms" else ("true",)
@@ -115,7 +115,7 @@ async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
         launcher = ProcessLauncher(command, dict(os.environ), scratch)
         if kind == "fly":
             launcher = machines(stack, command, clock, call)
-        terms = Terms(at_once=WORKERS, grace_seconds=0, look_seconds=0.01)
+        terms = QueueComputeOptions(at_once=WORKERS, grace_seconds=0, look_seconds=0.01)
         compute = RemoteCompute(kind, launcher, Settled(), clock=clock, signal=signal, terms=terms)
         compute.start()
         try:
@@ -128,14 +128,14 @@ async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
 def machines(stack, command, clock, call):
     from tests.standins.machines import MachinesServer, machines_server
 
-    from quire.compute.remote.fly import App, FlyLauncher, Guest
+    from quire.compute.remote.fly import FlyApp, FlyLauncher, FlyGuest
 
     server = stack.enter_context(machines_server(MachinesServer(command=command)))
     return FlyLauncher(
         api=server.url,
         token=server.token,
-        apps={call.step: App(app="bench", image="none", memory_mb=256, prefix="bench")},
-        guest=Guest(region="ord", cpus=1, cpu_kind="shared"),
+        apps={call.step: FlyApp(app="bench", image="none", memory_mb=256, prefix="bench")},
+        guest=FlyGuest(region="ord", cpus=1, cpu_kind="shared"),
         house="bench",
         per_second=1000.0,
         clock=clock,
@@ -153,8 +153,8 @@ async def on_queue(folder, clock, signal):
 
     from quire.assembly.queues import open_queues_alone
     from quire.blobs.local import LocalBlobs
-    from quire.compute.queue.compute import QueueCompute, Terms
-    from quire.compute.queue.envelopes import estate_name
+    from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
+    from quire.compute.queue.envelopes import derive_ledger_id
     from quire.system import SystemIds
 
     binary = program()
@@ -172,8 +172,8 @@ async def on_queue(folder, clock, signal):
                 compute = QueueCompute(
                     opened.queues,
                     LocalBlobs(Path(folder, "blobs")),
-                    house=f"{estate_name(b'bench', 'bench')}-{ids.ulid()}",
-                    terms=Terms(),
+                    house=f"{derive_ledger_id(b'bench', 'bench')}-{ids.ulid()}",
+                    terms=QueueComputeOptions(),
                     clock=clock,
                     signal=signal,
                     sleep=asyncio.sleep,
@@ -188,10 +188,10 @@ async def on_queue(folder, clock, signal):
             worker.communicate(timeout=30)
 
 
-def _plain(greeting) -> dict[str, object]:
+def _plain(configuration) -> dict[str, object]:
     import msgspec
 
-    return msgspec.to_builtins(greeting)
+    return msgspec.to_builtins(configuration)
 
 
 def bare(task: str) -> float:

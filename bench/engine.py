@@ -21,11 +21,11 @@ from peers.all import run_peers
 from quire.assembly.components import open_components
 from quire.assembly.engine import open_engine
 from quire.batches.inspection import show
-from quire.batches.plans import freeze_pipeline
-from quire.batches.submission import submit
+from quire.batches.submission import freeze_pipeline
+from quire.batches.submission import close_batch
 from quire.ledger.port import BatchDraft, Upload
-from quire.model.pipeline import Change, Kept, Phase, Pipeline
-from quire.settings import Postgres, Secret, Settings
+from quire.model.pipeline import ListChange, KeptFile, Phase, Pipeline
+from quire.settings import PostgresSettings, Secret, Settings
 
 PHASES = 2
 SMALL, LARGE, ON_POSTGRES = 5_000, 500_000, 50_000  # files; each gives two tasks
@@ -42,7 +42,7 @@ def noop_pipeline() -> Pipeline:
             step="noop",
             step_version=1,
             finds=lambda _file: True,
-            becomes=lambda file, _result, _taken: Change(Kept(file.tags)),
+            becomes=lambda file, _result, _taken: ListChange(KeptFile(file.tags)),
         )
         for name in ("FIRST", "SECOND")
     )
@@ -110,8 +110,8 @@ async def conducted(house, wheel, pipeline: Pipeline, batch):
     async def observe(_batch):
         return None
 
-    batch = await submit(batch, pipeline, ledger=house.ledger, blobs=house.blobs, clock=house.clock)
-    return await wheel.conduct(batch.id, observe)
+    batch = await close_batch(batch, pipeline, uploads=house.uploads, blobs=house.blobs, clock=house.clock)
+    return await wheel.run_batch(batch.id, observe)
 
 
 def in_a_process(files: int, dsn: str | None) -> dict[str, float]:
@@ -191,7 +191,7 @@ def main() -> None:
         else:
             from tests.servers.postgres import fresh_schema
 
-            chosen = Postgres(dsn=Secret(fresh_schema(dsn)))
+            chosen = PostgresSettings(dsn=Secret(fresh_schema(dsn)))
             settings = Settings(home=Path(home), ledger="postgres", postgres=chosen)
         print(json.dumps(asyncio.run(measure(files, settings))))
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from quire.assembly.components import open_components
 from quire.assembly.presigned import open_presigned_uploads
-from quire.batches.plans import freeze_pipeline
+from quire.batches.submission import freeze_pipeline
 from quire.ledger.port import BatchDraft, Upload
 from quire.ledger.submissions import NewSubmission
 from quire.settings import load_here

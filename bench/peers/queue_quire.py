@@ -11,10 +11,10 @@ import msgspec
 from queue_peer import Peer, arguments, board, main, sets
 
 from quire.assembly.queues import open_queues_at
-from quire.consumers.bodies import json_bodies
+from quire.consumers.bodies import json_decoder
 from quire.consumers.consumer import Consumer
 from quire.model.queues import QueuePolicy
-from quire.queues.port import Leased, Message
+from quire.queues.port import LeasedMessage, Message
 from quire.system import LoopSignal, SystemClock, SystemIds
 
 QUEUE = "noop"
@@ -28,7 +28,7 @@ def message(number: int) -> Message:
     return Message(id=f"message-{number}", body=msgspec.json.encode(Job(number)))
 
 
-async def noop(_job: Job, _leased: Leased) -> None:
+async def noop(_job: Job, _leased: LeasedMessage) -> None:
     board.started()
 
 
@@ -78,7 +78,7 @@ class Quire(Peer):
                 opened.queues,
                 policy,
                 noop,
-                decode=json_bodies(Job),
+                decode=json_decoder(Job),
                 clock=self._clock,
                 ids=SystemIds(),
                 signal=LoopSignal(),

@@ -40,7 +40,9 @@ async def health(context: ApiContext, request: ApiRequest, caller: Caller) -> Ap
     now = timestamp(context.batches.clock.now())
     if context.faltering.is_set():
         # Still 200: it answers, and whoever ended it for this would end what works.
-        return json_response(ServerHealth(status="degraded", service=SERVICE, timestamp=now, conductor="restarting"))
+        return json_response(
+            ServerHealth(status="degraded", service=SERVICE, timestamp=now, conductor="restarting")
+        )
     return json_response(ServerHealth(status="ok", service=SERVICE, timestamp=now))
 
 

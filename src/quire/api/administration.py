@@ -71,7 +71,9 @@ async def audit(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
         raise Reject("after is the number of an event")
     page = await context.batches.records.list_events(NO_BATCH, after=int(after), limit=PAGE)
     return json_response(
-        AuditTrail(events=[BatchEvent(no=no, at=timestamp(at), kind=kind, data=data) for no, at, kind, data in page])
+        AuditTrail(
+            events=[BatchEvent(no=no, at=timestamp(at), kind=kind, data=data) for no, at, kind, data in page]
+        )
     )
 
 
@@ -107,7 +109,7 @@ ROUTES = (
         scope=Scope.ADMIN,
         whole=True,
         name="createKey",
-        about="Make an API key. Its text is in this json_response and nowhere else.",
+        about="Make an API key. Its text is in this answer and nowhere else.",
         group=_GROUP,
         body=KeyDraft,
         body_example={"scope": "submit", "label": "scanner in room 4", "requests_per_minute": 600},

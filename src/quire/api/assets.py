@@ -39,7 +39,7 @@ async def post(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
         context.batches.blobs,
         str(request.path_params["asset_id"]),
         await read_json(request, limit=BODY_BYTES),
-        allowed=context.webhooks.outgoing.checked,
+        allowed=context.webhooks.outgoing.check_url,
         base_url=context.base_url(request),
         prefix=context.bucket_prefix,
     )
@@ -52,7 +52,7 @@ async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiRe
         context.batches.blobs,
         str(request.path_params["asset_id"]),
         None if wanted is None else str(wanted),
-        allowed=context.webhooks.outgoing.checked,
+        allowed=context.webhooks.outgoing.check_url,
     )
     if given.url:
         headers = {"location": given.url, "cache-control": FOREVER, "x-asset-id": given.asset.id}

@@ -16,9 +16,9 @@ from quire.access.api_keys import (
     owner_of,
     sees,
 )
+from quire.access.port import ApiKey
 from quire.api.context import Caller
 from quire.api.routing import ApiRequest, Route
-from quire.access.port import ApiKey
 from quire.model.errors import Missing, Reject, Retry
 
 # ApiKey text → whose key that is, and after how many seconds to come again (0: now). None: not a key of ours.

@@ -102,7 +102,9 @@ async def retry(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     said = await _read_object(request)
     selection = Selection(error_class=_read_text(said, "error_class"), path=_read_text(said, "path"))
     if said.get("dry_run") is True:
-        return json_response(await require_batch(control.preview_retry(context.batches, get_batch_id(request), selection)))
+        return json_response(
+            await require_batch(control.preview_retry(context.batches, get_batch_id(request), selection))
+        )
     preview = await require_batch(
         control.retry(context.batches, get_batch_id(request), _build_action(context, caller, said), selection)
     )
@@ -120,8 +122,10 @@ async def dead(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
     after = said.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of a dead letter")
-    lines = await administration.dead_list(context.queues, queue, chosen, after=int(after), limit=100)
-    return json_response(DeadLetterList(dead=lines, classes=await administration.dead_groups(context.queues, queue)))
+    lines = await administration.list_dead_letters(context.queues, queue, chosen, after=int(after), limit=100)
+    return json_response(
+        DeadLetterList(dead=lines, classes=await administration.count_by_error_class(context.queues, queue))
+    )
 
 
 async def replay(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
@@ -198,7 +202,13 @@ def _build_answer(context: ApiContext, message: str, status: str) -> ApiResponse
 
 
 def _route(
-    word: str, serve: Any, about: str, *, body: Any = ActionBody, answers: Any = ActionAnswer, contract: bool = False
+    word: str,
+    serve: Any,
+    about: str,
+    *,
+    body: Any = ActionBody,
+    answers: Any = ActionAnswer,
+    contract: bool = False,
 ) -> Route:
     return Route(
         method="POST",
@@ -241,7 +251,7 @@ ROUTES = (
         serve=queues,
         scope=Scope.READ,
         name="listQueues",
-        about="QueueList with their depth, age and rates.",
+        about="Queues with their depth, age and rates.",
         group="Queues",
         whole=True,
         answers=QueueList,
@@ -252,7 +262,7 @@ ROUTES = (
         serve=dead,
         scope=Scope.READ,
         name="listDeadLetters",
-        about="DeadLetterList letters of a queue, a hundred at a time, and how many there are of each error class.",
+        about="Dead letters of a queue, a hundred at a time, and how many there are of each error class.",
         group="Queues",
         whole=True,
         answers=DeadLetterList,
@@ -269,7 +279,7 @@ ROUTES = (
         serve=replay,
         scope=Scope.OPERATE,
         name="replayDeadLetters",
-        about="DeadLetterList letters go back into their queue, with their history.",
+        about="Dead letters go back into their queue, with their history.",
         group="Queues",
         whole=True,
         body=ReplayBody,
@@ -283,7 +293,7 @@ ROUTES = (
         serve=discard,
         scope=Scope.OPERATE,
         name="discardDeadLetters",
-        about="DeadLetterList letters are thrown away for good.",
+        about="Dead letters are thrown away for good.",
         group="Queues",
         whole=True,
         body=ReplayBody,

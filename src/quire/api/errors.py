@@ -84,16 +84,22 @@ def build_error_response(error: Exception, *, contract: bool) -> ApiResponse:
         words = (
             "Not found" if error.status_code == 404 else (error.detail or TITLES.get(error.status_code, ""))
         )
-        return _build_response(words, error.status_code, "", contract=contract, headers=dict(error.headers or {}))
+        return _build_response(
+            words, error.status_code, "", contract=contract, headers=dict(error.headers or {})
+        )
     if not isinstance(error, QuireError):
         _log.error("request_failed", exc_info=error)
-        return _build_response(INTERNAL, 500, "bug", contract=contract, **_describe_fault(error, contract=contract))
+        return _build_response(
+            INTERNAL, 500, "bug", contract=contract, **_describe_fault(error, contract=contract)
+        )
     status = get_status(error)
     if not contract and error.code in CONFLICTS:
         status = 409
     if status == 500:
         _log.error("request_failed: %s", error)
-        return _build_response(INTERNAL, 500, error.code, contract=contract, **_describe_fault(error, contract=contract))
+        return _build_response(
+            INTERNAL, 500, error.code, contract=contract, **_describe_fault(error, contract=contract)
+        )
     words = str(error)
     if isinstance(error, Unavailable) or error.code == "storage_unavailable":
         # Where they are and what they said is for the operator, not for everybody who asks.

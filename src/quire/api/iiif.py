@@ -49,7 +49,9 @@ async def service(context: ApiContext, request: ApiRequest, caller: Caller) -> A
 async def information(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     asset = await find(context.batches.blobs, str(request.path_params["asset_id"]))
     cut = await tiles.find(context.batches.blobs, asset)
-    return json_response(iiif.build_image_info(asset, cut, base_url=context.base_url(request)), headers=dict(_KEPT))
+    return json_response(
+        iiif.build_image_info(asset, cut, base_url=context.base_url(request)), headers=dict(_KEPT)
+    )
 
 
 async def picture(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001

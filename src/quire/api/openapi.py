@@ -38,7 +38,9 @@ def build_openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
     of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(_PLACE.sub(r"{\1}", route.path), {})[route.method.lower()] = _describe_operation(route, of)
+        paths.setdefault(_PLACE.sub(r"{\1}", route.path), {})[route.method.lower()] = _describe_operation(
+            route, of
+        )
     return {
         "openapi": "3.1.0",
         "info": {"title": "Quire", "version": version, "description": _ABOUT},

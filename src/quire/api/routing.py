@@ -15,7 +15,7 @@ from quire.model.errors import Reject
 
 JSON = "application/json"
 BODY_BYTES = 1 << 20
-AT_ONCE_BYTES = 256 << 10  # what is decode_large without a turn for others in between: some ten milliseconds
+AT_ONCE_BYTES = 256 << 10  # what is decoded without a turn for others in between: some ten milliseconds
 BODY_SECONDS = 30.0
 
 ApiRequest = Request[Any, Any, Any]
@@ -66,7 +66,9 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def json_response(content: object, *, status: int = 200, headers: dict[str, str] | None = None) -> ApiResponse:
+def json_response(
+    content: object, *, status: int = 200, headers: dict[str, str] | None = None
+) -> ApiResponse:
     return Response(
         content=_encoder.encode(content), status_code=status, media_type=JSON, headers=headers or {}
     )

@@ -89,7 +89,9 @@ async def deliveries(context: ApiContext, request: ApiRequest, caller: Caller) -
         before=before,
         limit=limit or 100,
     )
-    return json_response(DeliveryList(deliveries=lines, next=lines[-1].no if len(lines) == (limit or 100) else None))
+    return json_response(
+        DeliveryList(deliveries=lines, next=lines[-1].no if len(lines) == (limit or 100) else None)
+    )
 
 
 async def again(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
@@ -119,7 +121,7 @@ ROUTES = (
         scope=Scope.ADMIN,
         whole=True,
         name="addWebhook",
-        about="Be told of all batches. The secret that signs the calls is in this json_response and nowhere else.",
+        about="Be told of all batches. The secret that signs the calls is in this answer and nowhere else.",
         group=_GROUP,
         body=WebhookBody,
         body_example=_EXAMPLE,

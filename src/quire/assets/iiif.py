@@ -94,15 +94,15 @@ async def _load_asset(blobs: Blobs, key: str) -> Asset | None:
         asset = await asset_records.find(blobs, str(reference.get("url", "")).rpartition("/")[2])
     except (Reject, msgspec.DecodeError):
         return None
-    return asset if asset.is_image and asset.width and asset.chosen(None) else None
+    return asset if asset.is_image and asset.width and asset.choose_rendition(None) else None
 
 
 def _build_canvas(shown: BatchPicture, at: str, base_url: str) -> dict[str, Any]:
     asset = shown.asset
     name = hashlib.sha256(shown.path.encode()).hexdigest()[:16]
     canvas = f"{at}/canvas/{name}"
-    large, small = asset.chosen("large"), asset.chosen("thumb")
-    body = _build_image(asset, large or asset.chosen(None) or "", base_url)
+    large, small = asset.choose_rendition("large"), asset.choose_rendition("thumb")
+    body = _build_image(asset, large or asset.choose_rendition(None) or "", base_url)
     body["service"] = [{"id": f"{base_url}/iiif/{asset.id}", "type": "ImageService3", "profile": "level0"}]
     painting = {
         "id": f"{canvas}/painting",
@@ -117,7 +117,7 @@ def _build_canvas(shown: BatchPicture, at: str, base_url: str) -> dict[str, Any]
         "label": {"none": [shown.path]},
         "width": asset.width,
         "height": asset.height,
-        "thumbnail": [_build_image(asset, small or large or asset.chosen(None) or "", base_url)],
+        "thumbnail": [_build_image(asset, small or large or asset.choose_rendition(None) or "", base_url)],
         "items": [{"id": f"{canvas}/page", "type": "AnnotationPage", "items": [painting]}],
     }
 

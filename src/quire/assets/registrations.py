@@ -14,11 +14,11 @@ from msgspec import Struct, field, structs
 from quire.model.asset import FALLBACKS, ORIGINAL, Asset
 from quire.model.errors import Reject
 from quire.tools import pillow
-from quire.tools.refusals import MEGAPIXEL, Limits
+from quire.tools.refusals import MEGAPIXEL, PixelLimits
 
 MAX_SIZE_BYTES = 5 << 40
 MAX_SIDE = 1_000_000
-_LIMITS = Limits(max_pixels=500 * MEGAPIXEL)
+_LIMITS = PixelLimits(max_pixels=500 * MEGAPIXEL)
 _CARRIED = frozenset({"image/jpeg", "image/png", "image/webp"})
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+_-]+/[A-Za-z0-9.+_-]+(; ?[A-Za-z0-9._-]+=[A-Za-z0-9._-]+)?")
 _MAX_TEXT = 255
@@ -100,7 +100,9 @@ def _read_single(said: dict[str, Any]) -> Registration:
         raise bad_asset("Only one of url and r2_key is allowed")
     kind, size = _read_content_type(said, "content_type"), _read_count(said, "size_bytes", MAX_SIZE_BYTES)
     if url:
-        return Registration(content_type=kind, is_image=False, size=size, url=_read_text(said, "url", longest=2000))
+        return Registration(
+            content_type=kind, is_image=False, size=size, url=_read_text(said, "url", longest=2000)
+        )
     copy = RenditionSource(key=_read_text(said, "r2_key", longest=1024), content_type=kind, size=size)
     return Registration(content_type=kind, is_image=False, size=size, copies={ORIGINAL: copy})
 

@@ -104,7 +104,7 @@ async def deliver(
         return Delivery(asset=asset, url=allowed(asset.url))
     if wanted is not None and wanted not in FALLBACKS:
         raise Missing(f"Variant not found; there are {', '.join(FALLBACKS)}", code="unknown_variant")
-    role = asset.chosen(wanted)
+    role = asset.choose_rendition(wanted)
     if role is None:
         raise Missing("Variant not found", code="unknown_variant")
     return await locate_rendition(blobs, asset, role)

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from quire.batches.context import BatchContext
-from quire.batches.wording import describe_state
+from quire.batches.lines import describe_state
 from quire.engine import moves
 from quire.engine.scheduler import pipeline_of
 from quire.ledger.port import OperatorAction, RetrySelection, Selection
@@ -57,7 +57,9 @@ class BudgetChange(Struct, frozen=True, kw_only=True):
     money_micros: int | UnsetType | None = UNSET
 
 
-async def preview_retry(context: BatchContext, batch_id: str, selection: Selection = EVERYTHING) -> RetryPreview:
+async def preview_retry(
+    context: BatchContext, batch_id: str, selection: Selection = EVERYTHING
+) -> RetryPreview:
     """Changes nothing. Raises Missing for an unknown batch and Reject when there is nothing to be done:
     `still_running`, `not_finished` (a choice among the tasks of a batch that has not come to its end) or
     `nothing_to_retry`.
@@ -72,7 +74,7 @@ async def retry(
     batch, preview, phase = await _plan_retry(context, batch_id, selection)
     pipeline = pipeline_of(batch, context.pipelines)
     if preview.kind == "new_round":
-        move = moves.again(batch, pipeline, phase, now=act.now)
+        move = moves.retry_round(batch, pipeline, phase, now=act.now)
         await _act(context, batch, "retried", lambda: context.control.retry_tasks(move, selection, act))
     else:
         status = moves.status_of(batch, pipeline)
@@ -93,7 +95,9 @@ async def resume(
     """Tasks start again. Raises Reject `budget_spent` when it would be held again at once."""
     batch = await context.batches.get_batch(batch_id)
     budget = _change_budget(batch.budget, limits)
-    if batch.hold is not None and (short := _name_exhausted(budget, await context.records.count_tasks(batch.no))):
+    if batch.hold is not None and (
+        short := _name_exhausted(budget, await context.records.count_tasks(batch.no))
+    ):
         raise Reject(
             f"batch {batch.id} has spent its budget of {short} and would be held again at once; "
             f"resume it with a larger budget of {short}, or with none",
@@ -125,19 +129,21 @@ async def prioritise(context: BatchContext, batch_id: str, tier: str, act: Opera
     )
 
 
-async def _plan_retry(context: BatchContext, batch_id: str, selection: Selection) -> tuple[Batch, RetryPreview, int]:
+async def _plan_retry(
+    context: BatchContext, batch_id: str, selection: Selection
+) -> tuple[Batch, RetryPreview, int]:
     """The batch, what would be done, and the number of the phase that it begins with."""
     batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(
-            f"batch {batch.id} has not ended: {await _state(office, batch)}; wait for its end, "
+            f"batch {batch.id} has not ended: {await _describe_state(context, batch)}; wait for its end, "
             "or cancel it first and then continue it",
             code="still_running",
         )
     finished = batch.position.stage is Stage.DONE
     if not finished and selection != EVERYTHING:
         raise Reject(
-            f"batch {batch.id} has not come to its end: {await _state(office, batch)}; "
+            f"batch {batch.id} has not come to its end: {await _describe_state(context, batch)}; "
             "continue it as a whole, then retry what has failed by then",
             code="not_finished",
         )
@@ -226,15 +232,13 @@ def _name_exhausted(budget: Budget, counts: Sequence[PhaseCounts]) -> str:
     )
 
 
-async def _act(
-    context: BatchContext, batch: Batch, done: str, act: Callable[[], Awaitable[Batch]]
-) -> Batch:
+async def _act(context: BatchContext, batch: Batch, done: str, act: Callable[[], Awaitable[Batch]]) -> Batch:
     try:
         return await act()
     except Stale as error:
         now = await context.batches.get_batch(batch.id)
         raise Reject(
-            f"batch {now.id} cannot be {done}: {await _state(office, now)}; {_advice(now)}",
+            f"batch {now.id} cannot be {done}: {await _describe_state(context, now)}; {_advise(now)}",
             code="wrong_state",
         ) from error
 

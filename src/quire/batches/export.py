@@ -16,8 +16,7 @@ from tempfile import TemporaryFile
 from msgspec import Struct
 
 from quire.batches.context import BatchContext, RunContext
-from quire.batches.report import ReportWriter
-from quire.batches.results_page import ResultsPage
+from quire.batches.report import ReportWriter, ResultsPage
 from quire.blobs.port import Blobs
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome

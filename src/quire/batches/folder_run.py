@@ -16,15 +16,13 @@ from msgspec import Struct
 from quire.batches import export
 from quire.batches.context import RunContext
 from quire.batches.export import Summary
-from quire.batches.intake import same_as_noted, take_in
-from quire.batches.plans import freeze_pipeline
-from quire.batches.submission import submit
+from quire.batches.submission import close_batch, draft_batch, freeze_pipeline
+from quire.batches.uploads import is_unchanged, upload_files
 from quire.engine.loop import EngineLoop
-from quire.ledger.port import BatchDraft
 from quire.model.batch import Batch, PhaseCounts, Stage
 from quire.model.errors import Reject, Unavailable
 from quire.model.pipeline import Pipeline
-from quire.tools.folder_scan import Found, scan
+from quire.tools.folder_scan import ScannedFile, scan
 
 OBSERVE_EVERY_SECONDS = 0.1
 GRACE_SECONDS = 10.0
@@ -44,11 +42,11 @@ class RunObserver(Protocol):
 
     def opened(self, batch: Batch, *, resumed: bool) -> None: ...
 
-    def took_in(self, files: int) -> None: ...
+    def uploaded(self, files: int) -> None: ...
 
-    def moved(self, counts: Sequence[PhaseCounts]) -> None: ...
+    def progressed(self, counts: Sequence[PhaseCounts]) -> None: ...
 
-    def laid_out(self, files: int) -> None: ...
+    def exported(self, files: int) -> None: ...
 
     def held(self, batch: Batch) -> None: ...
 
@@ -61,7 +59,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-async def run_folder(request: RunRequest, context: RunContext, watcher: RunObserver, stop: asyncio.Event) -> RunResult:
+async def run_folder(
+    request: RunRequest, context: RunContext, watcher: RunObserver, stop: asyncio.Event
+) -> RunResult:
     """Raises Reject for a bad request, Misconfigured when the house cannot work."""
     began = context.clock.monotonic()
     pipeline = context.pipelines.get(request.pipeline)
@@ -83,19 +83,19 @@ async def run_folder(request: RunRequest, context: RunContext, watcher: RunObser
         if batch.ended:
             seconds = context.clock.monotonic() - began
             summary = await export.export_run(
-                batch, pipeline, request.out, context, watcher.laid_out, seconds, stop
+                batch, pipeline, request.out, context, watcher.exported, seconds, stop
             )
     return RunResult(batch=batch, summary=summary, seconds=context.clock.monotonic() - began)
 
 
-def _scan(request: RunRequest) -> list[Found]:
+def _scan(request: RunRequest) -> list[ScannedFile]:
     return list(scan(request.roots, leave_out=[request.out, *request.own_folders]))
 
 
 async def _submit_files(
     request: RunRequest,
     pipeline: Pipeline,
-    found: Sequence[Found],
+    found: Sequence[ScannedFile],
     context: RunContext,
     watcher: RunObserver,
     stop: asyncio.Event,
@@ -105,54 +105,44 @@ async def _submit_files(
     batch = await _find_resumable(earlier, pipeline, found, context)
     resumed = batch is not None
     if batch is None:
-        batch = await _open(request, pipeline, context)
+        draft = draft_batch(context, pipeline, run_key=_compute_run_key(request))
+        batch = await context.uploads.open_batch(draft)
     watcher.opened(batch, resumed=resumed)
     if batch.position.stage is not Stage.OPEN:
         return batch  # taken in by an earlier run
 
-    whole = await take_in(
+    whole = await upload_files(
         batch.no,
         found,
-        ledger=context.ledger,
+        uploads=context.uploads,
         blobs=context.blobs,
-        progress=watcher.took_in,
+        progress=watcher.uploaded,
         stop=stop,
         earlier=earlier,
     )
     if not whole:
         return batch
-    return await submit(batch, pipeline, ledger=context.ledger, blobs=context.blobs, clock=context.clock)
+    return await close_batch(
+        batch, pipeline, uploads=context.uploads, blobs=context.blobs, clock=context.clock
+    )
 
 
 async def _find_resumable(
-    earlier: Batch | None, pipeline: Pipeline, found: Sequence[Found], context: RunContext
+    earlier: Batch | None, pipeline: Pipeline, found: Sequence[ScannedFile], context: RunContext
 ) -> Batch | None:
     """The earlier batch when it can go on; otherwise it is given up."""
     if earlier is None or not _is_unfinished(earlier):
         return None
     if earlier.plan != freeze_pipeline(pipeline):
         reason = "the pipeline or its settings have changed since; a newer batch took its place"
-    elif earlier.position.stage is Stage.OPEN or await same_as_noted(earlier.no, found, ledger=context.ledger):
+    elif earlier.position.stage is Stage.OPEN or await is_unchanged(
+        earlier.no, found, uploads=context.uploads
+    ):
         return earlier
     else:
         reason = "the folder has changed since; a newer batch took its place"
     await context.uploads.abandon_batch(earlier.no, reason=reason, now=context.clock.now())
     return None
-
-
-async def _open(request: RunRequest, pipeline: Pipeline, context: RunContext) -> Batch:
-    draft = BatchDraft(
-        id=context.ids.ulid(),
-        run_key=_compute_run_key(request),
-        pipeline=pipeline.name,
-        pipeline_version=pipeline.version,
-        plan=freeze_pipeline(pipeline),
-        now=context.clock.now(),
-        tier=context.defaults.tier,
-        tenant=context.defaults.tenant,
-        budget=context.defaults.budget,
-    )
-    return await context.uploads.open_batch(draft)
 
 
 def _is_unfinished(batch: Batch) -> bool:
@@ -185,14 +175,14 @@ async def _run_engine(
         if now_at.ended or moment - last_shown >= OBSERVE_EVERY_SECONDS:
             last_shown = moment
             with suppress(Unavailable):  # the ledger is away: there will be news when it is back
-                watcher.moved(await context.records.count_tasks(now_at.no))
+                watcher.progressed(await context.records.count_tasks(now_at.no))
 
     stopper = asyncio.create_task(_stop_when(stop, wheel))
     try:
-        batch = await wheel.conduct(batch.id, observe)
+        batch = await wheel.run_batch(batch.id, observe)
     finally:
         stopper.cancel()
-        await wheel.wind_down(GRACE_SECONDS)
+        await wheel.shut_down(GRACE_SECONDS)
     return batch
 
 

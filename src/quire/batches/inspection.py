@@ -25,9 +25,10 @@ from quire.batches.lines import (
     PhaseLine,
     PhaseProgress,
     ProducedFileLine,
+    describe_state,
+    find_current_counts,
     sum_costs,
 )
-from quire.batches.wording import describe_state, find_current_counts
 from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord
 from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
@@ -44,10 +45,9 @@ _UNKNOWN_PREFIX = "task"  # of a pipeline that this house does not have
 async def show(context: BatchContext, batch_id: str) -> BatchDetails:
     """Raises Missing."""
     batch = await context.batches.get_batch(batch_id)
-    ledger = context.ledger
-    counts = await ledger.count_tasks(batch.no)
+    counts = await context.records.count_tasks(batch.no)
     current = find_current_counts(batch, counts)
-    failed = await ledger.list_failed_tasks(batch.no, limit=SHOWN_FAILED_TASKS)
+    failed = await context.records.list_failed_tasks(batch.no, limit=SHOWN_FAILED_TASKS)
     return BatchDetails(
         batch_id=batch.id,
         status=batch.status,
@@ -61,7 +61,7 @@ async def show(context: BatchContext, batch_id: str) -> BatchDetails:
         error=UNSET if batch.error is None else batch.error,
         phases={one.name: _build_phase_line(one) for one in counts},
         failed_tasks=_build_failed_lines(context, batch, failed),
-        failures=await ledger.count_failures(batch.no),
+        failures=await context.records.count_failures(batch.no),
         pipeline=batch.pipeline,
         pipeline_version=batch.pipeline_version,
         round=batch.position.round,
@@ -76,7 +76,7 @@ async def show(context: BatchContext, batch_id: str) -> BatchDetails:
         skipped_files=batch.passed_over,
         created_at=timestamp(batch.created_at),
         plan=_decode_plan(batch.plan),
-        queue_message=_decode_message(await ledger.get_start_message(batch.no)),
+        queue_message=_decode_message(await context.batches.get_start_message(batch.no)),
     )
 
 
@@ -86,7 +86,11 @@ async def list_batches(context: BatchContext, wanted: BatchFilter) -> list[Batch
 
 
 async def files(
-    context: BatchContext, batch_id: str, *, outcome: FileOutcome | None = None, error_class: str | None = None
+    context: BatchContext,
+    batch_id: str,
+    *,
+    outcome: FileOutcome | None = None,
+    error_class: str | None = None,
 ) -> AsyncIterator[FileLine]:
     """Every input with its end, in order of path, read page by page. Raises Missing."""
     batch = await context.batches.get_batch(batch_id)
@@ -166,7 +170,9 @@ def _build_phase_line(counts: PhaseCounts) -> PhaseLine:
     return PhaseLine(total=counts.total, completed=counts.done, failed=counts.failed, cached=counts.cached)
 
 
-def _build_failed_lines(context: BatchContext, batch: Batch, failed: Sequence[FailedTask]) -> list[FailedTaskLine]:
+def _build_failed_lines(
+    context: BatchContext, batch: Batch, failed: Sequence[FailedTask]
+) -> list[FailedTaskLine]:
     pipeline = context.pipelines.get(batch.pipeline)
     prefixes = {} if pipeline is None else {phase.name: phase.task_prefix for phase in pipeline.phases}
     return [

@@ -1,6 +1,7 @@
-"""What is told of batches, ready to be written as JSON: the shapes that programs rely on.
+"""Batches as shown to people and programs: the JSON shapes that programs rely on, and the state in one line.
 
-Names once given stay; new ones may be added. Times are RFC 3339 in UTC, money is in units of the currency.
+Field names are published and stay; new ones may be added. Times are RFC 3339 in UTC, money is in units of the
+currency.
 """
 
 from collections.abc import Sequence
@@ -8,13 +9,13 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from quire.model.batch import FileOutcome, Spent, TaskState
+from quire.model.batch import Batch, FileOutcome, Hold, PhaseCounts, Spending, Stage, TaskState
 from quire.model.cost import MICROS
 from quire.model.ids import BatchId
 
 
 class PhaseProgress(Struct, frozen=True, kw_only=True):
-    """Of the current phase alone."""
+    """Task counts of the current phase alone."""
 
     tasks_total: int
     tasks_completed: int
@@ -60,7 +61,7 @@ class CostLine(Struct, frozen=True, kw_only=True):
 
 
 class PlannedPhase(Struct, frozen=True, kw_only=True):
-    """A phase as it was asked for at submission; what it cannot tell is None."""
+    """A phase as it was submitted; None where an older version did not store the value."""
 
     name: str
     step: str
@@ -75,7 +76,7 @@ class BatchPlan(Struct, frozen=True, kw_only=True):
 
 
 class BatchDetails(Struct, frozen=True, kw_only=True):
-    """Where a batch stands. `completed_at` and `error` are there only when they are set."""
+    """One batch in full. `completed_at` and `error` are present only when they are set."""
 
     batch_id: BatchId
     status: str
@@ -102,11 +103,11 @@ class BatchDetails(Struct, frozen=True, kw_only=True):
     skipped_files: int  # offered, but passed over before the first phase
     created_at: str
     plan: BatchPlan
-    queue_message: Any  # what was sent, untouched; None before the batch was closed
+    queue_message: Any  # the start message as it was sent; None before the batch was closed
 
 
 class BatchLine(Struct, frozen=True, kw_only=True):
-    """A batch in a list. `no` is the place in the list from which the next page goes on."""
+    """A batch in a list; the next page starts after `no`."""
 
     no: int
     batch_id: BatchId
@@ -126,7 +127,7 @@ class BatchLine(Struct, frozen=True, kw_only=True):
 
 
 class FileLine(Struct, frozen=True, kw_only=True):
-    """One input file with its end, as in the report of a run."""
+    """One input file with its outcome, as in the report of a run."""
 
     path: str
     status: FileOutcome
@@ -138,12 +139,12 @@ class FileLine(Struct, frozen=True, kw_only=True):
 
 
 class ProducedFileLine(Struct, frozen=True, kw_only=True):
-    """A file of a story: the input itself, or one that was made of it."""
+    """A file in a history: the input itself, or one that was made of it."""
 
     path: str
     role: str
-    made_in: str | None  # the phase; None: it was offered
-    replaced_in: str | None  # the phase after which another file stood in its place
+    made_in: str | None  # the phase; None: it was an input
+    replaced_in: str | None  # the phase in which another file replaced it
     withdrawn: bool  # a retry took it back
     key: str
     size: int
@@ -152,7 +153,7 @@ class ProducedFileLine(Struct, frozen=True, kw_only=True):
 
 
 class AttemptLine(Struct, frozen=True, kw_only=True):
-    """One attempt; `outcome` is empty while it is out. `task_state` is that of its task now."""
+    """One attempt; `outcome` is empty while it runs. `task_state` is the present state of its task."""
 
     phase: str
     round: int
@@ -169,7 +170,7 @@ class AttemptLine(Struct, frozen=True, kw_only=True):
 
 
 class FileHistory(Struct, frozen=True, kw_only=True):
-    """All that is known of one input: its end, the files made of it, every attempt on any of them."""
+    """Everything known of one input: its outcome, the files made of it, every attempt on any of them."""
 
     file: FileLine
     files: list[ProducedFileLine]
@@ -183,8 +184,8 @@ class BatchEvent(Struct, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
-def sum_costs(spent: Sequence[Spent]) -> CostLine:
-    """All of them together."""
+def sum_costs(spent: Sequence[Spending]) -> CostLine:
+    """The costs of several phases added up."""
     return CostLine(
         seconds=round(sum(one.seconds for one in spent), 3),
         bytes_in=sum(one.bytes_in for one in spent),
@@ -193,3 +194,57 @@ def sum_costs(spent: Sequence[Spent]) -> CostLine:
         tokens_out=sum(one.tokens_out for one in spent),
         money=sum(one.money_micros for one in spent) / MICROS,
     )
+
+
+_BEFORE = {
+    Stage.OPEN: "taking files in",
+    Stage.QUEUED: "waiting to be started",
+    Stage.FILLING: "reading its list of files",
+}
+_DOING = {
+    Stage.GATHERING: "putting files together for",
+    Stage.DISCOVERING: "finding the work of",
+    Stage.TRANSFORMING: "folding in the results of",
+}
+
+
+def describe_state(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
+    """One line for people: `working in TIFF_CONVERSION: 3 of 12`, `paused: …`, `done, 2 failed` …"""
+    return _describe_end(batch, counts) or _describe_hold(batch) or _describe_work(batch, counts, now)
+
+
+def _describe_end(batch: Batch, counts: Sequence[PhaseCounts]) -> str:
+    stage = batch.position.stage
+    if stage is Stage.DONE:
+        # Tasks that failed, and files that did not get as far as a task: neither may hide behind "done".
+        failed = sum(one.failed for one in counts)
+        words = ["done"] + ([f"{failed} failed"] if failed else [])
+        return ", ".join(words + ([f"{batch.refused} refused"] if batch.refused else []))
+    if batch.ended:
+        return f"{stage.value}: {batch.error}" if batch.error else stage.value
+    return ""
+
+
+def _describe_hold(batch: Batch) -> str:
+    if batch.hold is Hold.BUDGET:
+        return "held: budget spent"
+    if batch.hold is Hold.PAUSED:
+        return f"paused: {batch.hold_reason}" if batch.hold_reason else "paused"
+    return ""
+
+
+def _describe_work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
+    stage = batch.position.stage
+    if batch.phase_retries and batch.rests_until > now:
+        return f"waiting to try {batch.status} again after {batch.phase_retries} failed tries"
+    if stage is Stage.WORKING:
+        current = find_current_counts(batch, counts)
+        return f"working in {batch.status}: {current.settled} of {current.total}"
+    return _BEFORE.get(stage) or f"{_DOING[stage]} {batch.status}"
+
+
+def find_current_counts(batch: Batch, counts: Sequence[PhaseCounts]) -> PhaseCounts:
+    """The counts of the phase that the batch is in, or was in when it ended; zeros before the first."""
+    at = batch.position.phase
+    nothing = PhaseCounts(phase=at, name="", total=0, done=0, failed=0, cached=0)
+    return next((one for one in counts if one.phase == at), nothing)

@@ -126,7 +126,11 @@ async def find_blob_key(context: BatchContext, batch_id: str, path: str) -> str:
     for file in reversed(made):
         if file.path == path and file.key and file.gone != 0:
             return file.key
-    found = await context.records.list_inputs(batch.no, after=inspection.find_path_before(path), limit=1) if path else []
+    found = (
+        await context.records.list_inputs(batch.no, after=inspection.find_path_before(path), limit=1)
+        if path
+        else []
+    )
     if found and found[0].path == path and found[0].key:
         return found[0].key
     raise Missing(f"batch {batch.id} has no file {path[:200]!r}; list its files to see their paths")

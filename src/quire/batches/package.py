@@ -29,7 +29,9 @@ _EARLIEST = 1980
 _encoder = msgspec.json.Encoder()
 
 
-async def stream_package(context: BatchContext, batch_id: str, *, bag: bool, inputs: bool) -> AsyncIterator[bytes]:
+async def stream_package(
+    context: BatchContext, batch_id: str, *, bag: bool, inputs: bool
+) -> AsyncIterator[bytes]:
     """With `inputs` what was put in comes along. Raises Missing, and Reject `still_running`, before the first
     piece.
     """
@@ -86,7 +88,7 @@ class _Package:
         moment = datetime.fromtimestamp(batch.completed_at or batch.updated_at, tz=UTC)
         self._moment = (max(_EARLIEST, moment.year), *moment.timetuple()[1:6])
         self._date = moment.date().isoformat()
-        # Both are closed when the stream_package is.
+        # Both are closed when the package is.
         self._manifest: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115
         self._lines: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115
         self._seen: set[bytes] = set()

@@ -1,72 +1,205 @@
-"""Closes an open batch: the manifest goes to the store, the start message to the outbox."""
+"""Opens and closes batches, whatever way their files come in: a folder run, an upload over HTTP.
 
+Promise: closed once. The manifest is in the store before the ledger closes the batch, and the start message
+goes into the outbox in the same transaction. Must not know: how files arrive.
+"""
+
+import asyncio
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
+from quire.batches.context import BatchContext
 from quire.blobs import keys
-from quire.blobs.port import Blobs
-from quire.ledger.port import OutboxMessage, Upload, UploadStore
+from quire.blobs.port import Blobs, Condition
+from quire.ledger.port import BatchDraft, OutboxMessage, Upload, UploadStore
+from quire.ledger.submissions import TAKEN
 from quire.model.batch import Batch
 from quire.model.clock import Clock, timestamp
 from quire.model.files import File
+from quire.model.ids import BatchId
 from quire.model.manifest import ManifestWriter
 from quire.model.pipeline import Pipeline
 
 PAGE = 2000
+ROOT_PARENT = "0" * 26
+# A larger manifest is written without a condition: some stores hold conditional writes in memory.
+CONDITIONAL_BYTES = 48 << 20
+
+Pages = AsyncIterator[Sequence[Upload]]  # the recorded uploads of a batch, in the order of its manifest
 
 
-async def submit(
-    batch: Batch, pipeline: Pipeline, *, ledger: UploadStore, blobs: Blobs, clock: Clock
-) -> Batch:
-    """May be repeated after a crash: the manifest is the same bytes, and only one finalize succeeds."""
-    writer = ManifestWriter(batch.id)
-    key = keys.manifest(batch.id)
-    states: Counter[str] = Counter()
-    await blobs.put(key, _pieces(batch, ledger, writer, states), content_type="application/json")
-    body = {
-        "batch_id": batch.id,
-        "manifest_r2_key": key,
-        "r2_prefix": "",
-        "uploader": "",
-        "root_path": "/",
-        "parent_pi": "0" * 26,
-        "total_files": writer.total_files,
-        "total_bytes": writer.total_bytes,
-        "uploaded_at": timestamp(batch.created_at),
-        "finalized_at": timestamp(clock.now()),
-        "metadata": {},
-    }
-    message = OutboxMessage(
-        queue=pipeline.queue, message_id=f"start-{batch.id}", body=msgspec.json.encode(body)
+class SenderDetails(Struct, frozen=True, kw_only=True):
+    """What a start message says about the sender of the files; the defaults are those of a folder run."""
+
+    prefix: str = ""  # the beginning of the files' keys
+    uploader: str = ""
+    root_path: str = "/"
+    parent_pi: str = ROOT_PARENT
+    metadata: dict[str, Any] = field(default_factory=dict)
+    custom_prompts: dict[str, str] = field(default_factory=dict)
+
+
+def draft_batch(
+    context: BatchContext,
+    pipeline: Pipeline,
+    *,
+    run_key: str | None = None,
+    tenant: str = "",
+    hands_over_to: str = "",
+) -> BatchDraft:
+    """A new batch with the context's defaults, for the ledger to open."""
+    return BatchDraft(
+        id=BatchId(context.ids.ulid()),
+        run_key=run_key,
+        pipeline=pipeline.name,
+        pipeline_version=pipeline.version,
+        plan=freeze_pipeline(pipeline),
+        now=context.clock.now(),
+        tier=context.defaults.tier,
+        tenant=tenant or context.defaults.tenant,
+        budget=context.defaults.budget,
+        hands_over_to=hands_over_to,
     )
-    return await ledger.close_batch(
+
+
+def freeze_pipeline(pipeline: Pipeline) -> str:
+    """The pipeline as JSON: what was asked for, stored with the batch."""
+    phases = [
+        {
+            "name": phase.name,
+            "step": phase.step,
+            "version": phase.step_version,
+            "options": phase.options,
+            "timeout_seconds": phase.timeout_seconds,
+            "memory_mb": phase.memory_mb,
+            "max_attempts": phase.max_attempts,
+        }
+        for phase in pipeline.phases
+    ]
+    value = {"name": pipeline.name, "version": pipeline.version, "phases": phases}
+    return msgspec.json.Encoder(order="deterministic").encode(value).decode()
+
+
+async def close_batch(
+    batch: Batch,
+    pipeline: Pipeline,
+    *,
+    uploads: UploadStore,
+    blobs: Blobs,
+    clock: Clock,
+    manifest_key: str = "",
+    pages: Pages | None = None,
+    sender: SenderDetails | None = None,
+    condition: Condition | None = None,
+    revision: int | None = None,
+) -> Batch:
+    """Write the manifest of the uploads that were received, then close the batch with its start message. The
+    defaults are those of a folder run. Raises Stale when the batch is no longer open, when its files have
+    changed since `revision`, or when the stored manifest does not meet `condition`. May be repeated after a
+    crash: the manifest is the same bytes, and only one close succeeds.
+    """
+    key = manifest_key or keys.manifest(batch.id)
+    writer = ManifestWriter(batch.id)
+    states: Counter[str] = Counter()
+    pieces = stream_manifest(writer, pages or _list_uploads(uploads, batch.no), states)
+    await write_manifest(blobs, key, pieces, condition)
+    now = clock.now()
+    body = encode_start_message(
+        sender or SenderDetails(),
+        batch_id=batch.id,
+        manifest_key=key,
+        total_files=writer.total_files,
+        total_bytes=writer.total_bytes,
+        opened_at=batch.created_at,
+        now=now,
+    )
+    return await uploads.close_batch(
         batch.no,
         manifest_key=key,
         total_files=writer.total_files,
-        message=message,
-        now=clock.now(),
+        message=OutboxMessage(queue=pipeline.queue, message_id=f"start-{batch.id}", body=body),
+        now=now,
         refused=states["failed"],
         passed_over=states["skipped"],
+        revision=revision,
     )
 
 
-async def _pieces(
-    batch: Batch, ledger: UploadStore, writer: ManifestWriter, states: Counter[str]
+def encode_start_message(
+    sender: SenderDetails,
+    *,
+    batch_id: str,
+    manifest_key: str,
+    total_files: int,
+    total_bytes: int,
+    opened_at: float,
+    now: float,
+) -> bytes:
+    """The message that starts a batch, and later hands it over: the same fields on both queues."""
+    message: dict[str, Any] = {
+        "batch_id": batch_id,
+        "manifest_r2_key": manifest_key,
+        "r2_prefix": sender.prefix,
+        "uploader": sender.uploader,
+        "root_path": sender.root_path,
+        "parent_pi": sender.parent_pi,
+        "total_files": total_files,
+        "total_bytes": total_bytes,
+        "uploaded_at": timestamp(opened_at),
+        "finalized_at": timestamp(now),
+        "metadata": sender.metadata,
+    }
+    if sender.custom_prompts:
+        message["custom_prompts"] = sender.custom_prompts
+    return msgspec.json.encode(message)
+
+
+async def stream_manifest(
+    writer: ManifestWriter, pages: Pages, states: Counter[str] | None = None
 ) -> AsyncIterator[bytes]:
-    """The manifest; `states` is told how many uploads there are of each state."""
+    """The manifest of the received uploads; `states` counts the uploads of each state."""
     yield writer.begin()
-    after = ""
-    while page := await ledger.list_uploads(batch.no, after=after, limit=PAGE):
-        after = page[-1].path
-        states.update(upload.state for upload in page)
-        if piece := writer.add(_file(upload) for upload in page if upload.state == "taken"):
+    async for page in pages:
+        if states is not None:
+            states.update(upload.state for upload in page)
+        if piece := writer.add(build_file(upload) for upload in page if upload.state == TAKEN):
             yield piece
     yield writer.end()
 
 
-def _file(upload: Upload) -> File:
+async def write_manifest(
+    blobs: Blobs, key: str, pieces: AsyncIterator[bytes], condition: Condition | None = None
+) -> None:
+    """A conditional write goes through a temporary file: a million entries are not held in memory. Raises
+    Stale when the condition is not met.
+    """
+    if condition is None:
+        await blobs.put(key, pieces, content_type="application/json")
+        return
+    folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="quire-manifest-")
+    try:
+        path = Path(folder.name) / "manifest.json"
+        with path.open("wb") as file:
+            async for piece in pieces:
+                await asyncio.to_thread(file.write, piece)
+            size = file.tell()
+        await blobs.put(
+            key,
+            path,
+            content_type="application/json",
+            condition=condition if size <= CONDITIONAL_BYTES else None,
+        )
+    finally:
+        await asyncio.to_thread(folder.cleanup)
+
+
+def build_file(upload: Upload) -> File:
     return File(
         key=upload.key,
         path=upload.path,
@@ -74,4 +207,15 @@ def _file(upload: Upload) -> File:
         size=upload.size,
         content_type=upload.content_type,
         digest=upload.digest,
+        cid=upload.cid,
+        source_file=upload.source_file,
+        tags=upload.tags,
+        processing_config=upload.config,
     )
+
+
+async def _list_uploads(uploads: UploadStore, batch_no: int) -> Pages:
+    after = ""
+    while page := await uploads.list_uploads(batch_no, after=after, limit=PAGE):
+        after = page[-1].path
+        yield page

@@ -1,6 +1,6 @@
-"""Takes files in: bytes into the blob store by content, a note of each in the ledger.
+"""Uploads the files of a folder into an open batch: bytes into the blob store, a record of each in the ledger.
 
-Several files are read at once; notes are written many per transaction, and only after the bytes are safe.
+Several files are read at once; records are written many per transaction, and only after the bytes are stored.
 A file that changes or vanishes while it is read is refused with that reason.
 """
 
@@ -13,65 +13,65 @@ from quire.blobs.port import Blobs
 from quire.ledger.port import Upload, UploadStore
 from quire.model.batch import Batch
 from quire.model.errors import Misconfigured, Missing, QuireError, Retry
-from quire.tools.folder_scan import Found, changed_at_ns, stamp
+from quire.tools.folder_scan import ScannedFile, changed_at_ns, stamp
 from quire.tools.sniff import content_type
 
-READING_AT_ONCE = 8
-NOTES_AT_ONCE = 256
-BYTES_AT_ONCE = 256 << 20
-AT_REST_SECONDS = 2.0
+CONCURRENT_FILES = 8
+GROUP_FILES = 256
+GROUP_BYTES = 256 << 20
+SETTLED_SECONDS = 2.0
 HEAD_BYTES = 512
 _CHANGED = ("changed", "it was written to while quire was reading it; run again when it is at rest")
 
-Progress = Callable[[int], None]  # files taken in since the last call
+Progress = Callable[[int], None]  # files uploaded since the last call
 
 
-async def take_in(
+async def upload_files(
     batch_no: int,
-    found: Sequence[Found],
+    found: Sequence[ScannedFile],
     *,
-    ledger: UploadStore,
+    uploads: UploadStore,
     blobs: Blobs,
     progress: Progress,
     stop: asyncio.Event,
     earlier: Batch | None = None,
 ) -> bool:
-    """Store and note every file that is not noted yet; forget notes of files that are no longer there.
+    """Store and record every file that is not recorded yet; delete the records of files that are gone.
 
-    False when it was stopped before the end; what was noted by then need not be read again. A file that has
-    not changed since an `earlier` batch took it in is not read again either.
+    False when it was stopped before the end; files recorded by then are not read again. Neither is a file
+    that has not changed since an `earlier` batch.
     """
-    reader = _Reader(blobs, await _trusted(ledger, earlier))
-    noted = await _noted(ledger, batch_no)
-    await ledger.forget_uploads(batch_no, noted.keys() - {one.path for one in found})
-    fresh = [one for one in found if not _known(noted.get(one.path), one)]
+    reader = _Reader(blobs, await _load_trusted(uploads, earlier))
+    recorded = await _load_uploads(uploads, batch_no)
+    await uploads.forget_uploads(batch_no, recorded.keys() - {one.path for one in found})
+    fresh = [one for one in found if not _is_uploaded(recorded.get(one.path), one)]
     progress(len(found) - len(fresh))
-    for group in _groups(fresh):
+    for group in _group_files(fresh):
         if stop.is_set():
             return False
-        limit = asyncio.Semaphore(READING_AT_ONCE)
-        uploads = await asyncio.gather(*(reader.take(one, limit) for one in group))
-        await ledger.record_uploads(batch_no, uploads)
-        progress(len(uploads))
+        limit = asyncio.Semaphore(CONCURRENT_FILES)
+        records = await asyncio.gather(*(reader.read(one, limit) for one in group))
+        await uploads.record_uploads(batch_no, records)
+        progress(len(records))
     return True
 
 
-async def same_as_noted(batch_no: int, found: Sequence[Found], *, ledger: UploadStore) -> bool:
-    """Is what lies in the folder now what this batch took in?"""
-    noted = await _noted(ledger, batch_no)
-    return len(noted) == len(found) and all(_unchanged(noted.get(one.path), one) for one in found)
+async def is_unchanged(batch_no: int, found: Sequence[ScannedFile], *, uploads: UploadStore) -> bool:
+    """Whether the folder holds the same files as when they were uploaded into this batch."""
+    recorded = await _load_uploads(uploads, batch_no)
+    return len(recorded) == len(found) and all(_is_same(recorded.get(one.path), one) for one in found)
 
 
-async def _noted(ledger: UploadStore, batch_no: int) -> dict[str, Upload]:
-    noted: dict[str, Upload] = {}
+async def _load_uploads(uploads: UploadStore, batch_no: int) -> dict[str, Upload]:
+    recorded: dict[str, Upload] = {}
     after = ""
-    while page := await ledger.list_uploads(batch_no, after=after, limit=5000):
-        noted.update((upload.path, upload) for upload in page)
+    while page := await uploads.list_uploads(batch_no, after=after, limit=5000):
+        recorded.update((upload.path, upload) for upload in page)
         after = page[-1].path
-    return noted
+    return recorded
 
 
-def _unchanged(upload: Upload | None, found: Found) -> bool:
+def _is_same(upload: Upload | None, found: ScannedFile) -> bool:
     if upload is None:
         return False
     if found.state != "found":
@@ -79,17 +79,17 @@ def _unchanged(upload: Upload | None, found: Found) -> bool:
     return upload.stamp == found.stamp
 
 
-def _known(upload: Upload | None, found: Found) -> bool:
-    """Need not be read again; what could not be read gets another chance."""
-    return _unchanged(upload, found) and (found.state != "found" or upload is None or upload.state == "taken")
+def _is_uploaded(upload: Upload | None, found: ScannedFile) -> bool:
+    """Whether a file need not be read again. A file that could not be read is tried again."""
+    return _is_same(upload, found) and (found.state != "found" or upload is None or upload.state == "taken")
 
 
-def _groups(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
-    """Bounded in files and in bytes: between two groups one can stop."""
-    group: list[Found] = []
+def _group_files(found: Sequence[ScannedFile]) -> Iterator[Sequence[ScannedFile]]:
+    """Groups bounded in files and in bytes: a run can be stopped between two of them."""
+    group: list[ScannedFile] = []
     size = 0
     for one in found:
-        if group and (len(group) >= NOTES_AT_ONCE or size + one.size > BYTES_AT_ONCE):
+        if group and (len(group) >= GROUP_FILES or size + one.size > GROUP_BYTES):
             yield group
             group, size = [], 0
         group.append(one)
@@ -98,18 +98,18 @@ def _groups(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
         yield group
 
 
-async def _trusted(ledger: UploadStore, earlier: Batch | None) -> dict[str, Upload]:
-    """What an earlier batch took in, of files that had been at rest by then: a file written within the same
-    tick of the clock would look unchanged.
+async def _load_trusted(uploads: UploadStore, earlier: Batch | None) -> dict[str, Upload]:
+    """Uploads of an earlier batch whose files had not been written to shortly before it: a file written
+    within the same tick of the clock would look unchanged.
     """
     if earlier is None:
         return {}
-    at_rest = (earlier.created_at - AT_REST_SECONDS) * 1e9
-    noted = await _noted(ledger, earlier.no)
+    settled = (earlier.created_at - SETTLED_SECONDS) * 1e9
+    recorded = await _load_uploads(uploads, earlier.no)
     return {
         path: upload
-        for path, upload in noted.items()
-        if upload.state == "taken" and changed_at_ns(upload.stamp) < at_rest
+        for path, upload in recorded.items()
+        if upload.state == "taken" and changed_at_ns(upload.stamp) < settled
     }
 
 
@@ -118,17 +118,17 @@ class _Reader:
         self._blobs = blobs
         self._trusted = trusted
 
-    async def take(self, found: Found, limit: asyncio.Semaphore) -> Upload:
+    async def read(self, found: ScannedFile, limit: asyncio.Semaphore) -> Upload:
         if found.state != "found":
-            return _noted_as(found, found.state, found.error_class, found.reason)
+            return _record_refusal(found, found.state, found.error_class, found.reason)
         async with limit:
             known = self._trusted.get(found.path)
             if known is not None and known.stamp == found.stamp and await self._is_stored(known):
                 return known
             try:
-                return await _read(found, self._blobs)
+                return await _store_file(found, self._blobs)
             except (QuireError, OSError) as error:
-                return _noted_as(found, "failed", *_trouble(error))
+                return _record_refusal(found, "failed", *_explain_failure(error))
 
     async def _is_stored(self, known: Upload) -> bool:
         try:
@@ -137,8 +137,8 @@ class _Reader:
             return False
 
 
-def _trouble(error: QuireError | OSError) -> tuple[str, str]:
-    """Error class and reason of a file that could not be read. Raises what is the store's fault."""
+def _explain_failure(error: QuireError | OSError) -> tuple[str, str]:
+    """Error class and reason of a file that could not be read. Raises the error when the store is at fault."""
     match error:
         case Retry(code="source_changed"):
             return _CHANGED
@@ -154,12 +154,12 @@ def _trouble(error: QuireError | OSError) -> tuple[str, str]:
             return error.code, str(error)
 
 
-async def _read(found: Found, blobs: Blobs) -> Upload:
-    head = await asyncio.to_thread(_look, found)
+async def _store_file(found: ScannedFile, blobs: Blobs) -> Upload:
+    head = await asyncio.to_thread(_read_head, found)
     stored = await content.put_file(blobs, found.source)
     status = await asyncio.to_thread(os.stat, found.source)
     if stamp(status) != found.stamp or stored.size != found.size:
-        return _noted_as(found, "failed", *_CHANGED)
+        return _record_refusal(found, "failed", *_CHANGED)
     return Upload(
         path=found.path,
         state="taken",
@@ -171,12 +171,12 @@ async def _read(found: Found, blobs: Blobs) -> Upload:
     )
 
 
-def _look(found: Found) -> bytes:
+def _read_head(found: ScannedFile) -> bytes:
     with found.source.open("rb") as file:
         return file.read(HEAD_BYTES)
 
 
-def _noted_as(found: Found, state: str, error_class: str, reason: str) -> Upload:
+def _record_refusal(found: ScannedFile, state: str, error_class: str, reason: str) -> Upload:
     return Upload(
         path=found.path,
         state=state,

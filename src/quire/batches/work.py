@@ -30,10 +30,10 @@ async def work(shift: WorkOptions, context: RunContext, stop: asyncio.Event) -> 
     async with context.start_engine(schedules=shift.schedules, workers=shift.workers) as wheel:
         stopper = asyncio.create_task(_stop_when(stop, wheel))
         try:
-            await wheel.serve(idle if shift.until_idle else None)
+            await wheel.run(idle if shift.until_idle else None)
         finally:
             stopper.cancel()
-            await wheel.wind_down(GRACE_SECONDS)
+            await wheel.shut_down(GRACE_SECONDS)
 
 
 async def _is_idle(context: RunContext) -> bool:

@@ -54,7 +54,7 @@ class StartedUpload(Struct, frozen=True, kw_only=True):
     completed: bool = False
 
 
-class CompletedPart(Struct, frozen=True, kw_only=True):
+class ConfirmedPart(Struct, frozen=True, kw_only=True):
     """A part that the store has."""
 
     part_number: int
@@ -101,7 +101,7 @@ class IncompleteUpload(Reject):
 def translate_refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
     """The error for an answer that is none of success."""
     said = _decode_object(body)
-    words = f"{status}: {_words(said, body)}"
+    words = f"{status}: {_find_reason(said, body)}"
     if status in _AGAIN or status >= 500:
         delay = _read_delay(headers.get("retry-after", ""), now)
         message = f"the server cannot answer now ({words})"
@@ -120,13 +120,16 @@ def translate_refusal(status: int, headers: Mapping[str, str], body: bytes, *, n
     return Reject(f"the server refused ({words})", code="server_refused")
 
 
-def translate_store_refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
+def translate_store_refusal(
+    status: int, headers: Mapping[str, str], body: bytes, *, now: float
+) -> QuireError:
     """The same for the address that bytes go to. Whatever is final concerns this one file: links expire."""
     error = translate_refusal(status, headers, body, now=now)
     if isinstance(error, Retry):
         return error
     return Reject(
-        f"the store refused the bytes ({status}: {_words(_document(body), body)})", code="server_refused"
+        f"the store refused the bytes ({status}: {_find_reason(_decode_object(body), body)})",
+        code="server_refused",
     )
 
 

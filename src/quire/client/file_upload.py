@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import contextmanager
 from typing import TypeVar
 
-from quire.client.answers import CompletedPart, PartAddress, StartedUpload
+from quire.client.answers import ConfirmedPart, PartAddress, StartedUpload
 from quire.client.http import FileAnnouncement, IngestClient
 from quire.client.plan import PlannedFile
 from quire.model.cid import cid_of
@@ -81,7 +81,7 @@ class FileSender:
         have = {part.part_number: part for part in started.parts if part.etag}
         there = 0
 
-        async def one(address: PartAddress) -> CompletedPart:
+        async def one(address: PartAddress) -> ConfirmedPart:
             nonlocal there
             begin = (address.part_number - 1) * size
             length = min(size, file.size - begin)
@@ -89,7 +89,7 @@ class FileSender:
             if found is not None and found.size == length:
                 there += length
                 self._sent(length)
-                return CompletedPart(part_number=found.part_number, etag=found.etag)
+                return ConfirmedPart(part_number=found.part_number, etag=found.etag)
             async with limit:
                 window = _FileRange(descriptor, begin, length, self._sent)
                 etag = await self._client.put(address.url, window, length)
@@ -97,7 +97,7 @@ class FileSender:
                 raise Reject(
                     "the store gave no ETag for a part, so it cannot be confirmed", code="server_refused"
                 )
-            return CompletedPart(part_number=address.part_number, etag=etag)
+            return ConfirmedPart(part_number=address.part_number, etag=etag)
 
         parts = await gather_all([one(address) for address in started.presigned_urls])
         _check_unchanged(file)

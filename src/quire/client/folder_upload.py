@@ -54,7 +54,7 @@ class UploadRequest(Struct, frozen=True, kw_only=True):
     own_folders: tuple[Path, ...] = ()  # never uploaded, even when they lie inside the folder
 
 
-class UploadContext(Struct, frozen=True, kw_only=True):
+class ClientContext(Struct, frozen=True, kw_only=True):
     """What an upload works with. `claiming`: the same upload is for one process at a time."""
 
     client: IngestClient
@@ -109,7 +109,9 @@ def plan_request(request: UploadRequest) -> UploadPlan:
     )
 
 
-async def upload_folder(request: UploadRequest, context: UploadContext, watcher: UploadObserver, stop: asyncio.Event) -> UploadResult:
+async def upload_folder(
+    request: UploadRequest, context: ClientContext, watcher: UploadObserver, stop: asyncio.Event
+) -> UploadResult:
     """Raises Reject for a bad request, Misconfigured and Retry when the server cannot be used."""
     plan = await asyncio.to_thread(plan_request, request)
     watcher.planned(plan)
@@ -130,7 +132,12 @@ async def upload_folder(request: UploadRequest, context: UploadContext, watcher:
 
 class _Upload:
     def __init__(
-        self, request: UploadRequest, plan: UploadPlan, context: UploadContext, watcher: UploadObserver, stop: asyncio.Event
+        self,
+        request: UploadRequest,
+        plan: UploadPlan,
+        context: ClientContext,
+        watcher: UploadObserver,
+        stop: asyncio.Event,
     ) -> None:
         self._request = request
         self._plan = plan
@@ -250,7 +257,9 @@ class _Upload:
     def _body(self) -> dict[str, Any]:
         return self._asked() | {"file_count": len(self._plan.files), "total_size": self._plan.total_bytes}
 
-    async def _send_all(self, memory: UploadState, batch_id: str, stored: Mapping[str, StoredFile]) -> UploadResult:
+    async def _send_all(
+        self, memory: UploadState, batch_id: str, stored: Mapping[str, StoredFile]
+    ) -> UploadResult:
         sender = FileSender(
             self._desk.client,
             batch_id,

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from quire.client.answers import (
     BatchStatus,
-    CompletedPart,
+    ConfirmedPart,
     FailedFile,
     FailedFiles,
     Finalized,
@@ -102,12 +102,12 @@ class IngestClient:
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Raises Missing when the server does not know the batch."""
-        return await self._asked("GET", f"{_plain(batch_id)}/status", BatchStatus)
+        return await self._asked("GET", f"{_quote_id(batch_id)}/status", BatchStatus)
 
     async def failed(self, batch_id: str, *, limit: int) -> tuple[FailedFile, ...]:
         """Files that were uploaded and could not be worked on; none where a server does not tell."""
         try:
-            path = f"{_plain(batch_id)}/files?state=failed&limit={limit}"
+            path = f"{_quote_id(batch_id)}/files?state=failed&limit={limit}"
             return (await self._asked("GET", path, FailedFiles)).files
         except Reject:
             return ()
@@ -116,21 +116,21 @@ class IngestClient:
         """Announce a file; asked to `resume`, a server that can goes on with what was begun. Not to be
         repeated where an original server forgets that it was announced.
         """
-        return await self._asked("POST", f"{_plain(batch_id)}/files/start", StartedUpload, file)
+        return await self._asked("POST", f"{_quote_id(batch_id)}/files/start", StartedUpload, file)
 
     async def complete(
-        self, batch_id: str, r2_key: str, upload_id: str | None = None, parts: Sequence[CompletedPart] = ()
+        self, batch_id: str, r2_key: str, upload_id: str | None = None, parts: Sequence[ConfirmedPart] = ()
     ) -> None:
         """Say that the bytes are there. May be repeated."""
         body: dict[str, Any] = {"r2_key": r2_key}
         if upload_id is not None:
             body |= {"upload_id": upload_id, "parts": sorted(parts, key=lambda part: part.part_number)}
-        await self._asked("POST", f"{_plain(batch_id)}/files/complete", _Done, body)
+        await self._asked("POST", f"{_quote_id(batch_id)}/files/complete", _Done, body)
 
     async def finalize(self, batch_id: str, *, skip_incomplete: bool = False) -> Finalized:
         """Close the batch. Raises Incomplete when announced files have not come."""
         body = {"skip_incomplete": True} if skip_incomplete else {}
-        return await self._asked("POST", f"{_plain(batch_id)}/finalize", Finalized, body)
+        return await self._asked("POST", f"{_quote_id(batch_id)}/finalize", Finalized, body)
 
     async def put(self, url: str, body: Body, size: int, content_type: str | None = None) -> str:
         """Send bytes to an address that `start` gave; the store's tag of them, without quotes."""
@@ -142,7 +142,9 @@ class IngestClient:
             async with self._sent("PUT", url, headers, body()) as response:
                 if not response.is_success:
                     said = await _read_limited(response, LARGEST_REFUSAL_BYTES)
-                    raise translate_store_refusal(response.status_code, response.headers, said, now=self._clock.now())
+                    raise translate_store_refusal(
+                        response.status_code, response.headers, said, now=self._clock.now()
+                    )
                 await _read_limited(response, LARGEST_REFUSAL_BYTES)
                 return str(response.headers.get("etag", "")).strip('"')
 
@@ -166,7 +168,9 @@ class IngestClient:
             async with self._sent(method, f"{self._url}/api/batches/{path}", headers, content) as response:
                 if not response.is_success:
                     said = await _read_limited(response, LARGEST_REFUSAL_BYTES)
-                    raise translate_refusal(response.status_code, response.headers, said, now=self._clock.now())
+                    raise translate_refusal(
+                        response.status_code, response.headers, said, now=self._clock.now()
+                    )
                 said = await _read_limited(response, LARGEST_ANSWER_BYTES)
             try:
                 return msgspec.json.decode(said, type=answer)

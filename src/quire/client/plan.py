@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from quire.model.errors import Reject
 from quire.steps import page_choice
-from quire.tools.folder_scan import Found, scan
+from quire.tools.folder_scan import ScannedFile, scan
 
 CONFIG_NAME = ".arke-process.json"
 EVERYTHING: Mapping[str, Any] = {"ocr": True, "describe": True, "pinax": True}
@@ -129,7 +129,9 @@ def check_parent(parent: str) -> str:
     return parent
 
 
-def read_processing_config(said: object, place: str, default: Mapping[str, Any] = EVERYTHING) -> dict[str, Any]:
+def read_processing_config(
+    said: object, place: str, default: Mapping[str, Any] = EVERYTHING
+) -> dict[str, Any]:
     """A processing configuration: what it does not say of ocr, describe and pinax is as in the default.
 
     Unknown keys are kept. Raises Reject that names the place.
@@ -138,7 +140,7 @@ def read_processing_config(said: object, place: str, default: Mapping[str, Any] 
     for name in (*EVERYTHING, *_OPTIONAL):
         if name in table and not isinstance(table[name], bool):
             raise Reject(f"{place}: {name} must be true or false", code="bad_processing")
-    if (wrong := page_choice.fault(table)) is not None:
+    if (wrong := page_choice.find_choice_fault(table)) is not None:
         raise Reject(f"{place}: {wrong}", code="bad_processing")
     return {name: default[name] for name in EVERYTHING} | table
 
@@ -165,11 +167,13 @@ def decode_json(text: bytes | str, place: str) -> object:
         raise Reject(f"{place} is not JSON: {error}", code="bad_processing") from error
 
 
-def _is_config(found: Found) -> bool:
+def _is_config(found: ScannedFile) -> bool:
     return found.source.name == CONFIG_NAME and not found.path.endswith("/")
 
 
-def _read_configs(found: Iterable[Found], default: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _read_configs(
+    found: Iterable[ScannedFile], default: Mapping[str, Any]
+) -> Iterator[tuple[Path, dict[str, Any]]]:
     """For folders that have one: not for those below them."""
     for one in found:
         if _is_config(one):
@@ -191,5 +195,5 @@ def _read_config_file(path: Path) -> bytes:
         return file.read(_LARGEST_CONFIG_BYTES)
 
 
-def _exclude(found: Found, state: str, error_class: str, reason: str) -> ExcludedFile:
+def _exclude(found: ScannedFile, state: str, error_class: str, reason: str) -> ExcludedFile:
     return ExcludedFile(path=found.path, state=state, error_class=error_class, reason=reason)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from quire.batches.inspection import find_path_before
 from quire.blobs import asset_records, keys, labels
 from quire.blobs.port import Blobs
-from quire.compute.remote.output_keys import is_passing
+from quire.compute.remote.output_keys import is_temporary
 from quire.ingest.context import UploadContext, manifest_key, original_manifest_key, staging_prefix
 from quire.ledger.port import Upload
 from quire.model.batch import Batch
@@ -98,7 +98,7 @@ async def archive_page(context: UploadContext, batch: Batch, page: Sequence[str]
 
 async def _archive_file(context: UploadContext, batch: Batch, key: str) -> ArchivedFile | None:
     """None for what is nobody's original: a copy of one that was made for a worker."""
-    if is_passing(key) and await _find_upload(context, batch, key) is None:
+    if is_temporary(key) and await _find_upload(context, batch, key) is None:
         return None
     source = await _describe_source(context, batch, key)
     for asset_id in _candidate_ids(await _choose_asset_id(context, batch, source), source):

@@ -85,7 +85,9 @@ async def due(context: UploadContext, terms: CleanupPolicy) -> list[CleanupCandi
     return found
 
 
-async def clean_up(context: UploadContext, presigned: PresignedUploads, terms: CleanupPolicy) -> CleanupResult:
+async def clean_up(
+    context: UploadContext, presigned: PresignedUploads, terms: CleanupPolicy
+) -> CleanupResult:
     """May be repeated, and stopped at any moment."""
     tally = _Tally()
     for one in await due(context, terms):
@@ -120,7 +122,12 @@ async def _abandon(context: UploadContext, submission: Submission, terms: Cleanu
 
 
 async def _empty_staging(
-    context: UploadContext, presigned: PresignedUploads, submission: Submission, tally: _Tally, *, archives: bool
+    context: UploadContext,
+    presigned: PresignedUploads,
+    submission: Submission,
+    tally: _Tally,
+    *,
+    archives: bool,
 ) -> None:
     """All that lies in the store of it and that nobody needs is gone."""
     if submission.finalized_at is None:  # otherwise nothing is in parts
@@ -139,7 +146,7 @@ async def _awaits_consumer(context: UploadContext, submission: Submission) -> bo
     if depth.leased or depth.delayed or (depth.oldest_at is not None and depth.oldest_at <= ended):
         return True
     try:
-        await queues.dead_letter(queue, f"handover-{batch.id}")
+        await queues.get_dead_letter(queue, f"handover-{batch.id}")
     except Missing:
         return False
     return True

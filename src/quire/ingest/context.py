@@ -1,9 +1,9 @@
-"""What the use cases of uploading work with, and the limits they keep."""
+"""The components and limits of the upload protocol, and the names it gives to keys and states."""
 
 import asyncio
 import weakref
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from quire.batches.context import BatchContext
 from quire.blobs.presigned import PresignedUploads
@@ -12,6 +12,7 @@ from quire.ledger.port import FileStore
 from quire.ledger.submissions import Submission, SubmissionStore
 from quire.model.batch import Stage
 from quire.model.errors import Missing, Reject
+from quire.model.pipeline import Pipeline
 from quire.queues.port import QueueStore
 
 MIB = 1 << 20
@@ -41,57 +42,67 @@ class UploadContext(BatchContext, frozen=True, kw_only=True):
     queues: QueueStore
 
 
-class IngestContext:
-    """One per process. Remembers what never changes of a batch: its number and whose it is."""
+class IngestContext(UploadContext, frozen=True, kw_only=True):
+    """An upload context with the rules of one server. Caches what never changes of a batch: its number, its
+    owner and its tenant.
+    """
 
-    def __init__(
-        self,
-        context: UploadContext,
-        presigned: PresignedUploads,
-        limits: IngestLimits,
-        *,
-        pipeline: str,
-        hands_over_to: str,
-    ) -> None:
-        self.office = context
-        self.presigned = presigned
-        self.limits = limits
-        self.pipeline = context.pipelines[pipeline]
-        self.hands_over_to = hands_over_to
-        self._known: dict[str, tuple[int, str, str]] = {}
-        self._busy: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+    presigned: PresignedUploads
+    limits: IngestLimits
+    pipeline: Pipeline
+    hands_over_to: str = ""
+    known_batches: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    locks: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)
 
-    def alone_with(self, key: str) -> asyncio.Lock:
-        """Of those who change what lies under a key, one at a time; those in this process, that is."""
-        return self._busy.setdefault(key, asyncio.Lock())
+    def lock_key(self, key: str) -> asyncio.Lock:
+        """A lock for everything in this process that changes the blob under a key."""
+        return self.locks.setdefault(key, asyncio.Lock())
 
-    async def number(self, batch_id: str) -> int:
+    async def get_number(self, batch_id: str) -> int:
         """Raises Missing."""
-        return (await self._looked_up(batch_id))[0]
+        return (await self._look_up(batch_id))[0]
 
-    async def origin(self, batch_id: str) -> tuple[str, str]:
-        """Who opened it and for which tenant, also of batches that came in another way. Raises Missing."""
+    async def get_origin(self, batch_id: str) -> tuple[str, str]:
+        """Owner and tenant of a batch, also of one that was not uploaded over HTTP. Raises Missing."""
         try:
-            _, owner, tenant = await self._looked_up(batch_id)
+            _, owner, tenant = await self._look_up(batch_id)
         except Missing:
-            owner, tenant = "", (await self.office.batches.get_batch(batch_id)).tenant
+            owner, tenant = "", (await self.batches.get_batch(batch_id)).tenant
         return owner, tenant
 
-    async def _looked_up(self, batch_id: str) -> tuple[int, str, str]:
-        if batch_id not in self._known:
-            await self.submission(batch_id)
-        return self._known[batch_id]
-
-    async def submission(self, batch_id: str) -> Submission:
+    async def get_submission(self, batch_id: str) -> Submission:
         """Raises Missing."""
         try:
-            found = await self.office.submissions.get_submission(batch_id)
+            found = await self.submissions.get_submission(batch_id)
         except Missing as error:
             raise Missing("Batch not found", code="unknown_batch") from error
-        if len(self._known) >= _KNOWN_BATCHES:
-            self._known.clear()
-        self._known[batch_id] = (found.batch.no, found.owner, found.batch.tenant)
+        if len(self.known_batches) >= _KNOWN_BATCHES:
+            self.known_batches.clear()
+        self.known_batches[batch_id] = (found.batch.no, found.owner, found.batch.tenant)
         return found
+
+    async def _look_up(self, batch_id: str) -> tuple[int, str, str]:
+        if batch_id not in self.known_batches:
+            await self.get_submission(batch_id)
+        return self.known_batches[batch_id]
+
+
+def build_ingest_context(
+    context: UploadContext,
+    presigned: PresignedUploads,
+    limits: IngestLimits,
+    *,
+    pipeline: str,
+    hands_over_to: str,
+) -> IngestContext:
+    shared = {name: getattr(context, name) for name in UploadContext.__struct_fields__}
+    return IngestContext(
+        **shared,
+        presigned=presigned,
+        limits=limits,
+        pipeline=context.pipelines[pipeline],
+        hands_over_to=hands_over_to,
+    )
 
 
 def bad_request(words: str, code: str = "bad_request") -> Reject:
@@ -117,7 +128,7 @@ def staging_prefix(batch_id: str) -> str:
 
 
 def manifest_key(batch_id: str) -> str:
-    return f"{prefix_of(batch_id)}_manifest.json"
+    return f"{staging_prefix(batch_id)}_manifest.json"
 
 
 def original_manifest_key(batch_id: str) -> str:

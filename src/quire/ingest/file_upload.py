@@ -48,19 +48,19 @@ async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_u
     """Announced again, a file takes the place of what was announced under its path; unless the sender asks to
     `resume`, and it is the same file: then what was begun goes on.
     """
-    number = await context.number(batch_id)
+    number = await context.get_number(batch_id)
     wanted = read_file_request(said, batch_id, context.limits)
     resume = said.get("resume") is True
     if resume and (going_on := await _resume_upload(context, batch_id, number, wanted, base_url)) is not None:
         return going_on
-    key = f"{prefix_of(batch_id)}{wanted.path[1:]}"
+    key = f"{staging_prefix(batch_id)}{wanted.path[1:]}"
     in_parts = wanted.size >= MULTIPART_FROM
     upload_id = await context.presigned.begin(key, content_type=wanted.content_type) if in_parts else ""
     upload = Upload(
         path=wanted.path,
         state=AWAITED,
         size=wanted.size,
-        stamp=context.office.ids.ulid(),
+        stamp=context.ids.ulid(),
         key=key,
         content_type=wanted.content_type,
         cid=wanted.cid,
@@ -68,7 +68,7 @@ async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_u
         upload_id=upload_id,
     )
     try:
-        earlier = await context.office.submissions.announce_upload(number, upload, now=context.office.clock.now())
+        earlier = await context.submissions.announce_upload(number, upload, now=context.clock.now())
     except QuireError as error:
         await _abort_multipart(context, key, upload_id)
         if isinstance(error, Stale):
@@ -85,14 +85,14 @@ async def _resume_upload(
 ) -> UploadTicket | None:
     """What was begun of the same file and is still known to the store; None when it must begin anew."""
     upload = await _find_same_upload(context, number, wanted)
-    if upload is None or get_protocol_status(await context.submission(batch_id)) != "uploading":
+    if upload is None or get_protocol_status(await context.get_submission(batch_id)) != "uploading":
         return None  # announcing says why it cannot be
     if upload.state == TAKEN:
         return UploadTicket(key=upload.key, urls=[], upload_id=upload.upload_id, there=[], completed=True)
     if not upload.upload_id:
         return None
     try:
-        there = await context.presigned.parts(upload.key, upload.upload_id)
+        there = await context.presigned.list_parts(upload.key, upload.upload_id)
     except (Missing, Misconfigured):  # gone, or the store may not be asked
         return None
     urls = await _sign_urls(context, upload, base_url)
@@ -105,7 +105,7 @@ async def _find_same_upload(context: IngestContext, number: int, wanted: FileReq
     with these, nor another description be kept.
     """
     try:
-        upload = await context.office.submissions.get_upload(number, wanted.path)
+        upload = await context.submissions.get_upload(number, wanted.path)
     except Missing:
         return None
     corrected = upload.state == TAKEN and is_provable(upload.content_type)
@@ -126,11 +126,11 @@ async def _sign_urls(context: IngestContext, upload: Upload, base_url: str) -> l
 
 async def complete_file(context: IngestContext, batch_id: str, said: Any) -> None:
     """Confirmed again, nothing changes."""
-    number = await context.number(batch_id)
+    number = await context.get_number(batch_id)
     if not isinstance(said, dict) or not isinstance(said.get("r2_key"), str):
         raise bad_request("Missing or invalid r2_key")
-    # Bytes that are still on their way wait at the door meanwhile, and are bad_request afterwards.
-    async with context.alone_with(said["r2_key"]):
+    # Bytes that are still on their way wait at the door meanwhile, and are refused afterwards.
+    async with context.lock_key(said["r2_key"]):
         await _complete(context, batch_id, number, said)
 
 
@@ -146,11 +146,11 @@ async def _complete(context: IngestContext, batch_id: str, number: int, said: di
             code="size_mismatch",
         )
     digest = await _verify_digest(context, upload, stored)
-    now = context.office.clock.now()
-    kind = await detect_content_type(context.office.blobs, upload)
+    now = context.clock.now()
+    kind = await detect_content_type(context.blobs, upload)
     taken = msgspec.structs.replace(upload, state=TAKEN, digest=digest, taken_at=now, content_type=kind)
     try:
-        await context.office.submissions.record_received(number, taken, now=now)
+        await context.submissions.record_received(number, taken, now=now)
     except Stale as error:
         raise await _explain_closed(context, batch_id, "cannot complete files", started_again=True) from error
 
@@ -160,7 +160,7 @@ async def accept_bytes(context: IngestContext, key: str) -> AsyncIterator[None]:
     """Bytes are about to be stored under this key, by a URL that was given for it. Raises Reject
     `not_awaited` when the file has been confirmed or given up since: what was confirmed does not change.
     """
-    async with context.alone_with(key):
+    async with context.lock_key(key):
         await _check_awaited(context, key)
         yield
 
@@ -171,7 +171,9 @@ async def _check_awaited(context: IngestContext, key: str) -> None:
     if place != "staging" or not slash:
         return
     try:
-        upload = await context.office.submissions.get_upload(await context.number(batch_id), _path_of(batch_id, key))
+        upload = await context.submissions.get_upload(
+            await context.get_number(batch_id), _path_of(batch_id, key)
+        )
     except Missing:
         upload = None
     if upload is None or upload.state != AWAITED:
@@ -184,24 +186,24 @@ async def _check_awaited(context: IngestContext, key: str) -> None:
 
 async def withdraw_file(context: IngestContext, batch_id: str, key: Any) -> None:
     """A sender gives a file up, so that the batch can be closed without it."""
-    number = await context.number(batch_id)
+    number = await context.get_number(batch_id)
     if not isinstance(key, str):
         raise bad_request("Missing or invalid r2_key")
     path = _path_of(batch_id, key)
-    async with context.alone_with(key):
+    async with context.lock_key(key):
         try:
-            earlier = await context.office.submissions.withdraw_upload(number, path, now=context.office.clock.now())
+            earlier = await context.submissions.withdraw_upload(number, path, now=context.clock.now())
         except Stale as error:
             raise await _explain_closed(context, batch_id, "cannot withdraw files") from error
         if earlier is None:
             raise Missing("File not found in batch", code="unknown_file")
         await _abort_multipart(context, earlier.key, earlier.upload_id)
-        await context.office.blobs.delete(earlier.key)
+        await context.blobs.delete(earlier.key)
 
 
 async def _get_announced(context: IngestContext, batch_id: str, number: int, key: str) -> Upload:
     try:
-        return await context.office.submissions.get_upload(number, _path_of(batch_id, key))
+        return await context.submissions.get_upload(number, _path_of(batch_id, key))
     except Missing as error:
         raise Missing("File not found in batch", code="unknown_file") from error
 
@@ -224,7 +226,7 @@ async def _join_parts(context: IngestContext, upload: Upload, said: dict[str, An
     except Missing as error:
         # Joined before, and the answer was lost; or never.
         with suppress(Missing):
-            stored = await context.office.blobs.head(upload.key)
+            stored = await context.blobs.head(upload.key)
             if stored.size == upload.size:
                 return stored
         raise bad_request(
@@ -258,7 +260,7 @@ def _read_parts(said: Any) -> Sequence[CompletedPart]:
 
 async def _get_stored(context: IngestContext, upload: Upload) -> BlobInfo:
     try:
-        return await context.office.blobs.head(upload.key)
+        return await context.blobs.head(upload.key)
     except Missing as error:
         raise bad_request(
             "Object not found in storage: upload the file to its URL first", code="not_uploaded"
@@ -284,7 +286,7 @@ async def _verify_digest(context: IngestContext, upload: Upload, stored: BlobInf
 
 async def _hash_blob(context: IngestContext, key: str) -> str:
     seen = hashlib.sha256()
-    async for piece in context.office.blobs.stream(key):
+    async for piece in context.blobs.stream(key):
         seen.update(piece)
     return seen.hexdigest()
 
@@ -296,8 +298,10 @@ async def _abort_multipart(context: IngestContext, key: str, upload_id: str) -> 
             await context.presigned.abort(key, upload_id)
 
 
-async def _explain_closed(context: IngestContext, batch_id: str, cannot: str, *, started_again: bool = False) -> Reject:
-    status = get_protocol_status(await context.submission(batch_id))
+async def _explain_closed(
+    context: IngestContext, batch_id: str, cannot: str, *, started_again: bool = False
+) -> Reject:
+    status = get_protocol_status(await context.get_submission(batch_id))
     if started_again and status == "uploading":
         return bad_request(
             "The file was started again meanwhile; complete that upload instead", code="started_again"

@@ -1,4 +1,4 @@
-"""Opening a batch."""
+"""Opens a batch for uploads: checks the request, the size of the start message and the caller's limits."""
 
 import hashlib
 from typing import Any
@@ -6,17 +6,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from quire.batches.plans import freeze_pipeline
-from quire.ingest.context import MESSAGE_BYTES, IngestContext, bad_request
-from quire.ingest.messages import start_message
+from quire.batches.submission import SenderDetails, draft_batch, encode_start_message
+from quire.ingest.context import MESSAGE_BYTES, IngestContext, bad_request, manifest_key, staging_prefix
 from quire.ingest.rules import read_batch_request
-from quire.ledger.port import BatchDraft
 from quire.ledger.submissions import NewSubmission, Submission
-from quire.model.ids import BatchId
 
 
 class Submitter(Struct, frozen=True, kw_only=True):
-    """Who asks, as far as it matters here. `owner` is the id of a key; 0 is no limit."""
+    """The caller, as far as it matters here. `owner` is the id of an API key; 0 is no limit."""
 
     owner: str = ""
     tenant: str = ""
@@ -25,25 +22,15 @@ class Submitter(Struct, frozen=True, kw_only=True):
 
 
 async def open_batch(
-    context: IngestContext, said: Any, asker: Submitter, *, idempotency_key: str | None = None
+    context: IngestContext, body: Any, submitter: Submitter, *, idempotency_key: str | None = None
 ) -> Submission:
     """With an idempotency key that was used before: the same batch again."""
-    wanted = read_batch_request(said, context.limits)
-    office = context.office
+    wanted = read_batch_request(body, context.limits)
     new = NewSubmission(
-        draft=BatchDraft(
-            id=BatchId(office.ids.ulid()),
-            run_key=None,
-            pipeline=context.pipeline.name,
-            pipeline_version=context.pipeline.version,
-            plan=freeze_pipeline(context.pipeline),
-            now=office.clock.now(),
-            tier=office.defaults.tier,
-            tenant=asker.tenant or office.defaults.tenant,
-            budget=office.defaults.budget,
-            hands_over_to=context.hands_over_to,
+        draft=draft_batch(
+            context, context.pipeline, tenant=submitter.tenant, hands_over_to=context.hands_over_to
         ),
-        session_id=f"sess_{office.ids.ulid()}",
+        session_id=f"sess_{context.ids.ulid()}",
         uploader=wanted.uploader,
         root_path=wanted.root_path,
         parent_pi=wanted.parent_pi,
@@ -51,15 +38,26 @@ async def open_batch(
         total_size=wanted.total_size,
         metadata=wanted.metadata,
         custom_prompts=wanted.custom_prompts,
-        owner=asker.owner,
+        owner=submitter.owner,
         idempotency_key=idempotency_key,
         fingerprint=_compute_fingerprint(wanted) if idempotency_key else "",
-        max_batches=asker.max_batches,
-        max_bytes=asker.max_bytes,
+        max_batches=submitter.max_batches,
+        max_bytes=submitter.max_bytes,
     )
     _check_message(new)
-    _check_bytes(asker, wanted.total_size)
-    return await office.submissions.open_submission(new)
+    _check_bytes(submitter, wanted.total_size)
+    return await context.submissions.open_submission(new)
+
+
+def describe_sender(submission: Submission | NewSubmission, batch_id: str) -> SenderDetails:
+    return SenderDetails(
+        prefix=staging_prefix(batch_id),
+        uploader=submission.uploader,
+        root_path=submission.root_path,
+        parent_pi=submission.parent_pi,
+        metadata=submission.metadata,
+        custom_prompts=submission.custom_prompts,
+    )
 
 
 def _compute_fingerprint(wanted: Struct) -> str:
@@ -67,17 +65,25 @@ def _compute_fingerprint(wanted: Struct) -> str:
 
 
 def _check_message(new: NewSubmission) -> None:
-    """Now, and not when everything has been uploaded."""
-    size = len(start_message(new, batch_id=new.draft.id, files=2**53, total=2**53, opened_at=0, now=0))
-    if size > MESSAGE_BYTES:
+    """A start message that is too large is refused now, not after everything has been uploaded."""
+    message = encode_start_message(
+        describe_sender(new, new.draft.id),
+        batch_id=new.draft.id,
+        manifest_key=manifest_key(new.draft.id),
+        total_files=2**53,
+        total_bytes=2**53,
+        opened_at=0,
+        now=0,
+    )
+    if len(message) > MESSAGE_BYTES:
         raise bad_request(
-            f"metadata and custom_prompts make a message of {size} bytes, the limit is {MESSAGE_BYTES}; "
-            "shorten them, or upload the long part as a file",
+            f"metadata and custom_prompts make a message of {len(message)} bytes, the limit is "
+            f"{MESSAGE_BYTES}; shorten them, or upload the long part as a file",
             code="too_large",
         )
 
 
-def _check_bytes(asker: Submitter, size: int) -> None:
-    """More than it may ever have: no use in coming again."""
-    if asker.max_bytes and size > asker.max_bytes:
-        raise bad_request(f"Batch size {size} exceeds the limit of this key, {asker.max_bytes}")
+def _check_bytes(submitter: Submitter, size: int) -> None:
+    """More than the key may ever have: waiting would not help."""
+    if submitter.max_bytes and size > submitter.max_bytes:
+        raise bad_request(f"Batch size {size} exceeds the limit of this key, {submitter.max_bytes}")

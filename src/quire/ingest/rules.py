@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from quire.batches.submission import ROOT_PARENT
 from quire.blobs import keys
 from quire.ingest.context import (
     IngestLimits,
@@ -20,7 +21,6 @@ from quire.ingest.context import (
 from quire.model.errors import Reject
 from quire.steps import page_choice
 
-ORIGIN = "0" * 26
 PROMPTS = ("general", "reorganization", "pinax", "description", "cheimarros")
 MAX_WHOLE = 2**53 - 1  # beyond it JavaScript no longer counts
 _PI = re.compile(r"[0-9A-Z]{26}")
@@ -65,7 +65,7 @@ def read_batch_request(said: Any, limits: IngestLimits) -> BatchRequest:
     total_size = _read_count(said.get("total_size"), "Invalid total_size")
     parent_pi = said.get("parent_pi")
     if parent_pi is None or parent_pi == "":
-        parent_pi = ORIGIN
+        parent_pi = ROOT_PARENT
     if not isinstance(parent_pi, str) or not _PI.fullmatch(parent_pi):
         raise bad_request("Invalid parent_pi format (must be 26-character ULID)")
     if total_size > limits.max_batch_bytes:
@@ -137,7 +137,7 @@ def read_logical_path(said: Any, batch_id: str) -> str:
 
 def read_processing_config(said: Any) -> dict[str, Any]:
     if not isinstance(said, dict):
-        raise bad_request("Missing or invalid read_processing_config")
+        raise bad_request("Missing or invalid processing_config")
     for name in ("ocr", "describe", "pinax"):
         if not isinstance(said.get(name), bool):
             raise bad_request(f"Invalid processing_config: {name} must be true or false")
@@ -145,11 +145,13 @@ def read_processing_config(said: Any) -> dict[str, Any]:
         # Absent has a meaning of its own, so it is not filled in.
         if name in said and not isinstance(said[name], bool):
             raise bad_request(f"Invalid processing_config: {name} must be true or false")
-    if (wrong := page_choice.fault(said)) is not None:
+    if (wrong := page_choice.find_choice_fault(said)) is not None:
         raise bad_request(f"Invalid processing_config: {wrong}")
     length = _measure(said)
     if length is None or length > _MAX_CONFIG_BYTES:
-        raise bad_request(f"Invalid processing_config: more than {_MAX_CONFIG_BYTES} bytes, or nested too deep")
+        raise bad_request(
+            f"Invalid processing_config: more than {_MAX_CONFIG_BYTES} bytes, or nested too deep"
+        )
     return said
 
 
@@ -224,7 +226,9 @@ def _read_prompts(said: Any, limits: IngestLimits) -> dict[str, str]:
         if len(text) > limits.prompt_characters:
             raise bad_request(f"Invalid custom_prompts: {name} exceeds {limits.prompt_characters} characters")
     if sum(map(len, said.values())) > limits.prompts_characters:
-        raise bad_request(f"Invalid custom_prompts: together they exceed {limits.prompts_characters} characters")
+        raise bad_request(
+            f"Invalid custom_prompts: together they exceed {limits.prompts_characters} characters"
+        )
     return said
 
 

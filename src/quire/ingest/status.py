@@ -55,14 +55,14 @@ class SubmissionLine(Struct, frozen=True, kw_only=True):
 
 async def stream_status(context: IngestContext, batch_id: str, *, files: bool = True) -> AsyncIterator[bytes]:
     """The answer as JSON, piece by piece. Raises Missing before the first."""
-    submission = await context.submission(batch_id)
+    submission = await context.get_submission(batch_id)
     head = _encoder.encode(build_submission_line(submission))
     if not files:
         yield head
         return
     pieces = bytearray(head[:-1] + b',"files":[')
     after, comma = None, b""
-    while page := await context.office.submissions.list_arrivals(submission.batch.no, after=after, limit=PAGE):
+    while page := await context.submissions.list_arrivals(submission.batch.no, after=after, limit=PAGE):
         after = (folder_of(page[-1].path), page[-1].path)
         for upload in page:
             pieces += comma + _encoder.encode(build_upload_line(upload))

@@ -20,15 +20,15 @@ from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.page_count import has_several_pages
 from quire.blobs import keys
 from quire.compute.remote.callback_body import (
-    SHAPES,
+    CLAIM_READERS,
     Callback,
-    Own,
-    bad,
-    in_house,
+    CallbackExtension,
+    bad_callback,
+    strip_bucket_prefix,
 )
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import pipeline_of
-from quire.engine.settlement import judged, policy_of
+from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.ledger.port import TaskStanding
 from quire.model import ids
 from quire.model.batch import Batch, TaskState
@@ -36,7 +36,7 @@ from quire.model.cost import Cost
 from quire.model.errors import Missing, Reject
 from quire.model.files import Product
 from quire.model.pipeline import Phase
-from quire.model.work import Outcome, Report, StepResult, priced
+from quire.model.work import Outcome, Report, StepResult, add_price
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # with all that is told of every page of a long TIFF
 MAX_ERROR_CHARACTERS = 2000
@@ -60,7 +60,7 @@ class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 _decoder = msgspec.json.Decoder(Callback)
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class AttemptAddress(Struct, frozen=True, kw_only=True):
     """Which attempt a callback is about, as its URL says. `task_no` is how the ledger finds the task."""
 
     batch_id: str
@@ -69,27 +69,27 @@ class Attempt(Struct, frozen=True, kw_only=True):
     attempt: int
 
 
-def sign(secret: bytes, about: Attempt) -> str:
+def sign(secret: bytes, about: AttemptAddress) -> str:
     """Only who has the secret can make a URL that is accepted."""
     said = (about.batch_id, about.task_id, str(about.task_no), str(about.attempt))
     return hmac.new(secret, b"callback\0" + "\0".join(said).encode(), hashlib.sha256).hexdigest()
 
 
-def verify(secret: bytes, about: Attempt, signature: str) -> None:
+def verify(secret: bytes, about: AttemptAddress, signature: str) -> None:
     """In the same time whatever is wrong. Raises Reject with code `bad_signature`."""
     if not hmac.compare_digest(sign(secret, about).encode(), signature.encode(errors="replace")):
         raise Reject("this callback URL was not made here", code="bad_signature")
 
 
-def url(base: str, secret: bytes, about: Attempt, rest: str = "") -> str:
+def build_url(base: str, secret: bytes, about: AttemptAddress, rest: str = "") -> str:
     """The CALLBACK_URL of an attempt, or what lies below it; opaque to workers."""
     query = urlencode({"attempt": about.attempt, "task": about.task_no, "sig": sign(secret, about)})
     return f"{base.rstrip('/')}/callback/{quote(about.batch_id)}/{quote(about.task_id)}{rest}?{query}"
 
 
-async def receive(
+async def settle_callback(
     office: RemoteContext,
-    about: Attempt,
+    about: AttemptAddress,
     body: bytes,
     *,
     policy: RetryPolicy = _DEFAULT_POLICY,
@@ -102,19 +102,21 @@ async def receive(
     Raises Reject for a body that is none or is about something else, Missing for a batch, task or attempt
     that never was, Retry when the store cannot be asked.
     """
-    said = in_house(_decoded(body, about), prefix)
-    batch, task, phase = await looked_up(office, about)
+    said = strip_bucket_prefix(_decoded(body, about), prefix)
+    batch, task, phase = await find_attempt(office, about)
     report = await _report(office, batch, phase, task, about.attempt, said)
     report = _priced(report, prices.get(phase.compute, 0.0))
     now = office.clock.now()
     # Not remembered in the step cache: what other programs make is not what our step would have made.
-    settlement = judged(report, task.claim, policy_of(phase, policy), now=now, fraction=office.ids.fraction())
+    settlement = decide_settlement(
+        report, task.claim, phase_retry_policy(phase, policy), now=now, fraction=office.ids.fraction()
+    )
     if (await office.tasks.settle_reports(batch.no, [settlement], now=now)).applied:
         return CallbackAnswer(ok=True)
     return await _stray(office, about)
 
 
-async def looked_up(office: RemoteContext, about: Attempt) -> tuple[Batch, TaskStanding, Phase]:
+async def find_attempt(office: RemoteContext, about: AttemptAddress) -> tuple[Batch, TaskStanding, Phase]:
     """Raises Missing for a batch, task or attempt that never was."""
     batch = await office.batches.get_batch(about.batch_id)
     task = await office.tasks.get_task(batch.no, about.task_no)
@@ -127,7 +129,7 @@ async def looked_up(office: RemoteContext, about: Attempt) -> tuple[Batch, TaskS
     return batch, task, phase
 
 
-async def _stray(office: RemoteContext, about: Attempt) -> CallbackAnswer:
+async def _stray(office: RemoteContext, about: AttemptAddress) -> CallbackAnswer:
     batch = await office.batches.get_batch(about.batch_id)
     task = await office.tasks.get_task(batch.no, about.task_no)
     current = (task.phase, task.round) == (batch.position.phase, batch.position.round)
@@ -136,15 +138,15 @@ async def _stray(office: RemoteContext, about: Attempt) -> CallbackAnswer:
     return CallbackAnswer(ok=True, duplicate=not late, late=late)
 
 
-def _decoded(body: bytes, about: Attempt) -> Callback:
+def _decoded(body: bytes, about: AttemptAddress) -> Callback:
     if len(body) > MAX_BODY_BYTES:
         raise Reject(f"a callback has {MAX_BODY_BYTES} bytes at most, not {len(body)}", code="too_large")
     try:
         said = _decoder.decode(body)
     except (ValueError, RecursionError) as error:  # ValueError is msgspec's, and what is not UTF-8
-        raise bad(f"the body is not that of a callback: {error}") from error
+        raise bad_callback(f"the body is not that of a callback: {error}") from error
     if (said.batch_id, said.task_id) != (about.batch_id, about.task_id):
-        raise bad("the body names another batch or task than the URL")
+        raise bad_callback("the body names another batch or task than the URL")
     return said
 
 
@@ -176,7 +178,7 @@ async def _report(
     return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, made))
 
 
-def _classed(report: Report, own: Own | None) -> Report:
+def _classed(report: Report, own: CallbackExtension | None) -> Report:
     """A worker of ours knows whether it is worth trying again, and under which name people find it."""
     if own is None or not _CLASS.fullmatch(own.error_class):
         return report
@@ -185,7 +187,7 @@ def _classed(report: Report, own: Own | None) -> Report:
 
 def _priced(report: Report, price: float) -> Report:
     """With what the machine has cost."""
-    return priced(report, Decimal(str(price))) if price else report
+    return add_price(report, Decimal(str(price))) if price else report
 
 
 async def _check_pages(office: RemoteContext, phase: Phase, key: str, said: Callback) -> None:
@@ -207,9 +209,9 @@ def wants_all_pages(phase: Phase) -> bool:
 async def _result(
     office: RemoteContext, batch: Batch, phase: Phase, attempt: int, said: Callback
 ) -> StepResult:
-    shape = SHAPES.get(phase.step)
+    shape = CLAIM_READERS.get(phase.step)
     if shape is None:
-        raise bad(f"tasks of phase {phase.name} are not done by callback")
+        raise bad_callback(f"tasks of phase {phase.name} are not done by callback")
     claimed, facts = shape(said, attempt)
     few = Semaphore(LOOKED_AT_ONCE)
 
@@ -240,7 +242,7 @@ async def _check_place(office: RemoteContext, batch: Batch, key: str) -> None:
     keys.check(key)
     folder = f"staging/{batch.id}"
     if not key.startswith(f"{folder}/"):
-        raise bad(f"the output {key[:200]!r} is not in {folder}")
+        raise bad_callback(f"the output {key[:200]!r} is not in {folder}")
     path = key.removeprefix(folder)
     files = [
         one
@@ -248,4 +250,4 @@ async def _check_place(office: RemoteContext, batch: Batch, key: str) -> None:
         for one in (await office.records.get_file_history(batch.no, form))[0]
     ]
     if key == batch.manifest_key or any(one.key == key and one.gone != 0 for one in files):
-        raise bad(f"the output {key[:200]!r} has the key of another file of the batch")
+        raise bad_callback(f"the output {key[:200]!r} has the key of another file of the batch")

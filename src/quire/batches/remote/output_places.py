@@ -6,7 +6,7 @@ another attempt has taken its place. Must not know: HTTP.
 
 import msgspec
 
-from quire.batches.remote.callbacks import Attempt, looked_up
+from quire.batches.remote.callbacks import AttemptAddress, find_attempt
 from quire.batches.remote.context import RemoteContext
 from quire.blobs.presigned import PresignedUploads
 from quire.compute.remote.output_keys import MAX_PAGES, page_key, page_of
@@ -21,10 +21,10 @@ SPARE_SECONDS = 300  # that URLs live longer than an attempt
 _decoder = msgspec.json.Decoder(MoreOutputs)
 
 
-async def places(
+async def grant_places(
     office: RemoteContext,
     presigned: PresignedUploads,
-    about: Attempt,
+    about: AttemptAddress,
     body: bytes,
     *,
     base_url: str,
@@ -37,7 +37,7 @@ async def places(
         wanted = _decoder.decode(body)
     except (ValueError, RecursionError) as error:
         raise Reject(f"the body does not ask for outputs: {error}", code="bad_request") from error
-    batch, task, phase = await looked_up(office, about)
+    batch, task, phase = await find_attempt(office, about)
     running = task.state is TaskState.RUNNING and task.claim.order.attempt == about.attempt
     if not running or batch.position.stage is not Stage.WORKING:
         return OutputPlaces(current=False)

@@ -9,13 +9,13 @@ from collections.abc import Collection
 from quire.batches.remote.context import RemoteContext
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import pipeline_of
-from quire.engine.settlement import judged, policy_of
+from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.ledger.port import BatchFilter
 from quire.model.errors import Missing
 from quire.model.work import Report
 
 
-class Estate:
+class LedgerQueueMembers:
     def __init__(self, office: RemoteContext, policy: RetryPolicy) -> None:
         self._office = office
         self._policy = policy
@@ -38,6 +38,6 @@ class Estate:
         if not 1 <= report.attempt <= task.claim.order.attempt:
             return
         phase = pipeline_of(batch, office.pipelines).phases[task.phase - 1]
-        policy, now = policy_of(phase, self._policy), office.clock.now()
-        settlement = judged(report, task.claim, policy, now=now, fraction=office.ids.fraction())
+        policy, now = phase_retry_policy(phase, self._policy), office.clock.now()
+        settlement = decide_settlement(report, task.claim, policy, now=now, fraction=office.ids.fraction())
         await office.tasks.settle_reports(batch.no, [settlement], now=now)

@@ -14,21 +14,21 @@ import msgspec
 from msgspec import Struct
 
 from quire.batches.remote import callbacks
-from quire.batches.remote.callbacks import MAX_BODY_BYTES, Attempt
+from quire.batches.remote.callbacks import MAX_BODY_BYTES, AttemptAddress
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
 from quire.blobs.presigned import PresignedUploads
 from quire.compute.remote.callback_body import Reference
-from quire.compute.remote.environment import Access
+from quire.compute.remote.environment import BucketAccess
 from quire.compute.remote.output_keys import (
     JPEG,
     REFERENCE,
     RESULT,
     ROLES,
-    fits,
+    has_valid_output_keys,
     output_key,
-    variable,
+    url_variable,
     work_key,
 )
 from quire.engine.retry import RetryPolicy
@@ -47,7 +47,7 @@ SKEW_SECONDS = 60.0  # that the clocks of store and house may differ
 _NO_POLICY = RetryPolicy()
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class RemoteTaskOptions(Struct, frozen=True, kw_only=True):
     """`base_url` is where workers reach this server; `registry_url` where they tell of assets, or empty.
     `access` is what workers get that know no URLs; keys begin with `prefix` in the bucket.
     """
@@ -59,21 +59,21 @@ class Terms(Struct, frozen=True, kw_only=True):
     registry_url: str = ""
     policy: RetryPolicy = _NO_POLICY
     prices: Mapping[str, float] = {}  # by compute, of a second
-    access: Access | None = None
+    access: BucketAccess | None = None
     prefix: str = ""
 
 
-class Place(Struct, frozen=True):
+class RemoteAttempt(Struct, frozen=True):
     """One attempt, and the key that its worker takes for that of the input."""
 
     batch: Batch
     phase: Phase
-    about: Attempt
+    about: AttemptAddress
     input_key: str
 
 
 class LedgerRemoteTasks:
-    def __init__(self, office: RemoteContext, presigned: PresignedUploads, terms: Terms) -> None:
+    def __init__(self, office: RemoteContext, presigned: PresignedUploads, terms: RemoteTaskOptions) -> None:
         self._office = office
         self._landing = presigned
         self._terms = terms
@@ -93,8 +93,8 @@ class LedgerRemoteTasks:
             "INPUT_CONTENT_TYPE": file.content_type,
             "INPUT_FILE_SIZE": str(file.size),
             "INPUT_URL": await self._landing.sign_get(file.key, seconds=seconds, base_url=base, name="input"),
-            "CALLBACK_URL": callbacks.url(base, self._terms.secret, about),
-            "MORE_OUTPUTS_URL": callbacks.url(base, self._terms.secret, about, "/outputs"),
+            "CALLBACK_URL": callbacks.build_url(base, self._terms.secret, about),
+            "MORE_OUTPUTS_URL": callbacks.build_url(base, self._terms.secret, about, "/outputs"),
             "QUIRE_INPUT_KEY": self._terms.prefix + file.key,
             "QUIRE_STEP": call.step,
             "QUIRE_OPTIONS": json.dumps(call.options),
@@ -109,7 +109,7 @@ class LedgerRemoteTasks:
         outputs = {role: output_key(place.input_key, role) for role in ROLES[call.step]}
         outputs[RESULT] = _result_key(about)
         for role, key in outputs.items():
-            environment[variable(role)] = await self._landing.sign_put(
+            environment[url_variable(role)] = await self._landing.sign_put(
                 key, seconds=seconds, base_url=base, announced=False
             )
         if self._terms.access is not None:
@@ -130,7 +130,7 @@ class LedgerRemoteTasks:
             return False
         terms = self._terms
         try:
-            await callbacks.receive(
+            await callbacks.settle_callback(
                 self._office,
                 place.about,
                 body,
@@ -150,19 +150,19 @@ class LedgerRemoteTasks:
             return False
         return task.state is TaskState.RUNNING and task.claim.order.attempt == attempt
 
-    async def _place(self, order: Order) -> Place:
+    async def _place(self, order: Order) -> RemoteAttempt:
         batch = await self._batch(order.batch_no)
         task = await self._office.tasks.get_task(order.batch_no, order.task_no)
         phase = pipeline_of(batch, self._office.pipelines).phases[task.phase - 1]
         if phase.step not in ROLES:
             raise Reject(f"the step {phase.step} cannot be done elsewhere", code="not_elsewhere")
-        about = Attempt(
+        about = AttemptAddress(
             batch_id=batch.id,
             task_id=ids.task_id(phase.task_prefix, batch.id, order.file.key),
             task_no=order.task_no,
             attempt=order.attempt,
         )
-        return Place(batch, phase, about, await self._input_key(batch, phase, about, order))
+        return RemoteAttempt(batch, phase, about, await self._input_key(batch, phase, about, order))
 
     async def _batch(self, number: int) -> Batch:
         """Of a batch that has tasks out nothing changes that is looked at here."""
@@ -177,12 +177,12 @@ class LedgerRemoteTasks:
             self._batches[number] = known
         return known
 
-    async def _input_key(self, batch: Batch, phase: Phase, about: Attempt, order: Order) -> str:
+    async def _input_key(self, batch: Batch, phase: Phase, about: AttemptAddress, order: Order) -> str:
         """Workers name outputs after it. The file's own key where that is safe; otherwise one of the
         attempt's own, so that a worker that was given up cannot write over what a later one made.
         """
         own = order.file.key
-        inside = own.startswith(f"staging/{batch.id}/") and fits(own, phase.step)
+        inside = own.startswith(f"staging/{batch.id}/") and has_valid_output_keys(own, phase.step)
         if order.attempt == 1 and inside and await self._free(batch, phase, order):
             return own
         ending = ".tif" if phase.step == "tiff_to_jpeg" else stem_and_extension(order.file.name)[1]
@@ -190,7 +190,7 @@ class LedgerRemoteTasks:
             ending = ".bin"
         return work_key(batch.id, about.task_id, order.attempt, ending)
 
-    async def _copied(self, place: Place, order: Order) -> None:
+    async def _copied(self, place: RemoteAttempt, order: Order) -> None:
         """Whoever reads the input by its key must find it under the one that it is told. The copy goes with
         all that is staged of the batch. Raises Reject when a file of the batch has that key.
         """
@@ -226,7 +226,7 @@ class LedgerRemoteTasks:
         except Missing:
             return None
 
-    async def _guessed(self, place: Place, order: Order) -> bytes | None:
+    async def _guessed(self, place: RemoteAttempt, order: Order) -> bytes | None:
         """What a worker would have said that keeps no result, by the output it left: that is stored last."""
         about = place.about
         said: dict[str, object] = {"task_id": about.task_id, "batch_id": about.batch_id, "status": "success"}
@@ -253,5 +253,5 @@ class LedgerRemoteTasks:
         return msgspec.json.encode(said | {"ref_json_r2_key": key, "ref_data": reference})
 
 
-def _result_key(about: Attempt) -> str:
+def _result_key(about: AttemptAddress) -> str:
     return work_key(about.batch_id, about.task_id, about.attempt, ".result.json")
