@@ -19,7 +19,7 @@ from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
 from quire.engine.retry import RetryPolicy
-from quire.ledger.port import OutboxMessage, Selection, Settlement, StrayKind, Upload
+from quire.ledger.port import OutboxMessage, TaskSelection, Settlement, StrayKind, Upload
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage, TaskState
@@ -428,7 +428,7 @@ class CallbackSuite:
             await desk.call(path, prefix="img", ref_json_r2_key=key, ref_data=REFERENCE)
         batch = await desk.folded()
         assert batch.position.stage is Stage.DONE
-        batch = await desk.ledger.retry_tasks(moves.retry_round(batch, PLAN, 1, now=desk.clock.now()), Selection(), act())
+        batch = await desk.ledger.retry_tasks(moves.retry_round(batch, PLAN, 1, now=desk.clock.now()), TaskSelection(), act())
         await entered(desk.ledger, batch, PLAN)
         await desk.claimed()
         new = desk.about("/box/p2.tif")

@@ -16,7 +16,7 @@ from quire.blobs.local import LocalBlobs
 from quire.compute.pool.local import LocalCompute
 from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
 from quire.compute.queue.envelopes import derive_ledger_id
-from quire.consumers.task_worker import QueueComputeOptions as WorkerTerms
+from quire.consumers.task_worker import QueueWorkerOptions
 from quire.consumers.task_worker import QueueWorker
 from quire.model.queues import QueuePolicy
 from quire.system import LoopSignal, SystemClock, SystemIds
@@ -56,7 +56,7 @@ async def working(queues, folder, workers, queue):
         queues,
         LocalBlobs(folder / "blobs"),
         pool,
-        terms=WorkerTerms(policy=policy, name="queue-test", look_seconds=LOOK_SECONDS),
+        options=QueueWorkerOptions(policy=policy, name="queue-test", look_seconds=LOOK_SECONDS),
         clock=SystemClock(),
         ids=SystemIds(),
         signal=LoopSignal(),

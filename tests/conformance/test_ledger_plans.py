@@ -12,7 +12,7 @@ import sqlite3
 import pytest
 
 from quire.database.sqlite import SqliteDatabase, statements
-from quire.ledger.port import Move, Settlement, Verdict
+from quire.ledger.port import Move, Settlement, InputOutcome
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.sqlite.rows import SQL
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
@@ -188,8 +188,8 @@ class Calls:
 
     async def move_with_verdicts(self, ledger, size):
         at = Position(Stage.WORKING, 2)
-        verdicts = [Verdict(no, FileOutcome.DONE, 1 + no % 2) for no in range(size - 100, size)]
-        verdicts.append(Verdict(1, FileOutcome.DONE, 1, unit_no=unit_no(size, 3)))
+        verdicts = [InputOutcome(no, FileOutcome.DONE, 1 + no % 2) for no in range(size - 100, size)]
+        verdicts.append(InputOutcome(1, FileOutcome.DONE, 1, unit_no=unit_no(size, 3)))
         await ledger.apply_move(Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts))
 
     async def announce(self, ledger, size):

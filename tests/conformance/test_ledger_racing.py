@@ -7,7 +7,7 @@ from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.engine import moves
-from quire.ledger.port import Selection, Settlement
+from quire.ledger.port import TaskSelection, Settlement
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.postgres.tasks import _claim
 from quire.model.batch import Stage, TaskState
@@ -187,7 +187,7 @@ async def test_a_round_is_begun_by_one(ledgers):
     batch = await walked(ledgers[0], await started(ledgers[0], files=20, plan=TWO), TWO, fails)
     move = moves.retry_round(batch, TWO, 1, now=50.0)
     answers = await asyncio.gather(
-        *(ledgers[number % 2].again(move, Selection(), act()) for number in range(6)), return_exceptions=True
+        *(ledgers[number % 2].again(move, TaskSelection(), act()) for number in range(6)), return_exceptions=True
     )
     assert sum(isinstance(answer, Stale) for answer in answers) == 5
     (begun,) = [answer for answer in answers if not isinstance(answer, Stale)]

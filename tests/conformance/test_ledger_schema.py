@@ -10,7 +10,7 @@ from quire.database.postgres import PostgresDatabase
 from quire.database.sql import migrations
 from quire.database.sqlite import SqliteDatabase, statements
 from quire.engine import moves
-from quire.ledger.port import Selection
+from quire.ledger.port import TaskSelection
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import FileOutcome, Stage
@@ -237,7 +237,7 @@ class OldHome:
         first, second = await ledger.list_inputs(batch.no, limit=9)
         assert (first.outcome, [made.path for _, made in first.made]) == (FileOutcome.DONE, ["f1.jpg"])
         assert (second.outcome, second.error_class) == (FileOutcome.FAILED, "busy")
-        batch = await ledger.retry_tasks(moves.retry_round(batch, PLAN, 1, now=50.0), Selection(), act())
+        batch = await ledger.retry_tasks(moves.retry_round(batch, PLAN, 1, now=50.0), TaskSelection(), act())
         seen = []
         batch = await walked(ledger, batch, PLAN, seen=seen)
         assert seen == [("ONE", "f2"), ("TWO", "f2")]

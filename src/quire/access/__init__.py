@@ -1,1 +1,1 @@
-"""Who may: API keys, scopes, rate limits."""
+"""API keys, scopes and rate limits."""

@@ -1,7 +1,7 @@
-"""API keys: made, listed, taken back, and asked for at the door.
+"""Use cases on API keys: create, list, rotate and revoke them, and check the key of a request.
 
-Promises: a key is shown once and only its hash is kept; unknown, revoked and expired keys look the same to
-who presents them; a change of a key takes effect at once, in every process. Must not know: HTTP.
+Promises: a key is shown once and only its hash is stored; an unknown, a revoked and an expired key get the
+same answer; a change of a key takes effect at once, in every process. Must not know: HTTP.
 """
 
 import hashlib
@@ -14,29 +14,29 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from quire.access.port import ApiKey, ApiKeyStore
-from quire.access.rate_limit import Rates
+from quire.access.rate_limit import RateLimiter
 from quire.model.clock import Clock, timestamp
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
 
 PREFIX = "qk_"
 SECRET_BYTES = 32
-HINT_CHARACTERS = 9  # with the prefix; what is left of the key is still beyond guessing
+HINT_CHARACTERS = 9  # with the prefix; the rest of the key is still beyond guessing
 LONGEST_KEY = 200
 LONGEST_NAME = 200
 LONGEST_SECONDS = 100 * 365 * 24 * 3600.0
-MAX_LIMIT = 2**53 - 1  # beyond it JavaScript no longer counts
+MAX_LIMIT = 2**53 - 1  # JavaScript has no exact larger integers
 OVERLAP_SECONDS = 24 * 3600.0
-NOTED_SECONDS = 60.0
+RECORD_SECONDS = 60.0
 
 
 class Scope(StrEnum):
-    """What a key is for, and what a request asks for.
+    """What a key allows, and what a request needs.
 
     submit   open and fill batches, and see one's own
-    read     look at everything
+    read     see everything
     operate  both, and act on batches, dead letters and callbacks
-    admin    all of it, and keys and webhooks
+    admin    all of that, and keys and webhooks
     """
 
     SUBMIT = "submit"
@@ -54,7 +54,7 @@ _ALLOWS: dict[str, frozenset[Scope]] = {
 
 
 class ApiKeyContext(Struct, frozen=True, kw_only=True):
-    """What is needed to make keys and to take them back."""
+    """The components that use cases on API keys need."""
 
     store: ApiKeyStore
     clock: Clock
@@ -63,7 +63,7 @@ class ApiKeyContext(Struct, frozen=True, kw_only=True):
 
 
 class KeyDraft(Struct, frozen=True, kw_only=True):
-    """0 is no limit; `lasts_seconds` None: until it is revoked."""
+    """A limit of 0 is no limit; `lasts_seconds` None: until it is revoked."""
 
     scope: Scope
     label: str = ""
@@ -93,18 +93,18 @@ class KeyLine(Struct, frozen=True, kw_only=True):
 
 
 class NewKey(Struct, frozen=True, kw_only=True):
-    """`text` is the key itself: this is the only time it is seen."""
+    """`text` is the key itself; this is the only time it is shown."""
 
     text: str
     key: KeyLine
 
 
-async def create(desk: ApiKeyContext, draft: KeyDraft) -> NewKey:
-    """Raises Reject for what a key cannot have."""
+async def create(context: ApiKeyContext, draft: KeyDraft) -> NewKey:
+    """Raises Reject for a value that a key cannot have."""
     _check(draft)
-    now = desk.clock.now()
+    now = context.clock.now()
     key = ApiKey(
-        id=f"key_{desk.ids.ulid()}",
+        id=f"key_{context.ids.ulid()}",
         label=draft.label,
         hint="",
         hash="",
@@ -116,7 +116,7 @@ async def create(desk: ApiKeyContext, draft: KeyDraft) -> NewKey:
         max_batches=draft.max_batches,
         max_bytes=draft.max_bytes,
     )
-    return await _add(desk, key)
+    return await _add(context, key)
 
 
 def _check(draft: KeyDraft) -> None:
@@ -134,39 +134,39 @@ def _check(draft: KeyDraft) -> None:
             )
 
 
-async def list_keys(desk: ApiKeyContext) -> list[KeyLine]:
+async def list_keys(context: ApiKeyContext) -> list[KeyLine]:
     """All, newest first."""
-    now = desk.clock.now()
-    return [key_line(key, now) for key in await desk.store.list_keys()]
+    now = context.clock.now()
+    return [to_line(key, now) for key in await context.store.list_keys()]
 
 
-async def revoke(desk: ApiKeyContext, key_id: str) -> KeyLine:
-    """Not valid from now on; repeating changes nothing. Raises Missing."""
-    now = desk.clock.now()
-    return key_line(await desk.store.revoke_key(key_id, now=now), now)
+async def revoke(context: ApiKeyContext, key_id: str) -> KeyLine:
+    """Invalid from now on; repeating changes nothing. Raises Missing."""
+    now = context.clock.now()
+    return to_line(await context.store.revoke_key(key_id, now=now), now)
 
 
-async def rotate(desk: ApiKeyContext, key_id: str, *, overlap_seconds: float = OVERLAP_SECONDS) -> NewKey:
-    """A new key with the rights, limits and end of the old one, which goes on for the overlap. Whoever has
-    the new one has what the old one opened. Raises Missing, Stale when somebody rotates it at the same
-    moment, and Reject for a key that is not valid any more.
+async def rotate(context: ApiKeyContext, key_id: str, *, overlap_seconds: float = OVERLAP_SECONDS) -> NewKey:
+    """Create a key with the scope, limits and expiry of the old one, which stays valid for the overlap. The
+    new key owns the batches of the old one. Raises Missing, Stale when another process rotates it at the same
+    moment, and Reject for a key that is no longer valid.
     """
-    now = desk.clock.now()
-    old = await desk.store.get_key(key_id)
+    now = context.clock.now()
+    old = await context.store.get_key(key_id)
     if not is_valid(old, now):
-        raise Reject(f"{key_id} is {_state(old, now)}: make a new key instead", code="key_not_valid")
+        raise Reject(f"{key_id} is {_state(old, now)}: create a new key instead", code="key_not_valid")
     family = owner_of(old)
-    turns = [_turn(key) for key in await desk.store.list_keys() if owner_of(key) == family]
+    rotations = [_rotation(key) for key in await context.store.list_keys() if owner_of(key) == family]
     new = structs.replace(
-        old, id=f"{family}-{max(turns) + 1}", created_at=now, revoked_at=None, last_used_at=None
+        old, id=f"{family}-{max(rotations) + 1}", created_at=now, revoked_at=None, last_used_at=None
     )
-    made = await _add(desk, new)
-    await desk.store.expire_key(key_id, at=now + overlap_seconds)
-    return made
+    created = await _add(context, new)
+    await context.store.expire_key(key_id, at=now + overlap_seconds)
+    return created
 
 
 def owner_of(key: ApiKey) -> str:
-    """Whose what it opens is: the same for a key and those it was rotated to."""
+    """The owner of the batches that a key opens: the same for a key and all keys that replace it."""
     return key.id.partition("-")[0]
 
 
@@ -179,15 +179,15 @@ def allows(key: ApiKey, needed: Scope) -> bool:
 
 
 def sees(key: ApiKey, *, owner: str, tenant: str) -> bool:
-    """Whether it may look at a batch that this owner opened for this tenant. A key without a tenant is bound
-    to none.
+    """Whether the key may see a batch that this owner opened for this tenant. A key without a tenant sees
+    every tenant.
     """
     if key.tenant and key.tenant != tenant:
         return False
     return allows(key, Scope.READ) or owner == owner_of(key)
 
 
-def key_line(key: ApiKey, now: float) -> KeyLine:
+def to_line(key: ApiKey, now: float) -> KeyLine:
     return KeyLine(
         id=key.id,
         label=key.label,
@@ -196,9 +196,9 @@ def key_line(key: ApiKey, now: float) -> KeyLine:
         tenant=key.tenant,
         state=_state(key, now),
         created_at=timestamp(key.created_at),
-        expires_at=_moment(key.expires_at),
-        revoked_at=_moment(key.revoked_at),
-        last_used_at=_moment(key.last_used_at),
+        expires_at=_format_moment(key.expires_at),
+        revoked_at=_format_moment(key.revoked_at),
+        last_used_at=_format_moment(key.last_used_at),
         requests_per_minute=key.requests_per_minute,
         max_batches=key.max_batches,
         max_bytes=key.max_bytes,
@@ -206,23 +206,23 @@ def key_line(key: ApiKey, now: float) -> KeyLine:
 
 
 class KeyChecker:
-    """Asked for every request. When keys were used is kept in memory and written once a minute at most."""
+    """Checks the key of every request. Records uses of keys together, once a minute at most."""
 
-    def __init__(self, store: ApiKeyStore, clock: Clock, rates: Rates | None = None) -> None:
+    def __init__(self, store: ApiKeyStore, clock: Clock, rates: RateLimiter | None = None) -> None:
         self._store = store
         self._clock = clock
-        self._rates = rates or Rates(clock)
+        self._rates = rates or RateLimiter(clock)
         self._used: dict[str, float] = {}
-        self._noted_at = clock.monotonic()
+        self._recorded_at = clock.monotonic()
 
     async def identify(self, presented: str) -> tuple[ApiKey, float] | None:
-        """Whose key this is, and after how many seconds to come again (0: now). None: not a valid key."""
-        key = await self._valid(presented)
+        """The key, and the seconds to wait before the next request (0: none). None: not a valid key."""
+        key = await self._find_valid(presented)
         if key is None:
             return None
         self._used[key.id] = self._clock.now()
-        if self._clock.monotonic() - self._noted_at >= NOTED_SECONDS:
-            await self.note_used()
+        if self._clock.monotonic() - self._recorded_at >= RECORD_SECONDS:
+            await self.record_uses()
         return key, self._rates.take(owner_of(key), key.requests_per_minute)
 
     async def check(self, presented: str, needed: Scope) -> ApiKey:
@@ -234,13 +234,15 @@ class KeyChecker:
         if not allows(key, needed):
             raise Reject(f"this key may not do that; it needs the scope {needed.value}", code="forbidden")
         if wait_seconds > 0:
-            raise Retry("this key has asked too often", code="rate_limited", delay_seconds=wait_seconds)
+            raise Retry(
+                "this key has sent too many requests", code="rate_limited", delay_seconds=wait_seconds
+            )
         return key
 
-    async def note_used(self) -> None:
-        """Write down when keys were used; also to be called at the end. Kept while the ledger is away."""
+    async def record_uses(self) -> None:
+        """Record when keys were used; call it at the end, too. Uses are kept while the database is away."""
         used, self._used = self._used, {}
-        self._noted_at = self._clock.monotonic()
+        self._recorded_at = self._clock.monotonic()
         if not used:
             return
         try:
@@ -248,31 +250,31 @@ class KeyChecker:
         except Unavailable:
             self._used = used | self._used
 
-    async def _valid(self, presented: str) -> ApiKey | None:
+    async def _find_valid(self, presented: str) -> ApiKey | None:
         if not presented.startswith(PREFIX) or len(presented) > LONGEST_KEY:
             return None
-        digest = _digest(presented)
+        digest = _hash(presented)
         key = await self._store.find_key(digest)
-        # Found by its hash: how long the search took tells nothing about a key. Compared all the same.
+        # Found by its hash: the time of the search says nothing about a key. Compared all the same.
         if key is None or not hmac.compare_digest(key.hash, digest):
             return None
         return key if is_valid(key, self._clock.now()) else None
 
 
-async def _add(desk: ApiKeyContext, key: ApiKey) -> NewKey:
-    text = PREFIX + urlsafe_b64encode(desk.chance(SECRET_BYTES)).rstrip(b"=").decode()
-    key = structs.replace(key, hint=text[:HINT_CHARACTERS], hash=_digest(text))
-    await desk.store.add_key(key)
-    return NewKey(text=text, key=key_line(key, key.created_at))
+async def _add(context: ApiKeyContext, key: ApiKey) -> NewKey:
+    text = PREFIX + urlsafe_b64encode(context.chance(SECRET_BYTES)).rstrip(b"=").decode()
+    key = structs.replace(key, hint=text[:HINT_CHARACTERS], hash=_hash(text))
+    await context.store.add_key(key)
+    return NewKey(text=text, key=to_line(key, key.created_at))
 
 
-def _digest(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _turn(key: ApiKey) -> int:
-    turn = key.id.partition("-")[2]
-    return int(turn) if turn.isdigit() else 1
+def _rotation(key: ApiKey) -> int:
+    number = key.id.partition("-")[2]
+    return int(number) if number.isdigit() else 1
 
 
 def _state(key: ApiKey, now: float) -> str:
@@ -281,5 +283,5 @@ def _state(key: ApiKey, now: float) -> str:
     return "active" if is_valid(key, now) else "expired"
 
 
-def _moment(seconds: float | None) -> str | None:
+def _format_moment(seconds: float | None) -> str | None:
     return None if seconds is None else timestamp(seconds)

@@ -1,4 +1,4 @@
-"""The API's components from settings: where uploads land, who may ask, what the routes work with."""
+"""The context of the API, the webhook sender and the rules of admission, built from settings."""
 
 import asyncio
 from collections.abc import Callable
@@ -104,7 +104,9 @@ def ingest_limits(settings: Settings) -> IngestLimits:
 
 
 async def anonymous_allowed(settings: Settings, components: Components) -> bool:
-    """Off loopback nothing is open by default."""
+    """Whether requests without a key are served; only on loopback by default. Raises Misconfigured when no
+    caller could be admitted.
+    """
     wanted = settings.serve.anonymous
     loopback = is_loopback(settings.serve.host)
     anonymous = wanted == "always" or (wanted == "loopback" and loopback)

@@ -1,7 +1,8 @@
 """Everything that one process works with, built from settings: the only place that holds every port."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import cached_property
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
@@ -9,7 +10,6 @@ from msgspec import Struct, structs
 from quire.access.port import ApiKeyStore
 from quire.assembly.blobs import open_blobs
 from quire.assembly.ledger import Stores, open_stores
-from quire.assembly.pipelines import budget, build_pipelines
 from quire.assembly.presence import make_home
 from quire.batches.context import Defaults, RunContext, StartEngine
 from quire.batches.remote.context import RemoteContext
@@ -17,6 +17,7 @@ from quire.blobs.port import Blobs
 from quire.events.port import WebhookStore
 from quire.ingest.context import UploadContext
 from quire.ledger.port import MemberStore, OutboxStore, TaskStore
+from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.pipeline import Pipeline
@@ -51,6 +52,28 @@ class EngineComponents(Components, frozen=True, kw_only=True):
         return _view(self, RunContext)
 
 
+class BuiltInPipelines(Mapping[str, Pipeline]):
+    """Built when the first one is read: a command that lists batches needs none of them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def _pipelines(self) -> Mapping[str, Pipeline]:
+        from quire.assembly.pipelines import build_pipelines
+
+        return build_pipelines(self._settings)
+
+    def __getitem__(self, name: str) -> Pipeline:
+        return self._pipelines[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pipelines)
+
+    def __len__(self) -> int:
+        return len(self._pipelines)
+
+
 @asynccontextmanager
 async def open_components(
     settings: Settings, *, pipelines: Mapping[str, Pipeline] | None = None
@@ -82,10 +105,19 @@ def build_components(
         blobs=blobs,
         clock=clock,
         ids=ids,
-        pipelines=pipelines if pipelines is not None else build_pipelines(settings),
+        pipelines=pipelines if pipelines is not None else BuiltInPipelines(settings),
         defaults=Defaults(
             tier=tier_number(settings.priority), tenant=settings.tenant, budget=budget(settings)
         ),
+    )
+
+
+def budget(settings: Settings) -> Budget:
+    chosen = settings.budget
+    return Budget(
+        seconds=chosen.seconds or None,
+        tokens=chosen.tokens or None,
+        money_micros=round(chosen.money * 1_000_000) or None,
     )
 
 

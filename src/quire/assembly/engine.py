@@ -10,7 +10,7 @@ from quire.assembly.components import Components, EngineComponents, build_compon
 from quire.assembly.ledger import Listen, open_stores
 from quire.assembly.machine import usable_memory_mb
 from quire.assembly.pipelines import phase_policy, retry_policy, shares
-from quire.assembly.presence import HomeMember, lock_request, join_home
+from quire.assembly.presence import HomeMember, join_home, lock_request
 from quire.assembly.queue_compute import start_queue_compute
 from quire.assembly.queues import queue_policies
 from quire.assembly.worker import WORKER_COMMAND

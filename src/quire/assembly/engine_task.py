@@ -1,13 +1,14 @@
-"""The conductor beside the API: turned until the server stops, and begun again after a fault nobody foresaw.
+"""The engine loop beside the API: runs until the server stops, and is restarted after an unforeseen error.
 
-Promises: what fails here does not end the API; a fault that comes back does not spin; whoever asks after the
-server's health is told. What a person has to put right (Misconfigured) ends the server, as at its start.
+Promises: an error here does not end the API; an error that recurs does not spin; /health reports it. An error
+that a person has to fix (Misconfigured) ends the server, as it does at the start.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from quire.batches.work import stop_on_event
 from quire.engine.loop import EngineLoop
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
@@ -15,7 +16,7 @@ from quire.model.errors import Misconfigured
 GRACE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
-CALM_SECONDS = 300.0  # after this long without a fault the next one is a first one again
+CALM_SECONDS = 300.0  # after this long without an error the pauses start from the shortest again
 
 _log = logging.getLogger("quire.serve")
 
@@ -23,18 +24,18 @@ Pause = Callable[[asyncio.Event, float], Awaitable[None]]  # until the event, at
 
 
 async def run_engine_loop(
-    wheel: EngineLoop, stop: asyncio.Event, faltering: asyncio.Event, *, clock: Clock, pause: Pause
+    loop: EngineLoop, stop: asyncio.Event, faltering: asyncio.Event, *, clock: Clock, pause: Pause
 ) -> None:
-    """Until `stop`. `faltering` is set while the conductor is down. Raises Misconfigured, and whatever goes
-    wrong while stopping.
+    """Run the loop until `stop`. `faltering` is set while it is down. Raises Misconfigured, and any error
+    that occurs while stopping.
     """
-    stopper = asyncio.ensure_future(_stop_when(stop, wheel))
+    stopper = asyncio.ensure_future(stop_on_event(stop, loop))
     seconds = FIRST_PAUSE_SECONDS
     try:
         while True:
             began = clock.monotonic()
             try:
-                await wheel.run(None)
+                await loop.run(None)
             except Misconfigured:
                 raise
             except Exception:
@@ -44,7 +45,7 @@ async def run_engine_loop(
             else:
                 return
             faltering.set()
-            await _release_claims(wheel)
+            await _abandon_work(loop)
             if clock.monotonic() - began >= CALM_SECONDS:
                 seconds = FIRST_PAUSE_SECONDS
             await pause(stop, seconds)
@@ -53,16 +54,11 @@ async def run_engine_loop(
             faltering.clear()
     finally:
         stopper.cancel()
-        await wheel.shut_down(GRACE_SECONDS)
+        await loop.shut_down(GRACE_SECONDS)
 
 
-async def _release_claims(wheel: EngineLoop) -> None:
+async def _abandon_work(loop: EngineLoop) -> None:
     try:
-        await wheel.abandon()
-    except Exception:  # noqa: BLE001 - the wheel tries it again before it turns
+        await loop.abandon()
+    except Exception:  # noqa: BLE001 - the loop completes it before it runs again
         _log.exception("conductor_fall_failed")
-
-
-async def _stop_when(stop: asyncio.Event, wheel: EngineLoop) -> None:
-    await stop.wait()
-    wheel.stop()

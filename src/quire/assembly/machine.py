@@ -1,6 +1,6 @@
-"""How much memory there is: of the machine, or of the container that we live in when that has less.
+"""The memory of this machine, or of the container of this process when that has less.
 
-Promise: any answer of the system gives a number; what cannot be read is no limit.
+Promise: any answer of the system gives a number; a limit that cannot be read is ignored.
 """
 
 import os
@@ -14,7 +14,7 @@ _OURS = Path("/proc/self/cgroup")
 
 
 def usable_memory_mb() -> int:
-    """For workers: a quarter stays for this process, the system and what it keeps of the disk."""
+    """For workers: a quarter stays for this process, the system and its disk cache."""
     return memory_mb() * 3 // 4
 
 
@@ -27,7 +27,7 @@ def memory_mb(groups: Path = _CONTROL_GROUPS, ours: Path = _OURS) -> int:
 
 
 def _limits(groups: Path, ours: Path) -> Iterator[int]:
-    """Of the groups that we are in and of those around them: each may be the narrowest."""
+    """The limits of the control groups of this process and of their parents: each may be the lowest."""
     for folder, name in _places(groups, _text(ours)):
         for place in (folder, *folder.parents):
             if place != groups and groups not in place.parents:
@@ -37,8 +37,8 @@ def _limits(groups: Path, ours: Path) -> Iterator[int]:
 
 
 def _places(groups: Path, said: str) -> Iterator[tuple[Path, str]]:
-    """Version 2 has one tree, version 1 one of its own for memory. In a container the path may be that of the
-    host, which is not to be seen from inside: then the top is ours.
+    """Version 2 has one tree, version 1 a separate one for memory. In a container the path may be that of the
+    host, which does not exist inside: then the root of the tree applies.
     """
     for line in said.splitlines():
         number, _, rest = line.partition(":")

@@ -2,7 +2,6 @@
 
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.sharing import Shares
-from quire.model.batch import Budget
 from quire.model.pipeline import Pace, Pipeline
 from quire.pipelines.preprocess import preprocess
 from quire.settings import Settings
@@ -70,13 +69,4 @@ def phase_policy(settings: Settings) -> PhasePolicy:
 def shares(settings: Settings) -> Shares:
     return Shares(
         half_life_seconds=settings.sharing.half_life_seconds, ageing_seconds=settings.sharing.ageing_seconds
-    )
-
-
-def budget(settings: Settings) -> Budget:
-    chosen = settings.budget
-    return Budget(
-        seconds=chosen.seconds or None,
-        tokens=chosen.tokens or None,
-        money_micros=round(chosen.money * 1_000_000) or None,
     )

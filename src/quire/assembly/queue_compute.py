@@ -1,4 +1,4 @@
-"""Queue compute out of settings: the half of it that a house has."""
+"""Queue compute from settings: the side that sends tasks."""
 
 import asyncio
 
@@ -15,14 +15,14 @@ from quire.settings import Settings
 def start_queue_compute(
     settings: Settings, components: Components, name: str, signal: Signal
 ) -> QueueCompute:
-    """Started; whoever takes it stops it. `name` is that of this member of the crew."""
+    """The caller stops it. `name` is that of this member of the ledger."""
     chosen = settings.compute
     ledger = settings.postgres.dsn.reveal() if settings.ledger == "postgres" else str(settings.home.resolve())
     compute = QueueCompute(
         components.queues,
         components.blobs,
-        house=f"{derive_ledger_id(signing_secret(settings), ledger)}-{name}",
-        terms=QueueComputeOptions(
+        sender=f"{derive_ledger_id(signing_secret(settings), ledger)}-{name}",
+        options=QueueComputeOptions(
             queue=chosen.queue,
             max_out=chosen.max_out,
             wait_seconds=chosen.wait_seconds,
@@ -31,7 +31,7 @@ def start_queue_compute(
         clock=components.clock,
         signal=signal,
         sleep=asyncio.sleep,
-        estate=LedgerQueueMembers(components, retry_policy(settings)),
+        members=LedgerQueueMembers(components.remote_context(), retry_policy(settings)),
     )
     compute.start()
     return compute

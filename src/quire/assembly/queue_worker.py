@@ -1,4 +1,4 @@
-"""`quire worker --from-queue` put together: queues, a store and worker processes, and no ledger."""
+"""`quire worker --from-queue` from settings: queues, a store and worker processes, and no ledger."""
 
 import asyncio
 import socket
@@ -31,7 +31,7 @@ class QueueWorkerContext(Struct, frozen=True):
 
 
 def task_policy(settings: Settings, workers: int) -> QueuePolicy:
-    """Nothing is leased ahead unless the queue's table says so: tasks are long, and others may be free."""
+    """Tasks are not leased ahead unless the queue's table says so: they are long, and other workers may be free."""
     name = settings.compute.queue
     plain = QueuePolicy(name=name, max_batch_size=1, dead_letter=f"{name}-dlq")
     return structs.replace(apply_table(plain, name, settings), concurrency=workers)
@@ -45,10 +45,10 @@ async def open_queue_worker(
     step_modules: tuple[str, ...] = STEP_MODULES,
     trouble: Trouble = lambda _: None,
 ) -> AsyncIterator[QueueWorkerContext]:
-    """Its processes are started; they are gone afterwards."""
+    """Start a queue worker with its worker processes; they end with the context."""
     clock, ids = SystemClock(), SystemIds()
     memory_mb = settings.local.memory_mb or usable_memory_mb()
-    hired = limit_workers(workers or settings.worker_count, memory_mb)
+    allowed = limit_workers(workers or settings.worker_count, memory_mb)
     with join_home(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
         try:
@@ -59,7 +59,7 @@ async def open_queue_worker(
                     command=WORKER_COMMAND,
                     environment=worker_environment() | WORKER_ENVIRONMENT,
                     configuration=encode_worker_configuration(settings, step_modules, presence.scratch),
-                    workers=hired,
+                    workers=allowed,
                     clock=clock,
                     signal=signal,
                     memory_mb=memory_mb,
@@ -70,8 +70,8 @@ async def open_queue_worker(
                     opened.queues,
                     blobs,
                     pool,
-                    terms=QueueWorkerOptions(
-                        policy=task_policy(settings, hired),
+                    options=QueueWorkerOptions(
+                        policy=task_policy(settings, allowed),
                         name=f"queue-{socket.gethostname()}",
                         look_seconds=settings.compute.look_seconds,
                     ),

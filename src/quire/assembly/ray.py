@@ -1,6 +1,6 @@
-"""Ray compute out of settings, and how a worker is started on a machine of the cluster.
+"""Ray compute from settings, and how a worker is started on a machine of the cluster.
 
-The second half runs there: nothing of it may rely on what only this machine has.
+`NodeWorkerSetup` runs on those machines: it must not rely on anything that only this machine has.
 """
 
 import os
@@ -28,7 +28,7 @@ _START = "import sys; from quire.assembly.worker import worker_main; worker_main
 def start_ray_compute(
     settings: Settings, configuration: bytes, scratch: Path, *, clock: Clock, signal: Signal
 ) -> RayCompute:
-    """Started. `scratch` is a folder of this run beside the blobs, when these lie in a folder."""
+    """Start it. `scratch` is a folder of this run beside the blobs, when these are in a folder."""
     chosen = settings.ray
     compute = RayCompute(
         options=RayOptions(
@@ -39,7 +39,7 @@ def start_ray_compute(
             max_out=chosen.max_out,
             price_per_second=chosen.price_per_second,
         ),
-        fit_out=partial(NodeWorkerSetup, str(scratch) if settings.store == "local" else ""),
+        set_up=partial(NodeWorkerSetup, str(scratch) if settings.store == "local" else ""),
         configuration=configuration,
         local_cpus=cores(),
         clock=clock,
@@ -50,37 +50,39 @@ def start_ray_compute(
 
 
 class NodeWorkerSetup:
-    """On a machine of the cluster. `shared` is a folder of the run that every machine must see, as the blobs
-    are beside it; empty when the blobs are on a server: then it is a folder of the machine's own.
+    """The setup of workers on one machine. `shared` is a folder of the run that every machine must see, because
+    the blobs are beside it; empty when the blobs are on a server: then the machine has a folder of its own.
     """
 
     def __init__(self, shared: str) -> None:
         self._stack = ExitStack()
         self.name = f"ray-{socket.gethostname()}"
-        scratch = _seen(shared) if shared else self._own_folder()
+        scratch = _check_shared(shared) if shared else self._make_folder()
         self.command: Sequence[str] = (sys.executable, "-c", _START, self.name, scratch)
         self.environment: Mapping[str, str] = worker_environment() | WORKER_ENVIRONMENT
 
     def close(self) -> None:
         self._stack.close()
 
-    def _own_folder(self) -> str:
-        """What workers that were killed left behind is removed by the next one that comes to the machine."""
+    def _make_folder(self) -> str:
+        """A folder of this machine. The next worker on it removes what killed workers left behind."""
         home = Path(tempfile.gettempdir(), f"quire-ray-{os.getuid()}")
         presence = self._stack.enter_context(join_home(home, SystemIds().ulid()))
         found = home.lstat()
-        # The name can be guessed, and other people's documents come here.
+        # The name can be guessed, and the folder will hold other people's documents.
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise Misconfigured(f"the folder {home} on {socket.gethostname()} is not ours alone; remove it")
+            raise Misconfigured(
+                f"the folder {home} on {socket.gethostname()} is accessible to other users; remove it"
+            )
         return str(presence.scratch)
 
 
-def _seen(shared: str) -> str:
-    # It has a name that no other run has: who sees it sees the same file system.
+def _check_shared(shared: str) -> str:
+    # Its name is unique: a machine that sees it sees the same file system.
     if not Path(shared).is_dir():
         raise Misconfigured(
             f"the machine {socket.gethostname()} of the Ray cluster does not see the folder {shared}, so it "
-            'could not keep results; set store to "s3", or lay the home folder on a file system that all '
+            'could not store results; set store to "s3", or put the home folder on a file system that all '
             "machines of the cluster share"
         )
     return shared

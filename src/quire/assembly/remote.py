@@ -1,6 +1,6 @@
-"""Computes whose work leaves the process, from settings: processes of this machine, and machines elsewhere.
+"""Remote computes from settings: processes of this machine, and machines of a provider.
 
-For `quire serve` alone: their workers call back, and somebody must answer.
+For `quire serve` only: their workers call back, and a server must answer.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from quire.settings import Settings, task_environment
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 TASK_COMMAND = (sys.executable, "-m", "quire.cli.main", "task", "run")
-# Of our own environment, what a program needs to be found and to speak; nothing that could be a secret.
+# Variables of this process that a program needs to be found and to run; none could be a secret.
 INHERITED = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH", "LD_LIBRARY_PATH"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "PYTHONDONTWRITEBYTECODE"),
@@ -41,12 +41,12 @@ def remote_compute_names(settings: Settings) -> set[str]:
 
 
 def bucket_prefix(settings: Settings) -> str:
-    """How keys begin as workers know them: where they have keys of the store, as they are in the bucket."""
+    """The prefix of keys that workers use: that of the bucket, if they access it by keys of the store."""
     return keys.folder(settings.s3.prefix) if settings.worker_keys.handed_out else ""
 
 
 def _access(settings: Settings) -> BucketAccess | None:
-    """What workers are given beside their URLs."""
+    """Keys of the store for workers, in addition to their URLs."""
     chosen, s3 = settings.worker_keys, settings.s3
     if not chosen.handed_out:
         return None
@@ -61,43 +61,45 @@ def _access(settings: Settings) -> BucketAccess | None:
 
 
 def prices(settings: Settings) -> dict[str, float]:
-    """Of a second, by compute; a process of this machine costs what its other workers do."""
+    """Per second, by compute; a process of this machine costs as much as a local worker."""
     return {"fly": settings.fly.price_per_second, "process": settings.local.price_per_second}
 
 
 class RemoteComputes:
-    """Made before the house is opened, as it is the house that hires. `base_url`: where workers call back."""
+    """Created before the engine, which calls `start`. `base_url`: where workers call back."""
 
     def __init__(self, settings: Settings, base_url: str) -> None:
         self._settings = settings
         self._base_url = base_url
         self._computes: dict[str, RemoteCompute] = {}
-        self._landing: PresignedUploads | None = None
+        self._presigned: PresignedUploads | None = None
 
-    def hire(self, components: Components, signal: Signal, scratch: Path) -> Mapping[str, RemoteCompute]:
-        """Started; whoever takes them stops them."""
+    def start(self, components: Components, signal: Signal, scratch: Path) -> Mapping[str, RemoteCompute]:
+        """Start the computes that the settings name; the caller stops them."""
         wanted = remote_compute_names(self._settings)
         if not wanted:
             return {}
-        self._landing = open_presigned_uploads(self._settings, components)
-        known = LedgerRemoteTasks(components.remote_context(), self._landing, self._errand_terms())
+        self._presigned = open_presigned_uploads(self._settings, components)
+        remote_tasks = LedgerRemoteTasks(components.remote_context(), self._presigned, self._task_options())
         for name in sorted(wanted):
-            launcher, terms = self._launcher(name, components, scratch)
-            compute = RemoteCompute(name, launcher, known, clock=components.clock, signal=signal, terms=terms)
+            launcher, options = self._build_launcher(name, components, scratch)
+            compute = RemoteCompute(
+                name, launcher, remote_tasks, clock=components.clock, signal=signal, options=options
+            )
             compute.start()
             self._computes[name] = compute
         return self._computes
 
-    def deliver(self, about: AttemptAddress) -> None:
-        """A callback was folded by this process."""
+    def note_callback(self, address: AttemptAddress) -> None:
+        """This process has settled a callback."""
         for compute in self._computes.values():
-            compute.deliver(about.batch_id, about.task_no, about.attempt)
+            compute.note_callback(address.batch_id, address.task_no, address.attempt)
 
     async def close(self) -> None:
-        if self._landing is not None:
-            await self._landing.close()
+        if self._presigned is not None:
+            await self._presigned.close()
 
-    def _errand_terms(self) -> tasks.RemoteTaskOptions:
+    def _task_options(self) -> tasks.RemoteTaskOptions:
         settings = self._settings
         return tasks.RemoteTaskOptions(
             base_url=self._base_url,
@@ -111,7 +113,7 @@ class RemoteComputes:
             prefix=bucket_prefix(settings),
         )
 
-    def _launcher(
+    def _build_launcher(
         self, name: str, components: Components, scratch: Path
     ) -> tuple[Launcher, RemoteComputeOptions]:
         chosen = self._settings.compute
@@ -129,9 +131,9 @@ class RemoteComputes:
             return ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch), RemoteComputeOptions(
                 at_once=at_once, **shared
             )
-        return self._fly(components), RemoteComputeOptions(at_once=self._settings.fly.at_once, **shared)
+        return self._build_fly(components), RemoteComputeOptions(at_once=self._settings.fly.at_once, **shared)
 
-    def _fly(self, components: Components) -> Launcher:
+    def _build_fly(self, components: Components) -> Launcher:
         from quire.compute.remote.fly import FlyApp, FlyGuest, FlyLauncher
 
         fly = self._settings.fly
@@ -144,7 +146,7 @@ class RemoteComputes:
             token=fly.token.reveal(),
             apps={step: app for step, app in apps.items() if used[step] == "fly"},
             guest=FlyGuest(region=fly.region, cpus=fly.cpus, cpu_kind=fly.cpu_kind),
-            house=hashlib.sha256(b"machines\0" + signing_secret(self._settings)).hexdigest()[:16],
+            owner=hashlib.sha256(b"machines\0" + signing_secret(self._settings)).hexdigest()[:16],
             per_second=fly.per_second,
             clock=components.clock,
             sleep=asyncio.sleep,

@@ -1,4 +1,4 @@
-"""The entrance of a worker that runs elsewhere: its few components, from its environment alone."""
+"""The entry point of a remote worker: its components, from its environment alone."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ from quire.system import SystemClock, SystemIds
 
 
 class PresignedTaskFiles:
-    """By presigned URLs: needs no key of the store."""
+    """Files by presigned URLs; needs no keys of the store."""
 
-    def __init__(self, errand: RemoteTask, line: TransferClient) -> None:
-        self._errand = errand
-        self._line = line
+    def __init__(self, task: RemoteTask, client: TransferClient) -> None:
+        self._task = task
+        self._client = client
 
     async def fetch(self, target: Path) -> None:
-        await self._line.fetch(self._errand.input_url, target)
+        await self._client.fetch(self._task.input_url, target)
 
     async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:  # noqa: ARG002
-        url = url or self._errand.output_urls.get(role, "")
+        url = url or self._task.output_urls.get(role, "")
         if not url:
             return False
-        await self._line.put(url, source, content_type)
+        await self._client.put(url, source, content_type)
         return True
 
     async def archive(self, key: str, source: Path, content_type: str, labels: Mapping[str, str]) -> bool:  # noqa: ARG002
@@ -40,16 +40,16 @@ class PresignedTaskFiles:
 
 
 class BlobTaskFiles:
-    """By keys of the store, as the published workers do."""
+    """Files by keys of the store, as the published workers access them."""
 
-    def __init__(self, errand: RemoteTask, blobs: Blobs, archive: Blobs | None) -> None:
-        self._errand = errand
+    def __init__(self, task: RemoteTask, blobs: Blobs, archive: Blobs | None) -> None:
+        self._task = task
         self._blobs = blobs
         self._archive = archive
 
     async def fetch(self, target: Path) -> None:
         with target.open("wb") as file:
-            async for piece in self._blobs.stream(self._errand.input_key):
+            async for piece in self._blobs.stream(self._task.input_key):
                 file.write(piece)
 
     async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:  # noqa: ARG002
@@ -64,35 +64,35 @@ class BlobTaskFiles:
 
 
 async def run_remote_task() -> bool:
-    """One task, as this process's environment says. True: done, and told. Raises a QuireError."""
-    errand = read_task(task_environment())
-    there = memory_mb()  # a machine may be smaller than the house thinks
-    errand = structs.replace(errand, memory_mb=min(errand.memory_mb or there, there))
+    """Run the task of this process's environment. True when it succeeded. Raises a QuireError."""
+    task = read_task(task_environment())
+    available = memory_mb()  # a machine may be smaller than the server assumes
+    task = structs.replace(task, memory_mb=min(task.memory_mb or available, available))
     with TemporaryDirectory(prefix="quire-task-") as folder:
-        async with TransferClient(sleep=asyncio.sleep, fraction=SystemIds().fraction) as line:
-            opened = [] if errand.input_url or errand.access is None else _stores(errand.access)
-            carrier = (
-                BlobTaskFiles(errand, opened[0], opened[1] if len(opened) > 1 else None)
+        async with TransferClient(sleep=asyncio.sleep, fraction=SystemIds().fraction) as client:
+            opened = [] if task.input_url or task.access is None else _open_stores(task.access)
+            files = (
+                BlobTaskFiles(task, opened[0], opened[1] if len(opened) > 1 else None)
                 if opened
-                else PresignedTaskFiles(errand, line)
+                else PresignedTaskFiles(task, client)
             )
-            kit = RemoteWorkerContext(
-                carrier=carrier, line=line, steps=STEPS, clock=SystemClock(), folder=Path(folder)
+            context = RemoteWorkerContext(
+                files=files, client=client, steps=STEPS, clock=SystemClock(), folder=Path(folder)
             )
             try:
-                return await run_task(errand, kit)
+                return await run_task(task, context)
             finally:
                 for blobs in opened:
                     await blobs.close()
 
 
-def _stores(access: BucketAccess) -> list[Blobs]:
-    """The bucket of the inputs, and that of the archive where there is one."""
+def _open_stores(access: BucketAccess) -> list[Blobs]:
+    """The bucket of the inputs, and that of the archive if there is one."""
     buckets = [access.bucket, access.archive_bucket] if access.archive_bucket else [access.bucket]
-    return [open_store(Path(), _access(access, bucket)) for bucket in buckets]
+    return [open_store(Path(), _build_access(access, bucket)) for bucket in buckets]
 
 
-def _access(access: BucketAccess, bucket: str) -> S3Access:
+def _build_access(access: BucketAccess, bucket: str) -> S3Access:
     return S3Access(
         bucket=bucket,
         endpoint=access.endpoint,

@@ -1,4 +1,4 @@
-"""`quire serve` put together: the API, and in the same process a conductor and workers."""
+"""Runs `quire serve`: the API and, in the same process, the engine loop and its workers."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ from quire.settings import Settings
 from quire.system import LoopSignal
 
 AGAIN_SECONDS = 5.0
-RELAY_SECONDS = 2.0  # the net: whoever puts something into the outbox wakes us
+RELAY_SECONDS = 2.0  # a safety net: writing to the outbox wakes the relay
 
 _log = logging.getLogger("quire.serve")
 
@@ -55,63 +55,63 @@ class ServerInfo(Struct, frozen=True, kw_only=True):
 
 async def run_server(
     settings: Settings,
-    plan: ServeOptions,
+    options: ServeOptions,
     stop: asyncio.Event,
     *,
     started: Callable[[ServerInfo], None],
     trouble: Trouble,
 ) -> None:
-    """Until `stop`. Raises Misconfigured when it cannot or must not start."""
+    """Serve until `stop`. Raises Misconfigured when the server cannot or must not start."""
     host = settings.serve.host
     sock = open_socket(host, settings.serve.port)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{sock.getsockname()[1]}"
-    pushing = RemoteComputes(settings, settings.serve.public_url or _to_local_url(url))
+    remote = RemoteComputes(settings, settings.serve.public_url or _to_local_url(url))
     try:
-        async with _open_contexts(settings, plan, trouble, pushing) as (components, wheel):
+        async with _open_contexts(settings, options, trouble, remote) as (components, loop):
             anonymous = await anonymous_allowed(settings, components)
             presigned = open_presigned_uploads(settings, components)
-            signal, messenger = LoopSignal(), build_webhook_sender(settings, components)
+            signal, sender = LoopSignal(), build_webhook_sender(settings, components)
 
             def wake() -> None:
-                messenger.wake()
-                signal.set() if wheel is None else wheel.wake()
+                sender.wake()
+                signal.set() if loop is None else loop.wake()
 
-            desk = build_api_context(
-                settings, components, presigned, stopping=stop, wake=wake, delivered=pushing.deliver
+            context = build_api_context(
+                settings, components, presigned, stopping=stop, wake=wake, delivered=remote.note_callback
             )
             key_checker = KeyChecker(components.api_keys, components.clock)
-            gate = Authenticator(
-                key_checker.identify, desk.ingest.get_origin, anonymous=anonymous, hosts=own_hosts(settings)
+            authenticator = Authenticator(
+                key_checker.identify, context.ingest.get_origin, anonymous=anonymous, hosts=own_hosts(settings)
             )
-            told = ServerInfo(url=url, anonymous=anonymous, warnings=components.warnings)
+            info = ServerInfo(url=url, anonymous=anonymous, warnings=components.warnings)
             answering = asyncio.Event()
-            beside = [
-                serve(build_app(desk, gate, ROUTES), sock, stop, answering),
-                _report_start(answering, stop, lambda: started(told)),
-                run_engine_loop(wheel, stop, desk.faltering, clock=components.clock, pause=_pause)
-                if wheel is not None
+            parts = [
+                serve(build_app(context, authenticator, ROUTES), sock, stop, answering),
+                _report_start(answering, stop, lambda: started(info)),
+                run_engine_loop(loop, stop, context.faltering, clock=components.clock, pause=_pause)
+                if loop is not None
                 else _keep_running(lambda: _relay_outbox(settings, components, signal, stop, trouble), stop),
                 _keep_running(lambda: _clean_regularly(settings, components, presigned, stop), stop),
-                _keep_running(lambda: messenger.run(stop), stop),
+                _keep_running(lambda: sender.run(stop), stop),
             ]
             try:
-                await _run_together(beside, stop)
+                await _run_together(parts, stop)
             finally:
                 await key_checker.record_uses()
                 await presigned.close()
     finally:
-        await pushing.close()
+        await remote.close()
         sock.close()
 
 
 def _to_local_url(url: str) -> str:
-    """Where a process of this machine finds a server that listens everywhere."""
+    """The address at which a process on this machine reaches a server that listens on all addresses."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 async def _run_together(parts: Sequence[Awaitable[None]], stop: asyncio.Event) -> None:
-    """All of them until `stop`; when one fails, all stop and its error is raised."""
+    """Run all parts until `stop`; when one fails, all stop and its error is raised."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -123,7 +123,7 @@ async def _run_together(parts: Sequence[Awaitable[None]], stop: asyncio.Event) -
 
 
 async def _keep_running(part: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
-    """What goes wrong beside the API must not end it: it is told to the operator and begun again."""
+    """What goes wrong parts the API must not end it: it is info to the operator and begun again."""
     while not stop.is_set():
         try:
             await part()
@@ -140,19 +140,19 @@ async def _pause(stop: asyncio.Event, seconds: float) -> None:
             await stop.wait()
 
 
-async def _report_start(answering: asyncio.Event, stop: asyncio.Event, told: Callable[[], None]) -> None:
+async def _report_start(answering: asyncio.Event, stop: asyncio.Event, report: Callable[[], None]) -> None:
     waiting = [asyncio.ensure_future(event.wait()) for event in (answering, stop)]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for one in waiting:
         one.cancel()
     if answering.is_set():
-        told()
+        report()
 
 
 async def _relay_outbox(
     settings: Settings, components: Components, signal: LoopSignal, stop: asyncio.Event, trouble: Trouble
 ) -> None:
-    """Without a conductor here, messages still go out by themselves: whoever takes them may be no quire."""
+    """Send the outbox where no engine loop runs: the consumer may be another program than quire."""
     outbox = Outbox(
         components.outbox,
         components.batches,
@@ -185,14 +185,14 @@ async def _clean_regularly(
 
 @asynccontextmanager
 async def _open_contexts(
-    settings: Settings, plan: ServeOptions, trouble: Trouble, pushing: RemoteComputes
+    settings: Settings, options: ServeOptions, trouble: Trouble, remote: RemoteComputes
 ) -> AsyncIterator[tuple[Components, EngineLoop | None]]:
     async with AsyncExitStack() as stack:
-        if plan.api_only:
+        if options.api_only:
             yield await stack.enter_async_context(open_components(settings)), None
             return
-        house = await stack.enter_async_context(
-            open_engine(settings, kind="serve", trouble=trouble, start_remote=pushing.hire)
+        components = await stack.enter_async_context(
+            open_engine(settings, kind="serve", trouble=trouble, start_remote=remote.start)
         )
-        wheel = await stack.enter_async_context(house.start_engine(schedules=True, workers=plan.workers))
-        yield house, wheel
+        loop = await stack.enter_async_context(components.start_engine(schedules=True, workers=options.workers))
+        yield components, loop

@@ -1,4 +1,4 @@
-"""What an upload works with, made out of the settings."""
+"""The context of `quire upload`, built from settings."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[ClientC
     """Raises Misconfigured when the home folder cannot be used."""
     make_home(settings.home)
     chosen, clock, ids = settings.upload, SystemClock(), SystemIds()
-    memory = UploadStateFile(settings.home, folder, chosen.url)
+    state = UploadStateFile(settings.home, folder, chosen.url)
     client = IngestClient(
         chosen.url,
         key=chosen.key.reveal(),
@@ -30,17 +30,17 @@ async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[ClientC
         sleep=asyncio.sleep,
         fraction=ids.fraction,
         agent=f"quire/{__version__}",
-        # Every file has as many as its parts, and one to speak with the service.
+        # Each file uses one connection per part, and one for requests to the service.
         connections=chosen.parallel * (chosen.parallel_parts + 1),
     )
     async with client:
         yield ClientContext(
             client=client,
-            memory=memory,
+            state=state,
             clock=clock,
             ids=ids,
             sleep=asyncio.sleep,
-            claiming=partial(
-                hold_lock, settings.home / "requests" / f"upload-{memory.key}{LOCK_ENDING}", _BUSY
+            claim_upload=partial(
+                hold_lock, settings.home / "requests" / f"upload-{state.key}{LOCK_ENDING}", _BUSY
             ),
         )

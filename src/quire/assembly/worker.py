@@ -1,4 +1,4 @@
-"""The entrance of a worker process: builds its few components from the worker configuration that the pool sends."""
+"""The entry point of a worker process: builds its components from the configuration that the pool sends."""
 
 import sys
 from functools import partial
@@ -16,7 +16,7 @@ WORKER_COMMAND = (sys.executable, "-c", "from quire.assembly.worker import worke
 
 
 def worker_main(name: str = "local", scratch: str = "") -> None:
-    """`scratch`: a folder of the machine that it runs on, where the pool cannot know of one."""
+    """`scratch` is a folder of the machine, for pools that do not know the machine."""
     serve(partial(_build_context, name, scratch))
 
 

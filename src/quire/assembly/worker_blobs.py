@@ -1,4 +1,4 @@
-"""Blob stores, from settings or from what a worker was told."""
+"""Blob stores for processes that know no settings, and the configuration of worker processes."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from quire.blobs.port import Blobs
 
 
 class WorkerConfiguration(Struct, frozen=True, kw_only=True):
-    """What a worker process must know; travels over its pipe, never in arguments or the environment."""
+    """The configuration of a worker process; sent over its pipe, never in arguments or the environment."""
 
     blobs_root: str
     s3: "S3Access | None"
@@ -18,7 +18,7 @@ class WorkerConfiguration(Struct, frozen=True, kw_only=True):
 
 
 class S3Access(Struct, frozen=True, kw_only=True):
-    """The S3 settings with their secrets in the open: for the pipe to a worker, and nowhere else."""
+    """The S3 settings with their secrets: only for the pipe to a worker."""
 
     bucket: str
     endpoint: str

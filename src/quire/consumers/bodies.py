@@ -1,4 +1,4 @@
-"""From bytes to what a handler takes. What cannot be read is refused for good: the same bytes stay wrong."""
+"""Decodes message bodies for handlers. A body that cannot be decoded is refused for good."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,17 +16,17 @@ class _Versioned(Struct):
     schema_version: int | UnsetType = UNSET
 
 
-def json_bodies(
+def json_decoder(
     kind: type[T], *, schema_version: int | None = None, max_bytes: int = MAX_MESSAGE_BYTES
 ) -> Callable[[bytes], T]:
-    """A decoder for JSON messages of one kind; unknown fields are refused where the kind forbids them
+    """A decoder for JSON messages of one type; unknown fields are refused where the type forbids them
     (`forbid_unknown_fields=True`). It raises Reject: `message_too_large`, `not_json`, `wrong_schema_version`
     or `bad_message`.
     """
     decoder = msgspec.json.Decoder(kind)
     versions = msgspec.json.Decoder(_Versioned)
 
-    def read(body: bytes) -> T:
+    def decode(body: bytes) -> T:
         if len(body) > max_bytes:
             raise Reject(
                 f"the message has {len(body)} bytes, the limit is {max_bytes}: store its content and send a "
@@ -42,7 +42,7 @@ def json_bodies(
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Reject(f"the message is not JSON: {error}", code="not_json") from error
 
-    return read
+    return decode
 
 
 def _check(found: int | UnsetType, wanted: int) -> None:

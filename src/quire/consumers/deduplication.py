@@ -1,7 +1,7 @@
-"""Consumers that may see a message twice do its work once: by (batch, stage), not by message.
+"""Runs a handler once for each batch and stage, although a message may be delivered twice.
 
-Promise: once a mark is set, no later delivery runs the work, under whatever message id. Between the end of
-the work and its mark a crash may come: what the work writes must be the same when it is written again.
+Promise: once a stage is marked, no later delivery runs the handler, whatever its message id. A crash between
+the end of the handler and the mark repeats it: what the handler writes must be the same the second time.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,23 +11,23 @@ from typing import TypeVar
 from quire.blobs.port import Blobs, IfAbsent
 from quire.model.errors import Missing, Stale
 from quire.model.ids import named_ulid
-from quire.queues.port import Leased
+from quire.queues.port import LeasedMessage
 
 T = TypeVar("T")
 
 
 def stage_message_id(batch_id: str, stage: str) -> str:
-    """The same for the same stage of the same batch: the queue takes it once within its window."""
+    """The same id for the same stage of the same batch: the queue accepts it once within its window."""
     return f"{stage}-{batch_id}"
 
 
 class StageMarks:
-    """Marks in the blob store, shared by all who share it."""
+    """Marks of finished stages in the blob store."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
-    async def done(self, batch_id: str, stage: str) -> bool:
+    async def is_done(self, batch_id: str, stage: str) -> bool:
         try:
             await self._blobs.head(_key(batch_id, stage))
         except Missing:
@@ -41,22 +41,22 @@ class StageMarks:
 
 
 def once(
-    handler: Callable[[T, Leased], Awaitable[None]],
+    handler: Callable[[T, LeasedMessage], Awaitable[None]],
     stage_of: Callable[[T], tuple[str, str]],
     marks: StageMarks,
-) -> Callable[[T, Leased], Awaitable[None]]:
-    """A handler that does nothing where `stage_of` names a batch and stage that are done."""
+) -> Callable[[T, LeasedMessage], Awaitable[None]]:
+    """A handler that does nothing when the batch and stage that `stage_of` returns are done."""
 
-    async def guarded(content: T, leased: Leased) -> None:
+    async def run_once(content: T, leased: LeasedMessage) -> None:
         batch_id, stage = stage_of(content)
-        if await marks.done(batch_id, stage):
+        if await marks.is_done(batch_id, stage):
             return
         await handler(content, leased)
         await marks.mark(batch_id, stage)
 
-    return guarded
+    return run_once
 
 
 def _key(batch_id: str, stage: str) -> str:
-    # Names come from messages: a digest cannot lead out of its folder.
+    # The names come from messages: a digest cannot lead out of its folder.
     return "stages/" + named_ulid(f"{batch_id}\0{stage}")

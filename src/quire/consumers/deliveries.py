@@ -1,4 +1,4 @@
-"""A message in the hands of a consumer, and what is told of it in the log."""
+"""A message that a consumer has leased, and the log entries about it."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -6,27 +6,27 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from quire.consumers.rules import Fate, Ruling
+from quire.consumers.rules import DeliveryOutcome, DeliveryResult
 from quire.model.errors import Lost, Unavailable
-from quire.queues.port import Leased
+from quire.queues.port import LeasedMessage
 
 
-class Told(StrEnum):
-    """The names of log events; each is one fact."""
+class DeliveryEvent(StrEnum):
+    """The names of log events."""
 
     RECEIVED = "message_received"
     DONE = "message_done"
     RETRIED = "message_retried"
-    BURIED = "message_buried"
-    GIVEN_BACK = "message_given_back"
+    DEAD_LETTERED = "message_buried"
+    RELEASED = "message_given_back"
     LOST = "lease_lost"
     UNCONFIRMED = "message_unconfirmed"
 
 
-class Note(Struct, frozen=True, kw_only=True):
-    """One log event. `seconds` is how long the handler had it; for `message_received` how long it waited."""
+class DeliveryLogEntry(Struct, frozen=True, kw_only=True):
+    """`seconds`: how long the handler ran; for `message_received` how long the message waited."""
 
-    event: Told
+    event: DeliveryEvent
     queue: str
     id: str
     delivery: int
@@ -36,56 +36,58 @@ class Note(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-TOLD = {
-    Fate.DONE: Told.DONE,
-    Fate.AGAIN: Told.RETRIED,
-    Fate.BURIED: Told.BURIED,
-    Fate.GIVEN_BACK: Told.GIVEN_BACK,
+EVENT_OF = {
+    DeliveryOutcome.DONE: DeliveryEvent.DONE,
+    DeliveryOutcome.RETRIED: DeliveryEvent.RETRIED,
+    DeliveryOutcome.DEAD_LETTERED: DeliveryEvent.DEAD_LETTERED,
+    DeliveryOutcome.RELEASED: DeliveryEvent.RELEASED,
 }
 
 
-class Job:
-    """A message that we have, from its lease to the moment its end is stored."""
+class Delivery:
+    """A leased message, from its lease to the moment its result is stored."""
 
-    def __init__(self, leased: Leased, *, ours_until: float) -> None:
+    def __init__(self, leased: LeasedMessage, *, leased_until: float) -> None:
         self.leased = leased
-        self.ours_until = ours_until  # by the clock that leases go by
+        self.leased_until = leased_until  # by the clock that leases go by
         self.task: asyncio.Future[None] | None = None
-        self.ruling: Ruling | None = None
-        self.began = 0.0
+        self.result: DeliveryResult | None = None
+        self.started_at = 0.0
         self.seconds = 0.0
-        self.lost = False
-        self.recalled = False  # we stop, and its grace is over
-        self.unanswered = False  # we asked to store its end, and no answer came
+        self.is_lost = False
+        self.is_cancelled = False  # by us: the consumer stops, and the grace is over
+        self.is_unanswered = False  # we asked to store its result, and no answer came
 
-    def note(self, event: Told, *, worker: str, seconds: float, ruling: Ruling) -> Note:
-        return Note(
+    def log_entry(
+        self, event: DeliveryEvent, *, worker: str, seconds: float, result: DeliveryResult
+    ) -> DeliveryLogEntry:
+        return DeliveryLogEntry(
             event=event,
             queue=self.leased.queue,
             id=self.leased.id,
             delivery=self.leased.deliveries,
             worker=worker,
             seconds=round(seconds, 6),
-            error_class=ruling.error_class,
-            error=ruling.error,
+            error_class=result.error_class,
+            error=result.error,
         )
 
 
-async def lost_of(jobs: Sequence[Job], storing: Awaitable[None]) -> set[Job]:
+async def find_lost(deliveries: Sequence[Delivery], storing: Awaitable[None]) -> set[Delivery]:
     """Those whose lease was gone; all of them where the backend names none."""
     try:
         await storing
     except Lost as lost:
         gone = set(lost.ids)
-        return {job for job in jobs if not gone or job.leased.id in gone}
+        return {one for one in deliveries if not gone or one.leased.id in gone}
     return set()
 
 
-async def both(one: Awaitable[None], other: Awaitable[None]) -> None:
-    """At the same time, each to its end. Raises what went wrong, rather than that a backend is away; where
-    both went wrong, the first one's. Who is cancelled cancels both and waits for them.
+async def run_both(one: Awaitable[None], other: Awaitable[None]) -> None:
+    """At the same time, each to its end. Raises an error in preference to Unavailable; where both failed, the
+    first one's. Cancelling it cancels both and waits for them.
     """
     outcomes = await asyncio.gather(one, other, return_exceptions=True)
-    wrong = [outcome for outcome in outcomes if outcome is not None]
-    if wrong:
-        raise min(wrong, key=lambda error: isinstance(error, Unavailable))
+    errors = [outcome for outcome in outcomes if outcome is not None]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, Unavailable))

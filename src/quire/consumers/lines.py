@@ -1,7 +1,7 @@
-"""What is told of queues, ready to be written as JSON: the shapes that programs rely on.
+"""Queues, messages and dead letters as JSON: the shapes that programs rely on.
 
-Names once given stay; new ones may be added. Times are RFC 3339 in UTC. Bodies are whatever somebody sent:
-text where they are UTF-8, otherwise base64, never both.
+Field names stay; new ones may be added. Times are RFC 3339 in UTC. A body is text where it is UTF-8,
+otherwise base64, never both.
 """
 
 import base64
@@ -9,11 +9,11 @@ import base64
 from msgspec import Struct
 
 from quire.model.clock import timestamp
-from quire.queues.port import DeadLetter, Trial, Waiting
+from quire.queues.port import DeadLetter, FailedDelivery, QueuedMessage
 
 
 class QueueLine(Struct, frozen=True, kw_only=True):
-    """`acknowledged_per_second` and `retry_rate` (retries among deliveries; None without any) are of the last
+    """`acknowledged_per_second` and `retry_rate` (retries by deliveries; None without any) cover the last
     `seconds_looked_at`.
     """
 
@@ -59,7 +59,7 @@ class TrialLine(Struct, frozen=True, kw_only=True):
 
 
 class DeadLine(Body, frozen=True, kw_only=True):
-    """`no` is the place in the list from which the next page goes on; `history` has every delivery."""
+    """The next page of the list starts after `no`; `history` has every failed delivery."""
 
     no: int
     queue: str
@@ -73,8 +73,8 @@ class DeadLine(Body, frozen=True, kw_only=True):
     history: list[TrialLine]
 
 
-def waiting_line(one: Waiting, now: float) -> WaitingLine:
-    text, coded = _body(one.body)
+def to_waiting_line(one: QueuedMessage, now: float) -> WaitingLine:
+    text, coded = _decode_body(one.body)
     state = "in_flight" if one.leased_to is not None else ("delayed" if one.due_at > now else "waiting")
     return WaitingLine(
         queue=one.queue,
@@ -91,8 +91,8 @@ def waiting_line(one: Waiting, now: float) -> WaitingLine:
     )
 
 
-def dead_line(letter: DeadLetter) -> DeadLine:
-    text, coded = _body(letter.body)
+def to_dead_line(letter: DeadLetter) -> DeadLine:
+    text, coded = _decode_body(letter.body)
     return DeadLine(
         no=letter.no,
         queue=letter.queue,
@@ -103,14 +103,14 @@ def dead_line(letter: DeadLetter) -> DeadLine:
         priority=letter.priority,
         sent_at=timestamp(letter.sent_at),
         buried_at=timestamp(letter.buried_at),
-        history=[_trial(one) for one in letter.trials],
+        history=[_to_trial_line(one) for one in letter.history],
         size=len(letter.body),
         body=text,
         body_base64=coded,
     )
 
 
-def _trial(one: Trial) -> TrialLine:
+def _to_trial_line(one: FailedDelivery) -> TrialLine:
     return TrialLine(
         delivery=one.delivery,
         at=timestamp(one.at),
@@ -121,7 +121,7 @@ def _trial(one: Trial) -> TrialLine:
     )
 
 
-def _body(body: bytes) -> tuple[str | None, str | None]:
+def _decode_body(body: bytes) -> tuple[str | None, str | None]:
     try:
         return body.decode(), None
     except UnicodeDecodeError:

@@ -1,9 +1,9 @@
-"""The queues as Prometheus reads them (text format 0.0.4)."""
+"""Metrics of queues in the text format of Prometheus (0.0.4)."""
 
 from collections.abc import Iterator
 
 from quire.consumers.administration import QueueContext
-from quire.queues.port import Happening
+from quire.queues.port import QueueCounter
 
 _HEADS = {
     "quire_queue_messages_total": ("counter", "What has happened to messages."),
@@ -13,16 +13,20 @@ _HEADS = {
 Sample = tuple[str, dict[str, str], float]
 
 
-async def prometheus(desk: QueueContext) -> str:
-    """All queues that have or lately had messages."""
-    samples = [sample for name in sorted(await desk.queues.names()) for sample in await _samples(desk, name)]
-    return "".join(line + "\n" for line in _lines(samples))
+async def format_metrics(context: QueueContext) -> str:
+    """Metrics of all queues that have or recently had messages."""
+    samples = [
+        sample
+        for name in sorted(await context.queues.names())
+        for sample in await _collect_samples(context, name)
+    ]
+    return "".join(line + "\n" for line in _format_lines(samples))
 
 
-async def _samples(desk: QueueContext, queue: str) -> list[Sample]:
-    now = desk.clock.now()
-    depth = await desk.queues.depth(queue, now=now)
-    counters = await desk.queues.counters(queue)
+async def _collect_samples(context: QueueContext, queue: str) -> list[Sample]:
+    now = context.clock.now()
+    depth = await context.queues.depth(queue, now=now)
+    counters = await context.queues.counters(queue)
     states = {
         "waiting": depth.waiting,
         "delayed": depth.delayed,
@@ -33,23 +37,23 @@ async def _samples(desk: QueueContext, queue: str) -> list[Sample]:
     return [
         *(
             ("quire_queue_messages_total", {"queue": queue, "happening": one.value}, counters.get(one, 0))
-            for one in Happening
+            for one in QueueCounter
         ),
         *(("quire_queue_depth", {"queue": queue, "state": state}, n) for state, n in states.items()),
         ("quire_queue_oldest_age_seconds", {"queue": queue}, round(age, 3)),
     ]
 
 
-def _lines(samples: list[Sample]) -> Iterator[str]:
+def _format_lines(samples: list[Sample]) -> Iterator[str]:
     for metric, (kind, about) in _HEADS.items():
         yield f"# HELP {metric} {about}"
         yield f"# TYPE {metric} {kind}"
         for name, labels, value in samples:
             if name == metric:
-                words = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+                words = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
                 yield f"{name}{{{words}}} {value}"
 
 
-def _escaped(text: str) -> str:
-    """Names of queues come from outside: none may end its line or its quotes."""
+def _escape(text: str) -> str:
+    """Queue names come from outside: none may end its line or its quotes."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

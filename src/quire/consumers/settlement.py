@@ -1,102 +1,94 @@
-"""What has ended and is not stored yet: to be acknowledged, given back or buried.
+"""Stores the results of deliveries: acknowledges, releases or dead-letters each message.
 
-Promises: what is not answered stays and is stored again; each end is told once, as what is known of it. It
-may be at work while more is leased, and must not know of leasing and handlers.
+Promises: a result whose storing was not answered stays and is stored again; each result is reported once. It
+may run while the consumer leases more messages. Must not know: leasing and handlers.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from quire.consumers.deliveries import (
-    TOLD,
-    Job,
-    Told,
-    lost_of,
-)
-from quire.consumers.rules import (
-    DONE,
-    GIVEN_BACK,
-    Fate,
-    Ruling,
-)
+from quire.consumers.deliveries import EVENT_OF, Delivery, DeliveryEvent, find_lost
+from quire.consumers.rules import DONE, RELEASED, DeliveryOutcome, DeliveryResult
 from quire.model.clock import Clock
 from quire.model.errors import Unavailable
-from quire.queues.port import Queues
+from quire.queues.port import MessageQueues
 
 
-class Endings:
+class Settlements:
     def __init__(
         self,
-        queues: Queues,
+        queues: MessageQueues,
         clock: Clock,
         *,
-        tell: Callable[[Told, Job, Ruling], None],
-        given_back: Callable[[], None],
+        report: Callable[[DeliveryEvent, Delivery, DeliveryResult], None],
+        on_release: Callable[[], None],
     ) -> None:
-        """`given_back` is called after a release: the message may be due at once, or before anything else."""
+        """`on_release` is called after a release: the message may be due at once, or before anything else."""
         self._queues = queues
         self._clock = clock
-        self._tell = tell
-        self._given_back = given_back
-        self._waiting: dict[Job, None] = {}
-        self._asked: dict[Job, None] = {}  # being stored at this moment
+        self._report = report
+        self._on_release = on_release
+        self._waiting: dict[Delivery, None] = {}
+        self._storing: dict[Delivery, None] = {}
 
-    def __iter__(self) -> Iterator[Job]:
-        yield from self._asked
+    def __iter__(self) -> Iterator[Delivery]:
+        yield from self._storing
         yield from self._waiting
 
     def __len__(self) -> int:
-        return len(self._asked) + len(self._waiting)
+        return len(self._storing) + len(self._waiting)
 
     @property
     def waiting(self) -> int:
-        """Those that nobody is storing yet."""
+        """How many are not being stored yet."""
         return len(self._waiting)
 
-    def add(self, job: Job) -> None:
-        self._waiting[job] = None
+    def add(self, delivery: Delivery) -> None:
+        self._waiting[delivery] = None
 
     async def settle(self) -> None:
-        """Store all that is there now. Raises Unavailable; then the rest is there for the next time."""
-        self._asked, self._waiting = self._waiting, {}
+        """Store all results that are there now. Raises Unavailable; then the rest waits for the next call."""
+        self._storing, self._waiting = self._waiting, {}
         try:
-            done = [job for job in self._asked if job.ruling is DONE]
+            done = [one for one in self._storing if one.result is DONE]
             if done:
-                leased = [job.leased for job in done]
-                await self._stored(done, self._queues.acknowledge(leased, now=self._clock.now()))
-            for job in list(self._asked):
-                await self._stored([job], self._store(job, job.ruling or GIVEN_BACK))
+                leased = [one.leased for one in done]
+                await self._await_stored(done, self._queues.acknowledge(leased, now=self._clock.now()))
+            for one in list(self._storing):
+                await self._await_stored([one], self._store(one, one.result or RELEASED))
         finally:
-            self._waiting, self._asked = self._asked | self._waiting, {}
+            self._waiting, self._storing = self._storing | self._waiting, {}
 
-    async def _stored(self, jobs: Sequence[Job], storing: Awaitable[None]) -> None:
+    async def _await_stored(self, deliveries: Sequence[Delivery], storing: Awaitable[None]) -> None:
         try:
-            lost = await lost_of(jobs, storing)
+            lost = await find_lost(deliveries, storing)
         except Unavailable:
-            for job in jobs:
-                job.unanswered = True
+            for one in deliveries:
+                one.is_unanswered = True
             raise
-        for job in jobs:
-            del self._asked[job]
-            ruling = job.ruling or GIVEN_BACK
-            event = TOLD[ruling.fate]
-            if job in lost:
-                # Where an earlier answer was lost, it may be our own storing that ended the lease.
-                event = Told.UNCONFIRMED if job.unanswered else Told.LOST
-            self._tell(event, job, ruling)
+        for one in deliveries:
+            del self._storing[one]
+            result = one.result or RELEASED
+            event = EVENT_OF[result.outcome]
+            if one in lost:
+                # Where an earlier answer was lost, our own storing may have ended the lease.
+                event = DeliveryEvent.UNCONFIRMED if one.is_unanswered else DeliveryEvent.LOST
+            self._report(event, one, result)
 
-    async def _store(self, job: Job, ruling: Ruling) -> None:
+    async def _store(self, delivery: Delivery, result: DeliveryResult) -> None:
         now = self._clock.now()
-        if ruling.fate is Fate.BURIED:
-            await self._queues.bury(job.leased, now=now, reason=ruling.error, error_class=ruling.error_class)
+        if result.outcome is DeliveryOutcome.DEAD_LETTERED:
+            await self._queues.dead_letter(
+                delivery.leased, now=now, reason=result.error, error_class=result.error_class
+            )
             return
         try:
             await self._queues.release(
-                job.leased,
+                delivery.leased,
                 now=now,
-                delay_seconds=ruling.delay_seconds,
-                error_class=ruling.error_class,
-                error=ruling.error,
-                counted=ruling.fate is not Fate.GIVEN_BACK,
+                delay_seconds=result.delay_seconds,
+                error_class=result.error_class,
+                error=result.error,
+                counted=result.outcome is not DeliveryOutcome.RELEASED,
             )
         finally:
-            self._given_back()
+            self._on_release()

@@ -1,1 +1,1 @@
-"""Webhooks: who is notified of events, and how deliveries are signed, sent and retried."""
+"""Webhooks: which addresses are notified of events, and how deliveries are signed, sent and retried."""

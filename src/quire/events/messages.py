@@ -1,6 +1,7 @@
-"""What a webhook's receiver gets: an event as CloudEvents 1.0 has it, signed as Standard Webhooks has it.
+"""Body and headers of a delivery: an event in the form of CloudEvents 1.0, signed by Standard Webhooks.
 
-A receiver checks the signature with any library of Standard Webhooks, and knows a repetition by `webhook-id`.
+A receiver checks the signature with any library for Standard Webhooks and recognises a repetition by its
+`webhook-id`.
 """
 
 import base64
@@ -23,8 +24,8 @@ def new_secret(chance: Callable[[int], bytes]) -> str:
     return SECRET_PREFIX + base64.b64encode(chance(SECRET_BYTES)).decode()
 
 
-def body_of(delivery: WebhookDelivery, source: str) -> bytes:
-    """Structured mode: the same bytes at every try."""
+def build_body(delivery: WebhookDelivery, source: str) -> bytes:
+    """CloudEvents in structured mode; the same bytes for every try."""
     event = {
         "specversion": "1.0",
         "type": f"quire.{delivery.kind}",
@@ -38,19 +39,19 @@ def body_of(delivery: WebhookDelivery, source: str) -> bytes:
     return json.dumps(event, separators=(",", ":")).encode()
 
 
-def headers_of(delivery: WebhookDelivery, body: bytes, secret: str, *, now: float) -> dict[str, str]:
-    """`now` is the moment of this try: receivers refuse what is old, so that nobody can play it back."""
+def build_headers(delivery: WebhookDelivery, body: bytes, secret: str, *, now: float) -> dict[str, str]:
+    """`now` is the moment of this try: receivers refuse old ones, so that nobody can replay a delivery."""
     moment = str(int(now))
     return {
         "content-type": CONTENT_TYPE,
         "user-agent": f"quire/{__version__}",
         "webhook-id": delivery.id,
         "webhook-timestamp": moment,
-        "webhook-signature": signature(secret, delivery.id, moment, body),
+        "webhook-signature": sign(secret, delivery.id, moment, body),
     }
 
 
-def signature(secret: str, message_id: str, moment: str, body: bytes) -> str:
+def sign(secret: str, message_id: str, moment: str, body: bytes) -> str:
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     signed = b".".join((message_id.encode(), moment.encode(), body))
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()

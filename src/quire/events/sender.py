@@ -79,13 +79,13 @@ class WebhookSender:
         self._signal.set()
 
     async def send_due(self) -> int:
-        """Send the deliveries that are due, at most `at_once` of them; returns how many, when all have ended."""
+        """Send at most `at_once` of the deliveries that are due; returns how many, when all have ended."""
         leased = await self._lease(self._policy.at_once)
         await asyncio.gather(*(self._send(one) for one in leased))
         return len(leased)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send until `stop`; deliveries under way then get a few seconds. Waits while the database is away."""
+        """Send until `stop`; deliveries under way then get a few seconds. Waits out a lost database."""
         stopping = asyncio.ensure_future(self._wake_at(stop))
         try:
             while not stop.is_set():

@@ -11,16 +11,16 @@ MAX_ID_CHARACTERS = 200
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def fit_id(message_id: str) -> bool:
+def is_valid_id(message_id: str) -> bool:
     """Whether a message may have this id; one that may not is known to no queue."""
     return 0 < len(message_id) <= MAX_ID_CHARACTERS and _UNFIT.search(message_id) is None
 
 
-def checked(messages: Sequence[Message]) -> list[Message]:
+def check_messages(messages: Sequence[Message]) -> list[Message]:
     """The messages, each id once: the first counts. Raises Reject for the first one that cannot be sent."""
     known: dict[str, Message] = {}
     for message in messages:
-        if not fit_id(message.id):
+        if not is_valid_id(message.id):
             raise Reject(
                 f"{message.id[:MAX_ID_CHARACTERS]!r} cannot be the id of a message: give one of 1 to "
                 f"{MAX_ID_CHARACTERS} characters, none of them a control character",

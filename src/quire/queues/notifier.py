@@ -23,19 +23,19 @@ class Notifier:
         self._connecting = asyncio.Lock()
         self._connected = False
 
-    def looking(self, queue: str) -> None:
+    def mark_seen(self, queue: str) -> None:
         """Somebody is about to look: what has rung so far is seen by this look."""
         self._known.add(queue)
         self._fresh.discard(queue)
 
-    def ring(self, queue: str) -> None:
+    def notify(self, queue: str) -> None:
         """Something may have come into this queue."""
         self._fresh.add(queue)
         for event, queues in self._waiting.items():
             if queue in queues:
                 event.set()
 
-    def ring_all(self) -> None:
+    def notify_all(self) -> None:
         """Something may have come into any queue."""
         self._fresh |= self._known
         for event in self._waiting:
@@ -61,7 +61,7 @@ class Notifier:
     async def _connect(self) -> None:
         async with self._connecting:
             if not self._connected:
-                await self._listen(self.ring_all)
+                await self._listen(self.notify_all)
                 self._connected = True
                 # What others sent before we could hear them has rung for nobody.
-                self.ring_all()
+                self.notify_all()

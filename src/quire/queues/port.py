@@ -29,7 +29,7 @@ class Message(Struct, frozen=True, kw_only=True):
     priority: int = NORMAL
 
 
-class Leased(Struct, frozen=True, kw_only=True):
+class LeasedMessage(Struct, frozen=True, kw_only=True):
     """A message on loan. `token` proves the loan; `deliveries` counts this one too."""
 
     queue: str
@@ -41,7 +41,7 @@ class Leased(Struct, frozen=True, kw_only=True):
     sent_at: float = 0.0
 
 
-class Trial(Struct, frozen=True, kw_only=True):
+class FailedDelivery(Struct, frozen=True, kw_only=True):
     """One delivery that came to nothing. `ending` is released, buried, expired, replayed."""
 
     delivery: int
@@ -52,7 +52,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class QueuedMessage(Struct, frozen=True, kw_only=True):
     """A message as it lies in its queue, for people: looking at it is no delivery."""
 
     queue: str
@@ -78,7 +78,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     buried_at: float
     error_class: str
     reason: str
-    trials: tuple[Trial, ...] = ()
+    history: tuple[FailedDelivery, ...] = ()
 
 
 class DeadLetterFilter(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class DeadLetterFilter(Struct, frozen=True, kw_only=True):
     text: str | None = None
 
 
-class Depth(Struct, frozen=True, kw_only=True):
+class QueueDepth(Struct, frozen=True, kw_only=True):
     """How much waits (due now), is delayed, is out on loan, is dead; `oldest_at` is when the oldest message
     that waits or is out was sent.
     """
@@ -103,7 +103,7 @@ class Depth(Struct, frozen=True, kw_only=True):
     oldest_at: float | None = None
 
 
-class Happening(StrEnum):
+class QueueCounter(StrEnum):
     """What a queue counts."""
 
     SENT = "sent"
@@ -111,12 +111,12 @@ class Happening(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     RELEASED = "released"  # given back after an error: retries
     EXPIRED = "expired"  # delivered again because a lease ran out
-    BURIED = "buried"
+    DEAD_LETTERED = "buried"
     REPLAYED = "replayed"
     DISCARDED = "discarded"
 
 
-class Queues(Protocol):
+class MessageQueues(Protocol):
     """Messages go in and out."""
 
     async def send(
@@ -131,7 +131,7 @@ class Queues(Protocol):
 
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
-    ) -> list[Leased]:
+    ) -> list[LeasedMessage]:
         """Due messages by priority, then oldest first; also those whose lease ran out (noted as `expired` in
         their history). Never waits. Nobody else gets them before `seconds` have passed.
         """
@@ -147,13 +147,13 @@ class Queues(Protocol):
         """When the earliest message that is delayed or on loan may be delivered; None: there is none."""
         ...
 
-    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
+    async def extend(self, leased: Sequence[LeasedMessage], *, seconds: float, now: float) -> None:
         """Keep them longer, counted from `now`. Raises Lost, whose `ids` name those whose lease has run out
         or is somebody else's by now; the others are extended.
         """
         ...
 
-    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
+    async def acknowledge(self, leased: Sequence[LeasedMessage], *, now: float) -> None:
         """Done with them for good. Raises Lost naming those whose lease is somebody else's by now (one that
         ran out but was given to nobody still counts); the others are acknowledged.
         """
@@ -161,7 +161,7 @@ class Queues(Protocol):
 
     async def release(
         self,
-        leased: Leased,
+        leased: LeasedMessage,
         *,
         now: float,
         delay_seconds: float = 0,
@@ -174,7 +174,7 @@ class Queues(Protocol):
         """
         ...
 
-    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
+    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
         """Give it up: it becomes a dead letter with payload and history. Raises Lost when the lease is
         gone.
         """
@@ -184,17 +184,17 @@ class Queues(Protocol):
 class DeadLetters(Protocol):
     """What was given up, for people to work with. Nothing leaves by itself."""
 
-    async def dead(
+    async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         """In order of burial, those after number `after`; with payload and history."""
         ...
 
-    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+    async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
         """Raises Missing."""
         ...
 
-    async def dead_classes(self, queue: str) -> dict[str, int]:
+    async def count_dead_letters(self, queue: str) -> dict[str, int]:
         """How many of each error class, most first."""
         ...
 
@@ -219,22 +219,22 @@ class DeadLetters(Protocol):
         ...
 
 
-class Overview(Protocol):
+class QueueOverview(Protocol):
     """Looking on, for people and for metrics."""
 
     async def names(self) -> list[str]:
         """Queues that have, or lately had, messages."""
         ...
 
-    async def depth(self, queue: str, *, now: float) -> Depth:
+    async def depth(self, queue: str, *, now: float) -> QueueDepth:
         """How much waits, is out, is dead."""
         ...
 
-    async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
+    async def peek(self, queue: str, *, limit: int, now: float) -> list[QueuedMessage]:
         """The next ones in the order of delivery, then those on loan. No delivery, no change."""
         ...
 
-    async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
+    async def counters(self, queue: str, *, since: float | None = None) -> dict[QueueCounter, int]:
         """What has happened since the beginning, or since a moment of the last hour (to the minute)."""
         ...
 
@@ -247,5 +247,5 @@ class Overview(Protocol):
         ...
 
 
-class QueueStore(Queues, DeadLetters, Overview, Protocol):
+class QueueStore(MessageQueues, DeadLetters, QueueOverview, Protocol):
     """All doors of one backend."""

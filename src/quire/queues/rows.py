@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from quire.model.errors import Lost
-from quire.queues.checks import fit_id
-from quire.queues.port import DeadLetter, DeadLetterFilter, Leased, Trial, Waiting
+from quire.queues.checks import is_valid_id
+from quire.queues.port import DeadLetter, DeadLetterFilter, LeasedMessage, FailedDelivery, QueuedMessage
 
 Row = tuple[Any, ...]
 
@@ -22,34 +22,34 @@ EARLIER = -1
 PAGE = 1000
 
 
-def minute(moment: float) -> int:
+def to_minute(moment: float) -> int:
     return int(moment // 60)
 
 
-def token_of(no: int, lease: str) -> str:
+def build_token(no: int, lease: str) -> str:
     """Row and lease in one: who gives it back is found by number, without a search for queue and id."""
     return f"{no}.{lease}"
 
 
-def proof(leased: Leased) -> tuple[int, str]:
+def parse_token(leased: LeasedMessage) -> tuple[int, str]:
     """Row and lease of a token. A token that is none of ours gives a row that is never there."""
     no, _, lease = leased.token.partition(".")
     # Longer ones are no row's number and would not fit into the databases' own.
     return (int(no), lease) if no.isdecimal() and no.isascii() and len(no) <= 18 else (-1, lease)
 
 
-def by_lease(leased: Sequence[Leased]) -> dict[str, list[int]]:
+def group_by_lease(leased: Sequence[LeasedMessage]) -> dict[str, list[int]]:
     """Numbers of rows under the lease they were given out in; mostly there is one."""
     found: dict[str, list[int]] = defaultdict(list)
     for one in leased:
-        no, lease = proof(one)
+        no, lease = parse_token(one)
         found[lease].append(no)
     return found
 
 
-def raise_lost(leased: Sequence[Leased], *, kept: Collection[tuple[int, str]]) -> None:
+def raise_lost(leased: Sequence[LeasedMessage], *, kept: Collection[tuple[int, str]]) -> None:
     """Raises Lost with the ids of those that were not kept, if there are any."""
-    gone = [one for one in leased if proof(one) not in kept]
+    gone = [one for one in leased if parse_token(one) not in kept]
     if not gone:
         return
     first = gone[0]
@@ -61,12 +61,12 @@ def raise_lost(leased: Sequence[Leased], *, kept: Collection[tuple[int, str]]) -
     )
 
 
-def readable(text: str) -> str:
+def make_storable(text: str) -> str:
     """Text that every database takes: names and classes may come from anywhere."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def entry(leased: Leased, *, at: float, ending: str, error_class: str, error: str) -> str:
+def build_entry(leased: LeasedMessage, *, at: float, ending: str, error_class: str, error: str) -> str:
     """One entry of the history, still without its worker: the row knows that. Escaped to plain ASCII, so that
     any text comes back as it was.
     """
@@ -74,14 +74,14 @@ def entry(leased: Leased, *, at: float, ending: str, error_class: str, error: st
     return json.dumps({**trial, "error_class": error_class, "error": error})
 
 
-def trials_of(entries: Iterable[dict[str, Any]]) -> tuple[Trial, ...]:
-    return tuple(Trial(**one) for one in entries)
+def read_history(entries: Iterable[dict[str, Any]]) -> tuple[FailedDelivery, ...]:
+    return tuple(FailedDelivery(**one) for one in entries)
 
 
-def dead_letter_of(queue: str, row: Row) -> DeadLetter:
+def to_dead_letter(queue: str, row: Row) -> DeadLetter:
     """From (buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, entries)."""
     no, message_id, body, priority, deliveries, sent_at, buried_at, error_class, entries = row
-    trials = trials_of(entries)
+    trials = read_history(entries)
     return DeadLetter(
         no=no,
         queue=queue,
@@ -93,14 +93,14 @@ def dead_letter_of(queue: str, row: Row) -> DeadLetter:
         buried_at=buried_at,
         error_class=error_class,
         reason=trials[-1].error if trials else "",
-        trials=trials,
+        history=trials,
     )
 
 
-def waiting_of(queue: str, row: Row, *, now: float) -> Waiting:
+def to_queued_message(queue: str, row: Row, *, now: float) -> QueuedMessage:
     """From (id, body, priority, deliveries, sent_at, due_at, token, worker)."""
     message_id, body, priority, deliveries, sent_at, due_at, token, worker = row
-    return Waiting(
+    return QueuedMessage(
         queue=queue,
         id=message_id,
         body=body,
@@ -112,12 +112,12 @@ def waiting_of(queue: str, row: Row, *, now: float) -> Waiting:
     )
 
 
-def ids_of(chosen: DeadLetterFilter) -> list[str] | None:
+def list_ids(chosen: DeadLetterFilter) -> list[str] | None:
     """Those that can be somebody's; None: any."""
-    return None if chosen.ids is None else sorted({one for one in chosen.ids if fit_id(one)})
+    return None if chosen.ids is None else sorted({one for one in chosen.ids if is_valid_id(one)})
 
 
-def mentions(letter: DeadLetter, text: str) -> bool:
+def has_text(letter: DeadLetter, text: str) -> bool:
     """Looked up here and not in the database: each has its own idea of case, and refuses bodies that are not
     text.
     """

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from quire.engine import moves
-from quire.ledger.submissions import TAKEN, Load
-from quire.ledger.values import Selection
+from quire.ledger.submissions import TAKEN, OwnerLoad
+from quire.ledger.values import TaskSelection
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Stale
 from quire.testing.factories import file, outbox_message
@@ -184,7 +184,7 @@ class ElsewhereSuite:
         assert (counts.total, counts.done, counts.failed) == (1, 1, 0)
         assert await ledger.count_failures(batch.no) == {}
         assert await ledger.list_failed_tasks(batch.no, limit=9) == []
-        assert (await ledger.preview_retry(batch.no, Selection())).tasks == 0
+        assert (await ledger.preview_retry(batch.no, TaskSelection())).tasks == 0
         files_of, attempts = await ledger.get_file_history(batch.no, "/a")
         assert (len(files_of), attempts) == (1, [])  # not what was tried on the file that went
         with pytest.raises(Stale):
@@ -223,17 +223,17 @@ class HousekeepingSuite:
     async def test_the_load_of_an_owner_is_what_has_not_ended(self, ledger: LedgerAdapter) -> None:
         for number, owner in enumerate(("key1", "key1", "key2", "key1")):
             await ledger.open_submission(new(f"01{number}", owner=owner, total_size=10**number))
-        assert await ledger.measure_load("key1") == Load(3, 1011)
+        assert await ledger.measure_load("key1") == OwnerLoad(3, 1011)
         await ledger.cancel((await ledger.get_batch("013")).no, act())
-        assert await ledger.measure_load("key1") == Load(2, 11)
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 11)
         one = await ledger.get_submission("010")
         await _close(ledger, one.batch.no, revision=0, batch_id="010", total_files=0)
-        assert await ledger.measure_load("key1") == Load(2, 11)
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 11)
         await ledger.accept_processed(one.batch.no, [], message=outbox_message("02"), now=20.0)
-        assert await ledger.measure_load("key1") == Load(1, 10)
+        assert await ledger.measure_load("key1") == OwnerLoad(1, 10)
         await ledger.reopen((await ledger.get_batch("013")).no, act(), status="ONE")
-        assert await ledger.measure_load("key1") == Load(2, 1010)
-        assert await ledger.measure_load("nobody") == Load(0, 0)
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 1010)
+        assert await ledger.measure_load("nobody") == OwnerLoad(0, 0)
 
     async def test_idle_are_open_ones_that_nothing_was_sent_to(self, ledger: LedgerAdapter) -> None:
         opened = [await ledger.open_submission(new(f"01{name}")) for name in "ABCD"]

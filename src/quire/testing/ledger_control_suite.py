@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import NO_BATCH, Selection, SettleResult
+from quire.ledger.port import NO_BATCH, TaskSelection, SettleResult
 from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.errors import Stale
 from quire.model.work import Outcome
@@ -82,7 +82,7 @@ class ControlSuite:
         assert await ledger.claim_tasks(batch.no, member=ME, limit=9, now=21.0) == []
         (counts,) = await ledger.count_tasks(batch.no)
         assert counts.done == 1
-        assert (await ledger.preview_retry(batch.no, Selection())).unsettled == 2
+        assert (await ledger.preview_retry(batch.no, TaskSelection())).unsettled == 2
 
     async def test_a_reset_batch_has_ended_in_error(self, ledger: LedgerAdapter) -> None:
         batch = await ledger.reset((await started(ledger)).no, act(20.0))

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import Selection, SettleResult, StrayKind
+from quire.ledger.port import TaskSelection, SettleResult, StrayKind
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Stale
 from quire.testing.factories import file
@@ -33,19 +33,19 @@ async def ended(ledger: LedgerAdapter) -> Batch:
 
 async def retried(ledger: LedgerAdapter, batch: Batch, phase_no: int, **selected: str) -> Batch:
     move = moves.retry_round(batch, TWO, phase_no, now=50.0)
-    return await ledger.retry_tasks(move, Selection(**selected), act())
+    return await ledger.retry_tasks(move, TaskSelection(**selected), act())
 
 
 class RoundsSuite:
     async def test_what_a_selection_hits_is_told_beforehand(self, ledger: LedgerAdapter) -> None:
         batch = await ended(ledger)
-        chosen = await ledger.preview_retry(batch.no, Selection())
+        chosen = await ledger.preview_retry(batch.no, TaskSelection())
         assert chosen.failed == [(1, "busy", 1), (2, "busy", 1), (2, "odd", 1)]
         assert (chosen.tasks, chosen.unsettled) == (3, 0)
-        assert (await ledger.preview_retry(batch.no, Selection(error_class="odd"))).failed == [(2, "odd", 1)]
-        assert (await ledger.preview_retry(batch.no, Selection(path="d/f2.tif"))).failed == [(2, "odd", 1)]
+        assert (await ledger.preview_retry(batch.no, TaskSelection(error_class="odd"))).failed == [(2, "odd", 1)]
+        assert (await ledger.preview_retry(batch.no, TaskSelection(path="d/f2.tif"))).failed == [(2, "odd", 1)]
         assert (
-            await ledger.preview_retry(batch.no, Selection(path="d/f1.tif", error_class="odd"))
+            await ledger.preview_retry(batch.no, TaskSelection(path="d/f1.tif", error_class="odd"))
         ).tasks == 0
 
     async def test_of_a_batch_stopped_half_way_only_what_goes_on_is_told(self, ledger: LedgerAdapter) -> None:
@@ -53,7 +53,7 @@ class RoundsSuite:
         assert batch.position.round == 2
         batch = await entered(ledger, batch, TWO)
         await ledger.cancel(batch.no, act())
-        chosen = await ledger.preview_retry(batch.no, Selection())
+        chosen = await ledger.preview_retry(batch.no, TaskSelection())
         assert (chosen.failed, chosen.unsettled) == ([], 1)
 
     async def test_all_that_failed_runs_again_and_nothing_else(self, ledger: LedgerAdapter) -> None:
@@ -121,7 +121,7 @@ class RoundsSuite:
                 structs.replace(
                     moves.retry_round(batch, TWO, 2, now=50.0), expect=begun.position, to=batch.position
                 ),
-                Selection(),
+                TaskSelection(),
                 act(),
             )
         again = await ledger.get_batch(batch.id)

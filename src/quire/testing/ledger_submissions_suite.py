@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quire.ledger.port import Upload
-from quire.ledger.submissions import AWAITED, TAKEN, Load
+from quire.ledger.submissions import AWAITED, TAKEN, OwnerLoad
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.testing.factories import draft, outbox_message
@@ -71,7 +71,7 @@ class OpeningSuite:
         with pytest.raises(Missing):
             await ledger.accept_processed(batch.no, [awaited("/a")], message=outbox_message("01X"), now=5.0)
         assert (await ledger.get_batch(batch.id)).position == batch.position
-        assert await ledger.measure_load("") == Load(0, 0)
+        assert await ledger.measure_load("") == OwnerLoad(0, 0)
 
     async def test_the_same_key_gives_the_same_batch(self, ledger: LedgerAdapter) -> None:
         first = await ledger.open_submission(new("01A", idempotency_key="k", fingerprint="f"))
@@ -92,7 +92,7 @@ class OpeningSuite:
         wanted = [new(f"01{number}", idempotency_key="k") for number in range(12)]
         opened = await asyncio.gather(*(ledger.open_submission(one) for one in wanted))
         assert len({one.batch.no for one in opened}) == 1
-        assert await ledger.measure_load("key1") == Load(1, 1000)
+        assert await ledger.measure_load("key1") == OwnerLoad(1, 1000)
 
 
 class ArrivingSuite:

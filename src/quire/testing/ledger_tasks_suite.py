@@ -5,7 +5,7 @@ from msgspec import structs
 
 from quire.engine import moves, sharing
 from quire.engine.sharing import effective_tier
-from quire.ledger.port import Settlement, SettleResult, StrayKind, TaskStanding
+from quire.ledger.port import Settlement, SettleResult, StrayKind, StoredTask
 from quire.model.batch import Budget, Hold, Position, Spending, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing
@@ -55,7 +55,7 @@ class FloorSuite:
         ready = await ledger.get_task(batch.no, 2)
         assert (ready.state, ready.claim.order.attempt) == (TaskState.READY, 0)
         (claim, _) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        assert await ledger.get_task(batch.no, 1) == TaskStanding(
+        assert await ledger.get_task(batch.no, 1) == StoredTask(
             claim=claim, phase=1, round=1, state=TaskState.RUNNING
         )
         await ledger.settle_reports(batch.no, [erred(claim, due_at=20.0)], now=11.0)

@@ -1,7 +1,7 @@
 """What every ledger keeps of units: directories and whole batches as the input of one task."""
 
 from quire.engine import moves
-from quire.ledger.port import Selection
+from quire.ledger.port import TaskSelection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.pipeline import Unit
 from quire.model.work import EarlierResult, StepResult
@@ -122,7 +122,7 @@ class UnitsSuite:
         (_, old), _ = (one.made[0] for one in await ledger.list_inputs(batch.no, limit=9) if one.made)
         assert old.path == "d/sheet.pdf"
         batch = await ledger.retry_tasks(
-            moves.retry_round(batch, DIRECTORIES, 1, now=50.0), Selection(), act()
+            moves.retry_round(batch, DIRECTORIES, 1, now=50.0), TaskSelection(), act()
         )
         seen: list[tuple[str, str]] = []
         batch = await walked(ledger, batch, DIRECTORIES, seen=seen)
@@ -136,8 +136,8 @@ class UnitsSuite:
     async def test_a_failed_unit_is_retried_by_the_path_of_any_member(self, ledger: LedgerAdapter) -> None:
         batch = await filled(ledger, PATHS, DIRECTORIES)
         batch = await walked(ledger, batch, DIRECTORIES, {("DIRS", "d"): "torn"})
-        assert (await ledger.preview_retry(batch.no, Selection(path="e/f2.tif"))).tasks == 0
-        selection = Selection(path="d/f1.tif")
+        assert (await ledger.preview_retry(batch.no, TaskSelection(path="e/f2.tif"))).tasks == 0
+        selection = TaskSelection(path="d/f1.tif")
         assert (await ledger.preview_retry(batch.no, selection)).failed == [(2, "torn", 1)]
         batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 2, now=50.0), selection, act())
         seen: list[tuple[str, str]] = []
@@ -153,7 +153,7 @@ class UnitsSuite:
         batch = await filled(ledger, PATHS, DIRECTORIES)
         fails = {("ONE", "d/f0.tif"): "busy", ("DIRS", "d"): "torn"}
         batch = await walked(ledger, batch, DIRECTORIES, fails)
-        selection = Selection(error_class="busy")
+        selection = TaskSelection(error_class="busy")
         batch = await ledger.retry_tasks(moves.retry_round(batch, DIRECTORIES, 1, now=50.0), selection, act())
         batch = await walked(ledger, batch, DIRECTORIES)
         ends = await ledger.list_inputs(batch.no, limit=9)
@@ -164,7 +164,7 @@ class UnitsSuite:
         batch = await filled(ledger, paths, DIRECTORIES)
         batch = await walked(ledger, batch, DIRECTORIES, {("DIRS", "a"): "torn"})
         batch = await ledger.retry_tasks(
-            moves.retry_round(batch, DIRECTORIES, 2, now=50.0), Selection(), act()
+            moves.retry_round(batch, DIRECTORIES, 2, now=50.0), TaskSelection(), act()
         )
         batch = await entered(ledger, batch, DIRECTORIES)
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=60.0)

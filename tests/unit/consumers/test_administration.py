@@ -7,7 +7,7 @@ import pytest
 from quire.consumers import administration
 from quire.consumers.administration import QueueContext
 from quire.consumers.guarantees import check_guarantees
-from quire.consumers.metrics import prometheus
+from quire.consumers.metrics import format_metrics
 from quire.model.errors import Missing
 from quire.model.queues import KNOWN_QUEUES
 from quire.queues.port import DeadLetterFilter, Message
@@ -18,12 +18,12 @@ QUEUE = "arke-batch-jobs"
 
 
 class Counter:
-    """A desk, and hands that fill its queues."""
+    """A context, and hands that fill its queues."""
 
     def __init__(self):
         self.clock = FakeClock(1_700_000_040.0)  # on the minute
         self.queues = MemoryQueues()
-        self.desk = QueueContext(queues=self.queues, policies=KNOWN_QUEUES, clock=self.clock)
+        self.context = QueueContext(queues=self.queues, policies=KNOWN_QUEUES, clock=self.clock)
 
     async def send(self, *ids, queue=QUEUE, body=b"{}", **options):
         messages = [Message(id=one, body=body) for one in ids]
@@ -36,7 +36,9 @@ class Counter:
         for one in ids:
             await self.send(one, **options)
             (leased,) = await self.lease()
-            await self.queues.dead_letter(leased, now=self.clock.now(), reason=reason, error_class=error_class)
+            await self.queues.dead_letter(
+                leased, now=self.clock.now(), reason=reason, error_class=error_class
+            )
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ async def test_a_queue_is_told_with_depth_age_rate_and_retries(counter):
     await counter.queues.acknowledge([done], now=counter.clock.now())
     await counter.queues.release(again, now=counter.clock.now(), error="x")
     counter.clock.advance(20)
-    (line,) = await administration.list_queues(counter.desk)
+    (line,) = await administration.list_queues(counter.context)
     assert (line.waiting, line.delayed, line.in_flight, line.dead) == (3, 1, 1, 0)
     assert (line.oldest_age_seconds, line.dead_letter, line.max_retries) == (20, "arke-batch-jobs-dlq", 3)
     assert line.seconds_looked_at == 320
@@ -63,13 +65,13 @@ async def test_what_happened_long_ago_is_no_throughput(counter):
     await counter.send("a")
     await counter.queues.acknowledge(await counter.lease(), now=counter.clock.now())
     counter.clock.advance(1000)
-    (line,) = await administration.list_queues(counter.desk)
+    (line,) = await administration.list_queues(counter.context)
     assert (line.acknowledged_per_second, line.retry_rate, line.oldest_age_seconds) == (0, None, None)
 
 
 async def test_configured_queues_are_listed_when_asked_for(counter):
-    assert await administration.list_queues(counter.desk) == []
-    everything = await administration.list_queues(counter.desk, everything=True)
+    assert await administration.list_queues(counter.context) == []
+    everything = await administration.list_queues(counter.context, everything=True)
     assert [one.queue for one in everything] == sorted(KNOWN_QUEUES)
 
 
@@ -78,7 +80,7 @@ async def test_peeking_tells_waiting_delayed_and_in_flight_apart_and_delivers_no
     await counter.lease()
     await counter.send("text", body="grüße".encode())
     await counter.send("bytes", body=b"\xff\x00", delay_seconds=9)
-    lines = await administration.peek(counter.desk, QUEUE, limit=9)
+    lines = await administration.peek(counter.context, QUEUE, limit=9)
     assert [(one.id, one.state) for one in lines] == [
         ("text", "waiting"),
         ("bytes", "delayed"),
@@ -89,20 +91,27 @@ async def test_peeking_tells_waiting_delayed_and_in_flight_apart_and_delivers_no
 
 
 async def test_a_queue_is_found_by_the_name_of_its_dead_letters(counter):
-    assert await administration.resolve_name(counter.desk, "preprocess-dlq") == "arke-preprocess-jobs"
+    assert await administration.resolve_name(counter.context, "preprocess-dlq") == "arke-preprocess-jobs"
     with pytest.raises(Missing, match="did you mean arke-batch-jobs"):
-        await administration.resolve_name(counter.desk, "arke-batch-job")
+        await administration.resolve_name(counter.context, "arke-batch-job")
     with pytest.raises(Missing, match="list --all"):
-        await administration.peek(counter.desk, "??", limit=1)
+        await administration.peek(counter.context, "??", limit=1)
 
 
 async def test_dead_letters_are_searched_grouped_and_paged(counter):
     await counter.dead_letter("a", "b", "c")
-    await counter.dead_letter("d", error_class="not_json", reason="the message is not JSON", body=b"<Order 66>")
-    assert await administration.count_by_error_class(counter.desk, QUEUE) == {"transient": 3, "not_json": 1}
+    await counter.dead_letter(
+        "d", error_class="not_json", reason="the message is not JSON", body=b"<Order 66>"
+    )
+    assert await administration.count_by_error_class(counter.context, QUEUE) == {
+        "transient": 3,
+        "not_json": 1,
+    }
 
     async def found(chosen, after=0, limit=9):
-        return await administration.list_dead_letters(counter.desk, QUEUE, chosen, after=after, limit=limit)
+        return await administration.list_dead_letters(
+            counter.context, QUEUE, chosen, after=after, limit=limit
+        )
 
     assert [one.id for one in await found(DeadLetterFilter(text="ORDER"))] == ["d"]
     assert [one.id for one in await found(DeadLetterFilter(error_class="transient"))] == ["a", "b", "c"]
@@ -114,10 +123,22 @@ async def test_many_dead_letters_come_in_pages(counter, monkeypatch):
     monkeypatch.setattr(administration, "PAGE", 2)
     await counter.dead_letter(*"abcde")
     assert (
-        len(await administration.list_dead_letters(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=99)) == 5
+        len(
+            await administration.list_dead_letters(
+                counter.context, QUEUE, DeadLetterFilter(), after=0, limit=99
+            )
+        )
+        == 5
     )
-    assert len(await administration.list_dead_letters(counter.desk, QUEUE, DeadLetterFilter(), after=0, limit=3)) == 3
-    assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter(text="rate")) == 5
+    assert (
+        len(
+            await administration.list_dead_letters(
+                counter.context, QUEUE, DeadLetterFilter(), after=0, limit=3
+            )
+        )
+        == 3
+    )
+    assert await administration.count_dead(counter.context, QUEUE, DeadLetterFilter(text="rate")) == 5
 
 
 async def test_a_dead_letter_is_shown_with_its_history(counter):
@@ -125,15 +146,17 @@ async def test_a_dead_letter_is_shown_with_its_history(counter):
     (leased,) = await counter.lease()
     await counter.queues.release(leased, now=counter.clock.now(), error_class="transient", error="429")
     (leased,) = await counter.lease()
-    await counter.queues.dead_letter(leased, now=counter.clock.now(), reason="401", error_class="misconfigured")
-    letter = await administration.show_dead_letter(counter.desk, "arke-batch-jobs-dlq", "a")
+    await counter.queues.dead_letter(
+        leased, now=counter.clock.now(), reason="401", error_class="misconfigured"
+    )
+    letter = await administration.show_dead_letter(counter.context, "arke-batch-jobs-dlq", "a")
     assert [(one.delivery, one.ending, one.error, one.worker) for one in letter.history] == [
         (1, "released", "429", "w"),
         (2, "buried", "401", "w"),
     ]
     assert (letter.reason, letter.error_class, letter.deliveries) == ("401", "misconfigured", 2)
     with pytest.raises(Missing):
-        await administration.show_dead_letter(counter.desk, QUEUE, "b")
+        await administration.show_dead_letter(counter.context, QUEUE, "b")
 
 
 @pytest.mark.parametrize(
@@ -149,8 +172,8 @@ async def test_a_dead_letter_is_shown_with_its_history(counter):
 async def test_what_is_chosen_is_counted_and_replayed(counter, chosen, count):
     await counter.dead_letter("a", "b", "c", reason="x")
     await counter.dead_letter("d", error_class="not_json", reason="x")
-    assert await administration.count_dead(counter.desk, QUEUE, chosen) == count
-    assert await administration.replay(counter.desk, QUEUE, chosen) == count
+    assert await administration.count_dead(counter.context, QUEUE, chosen) == count
+    assert await administration.replay(counter.context, QUEUE, chosen) == count
     depth = await counter.queues.depth(QUEUE, now=counter.clock.now())
     assert (depth.waiting, depth.dead) == (count, 4 - count)
 
@@ -158,12 +181,12 @@ async def test_what_is_chosen_is_counted_and_replayed(counter, chosen, count):
 async def test_an_id_that_is_not_there_is_told_before_anything_is_touched(counter):
     await counter.dead_letter("a")
     with pytest.raises(Missing):
-        await administration.discard(counter.desk, QUEUE, DeadLetterFilter(ids=["a", "typo"]))
-    assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter()) == 1
+        await administration.discard(counter.context, QUEUE, DeadLetterFilter(ids=["a", "typo"]))
+    assert await administration.count_dead(counter.context, QUEUE, DeadLetterFilter()) == 1
 
 
 async def test_a_replay_in_steps_ends_although_a_consumer_buries_again(counter, monkeypatch):
-    monkeypatch.setattr(administration, "AT_ONCE", 2)
+    monkeypatch.setattr(administration, "CHUNK", 2)
     await counter.dead_letter(*"abcde")
     replay = counter.queues.replay
 
@@ -176,29 +199,29 @@ async def test_a_replay_in_steps_ends_although_a_consumer_buries_again(counter, 
         return done
 
     counter.queues.replay = and_buried_again
-    assert await administration.replay(counter.desk, QUEUE, DeadLetterFilter()) == 5
-    assert await administration.count_dead(counter.desk, QUEUE, DeadLetterFilter()) == 5
+    assert await administration.replay(counter.context, QUEUE, DeadLetterFilter()) == 5
+    assert await administration.count_dead(counter.context, QUEUE, DeadLetterFilter()) == 5
 
 
 async def test_with_a_rate_they_become_due_one_after_the_other(counter, monkeypatch):
-    monkeypatch.setattr(administration, "AT_ONCE", 2)
+    monkeypatch.setattr(administration, "CHUNK", 2)
     await counter.dead_letter(*"abcd")
-    assert await administration.replay(counter.desk, QUEUE, DeadLetterFilter(), per_second=0.5) == 4
-    lines = await administration.peek(counter.desk, QUEUE, limit=9)
+    assert await administration.replay(counter.context, QUEUE, DeadLetterFilter(), per_second=0.5) == 4
+    lines = await administration.peek(counter.context, QUEUE, limit=9)
     assert [one.state for one in lines] == ["waiting", "delayed", "delayed", "delayed"]
     counter.clock.advance(4)
     assert len(await counter.lease(9)) == 3
 
 
 async def test_discarding_is_final_and_purging_leaves_the_dead_alone(counter, monkeypatch):
-    monkeypatch.setattr(administration, "AT_ONCE", 2)
+    monkeypatch.setattr(administration, "CHUNK", 2)
     await counter.dead_letter(*"abcde")
     await counter.send("x", "y")
     await counter.send("z", delay_seconds=9)
-    assert await administration.count_waiting(counter.desk, QUEUE) == 3
-    assert await administration.purge(counter.desk, QUEUE) == 3
-    assert await administration.discard(counter.desk, QUEUE, DeadLetterFilter(ids=["a"])) == 1
-    assert await administration.discard(counter.desk, QUEUE, DeadLetterFilter()) == 4
+    assert await administration.count_waiting(counter.context, QUEUE) == 3
+    assert await administration.purge(counter.context, QUEUE) == 3
+    assert await administration.discard(counter.context, QUEUE, DeadLetterFilter(ids=["a"])) == 1
+    assert await administration.discard(counter.context, QUEUE, DeadLetterFilter()) == 4
     depth = await counter.queues.depth(QUEUE, now=counter.clock.now())
     assert (depth.waiting, depth.dead) == (0, 0)
 
@@ -208,7 +231,7 @@ async def test_prometheus_reads_every_queue(counter):
     await counter.dead_letter("c", queue=QUEUE)
     await counter.send("x", queue='evil"} 1\n# \\')
     counter.clock.advance(5)
-    text = await prometheus(counter.desk)
+    text = await format_metrics(counter.context)
     lines = text.splitlines()
     assert f'quire_queue_messages_total{{queue="{QUEUE}",happening="sent"}} 3' in lines
     assert f'quire_queue_depth{{queue="{QUEUE}",state="dead"}} 1' in lines

@@ -13,7 +13,7 @@ from quire.consumers.deduplication import StageMarks, once, stage_message_id
 from quire.consumers.deliveries import DeliveryEvent
 from quire.model.errors import Bug, Misconfigured, Missing, Reject, Retry, Unavailable
 from quire.model.queues import KNOWN_QUEUES, QueuePolicy, policy_for
-from quire.queues.port import MAX_MESSAGE_BYTES, URGENT, QueueCounter, Message
+from quire.queues.port import MAX_MESSAGE_BYTES, URGENT, Message, QueueCounter
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
@@ -277,7 +277,7 @@ async def test_a_permanent_error_buries_at_once_with_its_class(shop, error, erro
         1,
     )
     assert shop.seen == [("a", 1), ("b", 1)]
-    (note,) = shop.told(DeliveryEvent.BURIED)
+    (note,) = shop.told(DeliveryEvent.DEAD_LETTERED)
     assert (note.queue, note.id, note.delivery, note.worker, note.error_class) == (
         "q",
         "a",
@@ -422,7 +422,7 @@ async def test_what_does_not_end_within_the_grace_is_given_back_uncounted(shop):
     assert shop.cancelled == ["a"]
     (one,) = await shop.queues.peek("q", limit=9, now=shop.hours.now())
     assert (one.deliveries, one.leased_to) == (0, None)
-    assert [note.id for note in shop.told(DeliveryEvent.GIVEN_BACK)] == ["a"]
+    assert [note.id for note in shop.told(DeliveryEvent.RELEASED)] == ["a"]
 
 
 async def test_a_handler_that_will_not_let_go_does_not_hold_up_the_stop(shop):
@@ -720,10 +720,10 @@ async def test_a_stage_that_failed_is_not_marked():
 
     with pytest.raises(Retry):
         await once(fails, lambda _: ("b", "ocr"), marks)({}, None)
-    assert not await marks.done("b", "ocr")
+    assert not await marks.is_done("b", "ocr")
     await marks.mark("b", "ocr")
     await marks.mark("b", "ocr")
-    assert await marks.done("b", "ocr")
+    assert await marks.is_done("b", "ocr")
     assert stage_message_id("b", "ocr") == stage_message_id("b", "ocr") != stage_message_id("b", "llm")
 
 
@@ -742,7 +742,9 @@ def test_the_known_queues_are_as_their_systems_configure_them():
 def test_backoff_doubles_with_jitter_up_to_its_cap():
     policy = QueuePolicy(name="q", first_delay_seconds=2, longest_delay_seconds=10)
     assert [policy.redelivery.delay_seconds(n, 0.0) for n in range(1, 6)] == [1, 2, 4, 5, 5]
-    assert [policy.redelivery.delay_seconds(n, 0.999999) for n in range(1, 4)] == pytest.approx([2, 4, 8], rel=1e-4)
+    assert [policy.redelivery.delay_seconds(n, 0.999999) for n in range(1, 4)] == pytest.approx(
+        [2, 4, 8], rel=1e-4
+    )
     assert policy.redelivery.delay_seconds(10_000, 0.0) == 5
 
 

@@ -10,8 +10,8 @@ from quire.blobs import content
 from quire.compute.queue import envelopes
 from quire.compute.queue.envelopes import (
     ALL_BATCHES,
-    TaskEnvelope,
     Task,
+    TaskEnvelope,
     derive_ledger_id,
 )
 from quire.consumers.task_worker import QueueWorker, QueueWorkerOptions
@@ -79,7 +79,7 @@ class Bench:
             self.queues,
             self.blobs,
             self.pool,
-            terms=QueueWorkerOptions(policy=QueuePolicy(**(known | policy)), name="far", look_seconds=0.01),
+            options=QueueWorkerOptions(policy=QueuePolicy(**(known | policy)), name="far", look_seconds=0.01),
             clock=CLOCK,
             ids=SystemIds(),
             signal=LoopSignal(),
@@ -286,16 +286,16 @@ async def test_a_report_that_is_far_too_large_becomes_a_failure_that_says_so(ben
         bench.pool.end(await bench.taken(), result=StepResult(facts={"text": "x" * MAX_MESSAGE_BYTES}))
         (told,) = await bench.take_reports()
         assert (told.outcome, told.error_class) == (Outcome.REJECTED, "bad_result")
-        assert "let the step make a file of it" in told.error
+        assert "let the step write a file instead" in told.error
 
 
 async def test_short_tasks_are_taken_ahead_and_long_ones_are_not(bench):
     async with bench.opened(concurrency=1) as worker:
         assert worker._at_once() == 1
-        worker._note_pace(0.001)
+        worker._record_pace(0.001)
         assert worker._at_once() == 64
         for _ in range(30):
-            worker._note_pace(2.0)
+            worker._record_pace(2.0)
         assert worker._at_once() == 1
 
 

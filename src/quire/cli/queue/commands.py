@@ -47,14 +47,14 @@ def list_queues(
         raise typer.BadParameter("--prometheus cannot be combined with --json or --all")
     from quire.cli.queue.output import show_queues
     from quire.consumers import administration
-    from quire.consumers.metrics import prometheus
+    from quire.consumers.metrics import format_metrics
 
     async def read(
         components: "Components", settings: "Settings"
     ) -> "tuple[list[QueueLine], str, tuple[str, ...]]":
         context = queue_context(components, settings)
         if metrics:
-            return [], await prometheus(context), components.warnings
+            return [], await format_metrics(context), components.warnings
         return await administration.list_queues(context, everything=everything), "", components.warnings
 
     found, text, warnings = use_components(read, home=home, config=config, json_output=json_output)
@@ -120,7 +120,9 @@ def purge(
     from quire.consumers import administration
 
     async def count(context: "QueueContext") -> tuple[str, int]:
-        return await administration.resolve_name(context, name), await administration.count_waiting(context, name)
+        return await administration.resolve_name(context, name), await administration.count_waiting(
+            context, name
+        )
 
     found, waiting = use_queues(count, home=home, config=config, json_output=json_output)
     if dry_run:

@@ -58,7 +58,11 @@ def list_dead(
         found = await administration.resolve_name(context, name)
         if group:
             return found, [], await administration.count_by_error_class(context, name)
-        return found, await administration.list_dead_letters(context, name, chosen, after=after, limit=limit), {}
+        return (
+            found,
+            await administration.list_dead_letters(context, name, chosen, after=after, limit=limit),
+            {},
+        )
 
     found, lines, classes = use_queues(read, home=home, config=config, json_output=json_output)
     following = lines[-1].no if len(lines) == limit else None

@@ -20,7 +20,7 @@ class PostgresQueues(PostgresLeases, PostgresDeadLetters, PostgresOverview):
     def __init__(self, database: PostgresDatabase, ids: Ids) -> None:
         self._database = database
         self._ids = ids
-        self._bell = Notifier(database.listen)
+        self._notifier = Notifier(database.listen)
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""

@@ -5,16 +5,16 @@ from typing import Any
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.model.errors import Missing
 from quire.queues.notifier import Notifier
-from quire.queues.port import DeadLetter, DeadLetterFilter, Happening
-from quire.queues.postgres.rows import all_rows, change, letter_of
-from quire.queues.rows import PAGE, ids_of, mentions, minute, readable
+from quire.queues.port import DeadLetter, DeadLetterFilter, QueueCounter
+from quire.queues.postgres.rows import all_rows, change, read_dead_letter
+from quire.queues.rows import PAGE, list_ids, has_text, to_minute, make_storable
 
 
 class PostgresDeadLetters:
     _database: PostgresDatabase
-    _bell: Notifier
+    _notifier: Notifier
 
-    async def dead(
+    async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         async def work(connection: Connection) -> list[DeadLetter]:
@@ -23,14 +23,14 @@ class PostgresDeadLetters:
 
         return await self._database.read(work)
 
-    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
-        values = {"queue": queue, "id": readable(message_id)}
+    async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+        values = {"queue": queue, "id": make_storable(message_id)}
         rows = await self._database.read(lambda connection: all_rows(connection, "dead_letter", values))
         if not rows:
-            raise Missing(f"queue {queue} has no dead letter {readable(message_id)}")
-        return letter_of(queue, rows[0])
+            raise Missing(f"queue {queue} has no dead letter {make_storable(message_id)}")
+        return read_dead_letter(queue, rows[0])
 
-    async def dead_classes(self, queue: str) -> dict[str, int]:
+    async def count_dead_letters(self, queue: str) -> dict[str, int]:
         values = {"queue": queue}
         rows = await self._database.read(lambda connection: all_rows(connection, "dead_classes", values))
         return dict(rows)
@@ -49,13 +49,13 @@ class PostgresDeadLetters:
             if nos:
                 pause = 1 / per_second if per_second > 0 else 0.0
                 await change(connection, "replay", {"nos": nos, "now": now, "pause": pause})
-                await _count(connection, queue, Happening.REPLAYED, len(nos), now=now)
+                await _count(connection, queue, QueueCounter.REPLAYED, len(nos), now=now)
                 await change(connection, "tell", {})
             return len(nos)
 
         replayed = await self._database.write(work)
         if replayed:
-            self._bell.ring(queue)
+            self._notifier.notify(queue)
         return replayed
 
     async def discard(
@@ -65,20 +65,20 @@ class PostgresDeadLetters:
             nos = await _numbers(connection, queue, chosen, limit=limit)
             if nos:
                 await change(connection, "discard", {"nos": nos, "now": now})
-                await _count(connection, queue, Happening.DISCARDED, len(nos), now=now)
+                await _count(connection, queue, QueueCounter.DISCARDED, len(nos), now=now)
             return len(nos)
 
         return await self._database.write(work)
 
 
-async def _count(connection: Connection, queue: str, what: Happening, number: int, *, now: float) -> None:
-    values = {"queue": queue, "minute": minute(now), "what": what.value, "number": number}
+async def _count(connection: Connection, queue: str, what: QueueCounter, number: int, *, now: float) -> None:
+    values = {"queue": queue, "minute": to_minute(now), "what": what.value, "number": number}
     await change(connection, "count", values)
 
 
 def _choice(queue: str, chosen: DeadLetterFilter) -> dict[str, Any]:
-    error_class = None if chosen.error_class is None else readable(chosen.error_class)
-    return {"queue": queue, "ids": ids_of(chosen), "error_class": error_class}
+    error_class = None if chosen.error_class is None else make_storable(chosen.error_class)
+    return {"queue": queue, "ids": list_ids(chosen), "error_class": error_class}
 
 
 async def _letters(
@@ -90,8 +90,8 @@ async def _letters(
     while len(found) < limit:
         values = {**_choice(queue, chosen), "after": after, "limit": page}
         rows = await all_rows(connection, "dead", values)
-        letters = [(row[9], letter_of(queue, row)) for row in rows]
-        found += [one for one in letters if not chosen.text or mentions(one[1], chosen.text)]
+        letters = [(row[9], read_dead_letter(queue, row)) for row in rows]
+        found += [one for one in letters if not chosen.text or has_text(one[1], chosen.text)]
         if len(rows) < page:
             break
         after = rows[-1][0]

@@ -5,22 +5,22 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.model.ids import Ids
-from quire.queues.checks import checked
+from quire.queues.checks import check_messages
 from quire.queues.notifier import Notifier
-from quire.queues.port import DEDUPE_SECONDS, Leased, Message
+from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
 from quire.queues.postgres.rows import all_rows, change
-from quire.queues.rows import entry, minute, proof, raise_lost, readable, token_of
+from quire.queues.rows import build_entry, to_minute, parse_token, raise_lost, make_storable, build_token
 
 
 class PostgresLeases:
     _database: PostgresDatabase
     _ids: Ids
-    _bell: Notifier
+    _notifier: Notifier
 
     async def send(
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
     ) -> int:
-        fit = checked(messages)
+        fit = check_messages(messages)
         if not fit:
             return 0
         values = {
@@ -30,7 +30,7 @@ class PostgresLeases:
             "priorities": [one.priority for one in fit],
             "due_at": now + delay_seconds,
             "now": now,
-            "minute": minute(now),
+            "minute": to_minute(now),
         }
 
         async def put(connection: Connection) -> int:
@@ -50,37 +50,37 @@ class PostgresLeases:
         if not new:
             new = await self._database.write(work)
         if new:
-            self._bell.ring(queue)
+            self._notifier.notify(queue)
         return new
 
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
-    ) -> list[Leased]:
+    ) -> list[LeasedMessage]:
         # One for all of them: a lease is proven by number and token together.
         token = self._ids.ulid()
         values = {
             "queue": queue,
             "limit": max(0, limit),
             "token": token,
-            "worker": readable(worker),
+            "worker": make_storable(worker),
             "until": now + seconds,
             "now": now,
-            "minute": minute(now),
+            "minute": to_minute(now),
         }
-        self._bell.looking(queue)
+        self._notifier.mark_seen(queue)
         # Planned anew each time: a plan kept from when the queue was short reads all of a long one.
         rows = await self._database.write_alone(
             lambda connection: all_rows(connection, "lease", values, prepare=False)
         )
         if rows and len(rows) == limit:
-            self._bell.ring(queue)  # there may be more, for somebody else
+            self._notifier.notify(queue)  # there may be more, for somebody else
         return [
-            Leased(
+            LeasedMessage(
                 queue=queue,
                 id=message_id,
                 body=body,
                 deliveries=deliveries,
-                token=token_of(no, token),
+                token=build_token(no, token),
                 priority=priority,
                 sent_at=sent_at,
             )
@@ -88,22 +88,22 @@ class PostgresLeases:
         ]
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
-        await self._bell.wait(queues, seconds=seconds)
+        await self._notifier.wait(queues, seconds=seconds)
 
     async def next_due(self, queue: str, *, now: float) -> float | None:
         values = {"queue": queue, "now": now}
         ((moment,),) = await self._database.read(lambda connection: all_rows(connection, "next_due", values))
         return None if moment is None else float(moment)
 
-    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
+    async def extend(self, leased: Sequence[LeasedMessage], *, seconds: float, now: float) -> None:
         await self._on_leases("extend", leased, {"until": now + seconds, "now": now})
 
-    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
-        await self._on_leases("acknowledge", leased, {"now": now, "minute": minute(now)})
+    async def acknowledge(self, leased: Sequence[LeasedMessage], *, now: float) -> None:
+        await self._on_leases("acknowledge", leased, {"now": now, "minute": to_minute(now)})
 
     async def release(
         self,
-        leased: Leased,
+        leased: LeasedMessage,
         *,
         now: float,
         delay_seconds: float = 0,
@@ -111,34 +111,34 @@ class PostgresLeases:
         error: str = "",
         counted: bool = True,
     ) -> None:
-        trial = entry(leased, at=now, ending="released", error_class=error_class, error=error)
+        trial = build_entry(leased, at=now, ending="released", error_class=error_class, error=error)
         due_at = now + delay_seconds
-        values = {"due_at": due_at, "entry": trial if counted else None, "minute": minute(now)}
+        values = {"due_at": due_at, "entry": trial if counted else None, "minute": to_minute(now)}
         await self._on_lease("release", leased, values)
-        self._bell.ring(leased.queue)
+        self._notifier.notify(leased.queue)
 
-    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
-        trial = entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
-        values = {"now": now, "entry": trial, "error_class": readable(error_class), "minute": minute(now)}
+    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
+        trial = build_entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
+        values = {"now": now, "entry": trial, "error_class": make_storable(error_class), "minute": to_minute(now)}
         await self._on_lease("bury", leased, values)
 
-    async def _on_leases(self, query: str, leased: Sequence[Leased], values: dict[str, Any]) -> None:
+    async def _on_leases(self, query: str, leased: Sequence[LeasedMessage], values: dict[str, Any]) -> None:
         if not leased:
             return
         # In order: two who end the same leases at once cannot wait for each other.
-        proofs = sorted({proof(one) for one in leased})
+        proofs = sorted({parse_token(one) for one in leased})
         values = {
             **values,
             "nos": [no for no, _ in proofs],
-            "tokens": [readable(token) for _, token in proofs],
+            "tokens": [make_storable(token) for _, token in proofs],
         }
         rows = await self._database.write_alone(
             lambda connection: all_rows(connection, query, values, prepare=False)
         )
         raise_lost(leased, kept=set(rows))
 
-    async def _on_lease(self, query: str, leased: Leased, values: dict[str, Any]) -> None:
-        no, token = proof(leased)
-        values = {**values, "no": no, "token": readable(token)}
+    async def _on_lease(self, query: str, leased: LeasedMessage, values: dict[str, Any]) -> None:
+        no, token = parse_token(leased)
+        values = {**values, "no": no, "token": make_storable(token)}
         if not await self._database.write_alone(lambda connection: change(connection, query, values)):
             raise_lost([leased], kept=())

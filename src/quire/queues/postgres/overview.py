@@ -1,9 +1,9 @@
 """Looking on, and cleaning up."""
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.queues.port import DEDUPE_SECONDS, Depth, Happening, Waiting
+from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, QueuedMessage
 from quire.queues.postgres.rows import all_rows, change
-from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, Row, minute, waiting_of
+from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, Row, to_minute, to_queued_message
 
 
 class PostgresOverview:
@@ -13,14 +13,14 @@ class PostgresOverview:
         rows = await self._database.read(lambda connection: all_rows(connection, "names", {}))
         return [row[0] for row in rows]
 
-    async def depth(self, queue: str, *, now: float) -> Depth:
+    async def depth(self, queue: str, *, now: float) -> QueueDepth:
         values = {"queue": queue, "now": now}
         ((waiting, leased, delayed, oldest_at, dead),) = await self._database.read(
             lambda connection: all_rows(connection, "depth", values)
         )
-        return Depth(waiting=waiting, leased=leased, delayed=delayed, dead=dead, oldest_at=oldest_at)
+        return QueueDepth(waiting=waiting, leased=leased, delayed=delayed, dead=dead, oldest_at=oldest_at)
 
-    async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
+    async def peek(self, queue: str, *, limit: int, now: float) -> list[QueuedMessage]:
         async def work(connection: Connection) -> list[Row]:
             found: list[Row] = []
             # One after the other: where there are many delayed ones, those on loan are far behind them.
@@ -30,26 +30,26 @@ class PostgresOverview:
                     found += await all_rows(connection, query, values)
             return found
 
-        return [waiting_of(queue, row, now=now) for row in await self._database.read(work)]
+        return [to_queued_message(queue, row, now=now) for row in await self._database.read(work)]
 
-    async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
-        values = {"queue": queue, "first": EARLIER if since is None else max(0, minute(since))}
+    async def counters(self, queue: str, *, since: float | None = None) -> dict[QueueCounter, int]:
+        values = {"queue": queue, "first": EARLIER if since is None else max(0, to_minute(since))}
         rows = await self._database.read(lambda connection: all_rows(connection, "counters", values))
         found: dict[str, int] = dict(rows)
-        return {happening: found.get(happening.value, 0) for happening in Happening}
+        return {happening: found.get(happening.value, 0) for happening in QueueCounter}
 
     async def purge(self, queue: str, *, now: float) -> int:
         async def work(connection: Connection) -> int:
             purged = await change(connection, "purge", {"queue": queue, "now": now})
             if purged:
-                counted = {"queue": queue, "minute": minute(now), "number": purged}
-                await change(connection, "count", {**counted, "what": Happening.DISCARDED.value})
+                counted = {"queue": queue, "minute": to_minute(now), "number": purged}
+                await change(connection, "count", {**counted, "what": QueueCounter.DISCARDED.value})
             return purged
 
         return await self._database.write(work)
 
     async def sweep(self, *, now: float) -> int:
-        values = {"first": minute(now - HOUR_SECONDS), "earlier": EARLIER}
+        values = {"first": to_minute(now - HOUR_SECONDS), "earlier": EARLIER}
         await self._database.write(lambda connection: change(connection, "add_up", values))
         over = {"over": now - DEDUPE_SECONDS, "limit": PAGE}
         forgotten = 0

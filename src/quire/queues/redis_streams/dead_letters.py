@@ -7,9 +7,9 @@ import json
 
 from quire.model.errors import Missing
 from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter
-from quire.queues.redis_streams.keys import Keys, moment, read, written
+from quire.queues.redis_streams.keys import RedisKeys, format_moment, decode_text, encode_text
 from quire.queues.redis_streams.server import Argument, Server
-from quire.queues.rows import ids_of, mentions, trials_of
+from quire.queues.rows import list_ids, has_text, read_history
 
 _FIELDS = 10
 # How many are looked at in one call: whole ones have bodies of up to 128 KiB.
@@ -18,21 +18,21 @@ _WHOLE, _SLIM = 100, 2000
 
 class RedisDeadLetters:
     _server: Server
-    _keys: Keys
+    _keys: RedisKeys
 
-    async def dead(
+    async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         return await self._letters(queue, chosen, after=after, limit=limit, whole=True)
 
-    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
-        for letter in await self.dead(queue, chosen=DeadLetterFilter(ids=[message_id]), limit=1):
+    async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+        for letter in await self.list_dead_letters(queue, chosen=DeadLetterFilter(ids=[message_id]), limit=1):
             return letter
         raise Missing(f"queue {queue} has no dead letter {message_id}")
 
-    async def dead_classes(self, queue: str) -> dict[str, int]:
+    async def count_dead_letters(self, queue: str) -> dict[str, int]:
         table = await self._server.table(self._keys.classes(queue))
-        counted = [(read(name), int(number)) for name, number in table.items()]
+        counted = [(decode_text(name), int(number)) for name, number in table.items()]
         return dict(sorted(counted, key=lambda one: (-one[1], one[0])))
 
     async def replay(
@@ -44,12 +44,12 @@ class RedisDeadLetters:
         per_second: float = 0,
         limit: int,
     ) -> int:
-        return await self._resolve(queue, chosen, limit, "replay", moment(now), moment(per_second))
+        return await self._resolve(queue, chosen, limit, "replay", format_moment(now), format_moment(per_second))
 
     async def discard(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
     ) -> int:
-        return await self._resolve(queue, chosen, limit, "discard", moment(now), moment(now + DEDUPE_SECONDS))
+        return await self._resolve(queue, chosen, limit, "discard", format_moment(now), format_moment(now + DEDUPE_SECONDS))
 
     async def _resolve(self, queue: str, chosen: DeadLetterFilter, limit: int, *values: Argument) -> int:
         """Choose, then act on all in one call. Who is faster leaves fewer; none is taken twice."""
@@ -65,20 +65,20 @@ class RedisDeadLetters:
     ) -> list[DeadLetter]:
         """In order of burial, page by page; without payload and history unless they are `whole`."""
         found: list[DeadLetter] = []
-        ids = ids_of(chosen)
+        ids = list_ids(chosen)
         if ids == []:
             return found
         page = _WHOLE if whole else _SLIM
         if chosen.text is None and chosen.error_class is None:
             page = min(page, limit)  # every one that is looked at fits
-        error_class = b"" if chosen.error_class is None else written(chosen.error_class)
+        error_class = b"" if chosen.error_class is None else encode_text(chosen.error_class)
         kind = (int(chosen.error_class is not None), error_class, int(whole), *(ids or ()))
         while after >= 0 and len(found) < limit:
             after, *flat = await self._server.run("dead_letters", self._keys.of(queue), after, page, *kind)
             letters = (
                 _letter(queue, flat[place : place + _FIELDS]) for place in range(0, len(flat), _FIELDS)
             )
-            found += [one for one in letters if not chosen.text or mentions(one, chosen.text)]
+            found += [one for one in letters if not chosen.text or has_text(one, chosen.text)]
         return found[: max(0, limit)]
 
 
@@ -93,7 +93,7 @@ def _letter(queue: str, fields: list[bytes]) -> DeadLetter:
         deliveries=int(deliveries),
         sent_at=float(sent),
         buried_at=float(buried),
-        error_class=read(error_class),
-        reason=read(reason),
-        trials=trials_of(json.loads(line) for line in trials.splitlines()),
+        error_class=decode_text(error_class),
+        reason=decode_text(reason),
+        history=read_history(json.loads(line) for line in trials.splitlines()),
     )

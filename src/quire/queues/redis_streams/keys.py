@@ -16,7 +16,7 @@ _REST = (
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
-class Keys:
+class RedisKeys:
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
             # A brace would move the hash tag, and with it the queue's keys to several machines.
@@ -45,21 +45,21 @@ class Keys:
         return self.of(queue)[-1]
 
 
-def moment(seconds: float) -> str:
+def format_moment(seconds: float) -> str:
     """All digits, so that it comes back as the same number."""
     return repr(float(seconds))
 
 
-def written(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """Error texts may hold what no encoding has: pieces of file names."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def read(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def trial_end(*, at: float, ending: str, error_class: str, error: str) -> str:
+def build_entry_end(*, at: float, ending: str, error_class: str, error: str) -> str:
     """The end of a JSON object to which the script adds delivery and worker."""
     values = {"at": float(at), "ending": ending, "error_class": error_class, "error": error}
     return json.dumps(values)[1:]

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 
 from quire.model.errors import Lost, Unavailable
 from quire.model.ids import Ids
-from quire.queues.checks import checked
-from quire.queues.port import DEDUPE_SECONDS, Leased, Message
-from quire.queues.redis_streams.keys import Keys, moment, trial_end, written
+from quire.queues.checks import check_messages
+from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
+from quire.queues.redis_streams.keys import RedisKeys, format_moment, build_entry_end, encode_text
 from quire.queues.redis_streams.server import Argument, Server
 
 # Who waits longer is woken for nothing now and then: a line that died silently is noticed.
@@ -19,34 +19,34 @@ GRACE_SECONDS = 5.0
 
 class RedisMessages:
     _server: Server
-    _keys: Keys
+    _keys: RedisKeys
     _ids: Ids
 
     async def send(
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
     ) -> int:
-        arguments: list[Argument] = [moment(now), moment(now + max(0.0, delay_seconds))]
-        for message in checked(messages):
+        arguments: list[Argument] = [format_moment(now), format_moment(now + max(0.0, delay_seconds))]
+        for message in check_messages(messages):
             arguments += (message.id, message.body, message.priority)
         if not messages:
             return 0
         # Before the messages: a name without messages harms nobody, messages without a name are not seen.
-        name = ("ZADD", self._keys.registry, "GT", moment(now), written(queue))
+        name = ("ZADD", self._keys.registry, "GT", format_moment(now), encode_text(queue))
         new: int = await self._server.run_after(name, "send", self._keys.of(queue), *arguments)
         return new
 
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
-    ) -> list[Leased]:
+    ) -> list[LeasedMessage]:
         if limit <= 0:
             return []
         # One for all of them: a lease is proven by queue, id and token together.
         token = self._ids.ulid()
-        values = (moment(now), moment(now + seconds), token, json.dumps(worker), limit)
+        values = (format_moment(now), format_moment(now + seconds), token, json.dumps(worker), limit)
         flat = await self._server.run("lease", self._keys.of(queue), *values)
         parts = (flat[place::5] for place in range(5))
         return [
-            Leased(
+            LeasedMessage(
                 queue=queue,
                 id=name.decode(),
                 body=body,
@@ -76,18 +76,18 @@ class RedisMessages:
             raise Unavailable(f"{self._server.name} does not answer") from error
 
     async def next_due(self, queue: str, *, now: float) -> float | None:
-        due = await self._server.run("next_due", self._keys.of(queue), moment(now))
+        due = await self._server.run("next_due", self._keys.of(queue), format_moment(now))
         return float(due) if due else None
 
-    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
-        await self._on_leases("extend", leased, moment(now), moment(now + seconds))
+    async def extend(self, leased: Sequence[LeasedMessage], *, seconds: float, now: float) -> None:
+        await self._on_leases("extend", leased, format_moment(now), format_moment(now + seconds))
 
-    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
-        await self._on_leases("acknowledge", leased, moment(now), moment(now + DEDUPE_SECONDS))
+    async def acknowledge(self, leased: Sequence[LeasedMessage], *, now: float) -> None:
+        await self._on_leases("acknowledge", leased, format_moment(now), format_moment(now + DEDUPE_SECONDS))
 
     async def release(
         self,
-        leased: Leased,
+        leased: LeasedMessage,
         *,
         now: float,
         delay_seconds: float = 0,
@@ -95,19 +95,19 @@ class RedisMessages:
         error: str = "",
         counted: bool = True,
     ) -> None:
-        trial = trial_end(at=now, ending="released", error_class=error_class, error=error)
-        due = moment(now + max(0.0, delay_seconds))
-        values = (moment(now), due, leased.id, leased.token, int(counted), trial)
+        trial = build_entry_end(at=now, ending="released", error_class=error_class, error=error)
+        due = format_moment(now + max(0.0, delay_seconds))
+        values = (format_moment(now), due, leased.id, leased.token, int(counted), trial)
         if not await self._server.run("release", self._keys.of(leased.queue), *values):
             raise _lost([leased.id])
 
-    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
-        trial = trial_end(at=now, ending="buried", error_class=error_class, error=reason)
-        values = (moment(now), leased.id, leased.token, written(error_class), written(reason), trial)
+    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
+        trial = build_entry_end(at=now, ending="buried", error_class=error_class, error=reason)
+        values = (format_moment(now), leased.id, leased.token, encode_text(error_class), encode_text(reason), trial)
         if not await self._server.run("bury", self._keys.of(leased.queue), *values):
             raise _lost([leased.id])
 
-    async def _on_leases(self, script: str, leased: Sequence[Leased], *values: Argument) -> None:
+    async def _on_leases(self, script: str, leased: Sequence[LeasedMessage], *values: Argument) -> None:
         by_queue: dict[str, dict[tuple[str, str], None]] = {}
         for one in leased:
             by_queue.setdefault(one.queue, {})[one.id, one.token] = None

@@ -3,8 +3,8 @@
 import json
 import math
 
-from quire.queues.port import DEDUPE_SECONDS, Depth, Happening, Waiting
-from quire.queues.redis_streams.keys import Keys, moment, read, written
+from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, QueuedMessage
+from quire.queues.redis_streams.keys import RedisKeys, format_moment, decode_text, encode_text
 from quire.queues.redis_streams.server import Server
 
 _FIELDS = 7
@@ -15,16 +15,16 @@ _MINUTE_SECONDS = 60
 
 class RedisOverview:
     _server: Server
-    _keys: Keys
+    _keys: RedisKeys
 
     async def names(self) -> list[str]:
         found: list[bytes] = await self._server.ask("ZRANGE", self._keys.registry, 0, -1)
-        return sorted(read(name) for name in found)
+        return sorted(decode_text(name) for name in found)
 
-    async def depth(self, queue: str, *, now: float) -> Depth:
-        answer = await self._server.run("depth", self._keys.of(queue), moment(now))
+    async def depth(self, queue: str, *, now: float) -> QueueDepth:
+        answer = await self._server.run("depth", self._keys.of(queue), format_moment(now))
         waiting, delayed, leased, dead, oldest = answer
-        return Depth(
+        return QueueDepth(
             waiting=waiting,
             delayed=delayed,
             leased=leased,
@@ -32,13 +32,13 @@ class RedisOverview:
             oldest_at=float(oldest) if oldest else None,
         )
 
-    async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
+    async def peek(self, queue: str, *, limit: int, now: float) -> list[QueuedMessage]:
         if limit <= 0:
             return []
-        flat = await self._server.run("peek", self._keys.of(queue), moment(now), limit)
+        flat = await self._server.run("peek", self._keys.of(queue), format_moment(now), limit)
         parts = (flat[place::_FIELDS] for place in range(_FIELDS))
         return [
-            Waiting(
+            QueuedMessage(
                 queue=queue,
                 id=name.decode(),
                 body=body,
@@ -51,21 +51,21 @@ class RedisOverview:
             for name, body, priority, deliveries, sent, due, worker in zip(*parts, strict=True)
         ]
 
-    async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
+    async def counters(self, queue: str, *, since: float | None = None) -> dict[QueueCounter, int]:
         found = await self._server.table(self._keys.counts(queue))
         first = -math.inf if since is None else since // _MINUTE_SECONDS
-        counted = dict.fromkeys(Happening, 0)
+        counted = dict.fromkeys(QueueCounter, 0)
         for field, number in found.items():
             minute, _, word = field.decode().rpartition(" ")
             if (since is None and not minute) or (since is not None and minute and int(minute) >= first):
-                counted[Happening(word)] += int(number)
+                counted[QueueCounter(word)] += int(number)
         return counted
 
     async def purge(self, queue: str, *, now: float) -> int:
         """In strokes of some thousands; what is sent meanwhile may go with the rest."""
         gone = 0
         while True:
-            stroke: int = await self._server.run("purge", self._keys.of(queue), moment(now), _STROKE)
+            stroke: int = await self._server.run("purge", self._keys.of(queue), format_moment(now), _STROKE)
             gone += stroke
             if stroke < _STROKE:
                 return gone
@@ -77,10 +77,10 @@ class RedisOverview:
             empty = False
             stroke = _STROKE
             while stroke == _STROKE:
-                answer = await self._server.run("sweep", self._keys.of(name), moment(now), _STROKE)
+                answer = await self._server.run("sweep", self._keys.of(name), format_moment(now), _STROKE)
                 stroke, _, empty = answer
                 forgotten += stroke
             if empty:
-                long_ago = moment(now - DEDUPE_SECONDS)
-                await self._server.run("forget", [self._keys.registry], written(name), long_ago)
+                long_ago = format_moment(now - DEDUPE_SECONDS)
+                await self._server.run("forget", [self._keys.registry], encode_text(name), long_ago)
         return forgotten

@@ -20,7 +20,7 @@ class SqliteQueues(SqliteLeases, SqliteDeadLetters, SqliteOverview):
         self._database = database
         self._ids = ids
         # Looked up when it is needed: the simulator's database has nobody to listen to.
-        self._bell = Notifier(lambda heard: database.listen(heard))  # noqa: PLW0108
+        self._notifier = Notifier(lambda heard: database.listen(heard))  # noqa: PLW0108
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""

@@ -6,16 +6,16 @@ import sqlite3
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Missing
 from quire.queues.notifier import Notifier
-from quire.queues.port import DeadLetter, DeadLetterFilter, Happening
-from quire.queues.rows import PAGE, ids_of, mentions, readable
-from quire.queues.sqlite.rows import SQL, count, letter_of, numbers
+from quire.queues.port import DeadLetter, DeadLetterFilter, QueueCounter
+from quire.queues.rows import PAGE, list_ids, has_text, make_storable
+from quire.queues.sqlite.rows import SQL, count, read_dead_letter, numbers
 
 
 class SqliteDeadLetters:
     _database: SqliteDatabase
-    _bell: Notifier
+    _notifier: Notifier
 
-    async def dead(
+    async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         def work(connection: sqlite3.Connection) -> list[DeadLetter]:
@@ -24,17 +24,17 @@ class SqliteDeadLetters:
 
         return await self._database.read(work)
 
-    async def dead_letter(self, queue: str, message_id: str) -> DeadLetter:
+    async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
         row = await self._database.read(
             lambda connection: connection.execute(
-                SQL["dead_letter"], (queue, readable(message_id))
+                SQL["dead_letter"], (queue, make_storable(message_id))
             ).fetchone()
         )
         if row is None:
-            raise Missing(f"queue {queue} has no dead letter {readable(message_id)}")
-        return letter_of(queue, row)
+            raise Missing(f"queue {queue} has no dead letter {make_storable(message_id)}")
+        return read_dead_letter(queue, row)
 
-    async def dead_classes(self, queue: str) -> dict[str, int]:
+    async def count_dead_letters(self, queue: str) -> dict[str, int]:
         return dict(
             await self._database.read(
                 lambda connection: connection.execute(SQL["dead_classes"], (queue,)).fetchall()
@@ -55,12 +55,12 @@ class SqliteDeadLetters:
             pause = 1 / per_second if per_second > 0 else 0.0
             rows = [(now + place * pause, now, no) for place, no in enumerate(nos)]
             connection.executemany(SQL["replay"], rows)
-            count(connection, queue, Happening.REPLAYED, len(nos), now=now)
+            count(connection, queue, QueueCounter.REPLAYED, len(nos), now=now)
             return len(nos)
 
         replayed = await self._database.write(work)
         if replayed:
-            self._bell.ring(queue)
+            self._notifier.notify(queue)
         return replayed
 
     async def discard(
@@ -69,15 +69,15 @@ class SqliteDeadLetters:
         def work(connection: sqlite3.Connection) -> int:
             nos = _numbers(connection, queue, chosen, limit=limit)
             connection.execute(SQL["discard"], (now, numbers(nos)))
-            count(connection, queue, Happening.DISCARDED, len(nos), now=now)
+            count(connection, queue, QueueCounter.DISCARDED, len(nos), now=now)
             return len(nos)
 
         return await self._database.write(work)
 
 
 def _choice(chosen: DeadLetterFilter) -> tuple[str | None, str | None]:
-    ids = ids_of(chosen)
-    error_class = None if chosen.error_class is None else readable(chosen.error_class)
+    ids = list_ids(chosen)
+    error_class = None if chosen.error_class is None else make_storable(chosen.error_class)
     return None if ids is None else json.dumps(ids), error_class
 
 
@@ -89,8 +89,8 @@ def _letters(
     page = PAGE if chosen.text else limit
     while len(found) < limit:
         rows = connection.execute(SQL["dead"], (queue, after, *_choice(chosen), page)).fetchall()
-        letters = [(row[9], letter_of(queue, row)) for row in rows]
-        found += [one for one in letters if not chosen.text or mentions(one[1], chosen.text)]
+        letters = [(row[9], read_dead_letter(queue, row)) for row in rows]
+        found += [one for one in letters if not chosen.text or has_text(one[1], chosen.text)]
         if len(rows) < page:
             break
         after = rows[-1][0]

@@ -7,23 +7,23 @@ from collections.abc import Collection, Sequence
 
 from quire.database.sqlite import SqliteDatabase
 from quire.model.ids import Ids
-from quire.queues.checks import checked
+from quire.queues.checks import check_messages
 from quire.queues.notifier import Notifier
-from quire.queues.port import DEDUPE_SECONDS, Happening, Leased, Message
-from quire.queues.rows import PRIORITIES, Row, by_lease, entry, proof, raise_lost, readable, token_of
+from quire.queues.port import DEDUPE_SECONDS, QueueCounter, LeasedMessage, Message
+from quire.queues.rows import PRIORITIES, Row, group_by_lease, build_entry, parse_token, raise_lost, make_storable, build_token
 from quire.queues.sqlite.rows import SQL, count, numbers
 
 
 class SqliteLeases:
     _database: SqliteDatabase
     _ids: Ids
-    _bell: Notifier
+    _notifier: Notifier
 
     async def send(
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
     ) -> int:
         due_at = now + delay_seconds
-        rows = [(queue, one.id, one.body, one.priority, due_at, now) for one in checked(messages)]
+        rows = [(queue, one.id, one.body, one.priority, due_at, now) for one in check_messages(messages)]
         if not rows:
             return 0
 
@@ -34,40 +34,40 @@ class SqliteLeases:
                 values = (queue, ids, now - DEDUPE_SECONDS)
                 if connection.execute(SQL["forget_ids"], values).rowcount:
                     new += connection.executemany(SQL["send"], rows).rowcount
-            count(connection, queue, Happening.SENT, new, now=now)
+            count(connection, queue, QueueCounter.SENT, new, now=now)
             return new
 
         new = await self._database.write(work)
         if new:
-            self._bell.ring(queue)
+            self._notifier.notify(queue)
         return new
 
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
-    ) -> list[Leased]:
+    ) -> list[LeasedMessage]:
         lease = self._ids.ulid()
 
-        def work(connection: sqlite3.Connection) -> list[Leased]:
+        def work(connection: sqlite3.Connection) -> list[LeasedMessage]:
             due = _due(connection, queue, limit=limit, now=now)
             if not due:
                 return []
             ran_out = [row[0] for _, row in due if row[5] is not None]
             if ran_out:
                 connection.execute(SQL["note_expired"], (now, numbers(ran_out)))
-                count(connection, queue, Happening.EXPIRED, len(ran_out), now=now)
-            values = (lease, readable(worker), now + seconds, numbers([row[0] for _, row in due]))
+                count(connection, queue, QueueCounter.EXPIRED, len(ran_out), now=now)
+            values = (lease, make_storable(worker), now + seconds, numbers([row[0] for _, row in due]))
             connection.execute(SQL["lease"], values)
-            count(connection, queue, Happening.DELIVERED, len(due), now=now)
+            count(connection, queue, QueueCounter.DELIVERED, len(due), now=now)
             return [_leased(queue, priority, row, lease) for priority, row in due]
 
-        self._bell.looking(queue)
+        self._notifier.mark_seen(queue)
         leased = await self._database.write(work)
         if leased and len(leased) == limit:
-            self._bell.ring(queue)  # there may be more, for somebody else
+            self._notifier.notify(queue)  # there may be more, for somebody else
         return leased
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
-        await self._bell.wait(queues, seconds=seconds)
+        await self._notifier.wait(queues, seconds=seconds)
 
     async def next_due(self, queue: str, *, now: float) -> float | None:
         def work(connection: sqlite3.Connection) -> list[float | None]:
@@ -77,10 +77,10 @@ class SqliteLeases:
         found = await self._database.read(work)
         return min((moment for moment in found if moment is not None), default=None)
 
-    async def extend(self, leased: Sequence[Leased], *, seconds: float, now: float) -> None:
+    async def extend(self, leased: Sequence[LeasedMessage], *, seconds: float, now: float) -> None:
         def work(connection: sqlite3.Connection) -> set[tuple[int, str]]:
             kept: set[tuple[int, str]] = set()
-            for lease, nos in by_lease(leased).items():
+            for lease, nos in group_by_lease(leased).items():
                 rows = connection.execute(SQL["extend"], (now + seconds, numbers(nos), lease, now))
                 kept.update((row[0], lease) for row in rows)
             return kept
@@ -88,18 +88,18 @@ class SqliteLeases:
         if leased:
             raise_lost(leased, kept=await self._database.write(work))
 
-    async def acknowledge(self, leased: Sequence[Leased], *, now: float) -> None:
+    async def acknowledge(self, leased: Sequence[LeasedMessage], *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> set[tuple[int, str]]:
             kept: set[tuple[int, str]] = set()
             done: Counter[str] = Counter()
-            for lease, nos in by_lease(leased).items():
+            for lease, nos in group_by_lease(leased).items():
                 for no, queue in connection.execute(
                     SQL["acknowledge"], (now, numbers(nos), lease)
                 ).fetchall():
                     kept.add((no, lease))
                     done[queue] += 1
             for queue, number in done.items():
-                count(connection, queue, Happening.ACKNOWLEDGED, number, now=now)
+                count(connection, queue, QueueCounter.ACKNOWLEDGED, number, now=now)
             return kept
 
         if leased:
@@ -107,7 +107,7 @@ class SqliteLeases:
 
     async def release(
         self,
-        leased: Leased,
+        leased: LeasedMessage,
         *,
         now: float,
         delay_seconds: float = 0,
@@ -115,29 +115,29 @@ class SqliteLeases:
         error: str = "",
         counted: bool = True,
     ) -> None:
-        trial = entry(leased, at=now, ending="released", error_class=error_class, error=error)
+        trial = build_entry(leased, at=now, ending="released", error_class=error_class, error=error)
         due_at = now + delay_seconds
 
         def work(connection: sqlite3.Connection) -> int:
             if not counted:
-                return connection.execute(SQL["release_uncounted"], (due_at, *proof(leased))).rowcount
-            changed = connection.execute(SQL["release"], (due_at, trial, *proof(leased))).rowcount
-            count(connection, leased.queue, Happening.RELEASED, changed, now=now)
+                return connection.execute(SQL["release_uncounted"], (due_at, *parse_token(leased))).rowcount
+            changed = connection.execute(SQL["release"], (due_at, trial, *parse_token(leased))).rowcount
+            count(connection, leased.queue, QueueCounter.RELEASED, changed, now=now)
             return changed
 
         if not await self._database.write(work):
             raise_lost([leased], kept=())
-        self._bell.ring(leased.queue)
+        self._notifier.notify(leased.queue)
 
-    async def bury(self, leased: Leased, *, now: float, reason: str, error_class: str = "") -> None:
-        trial = entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
+    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
+        trial = build_entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
 
         def work(connection: sqlite3.Connection) -> int:
-            values = (now, readable(error_class), trial, *proof(leased))
+            values = (now, make_storable(error_class), trial, *parse_token(leased))
             changed = connection.execute(SQL["bury"], values).rowcount
             if changed:
                 connection.execute(SQL["number_burial"])
-                count(connection, leased.queue, Happening.BURIED, 1, now=now)
+                count(connection, leased.queue, QueueCounter.DEAD_LETTERED, 1, now=now)
             return changed
 
         if not await self._database.write(work):
@@ -156,14 +156,14 @@ def _due(connection: sqlite3.Connection, queue: str, *, limit: int, now: float) 
     return found
 
 
-def _leased(queue: str, priority: int, row: Row, lease: str) -> Leased:
+def _leased(queue: str, priority: int, row: Row, lease: str) -> LeasedMessage:
     no, message_id, body, deliveries, sent_at, _ = row
-    return Leased(
+    return LeasedMessage(
         queue=queue,
         id=message_id,
         body=body,
         deliveries=deliveries + 1,
-        token=token_of(no, lease),
+        token=build_token(no, lease),
         priority=priority,
         sent_at=sent_at,
     )

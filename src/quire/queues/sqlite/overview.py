@@ -3,8 +3,8 @@
 import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
-from quire.queues.port import DEDUPE_SECONDS, Depth, Happening, Waiting
-from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, PRIORITIES, Row, minute, waiting_of
+from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, QueuedMessage
+from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, PRIORITIES, Row, to_minute, to_queued_message
 from quire.queues.sqlite.rows import SQL, count
 
 
@@ -15,13 +15,13 @@ class SqliteOverview:
         rows = await self._database.read(lambda connection: connection.execute(SQL["names"]).fetchall())
         return [row[0] for row in rows]
 
-    async def depth(self, queue: str, *, now: float) -> Depth:
+    async def depth(self, queue: str, *, now: float) -> QueueDepth:
         waiting, leased, delayed, oldest_at, dead = await self._database.read(
             lambda connection: connection.execute(SQL["depth"], (now, queue)).fetchone()
         )
-        return Depth(waiting=waiting, leased=leased, delayed=delayed, dead=dead, oldest_at=oldest_at)
+        return QueueDepth(waiting=waiting, leased=leased, delayed=delayed, dead=dead, oldest_at=oldest_at)
 
-    async def peek(self, queue: str, *, limit: int, now: float) -> list[Waiting]:
+    async def peek(self, queue: str, *, limit: int, now: float) -> list[QueuedMessage]:
         def work(connection: sqlite3.Connection) -> list[Row]:
             found: list[Row] = []
             for query in ("peek_due", "peek_delayed", "peek_leased"):
@@ -31,21 +31,21 @@ class SqliteOverview:
                         found += connection.execute(SQL[query], values).fetchall()
             return found
 
-        return [waiting_of(queue, row, now=now) for row in await self._database.read(work)]
+        return [to_queued_message(queue, row, now=now) for row in await self._database.read(work)]
 
-    async def counters(self, queue: str, *, since: float | None = None) -> dict[Happening, int]:
-        first = EARLIER if since is None else max(0, minute(since))
+    async def counters(self, queue: str, *, since: float | None = None) -> dict[QueueCounter, int]:
+        first = EARLIER if since is None else max(0, to_minute(since))
         found = dict(
             await self._database.read(
                 lambda connection: connection.execute(SQL["counters"], (queue, first)).fetchall()
             )
         )
-        return {happening: found.get(happening.value, 0) for happening in Happening}
+        return {happening: found.get(happening.value, 0) for happening in QueueCounter}
 
     async def purge(self, queue: str, *, now: float) -> int:
         def work(connection: sqlite3.Connection) -> int:
             purged = connection.execute(SQL["purge"], (queue, now)).rowcount
-            count(connection, queue, Happening.DISCARDED, purged, now=now)
+            count(connection, queue, QueueCounter.DISCARDED, purged, now=now)
             return purged
 
         return await self._database.write(work)
@@ -55,7 +55,7 @@ class SqliteOverview:
             return connection.execute(SQL["forget"], (now - DEDUPE_SECONDS, PAGE)).rowcount
 
         def add_up(connection: sqlite3.Connection) -> None:
-            first = minute(now - HOUR_SECONDS)
+            first = to_minute(now - HOUR_SECONDS)
             connection.execute(SQL["add_up"], (EARLIER, first))
             connection.execute(SQL["forget_minutes"], (first,))
 

@@ -5,8 +5,8 @@ import sqlite3
 from collections.abc import Sequence
 
 from quire.database.sql import queries
-from quire.queues.port import DeadLetter, Happening
-from quire.queues.rows import Row, dead_letter_of, minute
+from quire.queues.port import DeadLetter, QueueCounter
+from quire.queues.rows import Row, to_dead_letter, to_minute
 
 SQL = queries("quire.queues.sqlite.sql", "queries.sql")
 
@@ -17,12 +17,12 @@ def numbers(given: Sequence[int]) -> str:
 
 
 def count(
-    connection: sqlite3.Connection, queue: str, happening: Happening, number: int, *, now: float
+    connection: sqlite3.Connection, queue: str, happening: QueueCounter, number: int, *, now: float
 ) -> None:
     if number:
-        connection.execute(SQL["count"], (queue, minute(now), happening.value, number))
+        connection.execute(SQL["count"], (queue, to_minute(now), happening.value, number))
 
 
-def letter_of(queue: str, row: Row) -> DeadLetter:
+def read_dead_letter(queue: str, row: Row) -> DeadLetter:
     """From the columns of `dead`, up to the history."""
-    return dead_letter_of(queue, (*row[:8], json.loads(row[8])))
+    return to_dead_letter(queue, (*row[:8], json.loads(row[8])))
