@@ -266,7 +266,7 @@ def _bad(fault: str) -> Reject:
 
 
 class ManifestWriter:
-    """Writes a manifest in pieces, whatever its length. Nothing is buffered, so a directory's counts come after
+    """Writes a manifest in pieces, whatever its length. Nothing is buffered, so a directory's counts follow
     its files. A directory is one entry when its files come one after the other, as they do in order of
     (folder, path); in another order it is listed as often as they come back to it, which `files` reads as
     well, but published consumers may not.

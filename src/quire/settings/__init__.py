@@ -1,8 +1,8 @@
 """Settings: one frozen object, read once from `quire.toml`, `QUIRE_*` variables and the command line.
 
-The later wins. Promises: all problems are told at once; an unknown key is refused with the nearest known
-one; every value remembers where it came from; a secret is never shown. Alone in reading `os.environ`.
-Must not know components: `assembly` makes them out of these values, and nothing below it imports this.
+The later wins. Promises: all problems are reported at once; an unknown key is refused with the nearest known
+one; every value remembers its source; a secret is never shown. The only module that reads `os.environ`. Must
+not know: components. `assembly` builds them from these values, and nothing below it imports this.
 """
 
 import os
@@ -107,12 +107,12 @@ def load_here(
 
 
 def worker_environment() -> dict[str, str]:
-    """What worker processes inherit: everything but our own variables, which hold secrets no step needs."""
+    """The environment of worker processes: without Quire's own variables, which may hold secrets."""
     return {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
 
 
 def task_environment() -> dict[str, str]:
-    """What a single task is told by, which knows no settings."""
+    """The environment that describes a single remote task, which has no settings."""
     return dict(os.environ)
 
 
@@ -127,7 +127,7 @@ def load(
 
     `overrides` has keys like `preprocess.tiff_quality`; None means that the option was not given. An empty
     variable counts as not set. Relative paths start at `folder`, those in the file at the file's folder.
-    `fallbacks` are variables of other programs, by key, for what is said nowhere else; the first one
+    `fallbacks` are variables of other programs, by key, for keys that are set nowhere else; the first one
     that is set counts.
     """
     reading = SettingsReader(folder)

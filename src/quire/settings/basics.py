@@ -1,4 +1,4 @@
-"""What every table of settings is made of."""
+"""Shared by all tables of settings: secrets, number of cores, descriptions."""
 
 import os
 from typing import Any
@@ -31,7 +31,7 @@ class Secret:
 
 
 def cores() -> int:
-    """Those that this process may use: a container or `taskset` often gives fewer than the machine has."""
+    """The cores that this process may use: in a container often fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Every setting by its name: what messages, `quire doctor` and the reference page need to know of it."""
+"""Every setting by its name, for messages, `quire doctor` and the reference page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from quire.settings.values import HOME_DEFAULT, PREFIX, QueueSettings, Settings
 
 
 class Key(NamedTuple):
-    """One setting: what messages, `quire doctor` and the reference page need to know of it."""
+    """One setting: its name, type, limits and default."""
 
     name: str
     kind: Any
@@ -45,7 +45,7 @@ _WANTED: dict[Any, str] = {  # others: text
 
 
 def show_value(value: object) -> str:
-    """A value for people's eyes; the default column of the reference page is written in the same way."""
+    """A value as it is shown to people, also in the default column of the reference page."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else to_printable(str(value)) or "not set"
@@ -73,7 +73,7 @@ def _keys(table: type[Struct], prefix: str = "") -> Iterator[Key]:
 
 
 def _without_none(kind: Any) -> Any:
-    """What is asked for when it is given at all."""
+    """The type without None."""
     return (
         next(part for part in get_args(kind) if part is not NoneType) if NoneType in get_args(kind) else kind
     )

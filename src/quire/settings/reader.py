@@ -1,4 +1,4 @@
-"""From files, variables and options to values, gathering problems on the way instead of stopping at one."""
+"""Reads settings from the file, variables and options; collects all problems instead of stopping at one."""
 
 import difflib
 import math
@@ -14,26 +14,26 @@ from quire.settings.rules import find_contradictions
 from quire.settings.values import PREFIX, QueueSettings, Settings
 
 FILE_NAME = "quire.toml"
-QUEUES = "queues"  # a table of tables, named as the queues are
+QUEUES = "queues"  # a table of tables, one per queue
 CONFIG_VARIABLE = "QUIRE_CONFIG"  # names the file; itself no key
 DOCS = "docs/reference/settings.md"
 
 _SWITCH = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
-# Values that once were allowed: whoever has one set is told what to set instead, not only that it is wrong.
+# Values that were allowed in earlier releases: the message says what to set instead.
 _WITHDRAWN = {
     ("queue_store", "bucket"): (
-        'queues in a bucket are no longer there; set "ledger" (the ledger\'s database, the default) or '
-        '"redis". The PDF library is not concerned: it keeps its own queue in its bucket'
+        'queues in a bucket were removed; set "ledger" (the ledger\'s database, the default) or '
+        '"redis". The PDF library is not affected: it keeps its own queue in its bucket'
     )
 }
 
 
 class _ValueError(Exception):
-    """Not a value of the wanted kind; the text is the demand it fails."""
+    """A value of the wrong kind; the text says what is expected."""
 
 
 class SettingsReader:
-    """Values, sources and problems on their way to one `Settings`."""
+    """Collects values, their sources and problems, and builds one `Settings`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class SettingsReader:
         self.queues: dict[str, dict[str, Any]] = {}
         self.sources: dict[str, str] = {}
         self.problems: list[str] = []
-        self.doubtful: set[str] = set()  # keys with a problem of their own: no further conclusions from them
+        self.doubtful: set[str] = set()  # keys with a problem of their own: no rules are checked on them
 
     def file(self, environment: Mapping[str, str], config: Path | None) -> Path | None:
         asked = config or environment.get(CONFIG_VARIABLE)
@@ -55,7 +55,7 @@ class SettingsReader:
                 return None
             why = error.strerror if isinstance(error, OSError) else error
             self.problems.append(f"the file {source} cannot be read: {why}; correct the file or its path")
-            self.doubtful.update(BY_NAME)  # nothing can be said about how values go together
+            self.doubtful.update(BY_NAME)  # no rule between values can be checked
         return path
 
     def _entry(self, name: str, value: object, source: str, base: Path) -> None:
@@ -106,17 +106,17 @@ class SettingsReader:
                 self._unknown("variable", variable, "the environment", [*BY_VARIABLE, CONFIG_VARIABLE])
 
     def fallbacks(self, environment: Mapping[str, str], variables: Mapping[str, Sequence[str]]) -> None:
-        """Other programs' variables, by key: only for what nobody has said anything about."""
+        """Variables of other programs, by key: only for keys that are not set anywhere else."""
         for name, candidates in variables.items():
             variable = next((one for one in candidates if environment.get(one)), None)
             if variable is not None and name not in self.values and name not in self.doubtful:
                 self.add(name, environment[variable], variable, self.folder, words=True)
 
     def add(self, name: str, value: object, source: str, base: Path, *, words: bool = False) -> None:
-        """`words`: the value is text whatever it means, as variables and options are."""
+        """Check and keep a value. `words`: it comes as text, as in variables and options."""
         key = BY_NAME.get(name)
         if key is None:
-            # Somebody who writes `bucket` outside its table means `s3.bucket`.
+            # `bucket` outside its table probably means `s3.bucket`.
             inside = [known for known in BY_NAME if known.rpartition(".")[2] == name]
             self._unknown("key", name, source, inside or list(BY_NAME))
             return
@@ -188,7 +188,7 @@ def _numbers(values: list[Any], key: Key) -> tuple[float, ...]:
 
 
 def _meaning(kind: Any, text: str) -> object:
-    """What a word means where this kind is wanted; the word itself when it means nothing there."""
+    """Parse text as this kind; the text itself when that fails."""
     word = text.strip()
     if kind is bool:
         return _SWITCH.get(word.lower(), text)
@@ -204,7 +204,7 @@ def _path(value: str | Path, base: Path) -> Path:
         raise _ValueError("a path")
     try:
         return base / Path(value).expanduser()
-    except RuntimeError as error:  # "~" of somebody who has no home folder here
+    except RuntimeError as error:  # "~" of a user without a home folder
         raise _ValueError("a path whose ~ names a known user") from error
 
 

@@ -1,4 +1,4 @@
-"""What goes together: values of the right kind that cannot work with each other."""
+"""Rules between settings: values that are valid alone but not together."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")  # one p
 
 
 def find_contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Values that are of the right kind but cannot work, each with the keys it was concluded from."""
+    """Problems between valid values, each with the keys it follows from."""
     yield from _of_the_store(settings)
     yield from _of_the_engine(settings)
     yield from _of_uploads(settings)
@@ -76,7 +76,7 @@ def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             yield (), f"{problem}; lower the one or raise the other"
     if settings.crew.stale_seconds < 2 * settings.crew.beat_seconds:
         problem = (
-            "crew.stale_seconds must be at least twice crew.beat_seconds, or the living are taken for dead"
+            "crew.stale_seconds must be at least twice crew.beat_seconds, or running members count as dead"
         )
         yield ("crew.beat_seconds", "crew.stale_seconds"), problem
     try:
@@ -138,8 +138,8 @@ def _of_worker_keys(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
     for half in ("access_key_id", "secret_access_key"):
         if getattr(chosen, half) and getattr(chosen, half) == getattr(s3, half):
             problem = (
-                f"worker_keys.{half} is that of the main key, which must not leave the house; make a key for "
-                "workers that may read and write staging/ and archive/ alone"
+                f"worker_keys.{half} is that of the main key, which must stay on the server; create a key "
+                "for workers that may read and write staging/ and archive/ alone"
             )
             yield (f"worker_keys.{half}", f"s3.{half}"), problem
     insecure = chosen.endpoint.lower().startswith("http:") and not s3.allow_http
@@ -194,7 +194,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    """Or not set."""
+    """True when it is not set, too."""
     try:
         parts = urlsplit(text)
         named = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0

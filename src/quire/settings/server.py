@@ -1,4 +1,4 @@
-"""The house as a service: its address, its doors, what it calls, what it cleans."""
+"""Settings of the server and of `quire upload`: addresses, limits, webhooks, cleanup."""
 
 from typing import Annotated, Literal
 
@@ -8,33 +8,29 @@ from quire.settings.basics import Secret, about
 
 
 class UploadSettings(Struct, frozen=True, kw_only=True):
-    """For `quire upload`. `metadata` and `processing` are JSON, as their options are."""
+    """For `quire upload`. `metadata` and `processing` are JSON, like the options."""
 
-    url: Annotated[str, about("address of the server that `quire upload` sends to")] = ""
+    url: Annotated[str, about("address of the server that uploads go to")] = ""
     key: Annotated[Secret, about("API key for that server; never shown")] = Secret()
     allow_http: Annotated[bool, about("permit sending the key without TLS to another machine")] = False
-    uploader: Annotated[str, about("who uploads; empty is the name of the user")] = ""
-    root_path: Annotated[str, about("path on the server that files are put below", min_length=1)] = "/"
-    parent: Annotated[str, about("identifier that the batch is put below; empty is the origin")] = ""
+    uploader: Annotated[str, about("name of the uploader; empty: the name of the user")] = ""
+    root_path: Annotated[str, about("path on the server under which files are stored", min_length=1)] = "/"
+    parent: Annotated[str, about("identifier of the batch's parent; empty: the origin")] = ""
     metadata: Annotated[str, about("JSON object that goes with the batch")] = ""
-    processing: Annotated[str, about("JSON object: what to do with files; empty is everything")] = ""
+    processing: Annotated[str, about("JSON object: what to do with files; empty: everything")] = ""
     parallel: Annotated[int, about("files that are sent at once", ge=1, le=100)] = 5
     parallel_parts: Annotated[int, about("parts of one file that are sent at once", ge=1, le=100)] = 3
 
 
 class ServeSettings(Struct, frozen=True, kw_only=True):
     host: Annotated[str, about("address that `quire serve` listens on", min_length=1)] = "127.0.0.1"
-    port: Annotated[int, about("port that `quire serve` listens on; 0 takes a free one", ge=0, le=65535)] = (
-        8787
-    )
-    public_url: Annotated[str, about("where people reach the server; empty is as the asker did")] = ""
+    port: Annotated[int, about("port that `quire serve` listens on; 0: any free port", ge=0, le=65535)] = 8787
+    public_url: Annotated[str, about("public address of the server; empty: as in the request")] = ""
     anonymous: Annotated[
         Literal["loopback", "always", "never"],
         about("when no API key is needed: on loopback addresses, always, never"),
     ] = "loopback"
-    secret: Annotated[Secret, about("signs URLs and callbacks; empty makes one in the home folder")] = (
-        Secret()
-    )
+    secret: Annotated[Secret, about("signs URLs and callbacks; empty: created in the home folder")] = Secret()
 
 
 class IngestSettings(Struct, frozen=True, kw_only=True):
@@ -43,38 +39,38 @@ class IngestSettings(Struct, frozen=True, kw_only=True):
     max_files: Annotated[int, about("most files of a batch", ge=1, le=10_000_000)] = 1_000_000
     prompt_characters: Annotated[int, about("longest custom prompt", ge=0, le=10**6)] = 60_000
     prompts_characters: Annotated[int, about("all custom prompts together", ge=0, le=10**6)] = 80_000
-    allowed_extensions: Annotated[
-        str, about("endings of file names that are taken, such as `.tif .jpg`; empty is all")
-    ] = ""
+    allowed_extensions: Annotated[str, about("accepted file extensions, such as `.tif .jpg`; empty: all")] = (
+        ""
+    )
     url_seconds: Annotated[int, about("how long a signed URL is valid", ge=60, le=604_800)] = 86_400
     verify_cid_bytes: Annotated[
         int, about("files up to this size are read to verify their CID; 0: CIDs are not verified", ge=0)
     ] = 67_108_864
-    hand_over_to: Annotated[str, about("queue that is told when preprocessing is done; empty is none")] = (
-        "arke-batch-jobs"
-    )
+    hand_over_to: Annotated[
+        str, about("queue that gets a message when preprocessing is done; empty: none")
+    ] = "arke-batch-jobs"
 
 
 class WebhookSettings(Struct, frozen=True, kw_only=True):
-    allow_private: Annotated[bool, about("call webhooks on private and loopback addresses too")] = False
+    allow_private: Annotated[bool, about("permit webhooks on private and loopback addresses")] = False
     timeout_seconds: Annotated[float, about("longest time for one call", gt=0, le=300)] = 15.0
-    max_tries: Annotated[int, about("calls after which a delivery is given up", ge=1, le=100)] = 10
+    max_tries: Annotated[int, about("calls after which a delivery is abandoned", ge=1, le=100)] = 10
     at_once: Annotated[int, about("calls of one process at the same time", ge=1, le=1000)] = 16
 
 
 class CleanupSettings(Struct, frozen=True, kw_only=True):
-    every_seconds: Annotated[float, about("how often the server cleans up; 0 is never", ge=0, le=10**7)] = (
+    every_seconds: Annotated[float, about("how often the server cleans up; 0: never", ge=0, le=10**7)] = (
         3600.0
     )
-    idle_upload_days: Annotated[float, about("uploads silent for so long are given up; 0 is never", ge=0)] = (
+    idle_upload_days: Annotated[float, about("abandon uploads that are idle for so long; 0: never", ge=0)] = (
         7.0
     )
     staging_days: Annotated[
-        float, about("staged files are deleted so long after their batch has ended; 0 is never", ge=0)
+        float, about("delete staged files so long after their batch ended; 0: never", ge=0)
     ] = 30.0
 
 
 class ArchiveSettings(Struct, frozen=True, kw_only=True):
-    enabled: Annotated[
-        bool, about("copy originals to the archive before cleaning deletes them from staging")
-    ] = False
+    enabled: Annotated[bool, about("copy originals to the archive before they are deleted from staging")] = (
+        False
+    )

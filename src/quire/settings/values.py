@@ -32,7 +32,7 @@ HOME_DEFAULT = "the user's data folder for quire"
 class S3Settings(Struct, frozen=True, kw_only=True):
     bucket: Annotated[str, about("bucket that holds the blobs; needed when store is s3")] = ""
     endpoint: Annotated[str, about("URL of the S3 server; empty for AWS")] = ""
-    public_endpoint: Annotated[str, about("URL of the S3 server for uploaders; empty is as endpoint")] = ""
+    public_endpoint: Annotated[str, about("URL of the S3 server for uploaders; empty: as endpoint")] = ""
     region: Annotated[str, about("region of the bucket", min_length=1)] = "us-east-1"
     access_key_id: Annotated[Secret, about("name of the access key; goes with secret_access_key")] = Secret()
     secret_access_key: Annotated[Secret, about("secret half of the access key; never shown")] = Secret()
@@ -42,27 +42,27 @@ class S3Settings(Struct, frozen=True, kw_only=True):
 
 class PreprocessSettings(Struct, frozen=True, kw_only=True):
     tiff_quality: Annotated[int, about("JPEG quality of pages made from TIFFs", ge=1, le=100)] = 95
-    all_pages: Annotated[bool, about("convert every page of a TIFF, not the first alone")] = True
+    all_pages: Annotated[bool, about("convert every page of a TIFF, not only the first")] = True
     pdf_pages: Annotated[
         Literal["images", "pdfs", "both", "none"],
-        about("what pages of a PDF become, unless its processing_config says so; none leaves PDFs alone"),
+        about("what pages of a PDF become unless its processing_config says so; none: PDFs are not split"),
     ] = "none"
     pdf_dpi: Annotated[int, about("resolution at which pages of PDFs are drawn", ge=10, le=2400)] = 200
     pdf_quality: Annotated[int, about("JPEG quality of pages of PDFs", ge=1, le=100)] = 95
     pdf_max_pages: Annotated[int, about("most pages of a PDF that is split", ge=1, le=1_000_000)] = 10_000
     pdf_max_megapixels: Annotated[int, about("largest page of a PDF that is drawn", ge=1, le=100_000)] = 150
-    pdf_max_megabytes: Annotated[int, about("most room that pages of one PDF take", ge=1, le=10**7)] = 10_000
+    pdf_max_megabytes: Annotated[int, about("largest size of the pages of one PDF", ge=1, le=10**7)] = 10_000
     pdf_timeout_seconds: Annotated[float, about("longest time for one PDF", gt=0, le=86_400)] = 3600.0
     variant_quality: Annotated[int, about("JPEG quality of the smaller copies", ge=1, le=100)] = 85
     max_megapixels: Annotated[int, about("largest picture that is decoded", ge=1, le=100_000)] = 500
-    tiles: Annotated[bool, about("cut large pictures into tiles, for IIIF viewers that zoom")] = False
+    tiles: Annotated[bool, about("cut large pictures into tiles for IIIF viewers")] = False
     tile_size: Annotated[int, about("side of a tile in pixels", ge=128, le=4096)] = 512
     tiles_above: Annotated[int, about("longest side up to which no tiles are made", ge=200, le=10**6)] = 2400
     public_url: Annotated[str, about("how links to assets begin", min_length=1)] = "http://localhost:8787"
     tiff_timeout_seconds: Annotated[float, about("longest time for one TIFF", gt=0, le=86_400)] = 60.0
     image_timeout_seconds: Annotated[float, about("longest time for one picture", gt=0, le=86_400)] = 120.0
     memory_mb: Annotated[int, about("memory one worker may use", ge=256, le=1 << 20)] = 2048
-    max_attempts: Annotated[int, about("failed attempts after which a file has failed", ge=1, le=100)] = 3
+    max_attempts: Annotated[int, about("failed attempts after which a file fails", ge=1, le=100)] = 3
     tiff_first_seconds: Annotated[float, about("wait before the first TIFFs go out", ge=0, le=86_400)] = 0.0
     tiff_between_seconds: Annotated[float, about("wait between two dispatches", ge=0, le=86_400)] = 0.0
     tiff_at_once: Annotated[int, about("TIFFs per dispatch; 0 is what fits", ge=0, le=100_000)] = 0
@@ -96,7 +96,7 @@ class RedisSettings(Struct, frozen=True, kw_only=True):
 
 
 class QueueSettings(Struct, frozen=True, kw_only=True):
-    """What `[queues."name"]` says of one queue; what it does not say stays as it is for that queue."""
+    """The table `[queues."name"]` of one queue; keys that it does not set keep their values."""
 
     max_batch_size: Annotated[
         int | None, about("messages that a consumer leases together", ge=1, le=1000)
@@ -106,17 +106,17 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     ] = None
     max_retries: Annotated[int | None, about("deliveries after the first one", ge=0, le=1000)] = None
     delays_seconds: Annotated[
-        tuple[float, ...] | None, about("exact waits before the retries; the last one stays", le=10**7)
+        tuple[float, ...] | None, about("exact delays before the retries; the last one repeats", le=10**7)
     ] = None
     first_delay_seconds: Annotated[
-        float | None, about("wait before the first retry, where none is exact", ge=0, le=86_400)
+        float | None, about("delay before the first retry, without exact delays", ge=0, le=86_400)
     ] = None
     longest_delay_seconds: Annotated[float | None, about("the wait doubles up to this", ge=0, le=10**7)] = (
         None
     )
     dead_letter: Annotated[str | None, about("what people call its dead letters", min_length=1)] = None
     lease_seconds: Annotated[
-        float | None, about("silent this long, a consumer loses its messages", ge=1, le=86_400)
+        float | None, about("a consumer silent for this long loses its messages", ge=1, le=86_400)
     ] = None
     concurrency: Annotated[int | None, about("messages that a consumer works on at once", ge=1, le=1000)] = (
         None
@@ -152,7 +152,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Literal["ledger", "redis"], about("queues in the ledger's database or on Redis")
     ] = "ledger"
     priority: Annotated[str, about("tier of new batches, 1_critical to 5_background")] = "3_normal"
-    tenant: Annotated[str, about("whose share of the workers new batches count on")] = ""
+    tenant: Annotated[str, about("tenant that new batches belong to, for fair sharing")] = ""
     s3: S3Settings = S3Settings()
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()

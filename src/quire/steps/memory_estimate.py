@@ -1,7 +1,7 @@
 """Estimates the memory that a step needs for a file, by its header, before a pixel is decoded.
 
 Runs in a worker process, needs what the steps need. Promise: nothing is refused here. A file that cannot be
-estimated counts as light, and the step itself reports what is wrong with it. The numbers per pixel are measured
+estimated counts as light, and the step itself reports what is wrong with it. Numbers per pixel are measured
 (docs/operations.md); what is decoded line by line costs its width, not its height.
 """
 

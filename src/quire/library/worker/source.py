@@ -1,7 +1,7 @@
-"""A job's source, brought here and checked: its bytes must be those that the job is named after.
+"""Fetches a job's source and checks it: its bytes must have the hash that the job is named after.
 
-Promises: streamed, never in memory; what is too large is refused before it is read; names and tags that
-another tool wrote, or lost, are taken as they come. Two requests. Must not know: what becomes of it.
+Promises: streamed, never in memory; a source that is too large is refused before it is read; names and tags that
+another tool wrote, or lost, are taken as they come. Two requests. Must not know: what happens to the source.
 """
 
 import asyncio
@@ -10,21 +10,21 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-import msgspec
 from msgspec import Struct
 
 from quire.blobs.port import BlobInfo, Blobs
+from quire.library.metadata import decode_metadata
 from quire.library.protocol import layout
 from quire.model.errors import Missing, Reject
 
 UNKNOWN = "unknown.pdf"
 MAX_SOURCE_BYTES = 8 << 30
 MAX_NAME_CHARACTERS = 1000
-MOST_TAGS = 1000
+MAX_TAGS = 1000
 
 
 class KnownSource(Struct, frozen=True):
-    """What the manifest has of a file; `path` is the first one."""
+    """A document in the manifest; `path` is its first one."""
 
     path: str
     tags: tuple[str, ...] = ()
@@ -40,8 +40,8 @@ class FetchedSource(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
 
 
-async def fetch(blobs: Blobs, ident: str, target: Path, recall: SourceLookup | None = None) -> FetchedSource:
-    """Raises Reject when it is not there, too large, or not what it is named after."""
+async def fetch(blobs: Blobs, ident: str, target: Path, lookup: SourceLookup | None = None) -> FetchedSource:
+    """Raises Reject when the source is missing, too large, or has another hash."""
     key = layout.raw(ident)
     try:
         stored = await blobs.head(key)
@@ -54,29 +54,25 @@ async def fetch(blobs: Blobs, ident: str, target: Path, recall: SourceLookup | N
         ) from error
     if digest != ident:
         raise Reject(
-            f"the source {key} is not what it is named after: its SHA-256 is {digest}; remove it and ingest "
+            f"the source {key} has the SHA-256 {digest} instead of its name; remove it and ingest "
             "the file again",
             code="wrong_hash",
         )
-    name, tags = said(stored)
-    if not name and recall is not None and (known := await recall(ident)) is not None:
+    name, tags = _read_metadata(stored)
+    if not name and lookup is not None and (known := await lookup(ident)) is not None:
         name, tags = PurePosixPath(known.path).name, tags or known.tags
     return FetchedSource(path=target, size=size, name=name or UNKNOWN, tags=tags)
 
 
-def said(stored: BlobInfo) -> tuple[str, tuple[str, ...]]:
-    """Name and tags from the metadata, which the store has decoded; empty where they were lost."""
-    name = stored.metadata.get("original-name", "")
-    try:
-        tags = msgspec.json.decode(stored.metadata.get("tags", "[]"), type=list[str])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        tags = []
-    return name[:MAX_NAME_CHARACTERS], tuple(tag[:MAX_NAME_CHARACTERS] for tag in tags[:MOST_TAGS])
+def _read_metadata(stored: BlobInfo) -> tuple[str, tuple[str, ...]]:
+    """Name and tags from the metadata; empty if they were lost."""
+    said = decode_metadata(stored.metadata)
+    return said.name[:MAX_NAME_CHARACTERS], tuple(tag[:MAX_NAME_CHARACTERS] for tag in said.tags[:MAX_TAGS])
 
 
 async def _copy(blobs: Blobs, key: str, target: Path) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
-    # Opened here and not in a thread: one that is not waited for any more would leave it open.
+    # Opened here and not in a thread: a cancelled thread would leave the file open.
     with target.open("wb") as file:
         async for piece in blobs.stream(key):
             size += len(piece)
@@ -87,7 +83,7 @@ async def _copy(blobs: Blobs, key: str, target: Path) -> tuple[str, int]:
 
 
 async def _run_to_end(work: Callable[[], object]) -> None:
-    """In a thread, which is waited for also when we are cancelled: the file must not be closed under it."""
+    """Run in a thread, and wait for it also when cancelled: the file must not be closed under it."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         await asyncio.shield(running)
@@ -100,5 +96,5 @@ def _check_size(size: int) -> None:
     if size > MAX_SOURCE_BYTES:
         limit = MAX_SOURCE_BYTES >> 30
         raise Reject(
-            f"the source has {size} bytes; more than {limit} GiB are not converted", code="too_large"
+            f"the source has {size} bytes; the limit is {limit} GiB", code="too_large"
         )
