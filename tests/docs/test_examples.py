@@ -1,5 +1,7 @@
 """The examples of the documentation run, end to end, with real workers; links lead somewhere."""
 
+import ast
+import importlib
 import json
 import os
 import re
@@ -144,6 +146,21 @@ def test_every_part_of_a_phase_is_explained():
     explained = set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
     pace = {f"pace.{name}" for name in Pace.__struct_fields__}
     assert explained == {*Phase.__struct_fields__, *pace} - {"pace"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_code_on_a_page_imports_names_that_exist(page: Path):
+    missing = []
+    for code in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+        for line in re.findall(r"^from quire.*$", code, re.MULTILINE):
+            imported = ast.parse(line).body[0]
+            assert isinstance(imported, ast.ImportFrom)
+            assert imported.module is not None
+            module = importlib.import_module(imported.module)
+            missing += [
+                f"{imported.module}.{name.name}" for name in imported.names if not hasattr(module, name.name)
+            ]
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

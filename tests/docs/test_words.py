@@ -26,7 +26,10 @@ ALLOWED = {
         "*.md",
         "the former name of a command",
     ),
-    r"^ +conductor: str.*|\bconductor=\"|`conductor`": ("*", "a field of the answer of /health"),
+    r"^ +conductor: str.*|\bconductor=\"|\"conductor\": |`conductor`": (
+        "*",
+        "a field of the answer of /health",
+    ),
     r"\bconductor_\w+": ("*", "names of log events"),
     r"\bthe wheel\b": ("*.md", "the Python package format"),
 }
