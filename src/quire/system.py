@@ -1,6 +1,6 @@
-"""The real clock, the real ids, the real signal, and who is here: the one place where time and chance enter.
+"""The real clock, ids and signal, and the name of the user: the only module that reads time and randomness.
 
-Everything else takes them as arguments, so that tests and the simulator can decide them.
+Everything else takes them as arguments, so that tests and the simulator can replace them.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class SystemClock:
 
 class SystemIds:
     def __init__(self) -> None:
-        from ulid import ULID  # here: workers need the clock alone, and quickly
+        from ulid import ULID  # here: workers need only the clock and must start fast
 
         self._new = ULID
         self._random = random.SystemRandom()
@@ -35,11 +35,11 @@ class SystemIds:
 
 
 def user_at_host() -> str:
-    """Who is at the keyboard, as `user@host`: from the system, as variables can say anything."""
+    """The user as `user@host`: from the system, because variables can be set to anything."""
     number = os.getuid()
     try:
         name = pwd.getpwuid(number).pw_name
-    except KeyError:  # in containers a user may have a number alone
+    except KeyError:  # in containers a user may have only a number
         name = str(number)
     return f"{name}@{socket.gethostname()}"
 
@@ -56,7 +56,7 @@ class LoopSignal:
 
     async def wait(self, timeout_seconds: float | None = None) -> bool:
         with contextlib.suppress(TimeoutError):
-            # Without a task of its own, which would be one more turn of the loop before anybody is awake.
+            # Without a task of its own, which would cost one more turn of the loop before the waiter wakes.
             async with asyncio.timeout(timeout_seconds):
                 await self._event.wait()
         was_set = self._event.is_set()

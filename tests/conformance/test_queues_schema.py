@@ -7,8 +7,8 @@ from tests.servers.postgres import fresh_schema
 from tests.situations.schemas import postgres_tables, shown_schema, sqlite_tables
 
 from quire.database.postgres import PostgresDatabase
-from quire.database.sql import migrations, queries
-from quire.database.sqlite import SqliteDatabase, statements
+from quire.database.sql import load_migrations, load_queries
+from quire.database.sqlite import SqliteDatabase, split_statements
 from quire.queues.port import Message, FailedDelivery
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
@@ -39,7 +39,7 @@ async def test_migrations_make_what_the_schema_shows_on_sqlite(sqlite, tmp_path)
     await SqliteQueues(sqlite, CountingIds()).prepare()
     shown = SqliteDatabase(tmp_path / "shown.db")
     await shown.open()
-    await shown.write(lambda connection: [connection.execute(one) for one in statements(SCHEMA_SQLITE)])
+    await shown.write(lambda connection: [connection.execute(one) for one in split_statements(SCHEMA_SQLITE)])
     expected, made = await shown.read(tables_and_burials), await sqlite.read(tables_and_burials)
     await shown.close()
     assert expected
@@ -115,7 +115,7 @@ class OldMessages:
 class TestOldSqliteMessages(OldMessages):
     @pytest.fixture
     async def queues(self, sqlite):
-        first, *_ = migrations("quire.queues.sqlite.sql")
+        first, *_ = load_migrations("quire.queues.sqlite.sql")
         await sqlite.migrate("queues", [first])
         insert = f"INSERT INTO messages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
         rows = [(*row[:-1], json.dumps(row[-1])) for row in old_rows()]
@@ -129,7 +129,7 @@ class TestOldSqliteMessages(OldMessages):
 class TestOldPostgresMessages(OldMessages):
     @pytest.fixture
     async def queues(self, postgres):
-        first, *_ = migrations("quire.queues.postgres.sql")
+        first, *_ = load_migrations("quire.queues.postgres.sql")
         await postgres.migrate("queues", [first])
         insert = f"INSERT INTO messages ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
 
@@ -176,7 +176,7 @@ async def test_on_postgres_nothing_that_is_delayed_is_looked_at(postgres):
     queues = PostgresQueues(postgres, CountingIds())
     await queues.prepare()
     await fill(queues)
-    sql = queries("quire.queues.postgres.sql", "queries.sql")
+    sql = load_queries("quire.queues.postgres.sql", "queries.sql")
     lease = {"queue": "q", "limit": 10, "token": "t", "worker": "", "until": 11.0, "now": 1.0, "minute": 0}
     nos = list(range(DELAYED + 1, DELAYED + 11))
     ended = {"nos": nos, "tokens": ["t"] * 10, "until": 20.0, "now": 1.0, "minute": 0}

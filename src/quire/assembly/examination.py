@@ -1,8 +1,7 @@
-"""Examines the house: versions, settings in force, tools, the home folder, the store.
+"""The checks of `quire doctor`: versions, settings in force, tools, the home folder, the store.
 
-Promise: never raises for what it finds, clears its own trials away, and gives advice with every complaint.
-Must not know: where settings come from (rows are handed in), which store there is (a probe is handed in),
-terminals.
+Promise: never raises for a finding, removes its test files, and gives advice with every problem. Must not
+know: where settings come from (rows are passed in), which store there is (a probe is passed in), terminals.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from quire.tools.probe import Probe
 
 State = Literal["ok", "warning", "missing", "failed"]
 Row = tuple[str, str, str]  # key, value as people may see it, source
-StoreProbe = Callable[[], Awaitable[Sequence[str]]]  # the promises it has checked; raises when one is broken
+StoreProbe = Callable[[], Awaitable[Sequence[str]]]  # the promises it checked; raises when one is broken
 
 OLDEST_SQLITE = (3, 24, 0)  # the first with ON CONFLICT DO UPDATE
 LITTLE_SPACE_BYTES = 2 << 30
@@ -55,14 +54,14 @@ class Examination(Struct, frozen=True, kw_only=True):
 
 
 class ToolCheck(Struct, frozen=True, kw_only=True):
-    """`needed_by` is the feature that cannot do without it; empty: nothing can."""
+    """`needed_by` is the feature that needs it; empty: Quire always does."""
 
     probe: Callable[[], Probe]
     purpose: str
     needed_by: str = ""
 
 
-def package(name: str, *, extra: str) -> Callable[[], Probe]:
+def package_probe(name: str, *, extra: str) -> Callable[[], Probe]:
     """The probe of a package that comes with an extra. Imports it: an installed one may still be broken."""
 
     def probe() -> Probe:
@@ -80,7 +79,7 @@ TOOLS = (
     ToolCheck(probe=pillow.probe, purpose="reads the pictures that libvips does not know"),
     ToolCheck(probe=qpdf.probe, purpose="opens, mends and splits PDFs"),
     ToolCheck(probe=pdfium.probe, purpose="draws pages of PDFs"),
-    ToolCheck(probe=package("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
+    ToolCheck(probe=package_probe("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
     ToolCheck(probe=liteparse.probe, purpose="turns PDFs into Markdown", needed_by=liteparse.NAME),
     ToolCheck(probe=pymupdf4llm.probe, purpose="turns PDFs into Markdown", needed_by=pymupdf4llm.NAME),
     ToolCheck(probe=opendataloader.probe, purpose="turns PDFs into Markdown", needed_by=opendataloader.NAME),
@@ -99,34 +98,34 @@ async def examine(
     tools: Sequence[ToolCheck] = TOOLS,
     store_seconds: float = STORE_SECONDS,
 ) -> Examination:
-    """`rows` may be the error that reading the settings ended with; then home and store are not known (None).
+    """`rows` may be the error of reading the settings; then home and store are unknown (None).
 
-    `features` are those that the settings ask for, such as "s3": what they need must be there.
+    `features` are those that the settings use, such as "s3": their tools must be installed.
     """
     sections = [
-        Section(title="Versions", checks=await asyncio.to_thread(_versions, cores, home)),
-        Section(title="Settings", checks=_settings(rows)),
-        Section(title="Tools", checks=await asyncio.to_thread(_tools, tools, features)),
+        Section(title="Versions", checks=await asyncio.to_thread(_check_versions, cores, home)),
+        Section(title="Settings", checks=_check_settings(rows)),
+        Section(title="Tools", checks=await asyncio.to_thread(_check_tools, tools, features)),
     ]
     if home is not None:
-        sections.append(Section(title="Home", checks=await asyncio.to_thread(_home, home)))
+        sections.append(Section(title="Home", checks=await asyncio.to_thread(_check_home, home)))
     if probe_store is not None:
-        sections.append(Section(title="Store", checks=await _store(probe_store, store_seconds)))
+        sections.append(Section(title="Store", checks=await _check_store(probe_store, store_seconds)))
     return Examination(sections=tuple(sections))
 
 
-def _versions(cores: int, home: Path | None) -> tuple[Check, ...]:
+def _check_versions(cores: int, home: Path | None) -> tuple[Check, ...]:
     return (
         Check(name="quire", state="ok", detail=quire.__version__),
         Check(name="Python", state="ok", detail=platform.python_version()),
-        _sqlite(),
-        _write_ahead_log(home),
+        _check_sqlite(),
+        _check_write_ahead_log(home),
         Check(name="platform", state="ok", detail=platform.platform()),
         Check(name="cores", state="ok", detail=str(cores)),
     )
 
 
-def _sqlite() -> Check:
+def _check_sqlite() -> Check:
     if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
         return Check(name="SQLite", state="ok", detail=sqlite3.sqlite_version)
     needed = ".".join(str(part) for part in OLDEST_SQLITE)
@@ -134,8 +133,8 @@ def _sqlite() -> Check:
     return Check(name="SQLite", state="failed", detail=f"{sqlite3.sqlite_version} is too old", advice=advice)
 
 
-def _write_ahead_log(home: Path | None) -> Check:
-    """Tried where the database will be, as it depends on the file system: some network shares refuse it."""
+def _check_write_ahead_log(home: Path | None) -> Check:
+    """Tested where the database will be, because some network file systems refuse it."""
     name = "SQLite WAL"
     try:
         place = home if home is not None and home.is_dir() else None
@@ -158,18 +157,18 @@ def _write_ahead_log(home: Path | None) -> Check:
 _LOCAL_DISK = "set home to a folder on a local disk that you may write to"
 
 
-def _settings(rows: Sequence[Row] | QuireError) -> tuple[Check, ...]:
+def _check_settings(rows: Sequence[Row] | QuireError) -> tuple[Check, ...]:
     if isinstance(rows, QuireError):
         advice = "correct the settings, then run quire doctor again: it will look at home and store too"
         return (Check(name="settings", state="failed", detail=str(rows), advice=advice),)
     return tuple(Check(name=key, state="ok", detail=value, source=source) for key, value, source in rows)
 
 
-def _tools(tools: Sequence[ToolCheck], features: Collection[str]) -> tuple[Check, ...]:
-    return tuple(_tool(tool, features) for tool in tools)
+def _check_tools(tools: Sequence[ToolCheck], features: Collection[str]) -> tuple[Check, ...]:
+    return tuple(_check_tool(tool, features) for tool in tools)
 
 
-def _tool(tool: ToolCheck, features: Collection[str]) -> Check:
+def _check_tool(tool: ToolCheck, features: Collection[str]) -> Check:
     try:
         probe = tool.probe()
     except Exception as error:  # noqa: BLE001 - libraries fail to load in any way they like
@@ -181,14 +180,14 @@ def _tool(tool: ToolCheck, features: Collection[str]) -> Check:
     if not tool.needed_by or tool.needed_by in features:
         detail = f"not usable, but needed: {tool.purpose}"
         return Check(name=probe.name, state="missing", detail=detail, advice=probe.advice)
-    # An extra that nobody asked for is no fault: a plain installation must not look ill.
+    # A missing extra that is not used is no problem: a plain installation must pass.
     detail = f"not installed, not needed with these settings: {tool.purpose}"
     return Check(name=probe.name, state="ok", detail=detail, advice=probe.advice)
 
 
-def _home(home: Path) -> tuple[Check, ...]:
+def _check_home(home: Path) -> tuple[Check, ...]:
     try:
-        there = _nearest_folder(home)
+        there = _find_nearest_folder(home)
         with tempfile.TemporaryDirectory(prefix=".doctor-", dir=there):
             pass
         free = shutil.disk_usage(there).free
@@ -203,12 +202,12 @@ def _home(home: Path) -> tuple[Check, ...]:
     return (
         Check(name="folder", state="ok", detail=known),
         Check(name="free space", state="warning" if little else "ok", detail=space, advice=advice),
-        *_database(home / "quire.db"),
+        *_check_database(home / "quire.db"),
     )
 
 
-def _database(path: Path) -> tuple[Check, ...]:
-    """An existing database, opened for reading alone: can it be read at all?"""
+def _check_database(path: Path) -> tuple[Check, ...]:
+    """Whether an existing database can be read, opened read-only."""
     if not path.exists():
         return ()
     try:
@@ -223,8 +222,8 @@ def _database(path: Path) -> tuple[Check, ...]:
     return (Check(name="database", state="ok", detail=f"{path.name} can be read"),)
 
 
-def _nearest_folder(path: Path) -> Path:
-    """The path itself or what would become its parent. A file in the way is an error of its own."""
+def _find_nearest_folder(path: Path) -> Path:
+    """The path itself or its nearest existing parent. Raises NotADirectoryError for a file."""
     while not path.exists():
         path = path.parent
     if not path.is_dir():
@@ -232,7 +231,7 @@ def _nearest_folder(path: Path) -> Path:
     return path
 
 
-async def _store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
+async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
     try:
         async with asyncio.timeout(seconds):
             promises = await probe()
@@ -242,8 +241,8 @@ async def _store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
     except TimeoutError:
         detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network, the disk"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
-    except Exception as error:  # noqa: BLE001 - a doctor who dies of a finding reports nothing
-        # The text is left out: errors of HTTP clients quote signed addresses.
+    except Exception as error:  # noqa: BLE001 - an exception would hide the other findings
+        # Without its message: errors of HTTP clients quote signed URLs.
         detail, advice = f"unexpected {type(error).__name__}", "this is a fault in quire: report it"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
     return tuple(Check(name="probe", state="ok", detail=promise) for promise in promises)

@@ -1,4 +1,4 @@
-"""Pipelines and policies out of settings."""
+"""Pipelines and policies, from settings."""
 
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.sharing import Shares
@@ -9,9 +9,8 @@ from quire.settings import Settings
 
 def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
     chosen, where = settings.preprocess, settings.compute
-    alone = (
-        where.pdf == where.tiff == where.image == "local"
-    )  # then there is one compute, and names say nothing
+    # All local: there is one compute, and it needs no name.
+    alone = where.pdf == where.tiff == where.image == "local"
     return {
         "preprocess": preprocess(
             public_url=chosen.public_url,
@@ -49,7 +48,7 @@ def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
     }
 
 
-def retry_policy(settings: Settings) -> RetryPolicy:
+def build_retry_policy(settings: Settings) -> RetryPolicy:
     return RetryPolicy(
         max_interruptions=settings.retry.max_interruptions,
         first_delay_seconds=settings.retry.first_delay_seconds,
@@ -57,7 +56,7 @@ def retry_policy(settings: Settings) -> RetryPolicy:
     )
 
 
-def phase_policy(settings: Settings) -> PhasePolicy:
+def build_phase_policy(settings: Settings) -> PhasePolicy:
     chosen = settings.phase_retry
     return PhasePolicy(
         max_retries=chosen.max_retries,
@@ -66,7 +65,7 @@ def phase_policy(settings: Settings) -> PhasePolicy:
     )
 
 
-def shares(settings: Settings) -> Shares:
+def build_shares(settings: Settings) -> Shares:
     return Shares(
         half_life_seconds=settings.sharing.half_life_seconds, ageing_seconds=settings.sharing.ageing_seconds
     )

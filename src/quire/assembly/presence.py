@@ -1,7 +1,7 @@
-"""Who works in a home folder: each process holds a lock file of its own for as long as it lives.
+"""The processes in a home folder: each holds a lock file of its own for as long as it runs.
 
-The lock goes with the process, however it ends, so the others see at once who is dead. For one machine: where
-processes share no folder, the crew's beats in the ledger tell.
+The lock ends with the process, however it ends, so the others see at once that it is gone. For one machine:
+where processes share no folder, heartbeats in the ledger do this.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ LOCK_ENDING = ".lock"
 
 
 class HomeMember:
-    """`place` names machine and process for people; `scratch` is a folder for what is being made."""
+    """`place` names machine and process for people; `scratch` is a folder for temporary files."""
 
     def __init__(self, home: Path, name: str) -> None:
         self.name = name
@@ -28,26 +28,26 @@ class HomeMember:
         self._members = home / "crew"
 
     def is_gone(self, member: Member) -> bool:
-        """Certain on this machine: nobody holds its lock any more."""
+        """Whether the process of this member has ended: its lock is free. Certain on this machine."""
         with _try_lock(self._members / (member.name + LOCK_ENDING)) as free:
             return free
 
     def sweep(self) -> None:
-        """Remove what the dead left behind."""
+        """Remove lock files and scratch folders of processes that have ended."""
         for lock in self._members.glob("*" + LOCK_ENDING):
             with _try_lock(lock) as free:
-                if free:  # and ours while we clean up: nobody can be at home there
+                if free:  # and held by this process during the removal
                     shutil.rmtree(self.scratch.parent / lock.stem, ignore_errors=True)
                     lock.unlink(missing_ok=True)
         for folder in self.scratch.parent.iterdir():
-            # A living process has its lock before it has its folder.
+            # A running process has its lock before it has its folder.
             if not (self._members / (folder.name + LOCK_ENDING)).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def join_home(home: Path, name: str) -> Iterator[HomeMember]:
-    """Be at work in `home`. Raises Misconfigured when the folder cannot be used."""
+    """Hold a lock and a scratch folder in `home`. Raises Misconfigured when the folder cannot be used."""
     presence = HomeMember(home, name)
     make_home(home)
     with hold_lock(home / "crew" / (name + LOCK_ENDING)):
@@ -61,7 +61,7 @@ def join_home(home: Path, name: str) -> Iterator[HomeMember]:
 
 def make_home(home: Path) -> None:
     try:
-        # Other people's documents lie here: for nobody else's eyes.
+        # Documents of other people are stored here: readable by the owner alone.
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in ("crew", "scratch", "requests"):
             (home / folder).mkdir(mode=0o700, exist_ok=True)
@@ -73,17 +73,17 @@ def make_home(home: Path) -> None:
 
 
 def lock_request(home: Path, key: str) -> AbstractContextManager[None]:
-    """The same request, results folder included, is for one process at a time."""
+    """Lock a request, results folder included: one process at a time works on it."""
     return hold_lock(
         home / "requests" / (key[:32] + LOCK_ENDING),
-        "another quire (process {holder}) is at the same request; wait for it, or choose another --out",
+        "another quire (process {holder}) works on the same request; wait for it, or choose another --out",
     )
 
 
 @contextmanager
 def hold_lock(path: Path, busy: str | None = None) -> Iterator[None]:
-    """A lock file, gone when it is let go. With `busy` raises Misconfigured with these words when somebody
-    else holds it ({holder} is its process); without, waits: for names that nobody else has for long.
+    """Hold a lock file, removed at the end. With `busy`, raises Misconfigured with this message when another
+    process ({holder}) holds it; without, waits: for names that are locked only briefly.
     """
     lock = _lock(path, busy)
     try:
@@ -92,7 +92,7 @@ def hold_lock(path: Path, busy: str | None = None) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            path.unlink()  # while it is still ours
+            path.unlink()  # while it is still locked
         os.close(lock)
 
 
@@ -107,20 +107,20 @@ def _lock(path: Path, busy: str | None) -> int:
             raise Misconfigured((busy or "").format(holder=holder), code="home_busy") from error
         if _is_current(path, lock):
             return lock
-        # It was removed between opening and locking: what we hold is a file that nobody else sees.
+        # It was removed between opening and locking: no other process can see the locked file.
         os.close(lock)
 
 
 @contextmanager
 def _try_lock(path: Path) -> Iterator[bool]:
-    """Is the lock there for the taking? It is ours inside the block when it is."""
+    """Whether the lock is free; if so, it is held inside the block."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        yield True  # whoever lives has a file
+        yield True  # a running process has a file
         return
     except OSError:
-        yield False  # cannot tell: better to wait for a dead one than to bury a living one
+        yield False  # unknown: better to wait for an ended process than to remove a running one's files
         return
     try:
         try:
@@ -134,7 +134,7 @@ def _try_lock(path: Path) -> Iterator[bool]:
 
 
 def _is_current(path: Path, lock: int) -> bool:
-    """Is this open file the one that has the name now?"""
+    """Whether the open file still has this name."""
     try:
         named = path.stat()
     except FileNotFoundError:

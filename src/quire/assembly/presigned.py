@@ -4,14 +4,14 @@ from msgspec import structs
 
 from quire.assembly.blobs import s3_access
 from quire.assembly.components import Components
-from quire.assembly.secrets import signing_secret
+from quire.assembly.secrets import load_signing_secret
 from quire.blobs.presigned import PresignedUploads
 from quire.ingest.cleanup import CleanupPolicy
 from quire.ingest.context import PART_SIZE
 from quire.settings import Settings
 
 
-def cleanup_policy(settings: Settings) -> CleanupPolicy:
+def build_cleanup_policy(settings: Settings) -> CleanupPolicy:
     chosen = settings.cleaning
     return CleanupPolicy(
         idle_upload_days=chosen.idle_upload_days,
@@ -27,7 +27,7 @@ def open_presigned_uploads(settings: Settings, components: Components) -> Presig
 
         return LocalPresignedUploads(
             settings.home / "blobs",
-            secret=signing_secret(settings),
+            secret=load_signing_secret(settings),
             clock=components.clock,
             max_blob_bytes=settings.ingest.max_file_bytes,
             # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.

@@ -1,4 +1,4 @@
-"""The secret that signs URLs and callbacks: as set, or made once in the home folder."""
+"""The secret that signs URLs and callbacks: from settings, or created once in the home folder."""
 
 import os
 import secrets
@@ -12,8 +12,8 @@ BYTES = 32
 FILE = "secret"
 
 
-def signing_secret(settings: Settings) -> bytes:
-    """The same in all processes that share a home. Raises Misconfigured when the one that is set is short."""
+def load_signing_secret(settings: Settings) -> bytes:
+    """The same in all processes that share a home. Raises Misconfigured when the setting is too short."""
     chosen = settings.serve.secret.reveal().encode()
     if chosen:
         if len(chosen) < BYTES:
@@ -32,7 +32,7 @@ def _load_or_create(path: Path) -> bytes:
             file.write(secrets.token_bytes(BYTES))
             file.flush()
             os.fsync(file.fileno())
-        # By a link, so that of two who make one at once both use the first.
+        # By a link: of two processes that create one at the same time, both use the first.
         with suppress(FileExistsError):
             os.link(fresh, path)
     finally:
@@ -43,7 +43,5 @@ def _load_or_create(path: Path) -> bytes:
 def _read(path: Path) -> bytes:
     found = path.read_bytes()
     if len(found) < BYTES:
-        raise Misconfigured(
-            f"{path.name} in the home folder is damaged; remove it, and signed URLs are made anew"
-        )
+        raise Misconfigured(f"{path.name} in the home folder is damaged; remove it, then ask for new URLs")
     return found

@@ -1,8 +1,8 @@
-"""The start-up check of a blob store: does it keep the promises that everything else rests on?
+"""The start-up check of a blob store: tests the promises of `port`.
 
 Some servers accept the headers of a conditional write and ignore them; then every lock succeeds and work is
-done twice without a word. Promise: such a store is refused by name of the broken promise. It writes under
-`probe/` only and leaves nothing behind. Must not know: which store it is.
+silently done twice. Promise: such a store is refused, naming the broken promise. Writes only under `probe/`
+and removes everything. Must not know: which store it is.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _CONTENT_TYPE = "application/x-quire-probe"
 
 
 class _Probe:
-    """One check per promise: each returns whether it is kept."""
+    """One method per promise; each returns whether the store keeps it."""
 
     def __init__(self, blobs: Blobs, nonce: str) -> None:
         self._blobs = blobs
@@ -31,8 +31,8 @@ class _Probe:
     def _body(self, text: str) -> bytes:
         return f"{self._nonce} {text}".encode()
 
-    async def _refused(self, name: str, condition: Condition) -> bool:
-        """Whether a write that must not happen is refused and leaves everything as it was."""
+    async def _is_refused(self, name: str, condition: Condition) -> bool:
+        """Whether the store refuses this write and changes nothing."""
         before = await self._read(name)
         try:
             await self._blobs.put(self._key(name), self._body("must not be seen"), condition=condition)
@@ -55,7 +55,7 @@ class _Probe:
 
     async def create_twice(self) -> bool:
         await self._blobs.put(self._key("create"), self._body("first"), condition=IfAbsent())
-        return await self._refused("create", IfAbsent())
+        return await self._is_refused("create", IfAbsent())
 
     async def racing_creates(self) -> bool:
         bodies = [self._body(f"racer {number}") for number in range(_RACERS)]
@@ -89,11 +89,11 @@ class _Probe:
     async def swap_with_a_stale_version(self) -> bool:
         first = await self._blobs.put(self._key("stale"), self._body("first"))
         await self._blobs.put(self._key("stale"), self._body("second"))
-        return await self._refused("stale", IfVersion(first.version))
+        return await self._is_refused("stale", IfVersion(first.version))
 
     async def swap_of_nothing(self) -> bool:
         other = await self._blobs.put(self._key("other"), self._body("other"))
-        return await self._refused("nothing", IfVersion(other.version))
+        return await self._is_refused("nothing", IfVersion(other.version))
 
     async def list_after_write(self) -> bool:
         await self._blobs.put(self._key("listed"), self._body("listed"))
@@ -110,12 +110,12 @@ class _Probe:
     async def clean(self) -> None:
         names = ("read", "create", "race", "swap", "stale", "other", "nothing", "listed", "metadata")
         for name in names:
-            with suppress(QuireError):  # what matters has been told by then
+            with suppress(QuireError):  # the result is known by then
                 await self._blobs.delete(self._key(name))
 
 
 async def probe(blobs: Blobs, ids: Ids) -> list[str]:
-    """The promises that were tried and kept. May be repeated, also by several processes at once.
+    """Test the store; return the promises it keeps. May be repeated, also by several processes at once.
 
     Raises Misconfigured (code `broken_store`) naming each broken promise; Retry or Misconfigured when the
     store cannot be reached or refuses us.

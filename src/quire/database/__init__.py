@@ -1,4 +1,4 @@
-"""How we speak to databases: named queries from `.sql` files, one writer with group commit, migrations.
+"""Access to SQLite and PostgreSQL: named queries from `.sql` files, transactions, migrations.
 
-Below ledger and queues, which may share one database and do not know each other.
+The ledger and the queues use it; they may share one database and do not know each other.
 """

@@ -1,15 +1,17 @@
 """One PostgreSQL database: a few connections, each piece of work in a transaction of its own.
 
-Callers hand in small async functions of a connection. What `write` ran is committed, and so durable, when
-it returns, or nothing of it happened. Errors are translated here, and the password is in no message.
+Callers pass small async functions of a connection. When `write` returns, its work is committed and durable;
+when it raises, nothing of it happened. Errors are translated here; no message contains the password.
 Needs the extra `quire[postgres]`, imported when a database is made.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quire.model.backoff import backoff_seconds
 from quire.model.errors import Misconfigured, QuireError, Unavailable
 
 if TYPE_CHECKING:
@@ -24,19 +26,19 @@ Work = Callable[[Connection], Awaitable[T]]
 
 CONNECTIONS = 4
 CONNECT_SECONDS = 10
-CHANNEL = "quire"  # whoever makes work for others says NOTIFY on it, in the transaction that makes it
-LISTEN_SECONDS = 30.0  # a silent line is asked whether it still stands
+CHANNEL = "quire"  # a transaction that creates work for other processes sends NOTIFY on it
+LISTEN_SECONDS = 30.0  # a silent connection is checked this often
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
-# Any number, the same for every quire: who migrates waits for the one who is at it.
+# Any number, the same in every release: one process migrates at a time, the others wait.
 _MIGRATION_LOCK = 7_164_173_216
 
-# By SQLSTATE, or its first two digits. Everything else is a mistake of ours and stays what it is.
+# By SQLSTATE, or its first two digits. Everything else is a bug and is raised unchanged.
 _BUSY = ("40", "55P03", "57014")  # serialization, deadlock, lock or statement timeout
 _FULL = ("53100", "53400")
 _LOST = ("08", "53", "57P")  # connection, resources, shutdown
 _REFUSED = ("28", "3D", "42501", "25006")  # authorization, unknown database, privilege, read-only standby
-# A connection that never came about has no SQLSTATE, only the server's or the library's words.
+# A connection that could not be made has no SQLSTATE, only a message of the server or the library.
 _REFUSALS = (
     "authentication failed",
     "does not exist",
@@ -82,18 +84,18 @@ class PostgresDatabase:
         self._slots: asyncio.Semaphore | None = None
         self._idle: list[Connection] = []
         self._listeners: list[asyncio.Task[None]] = []
-        self._lines: set[Connection] = set()  # theirs
-        self._late: set[asyncio.Task[None]] = set()  # connections that nobody waits for any more
+        self._listening: set[Connection] = set()
+        self._late: set[asyncio.Task[None]] = set()  # connections whose caller was cancelled
 
     async def open(self) -> None:
         if self._slots is not None:
             return
         self._idle.append(await self._connect())
-        if self._slots is None:  # or somebody else has opened it meanwhile
+        if self._slots is None:  # another coroutine may have opened it meanwhile
             self._slots = asyncio.Semaphore(self._size)
 
     async def close(self) -> None:
-        """Waits for the work that has begun; what comes later is refused."""
+        """Wait for running work; later work is refused."""
         slots, self._slots = self._slots, None
         if slots is None:
             return
@@ -101,12 +103,12 @@ class PostgresDatabase:
         for listener in listeners:
             listener.cancel()
         await asyncio.gather(*listeners, return_exceptions=True)
-        while self._lines:
-            # One whose listener was ended before it began is still open.
-            await self._lines.pop().close()
+        while self._listening:
+            # The connection of a listener that was cancelled before it started is still open.
+            await self._listening.pop().close()
         for _ in range(self._size):
             await slots.acquire()
-        # Those who stand in line are let through, to be told that it is closed.
+        # Waiting callers go on and find that the database is closed.
         slots.release()
         await self._drop_idle()
         await asyncio.gather(*self._late)
@@ -126,8 +128,8 @@ class PostgresDatabase:
         return await self._run(work, keep=False)
 
     async def listen(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever somebody says that there is work, until `close`. On a connection of its own,
-        which is made anew when it is lost; then `callback` is called too, for what was said meanwhile is gone.
+        """Call `callback` at every NOTIFY until `close`, on a connection of its own. A lost connection is
+        reopened; then `callback` is called, too, because notifications were missed.
         """
         if self._slots is None:
             raise Misconfigured(f"{self.name} is not open")
@@ -135,7 +137,9 @@ class PostgresDatabase:
         self._listeners.append(asyncio.create_task(self._listen(connection, callback)))
 
     async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
-        """Bring one room's tables up to date; each script runs once, in order, all in one transaction."""
+        """Update the tables of one room (ledger, queues); each script runs once, in order, all in
+        one transaction.
+        """
         await self.write(lambda connection: _migrate(connection, room, scripts))
 
     async def _run(self, work: Work[T], *, keep: bool, alone: bool = False) -> T:
@@ -149,7 +153,7 @@ class PostgresDatabase:
             try:
                 with self._translate_errors():
                     if connection.autocommit is not alone:
-                        await connection.set_autocommit(alone)  # asks the server nothing
+                        await connection.set_autocommit(alone)  # no round trip
                     answer = await work(connection)
                     if not alone:
                         await (connection.commit() if keep else connection.rollback())
@@ -158,7 +162,9 @@ class PostgresDatabase:
                 await self._put_back(connection)
 
     async def _connect(self) -> Connection:
-        """Not cut off amid its making: the library would leave it open. Who gave up has it closed later."""
+        """Connect without being interrupted: the library would leave a half-open connection. After a
+        cancellation the connection is closed when it is ready.
+        """
         making = asyncio.create_task(self._open_connection())
         try:
             return await asyncio.shield(making)
@@ -174,7 +180,7 @@ class PostgresDatabase:
         with self._translate_errors():
             connection = await AsyncConnection.connect(**self._known)
             try:
-                # Accepted means durable, whatever the server's default; a stronger one than ours stays.
+                # Accepted means durable, whatever the server's default; a stronger default stays.
                 row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
                 if row == ("off",):
                     await connection.execute("SET synchronous_commit = on")
@@ -186,7 +192,7 @@ class PostgresDatabase:
 
     async def _open_listener(self) -> Connection:
         connection = await self._connect()
-        self._lines.add(connection)
+        self._listening.add(connection)
         try:
             with self._translate_errors():
                 await connection.set_autocommit(True)
@@ -197,7 +203,7 @@ class PostgresDatabase:
         return connection
 
     async def _close_listener(self, connection: Connection) -> None:
-        self._lines.discard(connection)
+        self._listening.discard(connection)
         await connection.close()
 
     async def _listen(self, connection: Connection, callback: Callable[[], None]) -> None:
@@ -210,11 +216,11 @@ class PostgresDatabase:
                     async for _ in connection.notifies(timeout=LISTEN_SECONDS, stop_after=1):
                         silent = False
                         callback()
-                    if silent:  # a question shows whether the line stands
+                    if silent:  # a query shows whether the connection is alive
                         async with asyncio.timeout(CONNECT_SECONDS):
                             await connection.execute("SELECT 1")
             except (Error, TimeoutError):
-                pass  # lost; what is wrong with the server is told by whoever works with it
+                pass  # lost; other calls report what is wrong with the server
             finally:
                 await self._close_listener(connection)
             connection = await self._reopen_listener()
@@ -223,12 +229,13 @@ class PostgresDatabase:
     async def _reopen_listener(self) -> Connection:
         from psycopg import Error
 
-        pause = FIRST_PAUSE_SECONDS
-        while True:
+        for tries in count(1):
             with contextlib.suppress(QuireError, Error):
                 return await self._open_listener()
-            await asyncio.sleep(pause)
-            pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+            await asyncio.sleep(
+                backoff_seconds(tries, first=FIRST_PAUSE_SECONDS, longest=LONGEST_PAUSE_SECONDS)
+            )
+        raise AssertionError
 
     async def _put_back(self, connection: Connection) -> None:
         from psycopg import Error
@@ -240,11 +247,11 @@ class PostgresDatabase:
         except Error:
             await connection.close()
         except BaseException:
-            # Cancelled once more: its state is unknown, and the server ends the transaction with it.
+            # Cancelled again: the state is unknown; closing makes the server end the transaction.
             await connection.close()
             raise
         if connection.closed:
-            # What ended this one has most likely ended those beside it: better a new one than a second loss.
+            # The idle connections are probably lost, too: open new ones instead.
             await self._drop_idle()
         else:
             self._idle.append(connection)

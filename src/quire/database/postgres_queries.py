@@ -6,7 +6,7 @@ Must not know: tables, and what the rows mean.
 from typing import Any
 
 from quire.database.postgres import Connection
-from quire.database.sql import queries
+from quire.database.sql import load_queries
 
 Row = tuple[Any, ...]
 Values = tuple[Any, ...] | dict[str, Any]
@@ -18,7 +18,7 @@ class PostgresQueries:
     def __init__(self, package: str, *files: str, binary: bool = False) -> None:
         """`binary`: for rows with bytes, which come as hexadecimal digits otherwise, twice as long."""
         # As bytes: psycopg takes text only where it is written out in the code.
-        self.texts = {name: text.encode() for name, text in queries(package, *files).items()}
+        self.texts = {name: text.encode() for name, text in load_queries(package, *files).items()}
         self._binary = binary
 
     async def all_rows(

@@ -9,7 +9,7 @@ from importlib import resources
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
-def queries(package: str, *files: str) -> dict[str, str]:
+def load_queries(package: str, *files: str) -> dict[str, str]:
     """The named queries of these files, without their comments."""
     found: dict[str, str] = {}
     for file in files:
@@ -18,7 +18,7 @@ def queries(package: str, *files: str) -> dict[str, str]:
     return {name: _without_comments(text) for name, text in found.items()}
 
 
-def migrations(package: str) -> list[tuple[int, str, str]]:
+def load_migrations(package: str) -> list[tuple[int, str, str]]:
     """(number, name, script) of each `NNNN_name.sql`, in order."""
     found = []
     for entry in resources.files(package).iterdir():

@@ -1,8 +1,8 @@
 """One SQLite file: one writer with group commit, one reader.
 
-Callers hand in small functions of a connection. Those that wait at the same moment share one transaction
-and one fsync; each runs in a savepoint of its own, so that one that fails takes nothing with it. A caller
-gets its answer only after the commit is on disk (WAL, synchronous=FULL): accepted means durable.
+Callers pass small functions of a connection. Those that wait at the same time share one transaction and one
+fsync; each runs in a savepoint of its own, so that a failing one does not affect the others. A caller gets
+its answer only after the commit is on disk (WAL, synchronous=FULL): accepted means durable.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from quire.model.errors import Misconfigured, QuireError, Unavailable
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
-# How many callers may share one commit: bounds the length of a transaction, not of the waiting line.
+# How many callers may share one commit: limits the length of a transaction, not of the queue.
 GROUP = 64
-# Other processes of ours touch the file when they have written, and that wakes us; this is the net under it.
+# Other processes touch the log after writing, which wakes this one; this is the fallback.
 LISTEN_SECONDS = 0.2
-# However much others write, we look this seldom.
+# The least time between two checks, however much other processes write.
 APART_SECONDS = 0.01
 
 _PRAGMAS = (
@@ -58,17 +58,17 @@ class SqliteDatabase:
         self._watch: FileWatch | None = None
 
     async def listen(self, callback: Callable[[], None], *, apart_seconds: float = APART_SECONDS) -> None:
-        """Call `callback`, on the loop, soon after another process has written to the file, until `close`; not
-        more often than `apart_seconds`. SQLite has no way to wake us: who writes touches the log, the file
-        system tells us, and the writer looks at a counter in memory that our own writes do not change. Where
-        the file system cannot tell, he looks a few times a second.
+        """Call `callback` on the loop soon after another process has written to the file, until `close`; not
+        more often than `apart_seconds`. SQLite cannot notify: a process that writes touches the log, the file
+        system reports that, and the writer thread reads a counter that this process's writes do not change.
+        Where the file system reports nothing, the writer thread checks a few times a second.
         """
         if self._loop is None or self._thread is None:
             raise Misconfigured(f"{self.path} is not open")
         self._listeners += (_Listener(self._loop, callback, apart_seconds),)
         if self._watch is None:
             self._begin_watch(self._loop)
-        self._inbox.put(_Command.LOOK)  # the writer, who may wait for work, knows of it then
+        self._inbox.put(_Command.CHECK)  # wakes the writer thread, which may be waiting for work
         await self.write(lambda _: None)
 
     def _begin_watch(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -85,7 +85,7 @@ class SqliteDatabase:
 
     def _on_touch(self) -> None:
         if self._watch is not None and self._watch.was_touched():
-            self._inbox.put(_Command.LOOK)
+            self._inbox.put(_Command.CHECK)
 
     async def open(self) -> None:
         if self._thread is not None:
@@ -142,16 +142,16 @@ class SqliteDatabase:
         )
 
     async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
-        """Bring one room's tables up to date; each script runs once, in order, in a transaction."""
+        """Update the tables of one room (ledger, queues); each script runs once, in a transaction."""
         await self.write(lambda connection: _migrate(connection, room, scripts))
 
     def _serve(self, connection: sqlite3.Connection) -> None:
-        open_for_work, told = True, False
-        version, looked_at = _version(connection), monotonic()
-        while open_for_work:
-            group = self._group(looked_at + (APART_SECONDS if told else LISTEN_SECONDS))
-            open_for_work = _Command.END not in group
-            told = told or _Command.LOOK in group
+        running, touched = True, False
+        version, checked_at = _version(connection), monotonic()
+        while running:
+            group = self._group(checked_at + (APART_SECONDS if touched else LISTEN_SECONDS))
+            running = _Command.END not in group
+            touched = touched or _Command.CHECK in group
             jobs = [job for job in group if isinstance(job, _Job)]
             if jobs:
                 before = connection.total_changes
@@ -159,10 +159,10 @@ class SqliteDatabase:
                 if connection.total_changes != before:
                     self._touch()
                 self._on_loop(partial(_answer, answers))
-            # Also while there is always something to write: else nobody would be told.
-            since = monotonic() - looked_at
-            if self._listeners and since >= (APART_SECONDS if told else LISTEN_SECONDS):
-                told, looked_at = False, monotonic()
+            # Also under a constant load of writes: otherwise listeners would never be called.
+            since = monotonic() - checked_at
+            if self._listeners and since >= (APART_SECONDS if touched else LISTEN_SECONDS):
+                touched, checked_at = False, monotonic()
                 self._set_watch()
                 before, version = version, _version(connection)
                 if version != before:
@@ -170,10 +170,10 @@ class SqliteDatabase:
                         self._on_loop(listener.notify)
         connection.close()
 
-    def _group(self, look_at: float) -> list["_Job | _Command"]:
-        """What waits to be done together; nothing, when it is time to look first."""
+    def _group(self, check_at: float) -> list["_Job | _Command"]:
+        """The jobs of the next transaction; none when it is time to check for changes first."""
         group: list[_Job | _Command] = []
-        wait = max(0.0, look_at - monotonic()) if self._listeners else None
+        wait = max(0.0, check_at - monotonic()) if self._listeners else None
         try:
             group.append(self._inbox.get(timeout=wait))
             while len(group) < GROUP:
@@ -183,35 +183,35 @@ class SqliteDatabase:
         return group
 
     def _touch(self) -> None:
-        # After the commit, when others see what it changed; nothing relies on it.
+        # After the commit, when other processes can see the change; a failure does no harm.
         with contextlib.suppress(OSError):
             os.utime(self._log)
 
     def _set_watch(self) -> None:
-        # Before the look: what comes after it is told. One that cannot be set costs others' speed alone.
+        # Before the check: later changes are reported. A watch that cannot be set only costs speed.
         if self._watch is not None:
             with contextlib.suppress(OSError):
                 self._watch.set()
 
     def _on_loop(self, call: Callable[[], None]) -> None:
-        # The loop may be gone when the process is on its way out; then nobody waits for an answer.
+        # The loop may be closed when the process exits; then no caller waits for an answer.
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
 
 
 class _Command(Enum):
-    """What the writer is told between the jobs."""
+    """Commands to the writer thread, between jobs."""
 
-    LOOK = auto()
+    CHECK = auto()
     END = auto()
 
 
 class _Listener:
-    """On the loop: the first call at once, the next not before its time, and none is forgotten."""
+    """Calls back on the loop: at once, then at most every `apart` seconds; no notification is lost."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None], apart: float) -> None:
         self._loop = loop
-        self._heard = callback
+        self._callback = callback
         self._apart = apart
         self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -225,7 +225,7 @@ class _Listener:
     def _call(self) -> None:
         self.close()
         self._not_before = self._loop.time() + self._apart
-        self._heard()
+        self._callback()
 
     def close(self) -> None:
         if self._timer is not None:
@@ -366,12 +366,12 @@ def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int,
     for number, name, script in scripts:
         if number in known:
             continue
-        for statement in statements(script):
+        for statement in split_statements(script):
             connection.execute(statement)
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (room, number, name))
 
 
-def statements(script: str) -> list[str]:
+def split_statements(script: str) -> list[str]:
     """The statements of a script (executescript would commit the transaction we are in)."""
     found, current = [], ""
     for line in script.splitlines(keepends=True):

@@ -1,7 +1,7 @@
-"""A file whose changes of times wake us, by the file system (Linux, inotify).
+"""Watches a file for changes of its times (Linux, inotify).
 
-One mark, one event: after each it is set anew by whoever has looked, so that a storm of changes costs one
-event for each look. It must not know what the file is; where there is no inotify, it cannot be made.
+A watch reports one event and must be set again by its user, so that a storm of changes costs one event per
+check. Must not know: what the file is. Without inotify it cannot be created.
 """
 
 import ctypes
@@ -9,8 +9,8 @@ import os
 import struct
 from pathlib import Path
 
-# From linux/inotify.h. Touching a file changes both its times, which is an event of its own kind: writing
-# into it is none, so that nobody is woken before what was written counts.
+# From linux/inotify.h. Touching a file is an attribute event; writing to it is not, so that no process is
+# woken before the commit.
 _ATTRIBUTES, _ONCE = 0x4, 0x80000000
 _NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _EVENT = struct.Struct("iIII")
@@ -18,7 +18,7 @@ _MOST_BYTES = 4096
 
 
 class FileWatch:
-    """Made unset; end with `close`. Raises OSError where the system has no such thing, or no more of it."""
+    """Starts unset; end with `close`. Raises OSError where inotify is missing or exhausted."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -34,18 +34,18 @@ class FileWatch:
         return self._file
 
     def set(self) -> None:
-        """The next touch, and no other, makes it readable. May be repeated. Raises OSError, as when the file
-        is not there.
+        """Report the next touch. May be repeated. Raises OSError, for example when the file does not
+        exist.
         """
         _check_result(self._add(self._file, self._path, ctypes.c_uint32(_ATTRIBUTES | _ONCE)))
 
     def was_touched(self) -> bool:
-        """Whether it was since the last time, which is forgotten then. Never waits."""
+        """Whether the file was touched since the last call. Never waits."""
         try:
             data = os.read(self._file, _MOST_BYTES)
         except BlockingIOError:
             return False
-        # A mark that is gone has an event too, which says nothing.
+        # The removal of a watch is an event, too, which is ignored.
         place, found = 0, False
         while place < len(data):
             _, kind, _, name = _EVENT.unpack_from(data, place)

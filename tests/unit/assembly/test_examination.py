@@ -77,9 +77,9 @@ async def test_a_tool_that_breaks_while_it_is_loaded_is_a_finding(tmp_path):
 
 
 def test_a_package_of_an_extra_is_asked_for_by_that_extra():
-    probe = examination.package("no_such_package_here", extra="s3")()
+    probe = examination.package_probe("no_such_package_here", extra="s3")()
     assert (probe.version, probe.advice) == (None, "pip install 'quire[s3]'")
-    assert examination.package("msgspec", extra="any")().version
+    assert examination.package_probe("msgspec", extra="any")().version
 
 
 async def test_settings_that_cannot_be_read_are_a_finding_and_the_rest_is_told(tmp_path):

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from quire.database.sqlite import SqliteDatabase, statements
+from quire.database.sqlite import SqliteDatabase, split_statements
 from quire.model.errors import Misconfigured, Unavailable
 
 
@@ -179,4 +179,4 @@ async def test_migrations_run_once_and_a_newer_schema_is_refused(database):
 
 def test_a_script_is_cut_into_its_statements():
     script = "-- a comment; with a semicolon\nCREATE TABLE a (\n  n -- ';'\n);\n\nCREATE TABLE b (n);\n"
-    assert len(statements(script)) == 2
+    assert len(split_statements(script)) == 2

@@ -4,11 +4,11 @@ import sqlite3
 
 from quire.access.port import ApiKey
 from quire.access.rows import to_key, to_row
-from quire.database.sql import queries
+from quire.database.sql import load_queries
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Stale
 
-SQL = queries("quire.access.sqlite", "queries.sql")
+SQL = load_queries("quire.access.sqlite", "queries.sql")
 
 
 class SqliteApiKeyStore:

@@ -72,7 +72,7 @@ class ConditionalWriter:
             refusals = AlreadyExistsError | PreconditionError
             refused = isinstance(error, refusals) or isinstance(fault, Missing)
             if status_of(error) == 409:
-                fault = Retry(f"Blob {key!r} is being written by somebody else.", code="contended")
+                fault = Retry(f"Blob {key!r} is being written by another process.", code="contended")
             elif refused:
                 fault = Stale(
                     f"Blob {key!r} is not as expected: another writer was faster. Read it again, then decide."

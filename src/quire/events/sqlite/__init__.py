@@ -7,13 +7,13 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from quire.database.sql import queries
+from quire.database.sql import load_queries
 from quire.database.sqlite import SqliteDatabase
 from quire.events.port import Webhook, WebhookDelivery
 from quire.events.rows import Row, to_delivery, to_webhook, unknown_batch
 from quire.model.errors import Stale
 
-SQL = queries("quire.events.sqlite", "queries.sql")
+SQL = load_queries("quire.events.sqlite", "queries.sql")
 
 
 class SqliteWebhookStore:

@@ -1,14 +1,14 @@
-"""The named queries of this adapter and the few statements that every door needs."""
+"""The named queries of this adapter and the statements that every module needs."""
 
 import json
 import sqlite3
 from collections.abc import Sequence
 
-from quire.database.sql import queries
+from quire.database.sql import load_queries
 from quire.queues.port import DeadLetter, QueueCounter
 from quire.queues.rows import Row, to_dead_letter, to_minute
 
-SQL = queries("quire.queues.sqlite.sql", "queries.sql")
+SQL = load_queries("quire.queues.sqlite.sql", "queries.sql")
 
 
 def numbers(given: Sequence[int]) -> str:
