@@ -1,6 +1,8 @@
 """Text for terminals. Text from outside is displayed and never interpreted."""
 
 import unicodedata
+from collections.abc import Container, Iterable, Sequence
+from textwrap import wrap
 
 
 def printable(text: object) -> str:
@@ -22,3 +24,23 @@ def format_bytes(number: int) -> str:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def format_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[int] = ()
+) -> str:
+    """Columns two spaces apart, those of `right` flush right. The last column wraps at 80 characters."""
+    lines = [list(headings), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    start = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    return "\n".join(_format_row(line, widths, right, start) for line in lines)
+
+
+def _format_row(cells: Sequence[str], widths: Sequence[int], right: Container[int], start: int) -> str:
+    *others, last = cells
+    front = "".join(
+        f"{cell:>{width}}  " if number in right else f"{cell:<{width}}  "
+        for number, (cell, width) in enumerate(zip(others, widths, strict=False))
+    )
+    wrapped = wrap(last, max(20, 80 - start), break_on_hyphens=False) or [""]
+    return f"\n{'':<{start}}".join([f"{front}{wrapped[0]}".rstrip(), *wrapped[1:]])

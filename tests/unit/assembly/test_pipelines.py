@@ -1,6 +1,7 @@
 """Settings reach the phases and rules they are about."""
 
-from quire.assembly.pipelines import budget, build_pipelines, phase_policy, retry_policy
+from quire.assembly.components import budget
+from quire.assembly.pipelines import build_pipelines, build_phase_policy, build_retry_policy
 from quire.model.batch import Budget
 from quire.model.pipeline import Pace
 from quire.settings import (
@@ -60,7 +61,7 @@ def test_retries_and_budgets_are_as_set():
         phase_retry=PhaseRetrySettings(max_retries=2, first_delay_seconds=1.0, longest_delay_seconds=4.0),
         budget=BudgetSettings(seconds=5.0, money=1.25),
     )
-    task, phase = retry_policy(settings), phase_policy(settings)
+    task, phase = build_retry_policy(settings), build_phase_policy(settings)
     assert (task.first_delay_seconds, task.longest_delay_seconds, task.max_interruptions) == (3.0, 9.0, 7)
     assert (phase.max_retries, phase.first_delay_seconds, phase.longest_delay_seconds) == (2, 1.0, 4.0)
     assert budget(settings) == Budget(seconds=5.0, money_micros=1_250_000)

@@ -15,6 +15,8 @@ HEAVY = (
     *("litestar", "uvicorn", "httpx", "PIL", "pyvips", "pikepdf", "pypdfium2", "obstore", "psycopg", "redis"),
     *("ray", "anthropic", "openai", "tesserocr"),
 )
+SLOW = ("rich", "msgspec", "asyncio", "pydantic")
+ROOMS = ("compute", "tools", "steps", "pipelines", "api", "library", "client", "consumers", "engine.loop")
 # Modules loaded at most; a few dozen more than today, for other versions of Python and its libraries.
 LIMITS = {"--help": 220, "--version": 220, "batch list": 560}
 FORBIDDEN = {
@@ -51,6 +53,9 @@ def _functions(group, path=()):
             yield pytest.param(entry, command, id=" ".join((*path, name)))
 
 
+FUNCTIONS = list(_functions(load_commands()))
+
+
 @pytest.fixture
 def modules(tmp_path):
     """The modules that a process has imported when a command has ended."""
@@ -81,14 +86,14 @@ def test_a_command_imports_what_it_uses_and_no_more(modules, words):
     assert len(loaded) <= LIMITS[words]
 
 
-@pytest.mark.parametrize(("entry", "command"), _functions(load_commands()))
+@pytest.mark.parametrize(("entry", "command"), FUNCTIONS)
 def test_the_table_of_commands_has_the_first_line_of_each_help(entry, command):
     assert isinstance(entry, CommandEntry)
     first = command.help.removeprefix("\b\n").partition("\n\n")[0]
     assert entry.help == " ".join(first.split())
 
 
-@pytest.mark.parametrize(("entry", "command"), _functions(load_commands()))
+@pytest.mark.parametrize(("entry", "command"), FUNCTIONS)
 def test_a_line_of_help_is_short(entry, command):
     assert len(entry.help) <= 65
     assert entry.help.endswith(".")

@@ -100,10 +100,10 @@ def test_status_as_json(library, bucket):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nonsense", "is no hash"),
-        ("abc", "is no hash"),
-        ("../../etc/passwd", "is no hash"),
-        ("0" * 65, "is no hash"),
+        ("nonsense", "is not a hash"),
+        ("abc", "is not a hash"),
+        ("../../etc/passwd", "is not a hash"),
+        ("0" * 65, "is not a hash"),
         ("01234567", "No document of this library"),
     ],
 )

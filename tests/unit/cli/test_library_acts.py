@@ -154,7 +154,7 @@ def test_hashes_are_checked_before_keys_are_made(library, bucket):
     for command in ("retry", "cancel", "remove", "download", "preview", "logs"):
         told = library(command, "../../../etc/passwd")
         assert told.exit_code == 1
-        assert "is no hash" in told.stderr
+        assert "is not a hash" in told.stderr
 
 
 def test_download_and_preview_give_the_result(library, bucket, tmp_path):

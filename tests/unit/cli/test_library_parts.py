@@ -252,13 +252,13 @@ def working(parts, monkeypatch):
     """A worker that is told to stop by the signal given, and by a second one while it gives its job back."""
     given = SimpleNamespace(options=None, signals=[], rules=None)
 
-    async def work(context, options, stop, *, on_event, recall):
+    async def work(context, options, stop, *, on_event, lookup):
         given.options, given.rules = options, context.rules
         for number in given.signals:
             os.kill(os.getpid(), number)
             await stop.wait()
             await asyncio.sleep(0)
-        report = SimpleNamespace(fate=Kind.STOPPED, error="", trouble="", seconds=61.0)
+        report = SimpleNamespace(outcome=Kind.STOPPED, error="", trouble="", seconds=61.0)
         on_event(told_of(Kind.ENDED, report=report))
         on_event(told_of(Kind.TROUBLE, text="the store is away"))
 
@@ -300,7 +300,7 @@ def test_the_janitor_tells_what_it_did(library, parts, index):
     async def sweep(context, manifest, *, dry_run, worker):
         settled = [SimpleNamespace(job=A, why="failed", done=Kind.STOPPED, error="")]
         return SimpleNamespace(
-            jobs=5, counts={"requeued": 1}, settled=settled, in_words=lambda: "1 requeued", dry_run=dry_run
+            jobs=5, counts={"requeued": 1}, settled=settled, describe=lambda: "1 requeued", dry_run=dry_run
         )
 
     parts.replace(janitor, sweep=sweep)

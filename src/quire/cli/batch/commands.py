@@ -59,7 +59,7 @@ def list_batches(
     import msgspec
 
     from quire.batches import inspection
-    from quire.cli.batch.output import show_list
+    from quire.cli.batch.lines import show_list
     from quire.ledger.port import BatchFilter
 
     only_ended = True if ended else (False if running else None)
@@ -148,7 +148,7 @@ def files(
     form = FileFormat.CSV if csv else (FileFormat.JSON if json_output else FileFormat.PEOPLE)
 
     async def write(components: "Components", _settings: "Settings") -> None:
-        found = inspection.files(components, batch_id, outcome=state, error_class=error_class)
+        found = inspection.list_files(components, batch_id, outcome=state, error_class=error_class)
         await write_files(found, form)
 
     use_components(write, home=home, config=config, json_output=json_output)
@@ -161,7 +161,7 @@ def _show_history(
     from quire.cli.batch.output import show_history
 
     history = use_components(
-        lambda components, _: inspection.story(components, batch_id, path),
+        lambda components, _: inspection.get_file_history(components, batch_id, path),
         home=home,
         config=config,
         json_output=json_output,
@@ -189,7 +189,7 @@ def events(
 
     Exit codes: 0 shown, 1 could not run, 2 usage, 130 stopped by Ctrl-C.
     """
-    from quire.cli.batch.output import event_line
+    from quire.cli.batch.lines import event_line
 
     async def write(components: "Components", _settings: "Settings") -> None:
         async for event in _read_events(components, batch_id, follow=follow):
@@ -205,8 +205,8 @@ def _read_events(components: "Components", batch_id: str, *, follow: bool) -> "A
     from quire.batches import inspection
 
     if follow:
-        return inspection.follow(components, batch_id, lambda: asyncio.sleep(FOLLOW_SECONDS))
-    return inspection.events(components, batch_id)
+        return inspection.follow_events(components, batch_id, lambda: asyncio.sleep(FOLLOW_SECONDS))
+    return inspection.list_events(components, batch_id)
 
 
 def export(

@@ -74,9 +74,9 @@ def retry(
     Exit codes: 0 retried (or shown, with --dry-run), 1 could not run or not confirmed, 2 usage.
     """
     from quire.batches import control, inspection
-    from quire.ledger.port import Selection
+    from quire.ledger.port import TaskSelection
 
-    selection = Selection(error_class=error_class, path=file)
+    selection = TaskSelection(error_class=error_class, path=file)
 
     async def start(components: "Components", _settings: object) -> "tuple[RetryPreview, BatchDetails]":
         action = operator_action(components, reason)

@@ -8,7 +8,7 @@ from enum import StrEnum
 import typer
 
 from quire.batches.lines import FileLine
-from quire.cli.batch.output import file_lines
+from quire.cli.batch.lines import file_lines
 from quire.cli.options import print_json
 from quire.cli.text import plural, printable
 

@@ -1,35 +1,16 @@
-"""Batches, their events and the history of a file as text. Everything fits into 80 columns."""
+"""A batch and the history of a file as tables. Everything fits into 80 columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from quire.batches.lines import (
-    BatchDetails,
-    BatchEvent,
-    BatchLine,
-    FileHistory,
-    FileLine,
-)
+from quire.batches.lines import BatchDetails, InputHistory
+from quire.cli.batch.lines import file_lines
 from quire.cli.text import format_bytes, printable
 
 SHOWN_FAILED = 10
-
-
-def show_list(batches: Sequence[BatchLine]) -> None:
-    console = _console()
-    if not batches:
-        console.print("No batches.")
-        return
-    table = _table("batch", "opened (UTC)", "files", "state")
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    table.columns[2].justify = "right"
-    for one in batches:
-        cells = (one.batch_id, _minute(one.created_at), one.total_files, one.state)
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    console.print(table)
 
 
 def show_details(details: BatchDetails) -> None:
@@ -111,14 +92,7 @@ def _failures(details: BatchDetails) -> Table:
     return table
 
 
-def file_lines(file: FileLine) -> Iterator[str]:
-    """Lines, not a table: the widths of a table are known only at its end."""
-    yield f"{file.status.value:<9} {printable(file.error_class or ''):<18} {printable(file.path)}"
-    if file.reason:
-        yield f"{'':<28} {printable(file.reason)}"
-
-
-def show_history(history: FileHistory) -> None:
+def show_history(history: InputHistory) -> None:
     console = _console()
     for line in file_lines(history.file):
         console.print(Text(line))
@@ -128,7 +102,7 @@ def show_history(history: FileHistory) -> None:
             console.print(table)
 
 
-def _produced_files(history: FileHistory) -> Table:
+def _produced_files(history: InputHistory) -> Table:
     table = _table("file", "role", "made in", "now", "size")
     for file in history.files:
         replaced = f"replaced in {file.replaced_in}" if file.replaced_in else "current"
@@ -138,7 +112,7 @@ def _produced_files(history: FileHistory) -> Table:
     return table
 
 
-def _attempts(history: FileHistory) -> Table:
+def _attempts(history: InputHistory) -> Table:
     table = _table("phase", "round", "attempt", "file", "outcome", "s", "reason")
     for one in history.attempts:
         reason = ": ".join(filter(None, (one.error_class, one.error)))
@@ -146,15 +120,6 @@ def _attempts(history: FileHistory) -> Table:
         cells = (one.phase, *numbers, one.path, one.outcome or "running", f"{one.seconds:.1f}", reason)
         table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
-
-
-def event_line(event: BatchEvent) -> str:
-    data = " ".join(f"{name}={value}" for name, value in event.data.items())
-    return f"{event.at}  {printable(event.kind)}  {printable(data)}".rstrip()
-
-
-def _minute(timestamp: str) -> str:
-    return timestamp[:16].replace("T", " ")
 
 
 def _console() -> Console:

@@ -86,7 +86,7 @@ def watch(
         board = Dashboard(context)
         stop = stop_on_signals(lambda _: None)
         if json_output:
-            await board.keep(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_line)
+            await board.run(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_line)
         else:
             await _live(board, stop, seconds, place, context)
 
@@ -102,19 +102,19 @@ async def _live(
 ) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
-        await board.keep(
+        await board.run(
             stop,
             every_seconds=seconds,
             mishaps=MISHAPS,
             on_round=lambda glance: console.print(drawn(glance, place, now=context.clock.now())),
         )
         return
-    keeping = asyncio.create_task(board.keep(stop, every_seconds=seconds, mishaps=MISHAPS))
+    keeping = asyncio.create_task(board.run(stop, every_seconds=seconds, mishaps=MISHAPS))
     try:
         # Drawn more often than it is asked for: ages go on, and a long first round shows how far it is.
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while not keeping.done():
-                live.update(drawn(board.glance(), place, now=context.clock.now(), live=True), refresh=True)
+                live.update(drawn(board.view(), place, now=context.clock.now(), live=True), refresh=True)
                 await asyncio.wait({keeping}, timeout=REDRAW_SECONDS)
     finally:
         stop.set()

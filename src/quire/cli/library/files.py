@@ -171,7 +171,7 @@ def hydrate_files(
 
     def on_each(one: HydratedFile) -> None:
         told.append(one)
-        if one.fate is HydrationOutcome.FAILED:
+        if one.outcome is HydrationOutcome.FAILED:
             talk.say(f"{printable(one.path)}: {printable(one.error)}")
 
     async def ask(context: LibraryContext, _loaded: LoadedSettings) -> tuple[HydrationCounts, list[Any]]:
@@ -182,11 +182,11 @@ def hydrate_files(
         ), refused
 
     tally, refused = within(ask, way)
-    failed = tally.fates.get(HydrationOutcome.FAILED, 0) + len(refused)
-    counts = {fate.value: tally.fates.get(fate, 0) for fate in HydrationOutcome}
+    failed = tally.outcomes.get(HydrationOutcome.FAILED, 0) + len(refused)
+    counts = {fate.value: tally.outcomes.get(fate, 0) for fate in HydrationOutcome}
     if json_output:
         files = [
-            {"path": str(one.path), "hash": one.hash, "fate": one.fate.value, "error": one.error}
+            {"path": str(one.path), "hash": one.hash, "fate": one.outcome.value, "error": one.error}
             for one in told
         ]
         lost = [{"path": one.path, "hash": "", "fate": "failed", "error": one.reason} for one in refused]

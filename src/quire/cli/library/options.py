@@ -1,4 +1,4 @@
-"""What all commands of the library share: options, the way into the context, the words for hashes and tiers."""
+"""What all commands of the library share: options, the library context, hashes and tiers as arguments."""
 
 import asyncio
 import json

@@ -86,7 +86,7 @@ def worker(
         talk = _Voice(json_output=json_output, level=settings.library.log_level)
         stop = stop_on_signals(talk.stopping)
         talk.begin(called(loaded, default_bucket()))
-        return await working.work(context, options, stop, on_event=talk.tell, recall=Recall(context))
+        return await working.work(context, options, stop, on_event=talk.tell, lookup=Recall(context))
 
     within(ask, way, probed=not dry_run, ruled=True)
 
@@ -135,7 +135,7 @@ def _event(told: Any, kind: str) -> dict[str, Any]:
     event: dict[str, Any] = {"event": kind, "worker": told.worker, "hash": told.job, "message": told.text}
     if told.report is not None:
         report = told.report
-        event |= {"fate": report.fate.value, "error": report.error, "seconds": report.seconds}
+        event |= {"fate": report.outcome.value, "error": report.error, "seconds": report.seconds}
     return event
 
 
@@ -144,7 +144,7 @@ def _words(told: Any, kind: str) -> str:
     if told.report is not None:
         report = told.report
         why = f": {printable(report.error or report.trouble)}" if report.error or report.trouble else ""
-        return f"{job} {report.fate.value} after {span(report.seconds)}{why}"
+        return f"{job} {report.outcome.value} after {span(report.seconds)}{why}"
     words = {
         "started": f"worker {told.worker} started",
         "claimed": f"{job} claimed",
@@ -192,7 +192,7 @@ def janitor(
         ]
         print_json({"dry_run": dry_run, "jobs": swept.jobs, "counts": swept.counts, "settled": jobs})
     else:
-        typer.echo(f"{'Dry run: ' if dry_run else ''}{swept.jobs} jobs, {swept.in_words()}.")
+        typer.echo(f"{'Dry run: ' if dry_run else ''}{swept.jobs} jobs, {swept.describe()}.")
         for one in swept.settled:
             if verbose or one.done is None:
                 did = one.done.value if one.done is not None else "error"

@@ -32,12 +32,12 @@ def clean(
 
     Exit codes: 0 done, 1 could not run, 2 usage.
     """
-    from quire.assembly.presigned import cleanup_policy
+    from quire.assembly.presigned import build_cleanup_policy
     from quire.ingest.cleanup import due
 
     if dry_run:
         found = use_components(
-            lambda components, settings: due(components, cleanup_policy(settings)),
+            lambda components, settings: due(components, build_cleanup_policy(settings)),
             home=home,
             config=config,
             json_output=json_output,
@@ -62,11 +62,11 @@ def clean(
 
 
 async def _clean_up(components: "Components", settings: "Settings") -> "CleanupResult":
-    from quire.assembly.presigned import cleanup_policy, open_presigned_uploads
+    from quire.assembly.presigned import build_cleanup_policy, open_presigned_uploads
     from quire.ingest.cleanup import clean_up
 
     presigned = open_presigned_uploads(settings, components)
     try:
-        return await clean_up(components, presigned, cleanup_policy(settings))
+        return await clean_up(components, presigned, build_cleanup_policy(settings))
     finally:
         await presigned.close()

@@ -1,0 +1,32 @@
+"""Batches, files and events as lines. Without rich: it takes longer to load than most lists take to read."""
+
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from quire.batches.lines import BatchEvent, BatchLine, FileLine
+from quire.cli.text import format_table, printable
+
+
+def show_list(batches: Sequence[BatchLine]) -> None:
+    if not batches:
+        typer.echo("No batches.")
+        return
+    rows = [(one.batch_id, _minute(one.created_at), one.total_files, one.state) for one in batches]
+    typer.echo(format_table(("batch", "opened (UTC)", "files", "state"), rows, right={2}))
+
+
+def file_lines(file: FileLine) -> Iterator[str]:
+    """Lines, not a table: the widths of a table are known only at its end."""
+    yield f"{file.status.value:<9} {printable(file.error_class or ''):<18} {printable(file.path)}"
+    if file.reason:
+        yield f"{'':<28} {printable(file.reason)}"
+
+
+def event_line(event: BatchEvent) -> str:
+    data = " ".join(f"{name}={value}" for name, value in event.data.items())
+    return f"{event.at}  {printable(event.kind)}  {printable(data)}".rstrip()
+
+
+def _minute(timestamp: str) -> str:
+    return timestamp[:16].replace("T", " ")
