@@ -11,7 +11,7 @@ import sqlite3
 
 import pytest
 
-from quire.database.sqlite import SqliteDatabase, statements
+from quire.database.sqlite import SqliteDatabase, split_statements
 from quire.ledger.port import Move, Settlement, InputOutcome
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.sqlite.rows import SQL
@@ -350,9 +350,9 @@ def filled(path, size):
         (5, "beside", "working", SMALL, 1, 7),
     ):
         values = {"no": no, "id": name, "stage": stage, "size": files, "rank": rank, "member": member}
-        for statement in statements(FILL):
+        for statement in split_statements(FILL):
             connection.execute(statement, values)
-    for statement in statements(FILL_ARRIVING):
+    for statement in split_statements(FILL_ARRIVING):
         connection.execute(statement, {"no": ARRIVING, "size": size})
     connection.execute("COMMIT")
     connection.close()

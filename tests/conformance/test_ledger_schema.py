@@ -7,8 +7,8 @@ from tests.servers.postgres import fresh_schema
 from tests.situations.schemas import postgres_tables, shown_schema, sqlite_tables
 
 from quire.database.postgres import PostgresDatabase
-from quire.database.sql import migrations
-from quire.database.sqlite import SqliteDatabase, statements
+from quire.database.sql import load_migrations
+from quire.database.sqlite import SqliteDatabase, split_statements
 from quire.engine import moves
 from quire.ledger.port import TaskSelection
 from quire.ledger.postgres import PostgresLedger
@@ -44,7 +44,7 @@ class TestSqliteSchema:
         await SqliteLedger(sqlite).prepare()
         shown = SqliteDatabase(tmp_path / "shown.db")
         await shown.open()
-        await shown.write(lambda connection: [connection.execute(one) for one in statements(SCHEMA_SQLITE)])
+        await shown.write(lambda connection: [connection.execute(one) for one in split_statements(SCHEMA_SQLITE)])
         expected, made = await shown.read(sqlite_tables), await sqlite.read(sqlite_tables)
         await shown.close()
         assert expected
@@ -178,7 +178,7 @@ def old_rows():
 
 
 async def old_home(database, folder, run):
-    first, *_ = migrations(f"quire.ledger.{folder}.sql")
+    first, *_ = load_migrations(f"quire.ledger.{folder}.sql")
     assert first[0] == 1
     await database.migrate("ledger", [first])
     for statement in old_rows():

@@ -35,7 +35,7 @@ class LibrarySuite:
 
         def heard(told):
             if told.report is not None:
-                ended[told.report.fate] += 1
+                ended[told.report.outcome] += 1
                 if ended[JobOutcome.DONE] == JOBS:
                     stop.set()
 
@@ -62,7 +62,7 @@ class LibrarySuite:
             asyncio.Event(),
             on_event=lambda _: None,
         )
-        assert worked.fates == {JobOutcome.DONE: JOBS}
+        assert worked.outcomes == {JobOutcome.DONE: JOBS}
         of_each = Counter(layout.parse_job(key) for what, key in objects.requests if what != "list")
         assert max(of_each[job] for job in jobs) <= 7
         assert objects.counts.total() <= 8 * JOBS
@@ -70,7 +70,7 @@ class LibrarySuite:
     async def test_a_large_result_is_stored(self, context, tmp_path):
         job = await ingest_text(context, "large")
         worked = await work(context, worker_options(tmp_path / "scratch", run_once=True), asyncio.Event())
-        assert worked.fates == {JobOutcome.DONE: 1}
+        assert worked.outcomes == {JobOutcome.DONE: 1}
         assert (await context.objects.head(layout.out(job))).size > 70 << 20
 
     async def test_what_a_worker_left_is_put_right(self, context):
@@ -152,7 +152,7 @@ class TestOnS3(LibrarySuite):
                 asyncio.Event(),
                 on_event=lambda _: None,
             )
-            assert worked.fates == {JobOutcome.DONE: JOBS}
+            assert worked.outcomes == {JobOutcome.DONE: JOBS}
         # Claim: lock, state, is there a result; the source and its labels; the result; one that clears up.
         each = {"PUT": 3 * JOBS, "HEAD": 2 * JOBS, "GET": JOBS, "POST": JOBS}
         beside = tap.methods - Counter(each)  # listings, the registration, the watch

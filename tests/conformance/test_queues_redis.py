@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from quire.model.errors import Lost, Missing
-from quire.queues.port import DEDUPE_SECONDS, DeadLetterFilter, QueueCounter, Message, FailedDelivery
+from quire.queues.port import DEDUPE_SECONDS, DeadLetterFilter, FailedDelivery, Message, QueueCounter
 from quire.queues.redis_streams import RedisStreamQueues
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.queues_suite import QueuesSuite
@@ -262,7 +262,10 @@ class TestDeadLetters:
         for leased in await lease_all(queues, now=0):
             await queues.dead_letter(leased, now=1, reason="even" if int(leased.id) % 2 == 0 else "odd")
         assert ids(await queues.list_dead_letters("q", limit=1000)) == names
-        assert ids(await queues.list_dead_letters("q", chosen=DeadLetterFilter(text="even"), limit=1000)) == names[::2]
+        assert (
+            ids(await queues.list_dead_letters("q", chosen=DeadLetterFilter(text="even"), limit=1000))
+            == names[::2]
+        )
         assert await queues.discard("q", chosen=DeadLetterFilter(text="even"), now=2, limit=120) == 120
         assert (await queues.depth("q", now=2)).dead == 130
 
@@ -462,7 +465,7 @@ async def play(chance, step, now, loans, both):
         loans.extend(zip(mine, its, strict=True))
     elif kind == "end" and loans:
         pair = loans.pop(chance.randrange(len(loans)))
-        end = chance.choice([acknowledge, extend, release, give_back, bury])
+        end = chance.choice([acknowledge, extend, release, give_back, dead_letter])
         told = [await outcome(end(one, leased, now)) for one, leased in zip(both, pair, strict=True)]
         if end is extend:
             loans.append(pair)

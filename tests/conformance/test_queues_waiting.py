@@ -17,19 +17,19 @@ LONG_SECONDS = 60.0
 
 
 @pytest.fixture
-async def bell():
+async def notifier():
     """One that has begun to listen, to nobody."""
 
     async def listen(heard):
         pass
 
-    bell = Notifier(listen)
-    await bell.wait(["any"], seconds=0)
-    return bell
+    notifier = Notifier(listen)
+    await notifier.wait(["any"], seconds=0)
+    return notifier
 
 
-def start(bell, *queues):
-    return asyncio.create_task(bell.wait(queues, seconds=LONG_SECONDS))
+def start(notifier, *queues):
+    return asyncio.create_task(notifier.wait(queues, seconds=LONG_SECONDS))
 
 
 async def settle():
@@ -38,41 +38,41 @@ async def settle():
         await asyncio.sleep(0)
 
 
-async def test_only_those_are_woken_who_wait_for_that_queue(bell):
-    both, other = start(bell, "p", "q"), start(bell, "p")
+async def test_only_those_are_woken_who_wait_for_that_queue(notifier):
+    both, other = start(notifier, "p", "q"), start(notifier, "p")
     await settle()
-    bell.ring("q")
+    notifier.notify("q")
     await both
     assert not other.done()
-    bell.ring_all()
+    notifier.notify_all()
     await other
 
 
-async def test_what_rang_while_nobody_waited_is_remembered_until_somebody_looks(bell):
-    bell.ring("q")
-    await bell.wait(["q"], seconds=LONG_SECONDS)
-    bell.looking("q")
-    waiting = start(bell, "q")
+async def test_a_notification_while_nobody_waits_is_remembered_until_the_queue_is_read(notifier):
+    notifier.notify("q")
+    await notifier.wait(["q"], seconds=LONG_SECONDS)
+    notifier.mark_seen("q")
+    waiting = start(notifier, "q")
     await settle()
     assert not waiting.done()
-    bell.ring("q")
+    notifier.notify("q")
     await waiting
 
 
-async def test_what_is_heard_from_others_is_remembered_for_queues_that_were_looked_at(bell):
-    bell.looking("q")
-    bell.ring_all()
-    await bell.wait(["q"], seconds=LONG_SECONDS)
+async def test_what_is_heard_from_others_is_remembered_for_queues_that_were_looked_at(notifier):
+    notifier.mark_seen("q")
+    notifier.notify_all()
+    await notifier.wait(["q"], seconds=LONG_SECONDS)
 
 
-async def test_who_gives_up_is_forgotten(bell):
-    waiting = start(bell, "q")
+async def test_who_gives_up_is_forgotten(notifier):
+    waiting = start(notifier, "q")
     await settle()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await bell.wait(["q"], seconds=0.001)
-    assert not bell._waiting
+    await notifier.wait(["q"], seconds=0.001)
+    assert not notifier._waiting
 
 
 async def test_however_many_wait_one_listens_and_what_came_before_that_is_not_missed():
@@ -82,11 +82,11 @@ async def test_however_many_wait_one_listens_and_what_came_before_that_is_not_mi
         await settle()
         listening.append(heard)
 
-    bell = Notifier(listen)
-    await asyncio.gather(*(start(bell, "q") for _ in range(5)))
+    notifier = Notifier(listen)
+    await asyncio.gather(*(start(notifier, "q") for _ in range(5)))
     assert len(listening) == 1
-    bell.looking("q")
-    waiting = start(bell, "q")
+    notifier.mark_seen("q")
+    waiting = start(notifier, "q")
     await settle()
     assert not waiting.done()
     listening[0]()
@@ -101,10 +101,10 @@ async def test_who_could_not_listen_tries_again():
         if answer is not None:
             raise answer
 
-    bell = Notifier(listen)
+    notifier = Notifier(listen)
     with pytest.raises(ConnectionError):
-        await bell.wait(["q"], seconds=LONG_SECONDS)
-    await bell.wait(["q"], seconds=LONG_SECONDS)
+        await notifier.wait(["q"], seconds=LONG_SECONDS)
+    await notifier.wait(["q"], seconds=LONG_SECONDS)
     assert answers == []
 
 

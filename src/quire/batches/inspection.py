@@ -1,7 +1,7 @@
-"""Looking at batches: where one stands, which there are, what became of each file, what happened and why.
+"""Inspects batches: the state of one, the list of all, the outcome of each file, and the events.
 
-Promises: `show` reads counters, so that it costs the same for any size of batch; lists come in pages and are
-never held whole. Must not know: who looks, and how it is shown.
+Promises: `show` reads counters, so it costs the same for any size of batch; lists are read in pages and never
+held whole. Must not know: who asks, and how the result is displayed.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -19,9 +19,9 @@ from quire.batches.lines import (
     BatchPlan,
     BudgetLine,
     FailedTaskLine,
-    FileHistory,
     FileLine,
     HoldLine,
+    InputHistory,
     PhaseLine,
     PhaseProgress,
     ProducedFileLine,
@@ -29,7 +29,7 @@ from quire.batches.lines import (
     find_current_counts,
     sum_costs,
 )
-from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord
+from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord
 from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
 from quire.model.cost import MICROS
@@ -39,7 +39,7 @@ from quire.model.tiers import tier_name
 
 SHOWN_FAILED_TASKS = 100
 PAGE = 500
-_UNKNOWN_PREFIX = "task"  # of a pipeline that this house does not have
+_UNKNOWN_PREFIX = "task"  # of a pipeline that is not installed here
 
 
 async def show(context: BatchContext, batch_id: str) -> BatchDetails:
@@ -85,14 +85,14 @@ async def list_batches(context: BatchContext, wanted: BatchFilter) -> list[Batch
     return [await _build_batch_line(context, batch) for batch in await context.records.list_batches(wanted)]
 
 
-async def files(
+async def list_files(
     context: BatchContext,
     batch_id: str,
     *,
     outcome: FileOutcome | None = None,
     error_class: str | None = None,
 ) -> AsyncIterator[FileLine]:
-    """Every input with its end, in order of path, read page by page. Raises Missing."""
+    """Every input with its outcome, in order of path, read page by page. Raises Missing."""
     batch = await context.batches.get_batch(batch_id)
     after = ""
     while page := await context.records.list_inputs(
@@ -103,25 +103,27 @@ async def files(
             yield build_file_line(record)
 
 
-async def story(context: BatchContext, batch_id: str, path: str) -> FileHistory:
-    """Of an input, or of the input that a made file descends from. Raises Missing, also for the path."""
+async def get_file_history(context: BatchContext, batch_id: str, path: str) -> InputHistory:
+    """The history of an input, or of the input that a product descends from. Raises Missing, also for the
+    path.
+    """
     batch = await context.batches.get_batch(batch_id)
     made, attempts = await context.records.get_file_history(batch.no, path)
-    # A file that was refused at the door has no story, but it has an end.
+    # A file that was refused on the way in has no history, but it has an outcome.
     root = made[0].path if made else path
     found = await context.records.list_inputs(batch.no, after=find_path_before(root), limit=1) if root else []
     if not found or found[0].path != root:
         raise Missing(f"batch {batch.id} has no file {path}; list its files to see their paths")
     names = {one.phase: one.name for one in await context.records.count_tasks(batch.no)}
-    return FileHistory(
+    return InputHistory(
         file=build_file_line(found[0]),
         files=[_build_produced_line(one, names) for one in made],
         attempts=[_build_attempt_line(one) for one in attempts],
     )
 
 
-async def events(context: BatchContext, batch_id: str, *, after: int = 0) -> AsyncIterator[BatchEvent]:
-    """What happened, oldest first, as far as it has happened. Raises Missing."""
+async def list_events(context: BatchContext, batch_id: str, *, after: int = 0) -> AsyncIterator[BatchEvent]:
+    """The events so far, oldest first. Raises Missing."""
     batch = await context.batches.get_batch(batch_id)
     while page := await context.records.list_events(batch.no, after=after, limit=PAGE):
         for no, at, kind, data in page:
@@ -129,15 +131,15 @@ async def events(context: BatchContext, batch_id: str, *, after: int = 0) -> Asy
             yield BatchEvent(no=no, at=timestamp(at), kind=kind, data=data)
 
 
-async def follow(
+async def follow_events(
     context: BatchContext, batch_id: str, pause: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[BatchEvent]:
-    """The same and what happens from now on, until the batch has ended; `pause` comes between two looks."""
+    """The events so far and those to come, until the batch has ended; `pause` is awaited between two reads."""
     after = 0
     while True:
-        # Asked first: what happened up to the end is still told after it.
+        # Read first: events up to the end are still yielded after it.
         ended = (await context.batches.get_batch(batch_id)).ended
-        async for event in events(context, batch_id, after=after):
+        async for event in list_events(context, batch_id, after=after):
             after = event.no
             yield event
         if ended:
@@ -194,7 +196,7 @@ def _build_budget_line(budget: Budget) -> BudgetLine:
 
 
 def _decode_plan(text: str) -> BatchPlan:
-    """As far as it can be read: batches of other versions are shown too."""
+    """The stored plan; empty when it was written by a version that this one cannot read."""
     try:
         return msgspec.json.decode(text, type=BatchPlan)
     except msgspec.MsgspecError:
@@ -222,7 +224,7 @@ def build_file_line(record: InputRecord) -> FileLine:
     )
 
 
-def _build_produced_line(file: FileStory, names: dict[int, str]) -> ProducedFileLine:
+def _build_produced_line(file: FileVersion, names: dict[int, str]) -> ProducedFileLine:
     return ProducedFileLine(
         path=file.path,
         role=file.role,
@@ -254,7 +256,7 @@ def _build_attempt_line(attempt: AttemptRecord) -> AttemptLine:
 
 
 def find_path_before(path: str) -> str:
-    """The greatest text that can matter before `path`, so that a page after it begins with `path` itself."""
+    """The greatest text before `path`, so that a page after it begins with `path` itself."""
     last = ord(path[-1]) - 1
     # No character has the numbers between: they cannot be written as UTF-8.
     last = 0xD7FF if 0xD800 <= last <= 0xDFFF else last

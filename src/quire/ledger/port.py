@@ -16,7 +16,8 @@ from quire.ledger.values import (
     BatchFilter,
     Claim,
     FailedTask,
-    FileStory,
+    FileVersion,
+    InputOutcome,
     InputRecord,
     ListedFile,
     Member,
@@ -26,16 +27,15 @@ from quire.ledger.values import (
     OperatorAction,
     OutboxMessage,
     RetrySelection,
-    Selection,
     SettledTask,
     Settlement,
     SettleResult,
-    Stray,
+    StoredTask,
     StrayKind,
-    TaskStanding,
+    StrayReport,
+    TaskSelection,
     UnitContent,
     Upload,
-    Verdict,
     WorkableBatch,
 )
 from quire.model.batch import Batch, Budget, Position
@@ -241,7 +241,7 @@ class TaskStore(Protocol):
         """Undo claims of orders that never started: as if they had not been claimed."""
         ...
 
-    async def get_task(self, batch_no: int, task_no: int) -> TaskStanding:
+    async def get_task(self, batch_no: int, task_no: int) -> StoredTask:
         """One task of whatever phase and round. Raises Missing."""
         ...
 
@@ -315,11 +315,11 @@ class ControlStore(Protocol):
 
     async def set_priority(self, batch_no: int, tier: int, action: OperatorAction) -> Batch: ...
 
-    async def preview_retry(self, batch_no: int, selection: Selection) -> RetrySelection:
+    async def preview_retry(self, batch_no: int, selection: TaskSelection) -> RetrySelection:
         """What `retry_tasks` or `reopen` would run. Changes nothing."""
         ...
 
-    async def retry_tasks(self, move: Move, selection: Selection, action: OperatorAction) -> Batch:
+    async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
         """A new round for the selected failed tasks, from the phase where the first of them failed. What
         later phases made of those files is withdrawn; everything else stays.
         """
@@ -346,7 +346,7 @@ __all__ = [
     "ControlStore",
     "FailedTask",
     "FileStore",
-    "FileStory",
+    "FileVersion",
     "InputRecord",
     "Known",
     "ListedFile",
@@ -361,18 +361,18 @@ __all__ = [
     "OutboxStore",
     "RecordStore",
     "RetrySelection",
-    "Selection",
+    "TaskSelection",
     "SettleResult",
     "SettledTask",
     "Settlement",
-    "Stray",
+    "StrayReport",
     "StrayKind",
     "SubmissionStore",
-    "TaskStanding",
+    "StoredTask",
     "TaskStore",
     "UnitContent",
     "Upload",
     "UploadStore",
-    "Verdict",
+    "InputOutcome",
     "WorkableBatch",
 ]

@@ -8,15 +8,15 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, convert
 
-from quire.ledger.rows import Row, UploadRow, file_of
+from quire.ledger.rows import Row, UploadRow, read_file
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.ledger.values import (
     AttemptRecord,
     FailedTask,
-    FileStory,
+    FileVersion,
     InputRecord,
     Member,
-    Stray,
+    StrayReport,
 )
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spending, Stage
 from quire.model.files import File
@@ -36,7 +36,7 @@ class InputRow(NamedTuple):
     in_round: bool
 
 
-def counts_of(columns: Row) -> PhaseCounts:
+def read_counts(columns: Row) -> PhaseCounts:
     phase, name, total, done, failed, cached, *spent = columns
     names = Spending.__struct_fields__
     return PhaseCounts(
@@ -50,15 +50,15 @@ def counts_of(columns: Row) -> PhaseCounts:
     )
 
 
-def made_by_root(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
+def group_products(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
     """The files made of each input file, with their roles."""
     made: dict[int, list[tuple[str, File]]] = {}
     for root_no, role, *file in rows:
-        made.setdefault(root_no, []).append((role, file_of(tuple(file))))
+        made.setdefault(root_no, []).append((role, read_file(tuple(file))))
     return made
 
 
-def input_of(
+def read_input(
     columns: Row, end: Row | None, made: dict[int, list[tuple[str, File]]], batch: Batch
 ) -> InputRecord:
     """The outcome of one input: its upload, the file it became, what was made of that, how its batch ended.
@@ -80,7 +80,7 @@ def input_of(
     found = None if file is None else file.outcome
     error_class, reason = ("", "") if file is None else (file.error_class or "", file.reason or "")
     if file is None or file.in_round:
-        outcome, error_class, reason = _end_of(found, error_class, reason, batch)
+        outcome, error_class, reason = _decide_outcome(found, error_class, reason, batch)
     else:
         # A later round that is not about this file says nothing of it, however it goes.
         outcome = FileOutcome.PENDING if found is None else FileOutcome(found)
@@ -97,7 +97,7 @@ def input_of(
     )
 
 
-def _end_of(found: str | None, error_class: str, reason: str, batch: Batch) -> tuple[FileOutcome, str, str]:
+def _decide_outcome(found: str | None, error_class: str, reason: str, batch: Batch) -> tuple[FileOutcome, str, str]:
     """A file of a batch that stopped half-way is not done, whatever earlier phases said of it."""
     if found == FileOutcome.FAILED:
         return FileOutcome.FAILED, error_class, reason
@@ -112,24 +112,24 @@ def _end_of(found: str | None, error_class: str, reason: str, batch: Batch) -> t
             return FileOutcome.PENDING, "", "not settled yet"
 
 
-def failed_task_of(row: Row) -> FailedTask:
+def read_failed_task(row: Row) -> FailedTask:
     return _build(FailedTask, row)
 
 
-def stray_of(row: Row) -> Stray:
-    return _build(Stray, row)
+def read_stray_report(row: Row) -> StrayReport:
+    return _build(StrayReport, row)
 
 
-def story_file_of(row: Row) -> FileStory:
+def read_file_version(row: Row) -> FileVersion:
     *columns, tags = row
-    return _build(FileStory, (*columns, json.loads(tags)))
+    return _build(FileVersion, (*columns, json.loads(tags)))
 
 
-def attempt_of(row: Row) -> AttemptRecord:
+def read_attempt(row: Row) -> AttemptRecord:
     return _build(AttemptRecord, row)
 
 
-def member_of(row: Row) -> Member:
+def read_member(row: Row) -> Member:
     return _build(Member, row)
 
 

@@ -6,9 +6,9 @@ from quire.ledger.values import (
     AttemptRecord,
     BatchFilter,
     FailedTask,
-    FileStory,
+    FileVersion,
     InputRecord,
-    Stray,
+    StrayReport,
 )
 from quire.model.batch import Batch, FileOutcome, PhaseCounts
 
@@ -48,11 +48,11 @@ class RecordStore(Protocol):
         """Offered files with their ends, in order of path."""
         ...
 
-    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
+    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileVersion], list[AttemptRecord]]:
         """All that happened to one input: the files made of it, and every attempt on any of them."""
         ...
 
-    async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[Stray]:
+    async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:
         """Reports that changed nothing, oldest first."""
         ...
 

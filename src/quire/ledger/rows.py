@@ -17,8 +17,8 @@ from quire.ledger.values import (
     ListedFile,
     SettledTask,
     Settlement,
+    StoredTask,
     StrayKind,
-    TaskStanding,
     Upload,
     WorkableBatch,
 )
@@ -112,7 +112,7 @@ class UploadRow(NamedTuple):
     tags: str
 
 
-def batch_of(columns: Row | None, name: object) -> Batch:
+def read_batch(columns: Row | None, name: object) -> Batch:
     """Raises Missing when there is no row; `name` is what was asked for."""
     if columns is None:
         raise Missing(f"there is no batch {name}", code="unknown_batch")
@@ -148,9 +148,9 @@ def batch_of(columns: Row | None, name: object) -> Batch:
     )
 
 
-def candidate_of(columns: Row) -> WorkableBatch:
+def read_workable_batch(columns: Row) -> WorkableBatch:
     row = BatchRow._make(columns)
-    return WorkableBatch(batch=batch_of(columns, row.no), served_at=row.served_at)
+    return WorkableBatch(batch=read_batch(columns, row.no), served_at=row.served_at)
 
 
 def draft_columns(draft: BatchDraft) -> Row:
@@ -169,12 +169,12 @@ def upload_columns(upload: Upload) -> Row:
     )
 
 
-def upload_of(columns: Row) -> Upload:
+def read_upload(columns: Row) -> Upload:
     row = UploadRow._make(columns)
-    return Upload(**{**row._asdict(), "config": config_of(row.config), "tags": tags_of(row.tags)})
+    return Upload(**{**row._asdict(), "config": decode_config(row.config), "tags": decode_tags(row.tags)})
 
 
-def file_of(columns: Row) -> File:
+def read_file(columns: Row) -> File:
     """Ten columns; unpacked and not named, as thousands are read per second."""
     key, path, name, size, content_type, digest, cid, source_file, tags, config = columns
     return File(
@@ -186,8 +186,8 @@ def file_of(columns: Row) -> File:
         digest=digest,
         cid=cid,
         source_file=source_file,
-        tags=tags_of(tags),
-        processing_config=config_of(config),
+        tags=decode_tags(tags),
+        processing_config=decode_config(config),
     )
 
 
@@ -203,55 +203,55 @@ def file_columns(file: File) -> Row:
         file.digest,
         file.cid,
         file.source_file,
-        tags_column(file.tags),
-        config_column(file.processing_config),
+        encode_tags(file.tags),
+        encode_config(file.processing_config),
     )
 
 
 # Most files have neither tags nor settings; decoding only what is there is worth it at thousands per second.
-def tags_of(column: str) -> tuple[str, ...]:
+def decode_tags(column: str) -> tuple[str, ...]:
     return () if column == "[]" else tuple(json.loads(column))
 
 
-def config_of(column: str) -> dict[str, Any]:
+def decode_config(column: str) -> dict[str, Any]:
     return {} if column == "{}" else json.loads(column)
 
 
-def tags_column(tags: tuple[str, ...]) -> str:
+def encode_tags(tags: tuple[str, ...]) -> str:
     return json.dumps(tags) if tags else "[]"
 
 
-def config_column(config: dict[str, Any]) -> str:
+def encode_config(config: dict[str, Any]) -> str:
     return json.dumps(config) if config else "{}"
 
 
-def claim_of(batch_no: int, columns: Row) -> Claim:
+def read_claim(batch_no: int, columns: Row) -> Claim:
     task_no, attempt, failures, interruptions, started_at, *file = columns
-    return Claim(Order(batch_no, task_no, attempt, file_of(tuple(file))), failures, interruptions, started_at)
+    return Claim(Order(batch_no, task_no, attempt, read_file(tuple(file))), failures, interruptions, started_at)
 
 
-def standing_of(batch_no: int, columns: Row | None, task_no: int) -> TaskStanding:
+def read_task(batch_no: int, columns: Row | None, task_no: int) -> StoredTask:
     """From the columns of a claim, then phase, round and state. Raises Missing when there is no row."""
     if columns is None:
         raise Missing(f"there is no task {task_no} in that batch", code="unknown_task")
     *claim, phase, round_no, state = columns
-    return TaskStanding(
-        claim=claim_of(batch_no, tuple(claim)), phase=phase, round=round_no, state=_STATES[state]
+    return StoredTask(
+        claim=read_claim(batch_no, tuple(claim)), phase=phase, round=round_no, state=_STATES[state]
     )
 
 
-def listed_of(columns: Row) -> ListedFile:
+def read_listed_file(columns: Row) -> ListedFile:
     no, root_no, *file = columns
-    return ListedFile(no, root_no, file_of(tuple(file)))
+    return ListedFile(no, root_no, read_file(tuple(file)))
 
 
-def settled_task_of(columns: Row) -> SettledTask:
+def read_settled_task(columns: Row) -> SettledTask:
     task_no, state, tries, result, error_class, error, *listed = columns
     return SettledTask(
         task_no=task_no,
         state=_STATES[state],
         tries=tries,
-        listed=listed_of(tuple(listed)),
+        listed=read_listed_file(tuple(listed)),
         result=decode_result(result),
         error_class=error_class,
         error=error,
@@ -311,7 +311,7 @@ def encode_cost(cost: Cost) -> bytes | None:
     return None if cost == NO_COST else _encoder.encode(cost)
 
 
-def stray_kind(report: Report, now: tuple[int, str] | None) -> StrayKind:
+def classify_stray(report: Report, now: tuple[int, str] | None) -> StrayKind:
     """Why it changed nothing, from the task's (attempt, state) as it is."""
     if now is None or report.attempt > now[0] or report.attempt < 1:
         return StrayKind.UNKNOWN
@@ -324,7 +324,7 @@ def stray_columns(report: Report, kind: StrayKind, now: float) -> Row:
     return (report.batch_no, report.task_no, report.attempt, report.outcome, report.worker, now, kind)
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class SettlementTotals(Struct, frozen=True, kw_only=True):
     """What a set of settlements adds to the counters of its phase."""
 
     done: int
@@ -345,7 +345,7 @@ class Tally(Struct, frozen=True, kw_only=True):
         )
 
 
-def tally(settlements: Sequence[Settlement]) -> Tally:
+def count_settlements(settlements: Sequence[Settlement]) -> SettlementTotals:
     done = failed = cached = 0
     seconds = 0.0
     cost = NO_COST
@@ -372,6 +372,6 @@ def tally(settlements: Sequence[Settlement]) -> Tally:
         tokens_out=cost.tokens_out,
         money_micros=cost.money_micros,
     )
-    return Tally(
+    return SettlementTotals(
         done=done, failed=failed, cached=cached, spent=spent, failures=failures, due_at=min(due, default=None)
     )

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from quire.ledger.rows import Row, batch_of, config_column, file_columns, tags_column, upload_columns
+from quire.ledger.rows import Row, encode_config, encode_tags, file_columns, read_batch, upload_columns
 from quire.ledger.submissions import (
     TAKEN,
-    Load,
     NewSubmission,
+    OwnerLoad,
     Submission,
 )
 from quire.ledger.values import Upload
@@ -54,14 +54,14 @@ def submission_columns(new: NewSubmission) -> Row:
     )
 
 
-def submission_of(columns: Row) -> Submission:
+def read_submission(columns: Row) -> Submission:
     """From the columns of a submission, then those of its batch."""
     row = SubmissionRow._make(columns[: len(SubmissionRow._fields)])
     batch = columns[len(SubmissionRow._fields) :]
     return Submission(
         **{
             **row._asdict(),
-            "batch": batch_of(batch, row.session_id),
+            "batch": read_batch(batch, row.session_id),
             "metadata": json.loads(row.metadata),
             "custom_prompts": json.loads(row.custom_prompts),
         }
@@ -72,8 +72,8 @@ def announced_columns(upload: Upload) -> Row:
     """All columns of an upload after the batch's number: `UPLOAD_COLUMNS`."""
     return (
         *upload_columns(upload),
-        *(upload.cid, config_column(upload.config), upload.upload_id, upload.taken_at),
-        *(upload.source_file, tags_column(upload.tags), folder_of(upload.path)),
+        *(upload.cid, encode_config(upload.config), upload.upload_id, upload.taken_at),
+        *(upload.source_file, encode_tags(upload.tags), folder_of(upload.path)),
     )
 
 
@@ -95,7 +95,7 @@ def input_columns(upload: Upload) -> Row:
     )
 
 
-def as_taken(upload: Upload, now: float) -> Upload:
+def mark_taken(upload: Upload, now: float) -> Upload:
     taken_at = now if upload.taken_at is None else upload.taken_at
     return structs.replace(upload, state=TAKEN, taken_at=taken_at)
 
@@ -104,47 +104,47 @@ def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def folders_above(path: str) -> list[str]:
+def list_folders_above(path: str) -> list[str]:
     """Every path that must not be a file for this one to be one."""
     return [path[:place] for place, sign in enumerate(path) if sign == "/" and place]
 
 
-def last_of_each(uploads: Iterable[Upload]) -> Sequence[Upload]:
+def keep_last(uploads: Iterable[Upload]) -> Sequence[Upload]:
     """One for each path: the last one counts."""
     return list({upload.path: upload for upload in uploads}.values())
 
 
-def collides(path: str, other: str) -> Reject:
+def build_collision_error(path: str, other: str) -> Reject:
     return Reject(
         f"{path} and {other} cannot both be files: one would be the folder of the other; rename one of them",
         code="path_collides",
     )
 
 
-def conflicts(key: str) -> Reject:
+def build_idempotency_error(key: str) -> Reject:
     return Reject(
         f"the idempotency key {key!r} was used for another request; use a new one",
         code="idempotency_conflict",
     )
 
 
-def check_quota(new: NewSubmission, load: Load) -> None:
+def check_quota(new: NewSubmission, load: OwnerLoad) -> None:
     """Raises Retry `quota`."""
     if new.max_batches and load.batches >= new.max_batches:
-        raise _over(f"{load.batches} batches that have not ended, the limit is {new.max_batches}")
+        raise _build_quota_error(f"{load.batches} batches that have not ended, the limit is {new.max_batches}")
     if new.max_bytes and load.bytes + new.total_size > new.max_bytes:
-        raise _over(f"{load.bytes} bytes in batches that have not ended, the limit is {new.max_bytes}")
+        raise _build_quota_error(f"{load.bytes} bytes in batches that have not ended, the limit is {new.max_bytes}")
 
 
-def _over(words: str) -> Retry:
+def _build_quota_error(words: str) -> Retry:
     return Retry(f"this key has {words}; come again when one has ended", code="quota", delay_seconds=60)
 
 
-def not_open(batch_no: int) -> Stale:
+def build_not_open_error(batch_no: int) -> Stale:
     return Stale(f"batch {batch_no} is not open any more")
 
 
-def announced_anew(batch_no: int, path: str) -> Stale:
+def build_reannounced_error(batch_no: int, path: str) -> Stale:
     return Stale(
         f"{path} of batch {batch_no} was announced anew or withdrawn meanwhile", code="announced_anew"
     )

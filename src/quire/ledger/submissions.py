@@ -60,7 +60,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     swept_at: float | None = None
 
 
-class Load(Struct, frozen=True):
+class OwnerLoad(Struct, frozen=True):
     """What an owner has open: batches that have not ended, and the bytes that they were announced with."""
 
     batches: int
@@ -128,7 +128,7 @@ class SubmissionStore(Protocol):
         """
         ...
 
-    async def measure_load(self, owner: str) -> Load: ...
+    async def measure_load(self, owner: str) -> OwnerLoad: ...
 
     async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         """Open ones that nothing was sent to since, oldest first."""

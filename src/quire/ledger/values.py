@@ -75,7 +75,7 @@ class SettledTask(Struct, frozen=True):
     error: str
 
 
-class Verdict(Struct, frozen=True):
+class InputOutcome(Struct, frozen=True):
     """What a settled task says about the input file it descends from. With `unit_no`: about the input of
     every file that belongs to that unit, and `root_no` is not looked at.
     """
@@ -132,7 +132,7 @@ class Move(Struct, frozen=True, kw_only=True):
     retagged: Sequence[tuple[int, tuple[str, ...]]] = ()  # (file_no, tags)
     gone: Sequence[int] = ()  # file numbers that leave the list
     new_tasks: Sequence[NewTask] = ()  # in phase `to.phase`
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[InputOutcome] = ()
     skips: tuple[str, str] | None = None  # (error class, reason) of inputs that no task was made for
     left_alone: dict[str, str] = {}  # by content type: reasons that say more than that of `skips`
     last_file: int | None = None
@@ -159,7 +159,7 @@ class Claim(Struct, frozen=True):
     started_at: float
 
 
-class TaskStanding(Struct, frozen=True, kw_only=True):
+class StoredTask(Struct, frozen=True, kw_only=True):
     """A task with its last attempt, for a report that comes from outside."""
 
     claim: Claim
@@ -195,7 +195,7 @@ class StrayKind(StrEnum):
     UNKNOWN = "unknown"  # no such task or attempt was ever out: forged, or of another house
 
 
-class Stray(Struct, frozen=True, kw_only=True):
+class StrayReport(Struct, frozen=True, kw_only=True):
     task_no: int
     attempt: int
     outcome: str
@@ -223,7 +223,7 @@ class OperatorAction(Struct, frozen=True, kw_only=True):
     now: float
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class TaskSelection(Struct, frozen=True, kw_only=True):
     """Which failed tasks of an ended batch are meant; all of them when nothing is said."""
 
     error_class: str | None = None
@@ -284,7 +284,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class FileStory(Struct, frozen=True, kw_only=True):
+class FileVersion(Struct, frozen=True, kw_only=True):
     """A file of the list with its history: the phase that made it and the one that replaced it."""
 
     no: int

@@ -6,7 +6,7 @@ One door per module, as in the port; the SQL is in `ledger/postgres/sql`.
 """
 
 from quire.database.postgres import PostgresDatabase
-from quire.database.sql import migrations
+from quire.database.sql import load_migrations
 from quire.ledger.postgres.batches import PostgresBatchStore
 from quire.ledger.postgres.control import PostgresControlStore
 from quire.ledger.postgres.files import PostgresFileStore
@@ -36,7 +36,7 @@ class PostgresLedger(
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated, by several at once."""
-        await self._database.migrate("ledger", migrations("quire.ledger.postgres.sql"))
+        await self._database.migrate("ledger", load_migrations("quire.ledger.postgres.sql"))
 
 
 __all__ = ["PostgresLedger"]

@@ -8,14 +8,14 @@ from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
     all_rows,
     change,
-    named,
-    note,
+    encode_batch_numbers,
+    encode_pipelines,
+    is_removed,
     numbers,
     one_row,
-    pipelines,
-    was_dismissed,
+    record_event,
 )
-from quire.ledger.rows import Row, batch_of
+from quire.ledger.rows import Row, read_batch
 from quire.model.batch import Batch, Position, Stage
 from quire.model.errors import Stale
 
@@ -25,20 +25,20 @@ class PostgresBatchStore:
 
     async def get_batch(self, batch_id: str) -> Batch:
         row = await self._database.read(lambda connection: one_row(connection, "batch_by_id", (batch_id,)))
-        return batch_of(row, batch_id)
+        return read_batch(row, batch_id)
 
     async def take_batches(
         self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
     ) -> list[Batch]:
-        values = {"member": member, "limit": limit, "now": now, "only": named(only), **pipelines(known)}
+        values = {"member": member, "limit": limit, "now": now, "only": encode_batch_numbers(only), **encode_pipelines(known)}
 
         async def work(connection: Connection) -> list[Row]:
-            if await was_dismissed(connection, member):
+            if await is_removed(connection, member):
                 return []
             taken = await numbers(connection, "take", values)
             return await all_rows(connection, "batches_by_no", (taken,)) if taken else []
 
-        return [batch_of(row, row[0]) for row in await self._database.write(work)]
+        return [read_batch(row, row[0]) for row in await self._database.write(work)]
 
     async def release_batch(self, batch_no: int, member: int) -> None:
         await self._database.write(lambda connection: change(connection, "leave", (batch_no, member)))
@@ -54,12 +54,12 @@ class PostgresBatchStore:
         async def work(connection: Connection) -> None:
             if not await change(connection, "put_off", (retries, until, now, batch_no, *place)):
                 raise Stale(f"batch {batch_no} has moved on from {expect}")
-            await note(connection, batch_no, now, "phase_retry", {"retry": retries, "reason": reason})
+            await record_event(connection, batch_no, now, "phase_retry", {"retry": retries, "reason": reason})
 
         await self._database.write(work)
 
     async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
-        values = {"now": now, "only": named(only)}
+        values = {"now": now, "only": encode_batch_numbers(only)}
         row = await self._database.read(lambda connection: one_row(connection, "next_alarm", values))
         return None if row is None or row[0] is None else float(row[0])
 
@@ -73,7 +73,7 @@ class PostgresBatchStore:
         return None if row is None else row[0]
 
 
-async def first_task(connection: Connection, batch: Batch) -> int:
+async def find_first_task(connection: Connection, batch: Batch) -> int:
     """The first task number of the phase the batch is in, in its round."""
     at = batch.position
     row = await one_row(connection, "first_task", (batch.no, at.round, at.phase))

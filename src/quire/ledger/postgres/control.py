@@ -4,8 +4,8 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values, clean_text
-from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, Selection
-from quire.ledger.postgres.batches import first_task
+from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, TaskSelection
+from quire.ledger.postgres.batches import find_first_task
 from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
     all_rows,
@@ -13,12 +13,12 @@ from quire.ledger.postgres.rows import (
     columns,
     hold_over_budget,
     load_batch,
-    note,
+    notify_listeners,
     numbers,
     one_row,
-    wake,
+    record_event,
 )
-from quire.ledger.postgres.withdrawal import judge_anew, supersede, withdraw
+from quire.ledger.postgres.withdrawal import recompute_outcomes, supersede_tasks, withdraw_files
 from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 
@@ -27,7 +27,7 @@ class PostgresControlStore:
     _database: PostgresDatabase
 
     async def pause(self, batch_no: int, action: OperatorAction) -> Batch:
-        return await self._act(
+        return await self._apply_action(
             "batch_paused", batch_no, action, [("pause", (clean_text(action.reason), action.now, batch_no))]
         )
 
@@ -35,7 +35,7 @@ class PostgresControlStore:
         steps: list[tuple[str, Values]] = [("resume", (action.now, batch_no))]
         if budget is not None:
             steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
-        return await self._act("batch_resumed", batch_no, action, steps)
+        return await self._apply_action("batch_resumed", batch_no, action, steps)
 
     async def cancel(self, batch_no: int, action: OperatorAction) -> Batch:
         values = {
@@ -45,17 +45,17 @@ class PostgresControlStore:
             "now": action.now,
             "no": batch_no,
         }
-        return await self._act("batch_cancelled", batch_no, action, _end(values))
+        return await self._apply_action("batch_cancelled", batch_no, action, _end_batch(values))
 
     async def reset(self, batch_no: int, action: OperatorAction) -> Batch:
         values = {"stage": "error", "status": "ERROR", "error": RESET, "now": action.now, "no": batch_no}
-        return await self._act("batch_reset", batch_no, action, _end(values))
+        return await self._apply_action("batch_reset", batch_no, action, _end_batch(values))
 
     async def set_priority(self, batch_no: int, tier: int, action: OperatorAction) -> Batch:
         steps: list[tuple[str, Values]] = [("prioritise", (tier, action.now, batch_no))]
-        return await self._act("batch_prioritised", batch_no, action, steps, {"tier": tier})
+        return await self._apply_action("batch_prioritised", batch_no, action, steps, {"tier": tier})
 
-    async def preview_retry(self, batch_no: int, selection: Selection) -> RetrySelection:
+    async def preview_retry(self, batch_no: int, selection: TaskSelection) -> RetrySelection:
         async def work(connection: Connection) -> RetrySelection:
             failed = await all_rows(connection, "chosen_failed", _wanted(batch_no, selection))
             row = await one_row(connection, "unsettled", (batch_no,))
@@ -66,16 +66,16 @@ class PostgresControlStore:
 
         return await self._database.read(work)
 
-    async def retry_tasks(self, move: Move, selection: Selection, action: OperatorAction) -> Batch:
-        return await self._database.write(lambda connection: _again(connection, move, selection, action))
+    async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
+        return await self._database.write(lambda connection: _start_retry_round(connection, move, selection, action))
 
     async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, action, data))
+        await self._database.write(lambda connection: _record_action(connection, NO_BATCH, kind, action, data))
 
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, action, status))
 
-    async def _act(
+    async def _apply_action(
         self,
         kind: str,
         batch_no: int,
@@ -90,21 +90,21 @@ class PostgresControlStore:
                 changed = await change(connection, query, values)
                 if not changed and not number:
                     raise Stale(f"{kind}: not in a state for it", code="wrong_state")
-            await _note_act(connection, batch_no, kind, action, data)
+            await _record_action(connection, batch_no, kind, action, data)
             return await load_batch(connection, batch_no)
 
         return await self._database.write(work)
 
 
-def _end(values: dict[str, Any]) -> list[tuple[str, Values]]:
+def _end_batch(values: dict[str, Any]) -> list[tuple[str, Values]]:
     return [("end_batch", values), ("clear_alarm", (values["no"],))]
 
 
-def _wanted(batch_no: int, selection: Selection) -> Values:
+def _wanted(batch_no: int, selection: TaskSelection) -> Values:
     return {"no": batch_no, "error_class": selection.error_class, "path": selection.path}
 
 
-async def _note_act(
+async def _record_action(
     connection: Connection,
     batch_no: int,
     kind: str,
@@ -112,11 +112,11 @@ async def _note_act(
     data: dict[str, object] | None = None,
 ) -> None:
     told = {"actor": action.actor, "reason": action.reason, **(data or {})}
-    await note(connection, batch_no, action.now, kind, told)
-    await wake(connection)
+    await record_event(connection, batch_no, action.now, kind, told)
+    await notify_listeners(connection)
 
 
-async def _again(connection: Connection, move: Move, selection: Selection, action: OperatorAction) -> Batch:
+async def _start_retry_round(connection: Connection, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
     no = move.batch_no
     await one_row(connection, "lock_batch", (no,))
     chosen = await all_rows(connection, "chosen", _wanted(no, selection))
@@ -132,11 +132,11 @@ async def _again(connection: Connection, move: Move, selection: Selection, actio
     files, roots, phases = columns(spread)
     again = {"no": no, "files": files, "roots": roots, "phases": phases, "round": move.to.round}
     made = await numbers(connection, "again_descendants", again)
-    await supersede(connection, no, await numbers(connection, "again_own_tasks", again))
-    await withdraw(connection, no, [*made, *units])
+    await supersede_tasks(connection, no, await numbers(connection, "again_own_tasks", again))
+    await withdraw_files(connection, no, [*made, *units])
     await change(connection, "again_files", again)
-    await judge_anew(connection, no, sorted(set(roots)))
-    await _note_act(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": len(chosen)})
+    await recompute_outcomes(connection, no, sorted(set(roots)))
+    await _record_action(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": len(chosen)})
     return await make_move(connection, move)
 
 
@@ -146,12 +146,12 @@ async def _reopen(connection: Connection, batch_no: int, action: OperatorAction,
     batch = await load_batch(connection, batch_no)
     if batch.position.stage is Stage.WORKING:
         await _reopen_tasks(connection, batch, action.now)
-    await _note_act(connection, batch_no, "batch_reopened", action)
+    await _record_action(connection, batch_no, "batch_reopened", action)
     return await load_batch(connection, batch_no)
 
 
 async def _reopen_tasks(connection: Connection, batch: Batch, now: float) -> None:
-    first = await first_task(connection, batch)
+    first = await find_first_task(connection, batch)
     phase = (batch.no, batch.position.round, batch.position.phase)
     async with connection.pipeline():
         await change(connection, "reopen_failures", (batch.no, first))

@@ -2,8 +2,8 @@
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.ledger.port import Member
-from quire.ledger.postgres.rows import all_rows, change, numbers, one_row, wake
-from quire.ledger.record_rows import member_of
+from quire.ledger.postgres.rows import all_rows, change, notify_listeners, numbers, one_row
+from quire.ledger.record_rows import read_member
 
 
 class PostgresMemberStore:
@@ -20,14 +20,14 @@ class PostgresMemberStore:
 
     async def list_members(self) -> list[Member]:
         rows = await self._database.read(lambda connection: all_rows(connection, "crew", ()))
-        return [member_of(row) for row in rows]
+        return [read_member(row) for row in rows]
 
     async def remove_member(self, member: int) -> None:
         async def work(connection: Connection) -> None:
             # First of all: whoever claims or takes for this member has ended then, and what it got is seen.
             await one_row(connection, "lock_member", (member,))
             if await change(connection, "free_movers", (member,)):
-                await wake(connection)
+                await notify_listeners(connection)
             await change(connection, "dismiss", {"member": member})
 
         await self._database.write(work)

@@ -6,10 +6,18 @@ from collections.abc import Iterable
 
 from quire.database.postgres import Connection
 from quire.database.postgres_queries import clean_text
-from quire.ledger.port import Move, Verdict
-from quire.ledger.postgres.rows import change, columns, hold_over_budget, load_batch, note, send, wake
-from quire.ledger.postgres.withdrawal import regather
-from quire.ledger.rows import file_columns, tags_column
+from quire.ledger.port import InputOutcome, Move
+from quire.ledger.postgres.rows import (
+    add_outbox_message,
+    change,
+    columns,
+    hold_over_budget,
+    load_batch,
+    notify_listeners,
+    record_event,
+)
+from quire.ledger.postgres.withdrawal import reset_units
+from quire.ledger.rows import encode_tags, file_columns
 from quire.model.batch import TERMINAL, Batch, FileOutcome, Stage
 from quire.model.errors import Stale
 
@@ -40,7 +48,7 @@ async def make_move(connection: Connection, move: Move) -> Batch:
     if not await change(connection, "move", values):
         raise Stale(f"batch {no} has moved on from {expect}")
     if move.regathers is not None:
-        await regather(connection, no, to, move.regathers)
+        await reset_units(connection, no, to, move.regathers)
     # Nothing below asks for an answer: sent in one go.
     async with connection.pipeline():
         await _change_files(connection, move)
@@ -48,17 +56,17 @@ async def make_move(connection: Connection, move: Move) -> Batch:
             await change(connection, "open_phase", (to.round, to.phase, move.opens_phase, no))
             await change(connection, "start_claims_at", (no,))
         await _add_tasks(connection, move)
-        await _judge(connection, move)
+        await _record_outcomes(connection, move)
         if move.message is not None:
-            await send(connection, move.message, move.now)
+            await add_outbox_message(connection, move.message, move.now)
         if move.event is not None:
-            await note(connection, no, move.now, *move.event)
+            await record_event(connection, no, move.now, *move.event)
         if to.stage is Stage.WORKING:
             await _begin_work(connection, move)
         elif to.stage in TERMINAL:
             await change(connection, "clear_alarm", (no,))
         if move.message is not None or to.stage in _NEWS:
-            await wake(connection)
+            await notify_listeners(connection)
         return await load_batch(connection, no)
 
 
@@ -89,7 +97,7 @@ async def _change_files(connection: Connection, move: Move) -> None:
         rows = ((unit.file_no, unit.key, unit.size, unit.digest) for unit in move.units)
         await change(connection, "fill_units", (*columns(rows), no))
     if move.retagged:
-        tags = {file: tags_column(tags) for file, tags in move.retagged}
+        tags = {file: encode_tags(tags) for file, tags in move.retagged}
         await change(connection, "retag_files", (list(tags), list(tags.values()), no))
     if move.gone:
         await change(connection, "retire_files", (made_in, no, list(move.gone)))
@@ -109,7 +117,7 @@ async def _add_tasks(connection: Connection, move: Move) -> None:
         )
 
 
-async def _judge(connection: Connection, move: Move) -> None:
+async def _record_outcomes(connection: Connection, move: Move) -> None:
     of_inputs = _one_per_input(one for one in move.verdicts if one.unit_no is None)
     if of_inputs:
         rows = (
@@ -134,18 +142,18 @@ async def _judge(connection: Connection, move: Move) -> None:
         await change(connection, "skip_untouched", skipped | {"no": move.batch_no})
 
 
-def _one_per_input(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def _one_per_input(verdicts: Iterable[InputOutcome]) -> list[InputOutcome]:
     """Said one after the other: tries add up, the first failure stays, otherwise the last word counts.
     One statement changes a row once only.
     """
-    said: dict[int, Verdict] = {}
+    said: dict[int, InputOutcome] = {}
     for verdict in verdicts:
         before = said.get(verdict.root_no)
         if before is None:
             said[verdict.root_no] = verdict
             continue
         kept = before if before.outcome is FileOutcome.FAILED else verdict
-        said[verdict.root_no] = Verdict(
+        said[verdict.root_no] = InputOutcome(
             kept.root_no, kept.outcome, before.tries + verdict.tries, kept.error_class, kept.reason
         )
     return list(said.values())

@@ -5,18 +5,18 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values
-from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord, Stray
+from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord, StrayReport
 from quire.ledger.postgres.rows import all_rows, load_batch, one_row
 from quire.ledger.record_rows import (
-    attempt_of,
-    counts_of,
-    failed_task_of,
-    input_of,
-    made_by_root,
-    story_file_of,
-    stray_of,
+    group_products,
+    read_attempt,
+    read_counts,
+    read_failed_task,
+    read_file_version,
+    read_input,
+    read_stray_report,
 )
-from quire.ledger.rows import Row, batch_of
+from quire.ledger.rows import Row, read_batch
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
 
 PAGE = 1000
@@ -28,16 +28,16 @@ class PostgresRecordStore:
     async def list_batches(self, wanted: BatchFilter) -> list[Batch]:
         values = {"before": wanted.before, "ended": wanted.ended, "status": wanted.status}
         values |= {"tenant": wanted.tenant, "limit": wanted.limit}
-        return [batch_of(row, row[0]) for row in await self._rows("list_batches", values)]
+        return [read_batch(row, row[0]) for row in await self._rows("list_batches", values)]
 
     async def count_tasks(self, batch_no: int) -> list[PhaseCounts]:
-        return [counts_of(row) for row in await self._rows("phase_counts", (batch_no,))]
+        return [read_counts(row) for row in await self._rows("phase_counts", (batch_no,))]
 
     async def count_failures(self, batch_no: int) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._rows("failures", (batch_no,))}
 
     async def list_failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
-        return [failed_task_of(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
+        return [read_failed_task(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
 
     async def list_inputs(
         self,
@@ -49,10 +49,10 @@ class PostgresRecordStore:
         error_class: str | None = None,
     ) -> list[InputRecord]:
         return await self._database.read(
-            lambda connection: _inputs(connection, batch_no, after, limit, outcome, error_class)
+            lambda connection: _list_inputs(connection, batch_no, after, limit, outcome, error_class)
         )
 
-    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
+    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileVersion], list[AttemptRecord]]:
         async def work(connection: Connection) -> tuple[list[Row], list[Row]]:
             root = await one_row(connection, "root_of_path", (batch_no, path.casefold(), path))
             if root is None:
@@ -62,10 +62,10 @@ class PostgresRecordStore:
             return files, await all_rows(connection, "story_attempts", values)
 
         files, attempts = await self._database.read(work)
-        return [story_file_of(row) for row in files], [attempt_of(row) for row in attempts]
+        return [read_file_version(row) for row in files], [read_attempt(row) for row in attempts]
 
-    async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[Stray]:
-        return [stray_of(row) for row in await self._rows("strays", (batch_no, limit))]
+    async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:
+        return [read_stray_report(row) for row in await self._rows("strays", (batch_no, limit))]
 
     async def list_events(
         self, batch_no: int, *, after: int = 0, limit: int
@@ -77,7 +77,7 @@ class PostgresRecordStore:
         return await self._database.read(lambda connection: all_rows(connection, query, values))
 
 
-async def _inputs(
+async def _list_inputs(
     connection: Connection,
     batch_no: int,
     after: str,
@@ -90,7 +90,7 @@ async def _inputs(
         # Few among many: found along their own index.
         values: dict[str, Any] = {"no": batch_no, "after": after, "error_class": error_class, "limit": limit}
         paths = [row[0] for row in await all_rows(connection, "failed_paths", values)]
-        return await _ends(connection, batch, await all_rows(connection, "uploads_at", (batch_no, paths)))
+        return await _read_outcomes(connection, batch, await all_rows(connection, "uploads_at", (batch_no, paths)))
     found: list[InputRecord] = []
     while len(found) < limit:
         page = await all_rows(connection, "uploads_after", (batch_no, after, max(limit, PAGE)))
@@ -99,15 +99,15 @@ async def _inputs(
         after = page[-1][0]
         found += (
             record
-            for record in await _ends(connection, batch, page)
+            for record in await _read_outcomes(connection, batch, page)
             if outcome in {None, record.outcome} and error_class in {None, record.error_class}
         )
     return found[:limit]
 
 
-async def _ends(connection: Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
+async def _read_outcomes(connection: Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
     folded = [row[0].casefold() for row in uploads if row[1] == "taken"]
     ends = {row[1]: row for row in await all_rows(connection, "inputs_by_folded", (batch.no, folded))}
     roots = [row[0] for row in ends.values()]
-    made = made_by_root(await all_rows(connection, "made_files", (batch.no, roots)))
-    return [input_of(row, ends.get(row[0]), made, batch) for row in uploads]
+    made = group_products(await all_rows(connection, "made_files", (batch.no, roots)))
+    return [read_input(row, ends.get(row[0]), made, batch) for row in uploads]

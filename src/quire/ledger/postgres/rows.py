@@ -7,7 +7,7 @@ from typing import Any
 from quire.database.postgres import Connection
 from quire.database.postgres_queries import PostgresQueries
 from quire.ledger.port import Known, Only, OutboxMessage
-from quire.ledger.rows import OVER_BUDGET, Row, batch_of
+from quire.ledger.rows import OVER_BUDGET, Row, read_batch
 from quire.model.batch import Batch
 
 _queries = PostgresQueries("quire.ledger.postgres.sql", "queries.sql", "submissions.sql")
@@ -16,7 +16,7 @@ all_rows, one_row, numbers, change = _queries.all_rows, _queries.one_row, _queri
 
 
 async def load_batch(connection: Connection, no: int) -> Batch:
-    return batch_of(await one_row(connection, "batch_by_no", (no,)), no)
+    return read_batch(await one_row(connection, "batch_by_no", (no,)), no)
 
 
 def columns(rows: Iterable[Row]) -> list[list[Any]]:
@@ -24,24 +24,24 @@ def columns(rows: Iterable[Row]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def named(only: Only) -> list[int] | None:
+def encode_batch_numbers(only: Only) -> list[int] | None:
     """A choice of batches as statements take it; NULL is all."""
     return None if only is None else sorted(only)
 
 
-def pipelines(known: Known) -> dict[str, Any]:
+def encode_pipelines(known: Known) -> dict[str, Any]:
     """A choice of pipelines as statements take it: names and versions, side by side; NULL is all."""
     if known is None:
         return {"pipelines": None, "versions": None}
     return {"pipelines": [name for name, _ in known], "versions": [version for _, version in known]}
 
 
-async def note(connection: Connection, batch_no: int, at: float, kind: str, data: dict[str, object]) -> None:
+async def record_event(connection: Connection, batch_no: int, at: float, kind: str, data: dict[str, object]) -> None:
     """An event, with the deliveries to those who want to be told of it."""
     await connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
 
 
-async def send(connection: Connection, message: OutboxMessage, now: float) -> None:
+async def add_outbox_message(connection: Connection, message: OutboxMessage, now: float) -> None:
     await connection.execute(SQL["insert_letter"], (message.queue, message.message_id, message.body, now))
 
 
@@ -50,7 +50,7 @@ async def hold_over_budget(connection: Connection, batch_no: int, now: float) ->
     await connection.execute(SQL["hold_over_budget"], values)
 
 
-async def was_dismissed(connection: Connection, member: int) -> bool:
+async def is_removed(connection: Connection, member: int) -> bool:
     """Taken for dead by others: what it took now would be nobody's when it dies indeed. Who was not stays in
     the crew until this transaction ends.
     """
@@ -59,6 +59,6 @@ async def was_dismissed(connection: Connection, member: int) -> bool:
     return await one_row(connection, "was_enlisted", (member,)) is not None
 
 
-async def wake(connection: Connection) -> None:
+async def notify_listeners(connection: Connection) -> None:
     """Others have something to do once this is committed."""
     await connection.execute(SQL["wake"])

@@ -5,15 +5,23 @@ from collections.abc import Sequence
 from quire.database.postgres import Connection
 from quire.database.postgres_queries import clean_row, clean_text
 from quire.ledger.port import Settlement, SettleResult, StrayKind
-from quire.ledger.postgres.rows import SQL, all_rows, change, columns, hold_over_budget, one_row, wake
+from quire.ledger.postgres.rows import (
+    SQL,
+    all_rows,
+    change,
+    columns,
+    hold_over_budget,
+    notify_listeners,
+    one_row,
+)
 from quire.ledger.rows import (
     Row,
+    classify_stray,
+    count_settlements,
     encode_cost,
     encode_result,
     settle_columns,
     stray_columns,
-    stray_kind,
-    tally,
 )
 from quire.model.batch import TaskState
 from quire.model.work import Outcome
@@ -21,22 +29,22 @@ from quire.model.work import Outcome
 Attempt = tuple[int, int, int]
 
 
-async def fold_reports(
+async def settle_reports(
     connection: Connection, batch_no: int, settlements: Sequence[Settlement], now: float
 ) -> SettleResult:
     standing = await one_row(connection, "lock_batch", (batch_no,))
     ranked, budgeted = standing or (False, False)
-    applied, left = await _fenced(connection, settlements)
-    late, strays = await _sorted_out(connection, batch_no, left) if left else ([], [])
+    applied, left = await _apply_fenced(connection, settlements)
+    late, strays = await _classify_strays(connection, batch_no, left) if left else ([], [])
     applied += late
-    sums = tally(applied)
+    sums = count_settlements(applied)
     # Nothing below depends on an answer: sent in one go.
     async with connection.pipeline():
         if strays:
             rows = (clean_row(stray_columns(one.report, kind, now)) for one, kind in strays)
             await change(connection, "insert_strays", tuple(columns(rows)))
         if applied:
-            await _remember(connection, applied, now)
+            await _cache_results(connection, applied, now)
             await change(connection, "count_settled", (*sums.columns, batch_no))
         if sums.failures:
             kinds = [clean_text(kind) for kind in sums.failures]
@@ -49,7 +57,7 @@ async def fold_reports(
     ended = bool(ending.rowcount)
     advanced = ranked and not ended and await _advance(connection, batch_no)
     if ended or advanced or sums.due_at is not None:
-        await wake(connection)
+        await notify_listeners(connection)
     return SettleResult(applied=len(applied), strays=len(strays), phase_ended=ended)
 
 
@@ -62,7 +70,7 @@ async def _advance(connection: Connection, batch_no: int) -> bool:
     return True
 
 
-async def _fenced(
+async def _apply_fenced(
     connection: Connection, settlements: Sequence[Settlement]
 ) -> tuple[list[Settlement], list[Settlement]]:
     """Which were applied and which were not of a current attempt; of duplicates the first counts."""
@@ -82,7 +90,7 @@ async def _fenced(
     return applied, left
 
 
-async def _sorted_out(
+async def _classify_strays(
     connection: Connection, batch_no: int, left: Sequence[Settlement]
 ) -> tuple[list[Settlement], list[tuple[Settlement, StrayKind]]]:
     """Rare: of what is not current, successes that are taken late, and strays."""
@@ -92,15 +100,15 @@ async def _sorted_out(
     strays: list[tuple[Settlement, StrayKind]] = []
     for settlement in left:
         task = now.get(settlement.report.task_no)
-        if task is not None and await _taken_late(connection, settlement, task):
+        if task is not None and await _apply_late_success(connection, settlement, task):
             now[settlement.report.task_no] = (task[0], TaskState.DONE, None)
             late.append(settlement)
         else:
-            strays.append((settlement, stray_kind(settlement.report, task and task[:2])))
+            strays.append((settlement, classify_stray(settlement.report, task and task[:2])))
     return late, strays
 
 
-async def _taken_late(connection: Connection, settlement: Settlement, task: Row) -> bool:
+async def _apply_late_success(connection: Connection, settlement: Settlement, task: Row) -> bool:
     """A success of an attempt that was given up for lost time. Its failure is kept in the history."""
     report = settlement.report
     if report.outcome is not Outcome.DONE or task[1] not in {TaskState.WAITING, TaskState.FAILED}:
@@ -122,7 +130,7 @@ async def _taken_late(connection: Connection, settlement: Settlement, task: Row)
     return True
 
 
-async def _remember(connection: Connection, applied: Sequence[Settlement], now: float) -> None:
+async def _cache_results(connection: Connection, applied: Sequence[Settlement], now: float) -> None:
     kept = {
         settlement.cache_key: encode_result(settlement.report.result) or b""
         for settlement in applied

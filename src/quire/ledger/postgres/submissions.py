@@ -7,27 +7,36 @@ import msgspec
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import clean_row
-from quire.ledger.postgres.rows import SQL, all_rows, change, note, numbers, one_row, send, wake
-from quire.ledger.rows import Row, draft_columns, upload_of
+from quire.ledger.postgres.rows import (
+    SQL,
+    add_outbox_message,
+    all_rows,
+    change,
+    notify_listeners,
+    numbers,
+    one_row,
+    record_event,
+)
+from quire.ledger.rows import Row, draft_columns, read_upload
 from quire.ledger.submission_rows import (
     UPLOAD_COLUMNS,
-    announced_anew,
     announced_columns,
-    as_taken,
+    build_collision_error,
+    build_idempotency_error,
+    build_not_open_error,
+    build_reannounced_error,
     check_quota,
-    collides,
-    conflicts,
-    folders_above,
-    last_of_each,
+    keep_last,
+    list_folders_above,
+    mark_taken,
     name_of,
-    not_open,
+    read_submission,
     submission_columns,
-    submission_of,
 )
 from quire.ledger.submissions import (
     TAKEN,
-    Load,
     NewSubmission,
+    OwnerLoad,
     Submission,
 )
 from quire.ledger.values import OutboxMessage, Upload
@@ -45,28 +54,28 @@ class PostgresSubmissionStore:
 
     async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
         path = upload.path
-        values = _note_of(batch_no, upload, now)
-        values |= {"folders": folders_above(path), "from": f"{path}/", "to": f"{path}0"}
+        values = _find_upload(batch_no, upload, now)
+        values |= {"folders": list_folders_above(path), "from": f"{path}/", "to": f"{path}0"}
         is_open, rival, *earlier = await _changed(self._database, "announce", values)
         if not is_open:
-            raise not_open(batch_no)
+            raise build_not_open_error(batch_no)
         if rival is not None:
-            raise collides(path, rival)
-        return None if earlier[0] is None else upload_of(tuple(earlier))
+            raise build_collision_error(path, rival)
+        return None if earlier[0] is None else read_upload(tuple(earlier))
 
     async def get_upload(self, batch_no: int, path: str) -> Upload:
         row = await self._database.read(lambda connection: one_row(connection, "upload_at", (batch_no, path)))
         if row is None:
             raise Missing(f"{path} was not announced in batch {batch_no}", code="unknown_upload")
-        return upload_of(row)
+        return read_upload(row)
 
     async def record_received(self, batch_no: int, upload: Upload, *, now: float) -> None:
-        values = _note_of(batch_no, as_taken(upload, now), now)
+        values = _find_upload(batch_no, mark_taken(upload, now), now)
         is_open, state, stamp = await _changed(self._database, "received", values)
         if stamp != upload.stamp:
-            raise announced_anew(batch_no, upload.path)
+            raise build_reannounced_error(batch_no, upload.path)
         if not is_open and state != TAKEN:
-            raise not_open(batch_no)
+            raise build_not_open_error(batch_no)
 
     async def withdraw_upload(
         self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
@@ -74,22 +83,22 @@ class PostgresSubmissionStore:
         values = {"no": batch_no, "path": path, "now": now, "kept": TAKEN if awaited_only else ""}
         is_open, *earlier = await _changed(self._database, "withdraw_upload", values)
         if not is_open:
-            raise not_open(batch_no)
-        return None if earlier[0] is None else upload_of(tuple(earlier))
+            raise build_not_open_error(batch_no)
+        return None if earlier[0] is None else read_upload(tuple(earlier))
 
     async def list_awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
-        return [upload_of(row) for row in await _found(self._database, "awaited", (batch_no, limit))]
+        return [read_upload(row) for row in await _fetch(self._database, "awaited", (batch_no, limit))]
 
     async def list_arrivals(
         self, batch_no: int, *, after: tuple[str, str] | None, limit: int
     ) -> list[Upload]:
         values = (batch_no, *(after or ("", "")), limit)
-        return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
+        return [read_upload(row) for row in await _fetch(self._database, "arrivals", values)]
 
     async def accept_processed(
         self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:
-        taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
+        taken = [mark_taken(upload, now) for upload in keep_last(uploads)]
         values = {"no": batch_no, "files": len(taken), "now": now}
 
         async def work(connection: Connection) -> Submission:
@@ -100,37 +109,37 @@ class PostgresSubmissionStore:
             await _replace_files(connection, batch_no, taken, *row)
             size = sum(upload.size for upload in taken)
             await change(connection, "recount_submission", values | {"size": size})
-            await send(connection, message, now)
-            await note(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
-            await wake(connection)
+            await add_outbox_message(connection, message, now)
+            await record_event(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
+            await notify_listeners(connection)
             return await _load(connection, "submission_by_no", batch_no)
 
         return await self._database.write(work)
 
-    async def measure_load(self, owner: str) -> Load:
-        ((batches, size),) = await _found(self._database, "owners_load", (owner,))
-        return Load(batches, size)
+    async def measure_load(self, owner: str) -> OwnerLoad:
+        ((batches, size),) = await _fetch(self._database, "owners_load", (owner,))
+        return OwnerLoad(batches, size)
 
     async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         return [
-            submission_of(row) for row in await _found(self._database, "idle_submissions", (before, limit))
+            read_submission(row) for row in await _fetch(self._database, "idle_submissions", (before, limit))
         ]
 
     async def list_sweepable(self, *, before: float, limit: int) -> list[Submission]:
-        return [submission_of(row) for row in await _found(self._database, "sweepable", (before, limit))]
+        return [read_submission(row) for row in await _fetch(self._database, "sweepable", (before, limit))]
 
     async def mark_swept(self, batch_no: int, *, now: float) -> None:
         async def work(connection: Connection) -> None:
             if await change(connection, "swept", (now, batch_no)):
                 await change(connection, "unstage", (batch_no,))
-                await note(connection, batch_no, now, "staging_swept", {})
+                await record_event(connection, batch_no, now, "staging_swept", {})
 
         await self._database.write(work)
 
 
-def _note_of(batch_no: int, upload: Upload, now: float) -> dict[str, Any]:
-    note = dict(zip(UPLOAD_COLUMNS, clean_row(announced_columns(upload)), strict=True))
-    return note | {"no": batch_no, "now": now}
+def _find_upload(batch_no: int, upload: Upload, now: float) -> dict[str, Any]:
+    record_event = dict(zip(UPLOAD_COLUMNS, clean_row(announced_columns(upload)), strict=True))
+    return record_event | {"no": batch_no, "now": now}
 
 
 async def _open(connection: Connection, new: NewSubmission) -> Submission:
@@ -140,18 +149,18 @@ async def _open(connection: Connection, new: NewSubmission) -> Submission:
         known = await one_row(connection, "submission_by_key", (new.owner, key))
         if known is not None:
             if known[1] != new.fingerprint:
-                raise conflicts(key)
+                raise build_idempotency_error(key)
             return await _load(connection, "submission_by_no", known[0])
     if new.max_batches or new.max_bytes:
         # One after the other: of two that come at once the second counts the first.
         await one_row(connection, "hold_key", (new.owner, ""))
         row = await one_row(connection, "owners_load", (new.owner,))
-        check_quota(new, Load(*row) if row is not None else Load(0, 0))
+        check_quota(new, OwnerLoad(*row) if row is not None else OwnerLoad(0, 0))
     (no,) = await numbers(connection, "insert_batch", draft_columns(draft))
     async with connection.pipeline():
         await change(connection, "own_batch", (new.owner, no))
         await change(connection, "insert_submission", (no, *clean_row(submission_columns(new))))
-        await note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+        await record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
     return await _load(connection, "submission_by_no", no)
 
 
@@ -159,7 +168,7 @@ async def _load(connection: Connection, query: str, name: str | int) -> Submissi
     row = await one_row(connection, query, (name,))
     if row is None:
         raise Missing(f"there is no submission {name}", code="unknown_batch")
-    return submission_of(row)
+    return read_submission(row)
 
 
 async def _replace_files(
@@ -183,7 +192,7 @@ def _document(uploads: Sequence[Upload]) -> str:
     return text.decode()
 
 
-async def _found(database: PostgresDatabase, query: str, values: Row) -> list[Row]:
+async def _fetch(database: PostgresDatabase, query: str, values: Row) -> list[Row]:
     return await database.read(lambda connection: all_rows(connection, query, values))
 
 

@@ -8,20 +8,20 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, TaskStanding, WorkableBatch
+from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, StoredTask, WorkableBatch
 from quire.ledger.postgres.rows import (
     SQL,
     all_rows,
     change,
     columns,
-    named,
+    encode_batch_numbers,
+    encode_pipelines,
+    is_removed,
+    notify_listeners,
     one_row,
-    pipelines,
-    wake,
-    was_dismissed,
 )
-from quire.ledger.postgres.settlement import fold_reports
-from quire.ledger.rows import Row, candidate_of, claim_of, decode_result, standing_of
+from quire.ledger.postgres.settlement import settle_reports
+from quire.ledger.rows import Row, decode_result, read_claim, read_task, read_workable_batch
 from quire.model.work import EarlierResult, Order, StepResult
 
 
@@ -37,10 +37,10 @@ class PostgresTaskStore:
         known: Known = None,
         ageing_seconds: float = 0.0,
     ) -> list[WorkableBatch]:
-        values = {"now": now, "only": named(only), "limit": limit, "ageing": ageing_seconds}
-        values |= pipelines(known)
+        values = {"now": now, "only": encode_batch_numbers(only), "limit": limit, "ageing": ageing_seconds}
+        values |= encode_pipelines(known)
         rows = await self._database.read(lambda connection: all_rows(connection, "workable", values))
-        return [candidate_of(row) for row in rows]
+        return [read_workable_batch(row) for row in rows]
 
     async def claim_tasks(
         self,
@@ -56,7 +56,7 @@ class PostgresTaskStore:
         values: dict[str, Any] = {"no": batch_no, "member": member, "limit": limit, "now": now}
         values |= {"phase": phase, "round": round_no}
         rows = await self._database.write(lambda connection: _claim(connection, values, pace_seconds))
-        return [claim_of(batch_no, row) for row in rows]
+        return [read_claim(batch_no, row) for row in rows]
 
     async def load_child_results(
         self, batch_no: int, task_nos: Collection[int]
@@ -73,7 +73,7 @@ class PostgresTaskStore:
         self, batch_no: int, settlements: Sequence[Settlement], *, now: float
     ) -> SettleResult:
         return await self._database.write(
-            lambda connection: fold_reports(connection, batch_no, settlements, now)
+            lambda connection: settle_reports(connection, batch_no, settlements, now)
         )
 
     async def release_claims(self, orders: Sequence[Order]) -> None:
@@ -86,18 +86,18 @@ class PostgresTaskStore:
             async with connection.pipeline():
                 await change(connection, "give_back", tuple(values))
                 await change(connection, "ring_now", (values[0],))
-                await wake(connection)
+                await notify_listeners(connection)
 
         await self._database.write(work)
 
-    async def get_task(self, batch_no: int, task_no: int) -> TaskStanding:
+    async def get_task(self, batch_no: int, task_no: int) -> StoredTask:
         values = (batch_no, task_no)
         row = await self._database.read(lambda connection: one_row(connection, "task_standing", values))
-        return standing_of(batch_no, row, task_no)
+        return read_task(batch_no, row, task_no)
 
     async def list_running(self, member: int) -> list[Claim]:
         rows = await self._database.read(lambda connection: all_rows(connection, "running_tasks", (member,)))
-        return [claim_of(row[0], row[1:]) for row in rows]
+        return [read_claim(row[0], row[1:]) for row in rows]
 
     async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         values = (list(keys),)
@@ -112,7 +112,7 @@ class PostgresTaskStore:
 async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: float) -> list[Row]:
     no, now, limit = values["no"], values["now"], values["limit"]
     # Members before batches, as whoever dismisses one: otherwise two could wait for each other.
-    if await was_dismissed(connection, values["member"]):
+    if await is_removed(connection, values["member"]):
         return []
     standing = await one_row(connection, "claimable", values)
     if standing is None:
@@ -132,14 +132,14 @@ async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: f
         # In one go with the cursor: only the rows are waited for.
         async with connection.pipeline():
             begun = await connection.execute(SQL["begin_fresh"], values | {"first": following, "end": end})
-            await _served(connection, no, end, now, pace_seconds)
+            await _record_claim(connection, no, end, now, pace_seconds)
         return claimed + await begun.fetchall()
     if rank is not None and room:
         claimed += await all_rows(connection, "begin_of_rank", values | {"rank": rank, "limit": room})
     if claimed:
-        await _served(connection, no, end, now, pace_seconds)
+        await _record_claim(connection, no, end, now, pace_seconds)
     return claimed
 
 
-async def _served(connection: Connection, no: int, following: int, now: float, pace_seconds: float) -> None:
+async def _record_claim(connection: Connection, no: int, following: int, now: float, pace_seconds: float) -> None:
     await change(connection, "claimed", (following, now, now + pace_seconds if pace_seconds else 0.0, no))

@@ -6,17 +6,17 @@ from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import clean_row, clean_text
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload
 from quire.ledger.postgres.rows import (
+    add_outbox_message,
     all_rows,
     change,
     columns,
     load_batch,
-    note,
+    notify_listeners,
     numbers,
     one_row,
-    send,
-    wake,
+    record_event,
 )
-from quire.ledger.rows import batch_of, draft_columns, upload_columns, upload_of
+from quire.ledger.rows import draft_columns, read_batch, read_upload, upload_columns
 from quire.model.batch import Batch
 from quire.model.errors import Stale
 
@@ -27,7 +27,7 @@ class PostgresUploadStore:
     async def open_batch(self, draft: BatchDraft) -> Batch:
         async def work(connection: Connection) -> Batch:
             (no,) = await numbers(connection, "insert_batch", draft_columns(draft))
-            await note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+            await record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
             return await load_batch(connection, no)
 
         return await self._database.write(work)
@@ -36,12 +36,12 @@ class PostgresUploadStore:
         row = await self._database.read(
             lambda connection: one_row(connection, "newest_by_run_key", (run_key,))
         )
-        return None if row is None else batch_of(row, run_key)
+        return None if row is None else read_batch(row, run_key)
 
     async def record_uploads(self, batch_no: int, uploads: Sequence[Upload]) -> None:
         if not uploads:
             return
-        # One statement cannot write the same row twice: the last note of a path counts.
+        # One statement cannot write the same row twice: the last record_event of a path counts.
         latest = {upload.path: upload for upload in uploads}
         values = (batch_no, *columns(clean_row(upload_columns(upload)) for upload in latest.values()))
         await self._database.write(lambda connection: change(connection, "upsert_uploads", values))
@@ -54,7 +54,7 @@ class PostgresUploadStore:
         rows = await self._database.read(
             lambda connection: all_rows(connection, "uploads_after", (batch_no, after, limit))
         )
-        return [upload_of(row) for row in rows]
+        return [read_upload(row) for row in rows]
 
     async def close_batch(
         self,
@@ -77,9 +77,9 @@ class PostgresUploadStore:
             values = (manifest_key, *counts, message.body.decode(), now, batch_no)
             if not await change(connection, "finalize", values):
                 raise Stale(f"batch {batch_no} is not open any more")
-            await send(connection, message, now)
-            await note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
-            await wake(connection)
+            await add_outbox_message(connection, message, now)
+            await record_event(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
+            await notify_listeners(connection)
             return await load_batch(connection, batch_no)
 
         return await self._database.write(work)
@@ -100,8 +100,8 @@ class PostgresUploadStore:
             if not await change(connection, "end_batch", values | {"now": now, "no": batch_no}):
                 return False
             await change(connection, "clear_alarm", (batch_no,))
-            await note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
-            await wake(connection)
+            await record_event(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+            await notify_listeners(connection)
             return True
 
         return await self._database.write(work)

@@ -3,7 +3,7 @@
 One door per module, as in the port; the SQL is in `ledger/sqlite/sql`.
 """
 
-from quire.database.sql import migrations
+from quire.database.sql import load_migrations
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.sqlite.batches import SqliteBatchStore
 from quire.ledger.sqlite.control import SqliteControlStore
@@ -34,7 +34,7 @@ class SqliteLedger(
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""
-        await self._database.migrate("ledger", migrations("quire.ledger.sqlite.sql"))
+        await self._database.migrate("ledger", load_migrations("quire.ledger.sqlite.sql"))
 
 
 __all__ = ["SqliteLedger"]

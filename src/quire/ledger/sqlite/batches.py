@@ -7,20 +7,20 @@ from collections.abc import Collection
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Known, Move, Only, Verdict
-from quire.ledger.rows import batch_of, file_columns, tags_column
+from quire.ledger.port import InputOutcome, Known, Move, Only
+from quire.ledger.rows import encode_tags, file_columns, read_batch
 from quire.ledger.sqlite.rows import (
     SQL,
+    encode_batch_numbers,
+    encode_pipelines,
+    fetch_numbers,
     hold_over_budget,
+    is_removed,
     load_batch,
-    named,
-    note,
-    numbers,
-    pipelines,
-    was_dismissed,
+    record_event,
 )
-from quire.ledger.sqlite.uploads import send
-from quire.ledger.sqlite.withdrawal import regather
+from quire.ledger.sqlite.uploads import add_outbox_message
+from quire.ledger.sqlite.withdrawal import reset_units
 from quire.model.batch import TERMINAL, Batch, Position, Stage
 from quire.model.errors import Stale
 
@@ -30,7 +30,7 @@ class SqliteBatchStore:
 
     async def get_batch(self, batch_id: str) -> Batch:
         return await self._database.read(
-            lambda connection: batch_of(
+            lambda connection: read_batch(
                 connection.execute(SQL["batch_by_id"], (batch_id,)).fetchone(), batch_id
             )
         )
@@ -39,9 +39,9 @@ class SqliteBatchStore:
         self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
     ) -> list[Batch]:
         def work(connection: sqlite3.Connection) -> list[Batch]:
-            if was_dismissed(connection, member):
+            if is_removed(connection, member):
                 return []
-            taken = numbers(connection, "take", (member, now, named(only), limit, pipelines(known)))
+            taken = fetch_numbers(connection, "take", (member, now, encode_batch_numbers(only), limit, encode_pipelines(known)))
             return [load_batch(connection, no) for no in sorted(taken)]
 
         return await self._database.write(work)
@@ -56,16 +56,16 @@ class SqliteBatchStore:
         self, batch_no: int, expect: Position, *, retries: int, until: float, reason: str, now: float
     ) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            values = (retries, until, now, batch_no, *_place(expect))
+            values = (retries, until, now, batch_no, *_position_columns(expect))
             if not connection.execute(SQL["put_off"], values).rowcount:
                 raise Stale(f"batch {batch_no} has moved on from {expect}")
-            note(connection, batch_no, now, "phase_retry", {"retry": retries, "reason": reason})
+            record_event(connection, batch_no, now, "phase_retry", {"retry": retries, "reason": reason})
 
         await self._database.write(work)
 
     async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
         row = await self._database.read(
-            lambda connection: connection.execute(SQL["next_alarm"], (now, named(only))).fetchone()
+            lambda connection: connection.execute(SQL["next_alarm"], (now, encode_batch_numbers(only))).fetchone()
         )
         return None if row[0] is None else float(row[0])
 
@@ -83,7 +83,7 @@ class SqliteBatchStore:
         return None if row is None else row[0]
 
 
-def first_task(connection: sqlite3.Connection, batch: Batch) -> int:
+def find_first_task(connection: sqlite3.Connection, batch: Batch) -> int:
     """The first task number of the phase the batch is in, in its round."""
     at = batch.position
     row = connection.execute(SQL["first_task"], (batch.no, at.round, at.phase)).fetchone()
@@ -97,7 +97,7 @@ def make_move(connection: sqlite3.Connection, move: Move) -> Batch:
         (
             *(to.stage, to.phase, to.cursor, to.round, move.status, move.now, move.last_file, move.last_task),
             *(move.error, move.now if to.stage in TERMINAL else None, move.dispatch_at, no),
-            *_place(move.expect),
+            *_position_columns(move.expect),
         ),
     ).rowcount
     if not changed:
@@ -107,13 +107,13 @@ def make_move(connection: sqlite3.Connection, move: Move) -> Batch:
         connection.execute(SQL["open_phase"], (no, to.round, to.phase, move.opens_phase))
         connection.execute(SQL["start_claims_at"], (no,))
     if move.regathers is not None:
-        regather(connection, no, to, move.regathers)
+        reset_units(connection, no, to, move.regathers)
     _add_tasks(connection, move)
-    _judge(connection, move)
+    _record_outcomes(connection, move)
     if move.message is not None:
-        send(connection, move.message, move.now)
+        add_outbox_message(connection, move.message, move.now)
     if move.event is not None:
-        note(connection, no, move.now, *move.event)
+        record_event(connection, no, move.now, *move.event)
     if to.stage is Stage.WORKING:
         if move.ranked:
             connection.execute(SQL["first_rank"], (no,))
@@ -126,7 +126,7 @@ def make_move(connection: sqlite3.Connection, move: Move) -> Batch:
     return load_batch(connection, no)
 
 
-def _place(position: Position) -> tuple[Any, ...]:
+def _position_columns(position: Position) -> tuple[Any, ...]:
     return position.stage, position.phase, position.cursor, position.round
 
 
@@ -147,7 +147,7 @@ def _change_files(connection: sqlite3.Connection, move: Move) -> None:
     connection.executemany(
         SQL["fill_unit"], ((unit.key, unit.size, unit.digest, no, unit.file_no) for unit in move.units)
     )
-    connection.executemany(SQL["retag_file"], ((tags_column(tags), no, file) for file, tags in move.retagged))
+    connection.executemany(SQL["retag_file"], ((encode_tags(tags), no, file) for file, tags in move.retagged))
     connection.executemany(SQL["retire_file"], ((made_in, no, file) for file in move.gone))
 
 
@@ -169,10 +169,10 @@ def _add_tasks(connection: sqlite3.Connection, move: Move) -> None:
         )
 
 
-def _judge(connection: sqlite3.Connection, move: Move) -> None:
+def _record_outcomes(connection: sqlite3.Connection, move: Move) -> None:
     said = Counter(verdict.root_no for verdict in move.verdicts)
     plain: list[int] = []
-    rest: list[Verdict] = []
+    rest: list[InputOutcome] = []
     for verdict in move.verdicts:
         if verdict.plainly_done and said[verdict.root_no] == 1:
             plain.append(verdict.root_no)

@@ -4,10 +4,10 @@ import sqlite3
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, Selection
-from quire.ledger.sqlite.batches import first_task, make_move
-from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, note, numbers
-from quire.ledger.sqlite.withdrawal import judge_anew, supersede, withdraw
+from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, TaskSelection
+from quire.ledger.sqlite.batches import find_first_task, make_move
+from quire.ledger.sqlite.rows import SQL, fetch_numbers, hold_over_budget, load_batch, record_event
+from quire.ledger.sqlite.withdrawal import recompute_outcomes, supersede_tasks, withdraw_files
 from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 
@@ -16,7 +16,7 @@ class SqliteControlStore:
     _database: SqliteDatabase
 
     async def pause(self, batch_no: int, action: OperatorAction) -> Batch:
-        return await self._act(
+        return await self._apply_action(
             "batch_paused", batch_no, action, [("pause", (action.reason, action.now, batch_no))]
         )
 
@@ -24,21 +24,21 @@ class SqliteControlStore:
         steps: list[tuple[str, tuple[Any, ...]]] = [("resume", (action.now, batch_no))]
         if budget is not None:
             steps.append(("set_budget", (budget.seconds, budget.tokens, budget.money_micros, batch_no)))
-        return await self._act("batch_resumed", batch_no, action, steps)
+        return await self._apply_action("batch_resumed", batch_no, action, steps)
 
     async def cancel(self, batch_no: int, action: OperatorAction) -> Batch:
         values = ("cancelled", "CANCELLED", action.reason, action.now, batch_no)
-        return await self._act("batch_cancelled", batch_no, action, _end(values))
+        return await self._apply_action("batch_cancelled", batch_no, action, _end_batch(values))
 
     async def reset(self, batch_no: int, action: OperatorAction) -> Batch:
         values = ("error", "ERROR", RESET, action.now, batch_no)
-        return await self._act("batch_reset", batch_no, action, _end(values))
+        return await self._apply_action("batch_reset", batch_no, action, _end_batch(values))
 
     async def set_priority(self, batch_no: int, tier: int, action: OperatorAction) -> Batch:
         steps = [("prioritise", (tier, action.now, batch_no))]
-        return await self._act("batch_prioritised", batch_no, action, steps, {"tier": tier})
+        return await self._apply_action("batch_prioritised", batch_no, action, steps, {"tier": tier})
 
-    async def preview_retry(self, batch_no: int, selection: Selection) -> RetrySelection:
+    async def preview_retry(self, batch_no: int, selection: TaskSelection) -> RetrySelection:
         def work(connection: sqlite3.Connection) -> RetrySelection:
             values = (batch_no, selection.error_class, selection.path)
             failed = connection.execute(SQL["chosen_failed"], values).fetchall()
@@ -47,16 +47,16 @@ class SqliteControlStore:
 
         return await self._database.read(work)
 
-    async def retry_tasks(self, move: Move, selection: Selection, action: OperatorAction) -> Batch:
-        return await self._database.write(lambda connection: _again(connection, move, selection, action))
+    async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
+        return await self._database.write(lambda connection: _start_retry_round(connection, move, selection, action))
 
     async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _note_act(connection, NO_BATCH, kind, action, data))
+        await self._database.write(lambda connection: _record_action(connection, NO_BATCH, kind, action, data))
 
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, action, status))
 
-    async def _act(
+    async def _apply_action(
         self,
         kind: str,
         batch_no: int,
@@ -71,24 +71,24 @@ class SqliteControlStore:
                 changed = connection.execute(SQL[query], values).rowcount
                 if not changed and not number:
                     raise Stale(f"{kind}: not in a state for it", code="wrong_state")
-            _note_act(connection, batch_no, kind, action, data)
+            _record_action(connection, batch_no, kind, action, data)
             return load_batch(connection, batch_no)
 
         return await self._database.write(work)
 
 
-def _end(values: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
+def _end_batch(values: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
     return [("end_batch", values), ("clear_alarm", values[-1:])]
 
 
-def _note_act(
+def _record_action(
     connection: sqlite3.Connection,
     batch_no: int,
     kind: str,
     action: OperatorAction,
     data: dict[str, object] | None = None,
 ) -> None:
-    note(
+    record_event(
         connection,
         batch_no,
         action.now,
@@ -97,23 +97,23 @@ def _note_act(
     )
 
 
-def _again(connection: sqlite3.Connection, move: Move, selection: Selection, action: OperatorAction) -> Batch:
+def _start_retry_round(connection: sqlite3.Connection, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
     no = move.batch_no
     _drop_choice(connection)  # of one that was rolled back
     connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))
     connection.execute(SQL["again_spread"], (no,))
-    if numbers(connection, "again_phase") != [move.to.phase]:
+    if fetch_numbers(connection, "again_phase") != [move.to.phase]:
         raise Stale(f"batch {no}: what is to be retried has changed", code="wrong_state")
-    (tasks,) = numbers(connection, "again_count")
-    roots = numbers(connection, "again_roots")
-    units = numbers(connection, "again_units")
-    made = numbers(connection, "again_descendants", (no,))
-    supersede(connection, no, numbers(connection, "again_own_tasks", (no,)))
-    withdraw(connection, no, [*made, *units])
+    (tasks,) = fetch_numbers(connection, "again_count")
+    roots = fetch_numbers(connection, "again_roots")
+    units = fetch_numbers(connection, "again_units")
+    made = fetch_numbers(connection, "again_descendants", (no,))
+    supersede_tasks(connection, no, fetch_numbers(connection, "again_own_tasks", (no,)))
+    withdraw_files(connection, no, [*made, *units])
     connection.execute(SQL["again_files"], (no, move.to.round))
-    judge_anew(connection, no, roots)
+    recompute_outcomes(connection, no, roots)
     _drop_choice(connection)
-    _note_act(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": tasks})
+    _record_action(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": tasks})
     return make_move(connection, move)
 
 
@@ -128,12 +128,12 @@ def _reopen(connection: sqlite3.Connection, batch_no: int, action: OperatorActio
     batch = load_batch(connection, batch_no)
     if batch.position.stage is Stage.WORKING:
         _reopen_tasks(connection, batch, action.now)
-    _note_act(connection, batch_no, "batch_reopened", action)
+    _record_action(connection, batch_no, "batch_reopened", action)
     return load_batch(connection, batch_no)
 
 
 def _reopen_tasks(connection: sqlite3.Connection, batch: Batch, now: float) -> None:
-    first = first_task(connection, batch)
+    first = find_first_task(connection, batch)
     phase = (batch.no, batch.position.round, batch.position.phase)
     connection.execute(SQL["reopen_failures"], (batch.no, first))
     connection.execute(SQL["reopen_counts"], phase)

@@ -4,7 +4,7 @@ import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import Member
-from quire.ledger.record_rows import member_of
+from quire.ledger.record_rows import read_member
 from quire.ledger.sqlite.rows import SQL
 
 
@@ -25,7 +25,7 @@ class SqliteMemberStore:
 
     async def list_members(self) -> list[Member]:
         rows = await self._database.read(lambda connection: connection.execute(SQL["crew"]).fetchall())
-        return [member_of(row) for row in rows]
+        return [read_member(row) for row in rows]
 
     async def remove_member(self, member: int) -> None:
         def work(connection: sqlite3.Connection) -> None:

@@ -4,17 +4,17 @@ import json
 import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileStory, InputRecord, Stray
+from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord, StrayReport
 from quire.ledger.record_rows import (
-    attempt_of,
-    counts_of,
-    failed_task_of,
-    input_of,
-    made_by_root,
-    story_file_of,
-    stray_of,
+    group_products,
+    read_attempt,
+    read_counts,
+    read_failed_task,
+    read_file_version,
+    read_input,
+    read_stray_report,
 )
-from quire.ledger.rows import Row, batch_of
+from quire.ledger.rows import Row, read_batch
 from quire.ledger.sqlite.rows import SQL, load_batch
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
 
@@ -26,16 +26,16 @@ class SqliteRecordStore:
 
     async def list_batches(self, wanted: BatchFilter) -> list[Batch]:
         values = (wanted.before, wanted.ended, wanted.status, wanted.tenant, wanted.limit)
-        return [batch_of(row, row[0]) for row in await self._rows("list_batches", values)]
+        return [read_batch(row, row[0]) for row in await self._rows("list_batches", values)]
 
     async def count_tasks(self, batch_no: int) -> list[PhaseCounts]:
-        return [counts_of(row) for row in await self._rows("phase_counts", (batch_no,))]
+        return [read_counts(row) for row in await self._rows("phase_counts", (batch_no,))]
 
     async def count_failures(self, batch_no: int) -> dict[str, int]:
         return dict(await self._rows("failures", (batch_no,)))
 
     async def list_failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
-        return [failed_task_of(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
+        return [read_failed_task(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
 
     async def list_inputs(
         self,
@@ -47,10 +47,10 @@ class SqliteRecordStore:
         error_class: str | None = None,
     ) -> list[InputRecord]:
         return await self._database.read(
-            lambda connection: _inputs(connection, batch_no, after, limit, outcome, error_class)
+            lambda connection: _list_inputs(connection, batch_no, after, limit, outcome, error_class)
         )
 
-    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileStory], list[AttemptRecord]]:
+    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileVersion], list[AttemptRecord]]:
         def work(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
             root = connection.execute(SQL["root_of_path"], (batch_no, path.casefold(), path)).fetchone()
             if root is None:
@@ -59,10 +59,10 @@ class SqliteRecordStore:
             return files, connection.execute(SQL["story_attempts"], (batch_no, root[0])).fetchall()
 
         files, attempts = await self._database.read(work)
-        return [story_file_of(row) for row in files], [attempt_of(row) for row in attempts]
+        return [read_file_version(row) for row in files], [read_attempt(row) for row in attempts]
 
-    async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[Stray]:
-        return [stray_of(row) for row in await self._rows("strays", (batch_no, limit))]
+    async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:
+        return [read_stray_report(row) for row in await self._rows("strays", (batch_no, limit))]
 
     async def list_events(
         self, batch_no: int, *, after: int = 0, limit: int
@@ -74,7 +74,7 @@ class SqliteRecordStore:
         return await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
 
 
-def _inputs(
+def _list_inputs(
     connection: sqlite3.Connection,
     batch_no: int,
     after: str,
@@ -88,7 +88,7 @@ def _inputs(
         values = (batch_no, after, error_class, limit)
         paths = json.dumps([row[0] for row in connection.execute(SQL["failed_paths"], values).fetchall()])
         uploads = connection.execute(SQL["uploads_at"], (batch_no, paths)).fetchall()
-        return _ends(connection, batch, uploads)
+        return _read_outcomes(connection, batch, uploads)
     found: list[InputRecord] = []
     # Where some are left out, more are read at once.
     at_once = limit if outcome is None and error_class is None else max(limit, PAGE)
@@ -99,15 +99,15 @@ def _inputs(
         after = page[-1][0]
         found += (
             record
-            for record in _ends(connection, batch, page)
+            for record in _read_outcomes(connection, batch, page)
             if outcome in {None, record.outcome} and error_class in {None, record.error_class}
         )
     return found[:limit]
 
 
-def _ends(connection: sqlite3.Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
+def _read_outcomes(connection: sqlite3.Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
     folded = json.dumps([row[0].casefold() for row in uploads if row[1] == "taken"])
     ends = {row[1]: row for row in connection.execute(SQL["inputs_by_folded"], (batch.no, folded)).fetchall()}
     roots = json.dumps([row[0] for row in ends.values()])
-    made = made_by_root(connection.execute(SQL["made_files"], (batch.no, roots)).fetchall())
-    return [input_of(row, ends.get(row[0]), made, batch) for row in uploads]
+    made = group_products(connection.execute(SQL["made_files"], (batch.no, roots)).fetchall())
+    return [read_input(row, ends.get(row[0]), made, batch) for row in uploads]

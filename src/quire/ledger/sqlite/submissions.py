@@ -5,27 +5,27 @@ import sqlite3
 from collections.abc import Sequence
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.rows import Row, draft_columns, upload_of
-from quire.ledger.sqlite.rows import SQL, note
-from quire.ledger.sqlite.uploads import send
+from quire.ledger.rows import Row, draft_columns, read_upload
+from quire.ledger.sqlite.rows import SQL, record_event
+from quire.ledger.sqlite.uploads import add_outbox_message
 from quire.ledger.submission_rows import (
-    announced_anew,
     announced_columns,
-    as_taken,
+    build_collision_error,
+    build_idempotency_error,
+    build_not_open_error,
+    build_reannounced_error,
     check_quota,
-    collides,
-    conflicts,
-    folders_above,
     input_columns,
-    last_of_each,
-    not_open,
+    keep_last,
+    list_folders_above,
+    mark_taken,
+    read_submission,
     submission_columns,
-    submission_of,
 )
 from quire.ledger.submissions import (
     TAKEN,
-    Load,
     NewSubmission,
+    OwnerLoad,
     Submission,
 )
 from quire.ledger.values import OutboxMessage, Upload
@@ -43,32 +43,32 @@ class SqliteSubmissionStore:
 
     async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
         def work(connection: sqlite3.Connection) -> Upload | None:
-            earlier = _noted(connection, batch_no, upload.path)
+            earlier = _find_upload(connection, batch_no, upload.path)
             _count(connection, batch_no, earlier, None, now=now, announced=0 if earlier else 1)
             if earlier is None:
-                values = (batch_no, upload.path, json.dumps(folders_above(upload.path)))
+                values = (batch_no, upload.path, json.dumps(list_folders_above(upload.path)))
                 rival = connection.execute(SQL["rival_path"], values).fetchone()
                 if rival is not None:
-                    raise collides(upload.path, rival[0])
+                    raise build_collision_error(upload.path, rival[0])
             connection.execute(SQL["put_upload"], (batch_no, *announced_columns(upload)))
             return earlier
 
         return await self._database.write(work)
 
     async def get_upload(self, batch_no: int, path: str) -> Upload:
-        found = await self._database.read(lambda connection: _noted(connection, batch_no, path))
+        found = await self._database.read(lambda connection: _find_upload(connection, batch_no, path))
         if found is None:
             raise Missing(f"{path} was not announced in batch {batch_no}", code="unknown_upload")
         return found
 
     async def record_received(self, batch_no: int, upload: Upload, *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            noted = _noted(connection, batch_no, upload.path)
+            noted = _find_upload(connection, batch_no, upload.path)
             if noted is None or noted.stamp != upload.stamp:
-                raise announced_anew(batch_no, upload.path)
+                raise build_reannounced_error(batch_no, upload.path)
             if noted.state == TAKEN:
                 return
-            taken = as_taken(upload, now)
+            taken = mark_taken(upload, now)
             _count(connection, batch_no, None, taken, now=now)
             connection.execute(SQL["put_upload"], (batch_no, *announced_columns(taken)))
 
@@ -78,31 +78,31 @@ class SqliteSubmissionStore:
         self, batch_no: int, path: str, *, now: float, awaited_only: bool = False
     ) -> Upload | None:
         def work(connection: sqlite3.Connection) -> Upload | None:
-            earlier = _noted(connection, batch_no, path)
+            earlier = _find_upload(connection, batch_no, path)
             if earlier is not None and awaited_only and earlier.state == TAKEN:
                 earlier = None
             if earlier is not None:
                 _count(connection, batch_no, earlier, None, now=now, announced=-1)
                 connection.execute(SQL["delete_upload"], (batch_no, path))
             elif connection.execute(SQL["is_open"], (batch_no,)).fetchone() is None:
-                raise not_open(batch_no)
+                raise build_not_open_error(batch_no)
             return earlier
 
         return await self._database.write(work)
 
     async def list_awaited(self, batch_no: int, *, limit: int) -> list[Upload]:
-        return [upload_of(row) for row in await _found(self._database, "awaited", (batch_no, limit))]
+        return [read_upload(row) for row in await _fetch(self._database, "awaited", (batch_no, limit))]
 
     async def list_arrivals(
         self, batch_no: int, *, after: tuple[str, str] | None, limit: int
     ) -> list[Upload]:
         values = (batch_no, *(after or ("", "")), limit)
-        return [upload_of(row) for row in await _found(self._database, "arrivals", values)]
+        return [read_upload(row) for row in await _fetch(self._database, "arrivals", values)]
 
     async def accept_processed(
         self, batch_no: int, uploads: Sequence[Upload], *, message: OutboxMessage, now: float
     ) -> Submission:
-        taken = [as_taken(upload, now) for upload in last_of_each(uploads)]
+        taken = [mark_taken(upload, now) for upload in keep_last(uploads)]
 
         def work(connection: sqlite3.Connection) -> Submission:
             row = connection.execute(SQL["end_elsewhere"], (len(taken), now, batch_no)).fetchone()
@@ -111,29 +111,29 @@ class SqliteSubmissionStore:
             _replace_files(connection, batch_no, taken, *row)
             size = sum(upload.size for upload in taken)
             connection.execute(SQL["recount_submission"], (len(taken), size, now, batch_no))
-            send(connection, message, now)
-            note(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
+            add_outbox_message(connection, message, now)
+            record_event(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
             return _load(connection, "submission_by_no", batch_no)
 
         return await self._database.write(work)
 
-    async def measure_load(self, owner: str) -> Load:
-        ((batches, size),) = await _found(self._database, "owners_load", (owner,))
-        return Load(batches, size)
+    async def measure_load(self, owner: str) -> OwnerLoad:
+        ((batches, size),) = await _fetch(self._database, "owners_load", (owner,))
+        return OwnerLoad(batches, size)
 
     async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         return [
-            submission_of(row) for row in await _found(self._database, "idle_submissions", (before, limit))
+            read_submission(row) for row in await _fetch(self._database, "idle_submissions", (before, limit))
         ]
 
     async def list_sweepable(self, *, before: float, limit: int) -> list[Submission]:
-        return [submission_of(row) for row in await _found(self._database, "sweepable", (before, limit))]
+        return [read_submission(row) for row in await _fetch(self._database, "sweepable", (before, limit))]
 
     async def mark_swept(self, batch_no: int, *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
             if connection.execute(SQL["swept"], (now, batch_no)).rowcount:
                 connection.execute(SQL["unstage"], (batch_no,))
-                note(connection, batch_no, now, "staging_swept", {})
+                record_event(connection, batch_no, now, "staging_swept", {})
 
         await self._database.write(work)
 
@@ -144,15 +144,15 @@ def _open(connection: sqlite3.Connection, new: NewSubmission) -> Submission:
         known = connection.execute(SQL["submission_by_key"], (new.owner, key)).fetchone()
         if known is not None:
             if known[1] != new.fingerprint:
-                raise conflicts(key)
+                raise build_idempotency_error(key)
             return _load(connection, "submission_by_no", known[0])
     if new.max_batches or new.max_bytes:
-        check_quota(new, Load(*connection.execute(SQL["owners_load"], (new.owner,)).fetchone()))
+        check_quota(new, OwnerLoad(*connection.execute(SQL["owners_load"], (new.owner,)).fetchone()))
     no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
     assert no is not None  # noqa: S101 - an INSERT has one
     connection.execute(SQL["own_batch"], (new.owner, no))
     connection.execute(SQL["insert_submission"], (no, *submission_columns(new)))
-    note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+    record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
     return _load(connection, "submission_by_no", no)
 
 
@@ -160,12 +160,12 @@ def _load(connection: sqlite3.Connection, query: str, name: str | int) -> Submis
     row = connection.execute(SQL[query], (name,)).fetchone()
     if row is None:
         raise Missing(f"there is no submission {name}", code="unknown_batch")
-    return submission_of(row)
+    return read_submission(row)
 
 
-def _noted(connection: sqlite3.Connection, batch_no: int, path: str) -> Upload | None:
+def _find_upload(connection: sqlite3.Connection, batch_no: int, path: str) -> Upload | None:
     row = connection.execute(SQL["upload_at"], (batch_no, path)).fetchone()
-    return None if row is None else upload_of(row)
+    return None if row is None else read_upload(row)
 
 
 def _count(
@@ -184,7 +184,7 @@ def _count(
     if come is not None:
         files, size = files + 1, size + come.size
     if not connection.execute(SQL["count_uploads"], (announced, files, size, now, batch_no)).rowcount:
-        raise not_open(batch_no)
+        raise build_not_open_error(batch_no)
 
 
 def _replace_files(
@@ -204,5 +204,5 @@ def _replace_files(
     )
 
 
-async def _found(database: SqliteDatabase, query: str, values: Row) -> list[Row]:
+async def _fetch(database: SqliteDatabase, query: str, values: Row) -> list[Row]:
     return await database.read(lambda connection: connection.execute(SQL[query], values).fetchall())

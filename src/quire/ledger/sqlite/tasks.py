@@ -10,22 +10,29 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, TaskStanding, WorkableBatch
+from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, StoredTask, WorkableBatch
 from quire.ledger.rows import (
-    candidate_of,
-    claim_of,
+    classify_stray,
+    count_settlements,
     decode_result,
     encode_result,
     is_plain_success,
     late_columns,
+    read_claim,
+    read_task,
+    read_workable_batch,
     settle_columns,
-    standing_of,
     stray_columns,
-    stray_kind,
     success_columns,
-    tally,
 )
-from quire.ledger.sqlite.rows import SQL, hold_over_budget, named, numbers, pipelines, was_dismissed
+from quire.ledger.sqlite.rows import (
+    SQL,
+    encode_batch_numbers,
+    encode_pipelines,
+    fetch_numbers,
+    hold_over_budget,
+    is_removed,
+)
 from quire.model.batch import TaskState
 from quire.model.work import EarlierResult, Order, Outcome, StepResult
 
@@ -44,11 +51,11 @@ class SqliteTaskStore:
         known: Known = None,
         ageing_seconds: float = 0.0,
     ) -> list[WorkableBatch]:
-        values = (now, named(only), limit, pipelines(known), ageing_seconds)
+        values = (now, encode_batch_numbers(only), limit, encode_pipelines(known), ageing_seconds)
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["workable"], values).fetchall()
         )
-        return [candidate_of(row) for row in rows]
+        return [read_workable_batch(row) for row in rows]
 
     async def claim_tasks(
         self,
@@ -63,11 +70,11 @@ class SqliteTaskStore:
     ) -> list[Claim]:
         def work(connection: sqlite3.Connection) -> list[Row]:
             standing = connection.execute(SQL["claimable"], (batch_no, now, phase, round_no)).fetchone()
-            if standing is None or was_dismissed(connection, member):
+            if standing is None or is_removed(connection, member):
                 return []
             return _claim(connection, batch_no, standing, member, limit, now, pace_seconds)
 
-        return [claim_of(batch_no, row) for row in await self._database.write(work)]
+        return [read_claim(batch_no, row) for row in await self._database.write(work)]
 
     async def load_child_results(
         self, batch_no: int, task_nos: Collection[int]
@@ -96,17 +103,17 @@ class SqliteTaskStore:
 
         await self._database.write(work)
 
-    async def get_task(self, batch_no: int, task_no: int) -> TaskStanding:
+    async def get_task(self, batch_no: int, task_no: int) -> StoredTask:
         row = await self._database.read(
             lambda connection: connection.execute(SQL["task_standing"], (batch_no, task_no)).fetchone()
         )
-        return standing_of(batch_no, row, task_no)
+        return read_task(batch_no, row, task_no)
 
     async def list_running(self, member: int) -> list[Claim]:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["running_tasks"], (member,)).fetchall()
         )
-        return [claim_of(row[0], row[1:]) for row in rows]
+        return [read_claim(row[0], row[1:]) for row in rows]
 
     async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         wanted = json.dumps(list(keys))
@@ -140,7 +147,7 @@ def _claim(
             claimed += connection.execute(SQL["claimed_range"], (batch_no, following, end)).fetchall()
             following = end
     elif room:
-        for task_no in numbers(connection, "ready_of_rank", (batch_no, rank, room)):
+        for task_no in fetch_numbers(connection, "ready_of_rank", (batch_no, rank, room)):
             connection.execute(SQL["begin_fresh"], (now, member, batch_no, task_no, task_no + 1))
             claimed += connection.execute(SQL["claimed_range"], (batch_no, task_no, task_no + 1)).fetchall()
     if claimed:
@@ -154,7 +161,7 @@ def _begin_due(
     connection: sqlite3.Connection, batch_no: int, member: int, limit: int, now: float, rank: int | None
 ) -> list[Row]:
     claimed: list[Row] = []
-    for task_no in numbers(connection, "due_tasks", (batch_no, now, limit, rank)):
+    for task_no in fetch_numbers(connection, "due_tasks", (batch_no, now, limit, rank)):
         connection.execute(SQL["keep_attempt"], (batch_no, task_no))
         connection.execute(SQL["begin_waiting"], (now, member, batch_no, task_no))
         claimed += connection.execute(SQL["claimed_range"], (batch_no, task_no, task_no + 1)).fetchall()
@@ -181,7 +188,7 @@ def _settle(
         # Rare: some are not current. Find them one by one, in order, so that a duplicate is seen too.
         connection.execute("ROLLBACK TO fence")
         given = len(settlements)
-        settlements = _fenced(connection, settlements, now)
+        settlements = _apply_fenced(connection, settlements, now)
         strays = given - len(settlements)
     connection.execute("RELEASE fence")
     connection.executemany(
@@ -192,7 +199,7 @@ def _settle(
             if settlement.cache_key is not None and settlement.state is TaskState.DONE
         ),
     )
-    sums = tally(settlements)
+    sums = count_settlements(settlements)
     connection.execute(SQL["count_settled"], (*sums.columns, batch_no))
     connection.executemany(
         SQL["count_failures"], ((batch_no, kind, count) for kind, count in sums.failures.items())
@@ -208,24 +215,24 @@ def _settle(
     return SettleResult(applied=len(settlements), strays=strays, phase_ended=bool(ended))
 
 
-def _fenced(
+def _apply_fenced(
     connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
 ) -> list[Settlement]:
     """Those that were applied; the others are noted as strays."""
     applied: list[Settlement] = []
     for settlement in settlements:
         current = connection.execute(SQL["settle_task"], settle_columns(settlement)).rowcount
-        if current or _taken_late(connection, settlement):
+        if current or _apply_late_success(connection, settlement):
             applied.append(settlement)
         else:
             report = settlement.report
             row = connection.execute(SQL["task_now"], (report.batch_no, report.task_no)).fetchone()
-            kind = stray_kind(report, None if row is None else row[:2])
+            kind = classify_stray(report, None if row is None else row[:2])
             connection.execute(SQL["insert_stray"], stray_columns(report, kind, now))
     return applied
 
 
-def _taken_late(connection: sqlite3.Connection, settlement: Settlement) -> bool:
+def _apply_late_success(connection: sqlite3.Connection, settlement: Settlement) -> bool:
     """A success of an attempt that was given up for lost time. Its failure is kept in the history."""
     report = settlement.report
     if report.outcome is not Outcome.DONE:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload
-from quire.ledger.rows import batch_of, draft_columns, upload_columns, upload_of
-from quire.ledger.sqlite.rows import SQL, load_batch, note
+from quire.ledger.rows import draft_columns, read_batch, read_upload, upload_columns
+from quire.ledger.sqlite.rows import SQL, load_batch, record_event
 from quire.model.batch import Batch
 from quire.model.errors import Stale
 
@@ -18,7 +18,7 @@ class SqliteUploadStore:
         def work(connection: sqlite3.Connection) -> Batch:
             no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
             assert no is not None  # noqa: S101 - an INSERT has one
-            note(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
+            record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
             return load_batch(connection, no)
 
         return await self._database.write(work)
@@ -26,7 +26,7 @@ class SqliteUploadStore:
     async def find_run(self, run_key: str) -> Batch | None:
         def work(connection: sqlite3.Connection) -> Batch | None:
             row = connection.execute(SQL["newest_by_run_key"], (run_key,)).fetchone()
-            return None if row is None else batch_of(row, run_key)
+            return None if row is None else read_batch(row, run_key)
 
         return await self._database.read(work)
 
@@ -42,7 +42,7 @@ class SqliteUploadStore:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["uploads_after"], (batch_no, after, limit)).fetchall()
         )
-        return [upload_of(row) for row in rows]
+        return [read_upload(row) for row in rows]
 
     async def close_batch(
         self,
@@ -65,8 +65,8 @@ class SqliteUploadStore:
             values = (manifest_key, *counts, message.body.decode(), now, batch_no)
             if not connection.execute(SQL["finalize"], values).rowcount:
                 raise Stale(f"batch {batch_no} is not open any more")
-            send(connection, message, now)
-            note(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
+            add_outbox_message(connection, message, now)
+            record_event(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
             return load_batch(connection, batch_no)
 
         return await self._database.write(work)
@@ -86,11 +86,11 @@ class SqliteUploadStore:
             if not connection.execute(SQL["end_batch"], end).rowcount:
                 return False
             connection.execute(SQL["clear_alarm"], (batch_no,))
-            note(connection, batch_no, now, "batch_cancelled", {"reason": reason})
+            record_event(connection, batch_no, now, "batch_cancelled", {"reason": reason})
             return True
 
         return await self._database.write(work)
 
 
-def send(connection: sqlite3.Connection, message: OutboxMessage, now: float) -> None:
+def add_outbox_message(connection: sqlite3.Connection, message: OutboxMessage, now: float) -> None:
     connection.execute(SQL["insert_letter"], (message.queue, message.message_id, message.body, now))
