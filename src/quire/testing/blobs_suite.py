@@ -1,4 +1,4 @@
-"""What every blob store must do, as tests. A store passes by a subclass with a fixture `blobs`:
+"""What every blob store must do, as tests. Run it by a subclass with a fixture `blobs`:
 
     class TestMyBlobs(BlobsSuite):
         @pytest.fixture
@@ -345,7 +345,7 @@ def _is_stale(outcome: object) -> bool:
 
 def _send(method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
     request = urllib.request.Request(url, data=body, method=method)  # noqa: S310 - the store's own URL
-    request.add_unredirected_header("Content-Type", "")  # urllib would add one that nobody signed
+    request.add_unredirected_header("Content-Type", "")  # urllib would add one that is not signed
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
             return answer.status, answer.read()

@@ -1,4 +1,4 @@
-"""Valid values for a wanted situation; tests name only what they are about."""
+"""Builds valid values; a test names only the fields it is about."""
 
 from typing import Any
 

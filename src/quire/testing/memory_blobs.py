@@ -1,6 +1,6 @@
 """Blobs in memory: the reference adapter. Nothing in it waits, so that the simulator can step through it.
 
-Promise: the same suite as every other store. Must not know: files, except those it is told to read.
+Promise: passes the same suite as every other store. Must not know: files, except those it has to read.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -40,17 +40,17 @@ class MemoryBlobs:
         condition: Condition | None = None,
     ) -> BlobInfo:
         keys.check(key)
-        said = check_labels(content_type, metadata)
+        labels = check_labels(content_type, metadata)
         body = await _bytes_of(data)
-        # From here on nothing is awaited: of racing writers one is first.
-        self._demand(key, condition)
-        return self.keep(key, body, said)
+        # No await from here on: of concurrent writers one is first.
+        self._check_condition(key, condition)
+        return self.store(key, body, labels)
 
-    def keep(self, key: str, body: bytes, said: Labels | None = None) -> BlobInfo:
-        """Store at once: what a worker does that is not simulated itself."""
+    def store(self, key: str, body: bytes, labels: Labels | None = None) -> BlobInfo:
+        """Store without awaiting, as a worker does that is not simulated itself."""
         self._writes += 1
-        self._blobs[key] = _Blob(body, f"v{self._writes}", self._now(), said or Labels())
-        return self._stored(key)
+        self._blobs[key] = _Blob(body, f"v{self._writes}", self._now(), labels or Labels())
+        return self._info_of(key)
 
     async def get(self, key: str) -> bytes:
         return self._find(key).data
@@ -62,13 +62,13 @@ class MemoryBlobs:
 
     async def head(self, key: str) -> BlobInfo:
         self._find(key)
-        return self._stored(key)
+        return self._info_of(key)
 
     async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[BlobInfo]:
         folder = keys.folder(prefix)
         for key in sorted(self._blobs, key=str.encode):
             if key.startswith(folder) and key.encode() > after.encode():
-                yield self._stored(key)
+                yield self._info_of(key)
 
     async def delete(self, key: str) -> None:
         self._blobs.pop(keys.check(key), None)
@@ -84,7 +84,7 @@ class MemoryBlobs:
         return None
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def _find(self, key: str) -> _Blob:
         found = self._blobs.get(keys.check(key))
@@ -92,7 +92,7 @@ class MemoryBlobs:
             raise Missing(f"there is no blob {key!r}")
         return found
 
-    def _stored(self, key: str) -> BlobInfo:
+    def _info_of(self, key: str) -> BlobInfo:
         blob = self._blobs[key]
         return BlobInfo(
             key=key,
@@ -103,7 +103,7 @@ class MemoryBlobs:
             metadata=dict(blob.labels.metadata),
         )
 
-    def _demand(self, key: str, condition: Condition | None) -> None:
+    def _check_condition(self, key: str, condition: Condition | None) -> None:
         there = self._blobs.get(key)
         match condition:
             case IfAbsent() if there is not None:
@@ -117,7 +117,7 @@ async def _bytes_of(data: bytes | Path | AsyncIterator[bytes]) -> bytes:
         return data
     if isinstance(data, Path):
         try:
-            return data.read_bytes()  # noqa: ASYNC240 - nobody else is to run meanwhile
+            return data.read_bytes()  # noqa: ASYNC240 - no other coroutine may run meanwhile
         except FileNotFoundError as error:
-            raise Missing(f"the file {data.name!r} that was to be stored is not there") from error
+            raise Missing(f"the file {data.name!r} does not exist, so it cannot be stored") from error
     return b"".join([piece async for piece in data])

@@ -1,4 +1,4 @@
-"""What every store must keep in which state is kept. Subclass `ObjectsSuite`, give a fixture `objects`."""
+"""What every store of state must do, as tests. Subclass `ObjectsSuite` with a fixture `objects`."""
 
 import asyncio
 from pathlib import Path

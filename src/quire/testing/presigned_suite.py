@@ -1,13 +1,13 @@
-"""What every landing must do, as tests. A landing passes by a subclass with these fixtures:
+"""What all presigned uploads must do, as tests. Run it by a subclass with these fixtures:
 
-    class TestMyLanding(LandingSuite):
+    class TestMyPresignedUploads(PresignedUploadsSuite):
         blobs         the store behind it, empty
-        landing       on that store, with the real clock
-        late          the same, with a clock that is an hour behind: what it signs for less has run out
+        presigned     the uploads on that store, with the real clock
+        late          the same, with a clock that is an hour behind: URLs for less than an hour have expired
         base_url      where Quire's own routes are served, "" when URLs lead elsewhere
 
-URLs are used as uploaders do, by plain HTTP. Runs under pytest with pytest-asyncio in auto mode.
-Must not know: any landing.
+URLs are used as clients use them, by plain HTTP. Runs under pytest with pytest-asyncio in auto mode.
+Must not know: any store.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class PresignedUploadsSuite:
         assert [stored.key async for stored in blobs.list()] == [KEY]
 
     @pytest.mark.parametrize("size", [0, 1, MIB, 5 * MIB - 1])
-    async def test_bytes_land_as_they_were_sent(
+    async def test_bytes_are_stored_as_they_were_sent(
         self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient, size: int
     ) -> None:
         body = noise(size)
@@ -97,7 +97,7 @@ class PresignedUploadsSuite:
         assert (await web.get(reading)).content == key.encode()
         joined = f"joined/{key}"
         upload_id = await presigned.begin(joined, content_type="image/tiff")
-        parts = await self.sent(presigned, base_url, web, joined, upload_id, [b"one part"])
+        parts = await self.send_parts(presigned, base_url, web, joined, upload_id, [b"one part"])
         assert (await presigned.join(joined, upload_id, parts)).key == joined
         assert await blobs.get(joined) == b"one part"
 
@@ -153,7 +153,7 @@ class PresignedUploadsSuite:
         ends = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
         upload_id = await presigned.begin(KEY, content_type="image/tiff")
         pieces = [body[begin:end] for begin, end in pairwise(ends)]
-        parts = await self.sent(presigned, base_url, web, KEY, upload_id, pieces)
+        parts = await self.send_parts(presigned, base_url, web, KEY, upload_id, pieces)
         assert [stored async for stored in blobs.list()] == []
         quoted = [CompletedPart(part.number, f'"{part.etag}"') for part in reversed(parts)]
         stored = await presigned.join(KEY, upload_id, quoted)
@@ -194,7 +194,7 @@ class PresignedUploadsSuite:
             etags[number] = (await web.put(urls[number - 1], content=body)).headers["etag"].strip('"')
         sizes = {1: 5 * MIB + 1, 2: 5 * MIB, 11: 7}
         wanted = [StoredPart(number, etags[number], size) for number, size in sizes.items()]
-        # The one that was sent twice may be left out.
+        # A part that was sent twice may be left out.
         assert await presigned.list_parts(KEY, upload_id) in (wanted, [wanted[0], wanted[2]])
         for key, wrong in (("other/key", upload_id), (KEY, "0" * 32)):
             with pytest.raises(Missing):
@@ -235,13 +235,13 @@ class PresignedUploadsSuite:
         self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await presigned.begin(KEY, content_type="image/tiff")
-        parts = await self.sent(presigned, base_url, web, KEY, upload_id, [b"x"])
+        parts = await self.send_parts(presigned, base_url, web, KEY, upload_id, [b"x"])
         for key, wrong in (("other/key", upload_id), (KEY, "0" * 32)):
             with pytest.raises(Missing):
                 await presigned.join(key, wrong, parts)
             await presigned.abort(key, wrong)
         first = await presigned.join(KEY, upload_id, parts)
-        # S3 remembers for a while that it has joined, and says so again.
+        # S3 remembers a completed upload for a while and repeats its answer.
         with contextlib.suppress(Missing):
             assert (await presigned.join(KEY, upload_id, parts)).version == first.version
         assert (await blobs.head(KEY)).version == first.version
@@ -253,7 +253,7 @@ class PresignedUploadsSuite:
         self, presigned: PresignedUploads, blobs: Blobs, base_url: str, web: httpx.AsyncClient
     ) -> None:
         upload_id = await presigned.begin(KEY, content_type="image/tiff")
-        parts = await self.sent(presigned, base_url, web, KEY, upload_id, [noise(5 * MIB), b"x"])
+        parts = await self.send_parts(presigned, base_url, web, KEY, upload_id, [noise(5 * MIB), b"x"])
         calls = (presigned.join(KEY, upload_id, parts) for _ in range(3))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         joined = [outcome for outcome in outcomes if not isinstance(outcome, Missing)]
@@ -268,7 +268,7 @@ class PresignedUploadsSuite:
         other = await presigned.begin(KEY, content_type="image/tiff")
         assert other != upload_id
         urls = await presigned.sign_parts(KEY, upload_id, parts=2, seconds=60, base_url=base_url)
-        kept = await self.sent(presigned, base_url, web, KEY, other, [b"kept"])
+        kept = await self.send_parts(presigned, base_url, web, KEY, other, [b"kept"])
         etag = (await web.put(urls[0], content=b"x")).headers["etag"]
         for _ in range(2):
             await presigned.abort(KEY, upload_id)
@@ -291,7 +291,7 @@ class PresignedUploadsSuite:
             altered = [url[:at] + _other(url[at]) + url[at + 1 :] for at in range(begin, len(url))]
             altered += [url[:-1], url + "A", url[:-8], url[: len(url) // 2]]
             for one in altered:
-                # Some servers hang up on what is no HTTP any more.
+                # Some servers close the connection when a request is no longer valid HTTP.
                 with contextlib.suppress(httpx.RemoteProtocolError):
                     answer = await web.put(one, content=b"never")
                     assert answer.status_code in {400, 403, 404, 405, 501}, one[begin:]
@@ -375,11 +375,11 @@ class PresignedUploadsSuite:
             found = [stored.key async for stored in blobs.list()]
             assert found == ["kept/key"], key
         assert await blobs.get("kept/key") == b"before"
-        parts = await self.sent(presigned, base_url, web, KEY, upload_id, [b"whole"])
+        parts = await self.send_parts(presigned, base_url, web, KEY, upload_id, [b"whole"])
         await presigned.join(KEY, upload_id, parts)
         assert await blobs.get(KEY) == b"whole"
 
-    async def sent(
+    async def send_parts(
         self,
         presigned: PresignedUploads,
         base_url: str,
@@ -388,7 +388,7 @@ class PresignedUploadsSuite:
         upload_id: str,
         bodies: Sequence[bytes],
     ) -> list[CompletedPart]:
-        """The parts, as an uploader knows them after three at a time have gone up."""
+        """Send the parts, three at a time; return them as a client knows them."""
         urls = await presigned.sign_parts(key, upload_id, parts=len(bodies), seconds=60, base_url=base_url)
         some = asyncio.Semaphore(3)
 
@@ -411,7 +411,7 @@ def _other(message: str) -> str:
 
 
 async def _cut(url: str, body: bytes, *, announced: int) -> None:
-    """A PUT that ends before its end; comes back when the server has noticed."""
+    """Send a truncated PUT; return when the server has noticed."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     target = f"{address.path}?{address.query}" if address.query else address.path

@@ -33,7 +33,7 @@ def _exit(_: StepInput) -> None:
 
 
 def _hang(_: StepInput) -> None:
-    # Holds the interpreter's lock too: nothing inside the process can end it.
+    # Holds the interpreter's lock, too: nothing inside the process can end it.
     ctypes.PyDLL(None).sleep(600)
 
 
@@ -68,7 +68,7 @@ def _noise(_: StepInput) -> None:
 
 
 def _once(step: StepInput) -> None:
-    """Takes its worker down the first time only."""
+    """Kills its worker the first time only."""
     marker = Path(step.options["markers"], step.file.name)
     if not marker.exists():
         marker.touch()
@@ -98,7 +98,7 @@ def _nonsense(_: StepInput) -> str:
 
 
 def _gate(step: StepInput) -> None:
-    """Waits until somebody has written to the named pipe."""
+    """Waits until a test writes to the named pipe."""
     Path(step.options["gate"]).read_bytes()
 
 
@@ -123,7 +123,7 @@ HABITS: dict[str, Callable[[StepInput], object]] = {
 
 
 def _misbehave(step: StepInput) -> StepOutput:
-    """Does what the file's name says."""
+    """Misbehaves as the file's name says."""
     for word, habit in HABITS.items():
         if word in step.file.name:
             given = habit(step)
@@ -132,7 +132,7 @@ def _misbehave(step: StepInput) -> StepOutput:
     return NO_OUTPUT
 
 
-def _written(step: StepInput, content: bytes = b"product", name: str = "product") -> Path:
+def _write(step: StepInput, content: bytes = b"product", name: str = "product") -> Path:
     target = step.folder / name
     target.write_bytes(content)
     return target
@@ -140,45 +140,45 @@ def _written(step: StepInput, content: bytes = b"product", name: str = "product"
 
 def _link(step: StepInput) -> Path:
     target = step.folder / "link"
-    target.symlink_to(_written(step))
+    target.symlink_to(_write(step))
     return target
 
 
 def _through_link(step: StepInput) -> Path:
-    """A file outside that seems to lie in a folder inside."""
+    """A file outside the scratch folder, reached by a link inside it."""
     (step.folder / "door").symlink_to(_outside(step).parent)
     return step.folder / "door" / "outside"
 
 
 def _outside(step: StepInput) -> Path:
-    return _written(step, name="../outside")
+    return _write(step, name="../outside")
 
 
-def _made(path: Any, **changes: Any) -> StepOutput:
+def _build_file(path: Any, **changes: Any) -> StepOutput:
     return StepOutput(
         files=(OutputFile(**({"role": "r", "path": path, "content_type": "text/plain"} | changes)),)
     )
 
 
-# Kind of nonsense, by name: what a step gives back that nobody can use.
+# Unusable results of a step, by name.
 NONSENSE: dict[str, Callable[[StepInput], object]] = {
     "nothing": lambda _: None,
-    "list_made": lambda step: StepOutput(files=cast("Any", list(_made(_written(step)).files))),
+    "list_made": lambda step: StepOutput(files=cast("Any", list(_build_file(_write(step)).files))),
     "not_made": lambda _: StepOutput(files=cast("Any", ("product",))),
-    "text_path": lambda step: _made(str(_written(step))),
-    "outside": lambda step: _made(_outside(step)),
-    "dots": lambda step: _made(step.folder / ".." / _outside(step).name),
-    "own_input": lambda step: _made(step.source),
-    "missing": lambda step: _made(step.folder / "missing"),
-    "zero_name": lambda step: _made(step.folder / "a\0b" / "c"),
-    "link": lambda step: _made(_link(step)),
-    "through_link": lambda step: _made(_through_link(step)),
-    "circle": lambda step: _made(_circle(step) / "x"),
-    "folder": lambda step: _made(step.folder),
-    "twice": lambda step: StepOutput(files=_made(_written(step)).files * 2),
-    "odd_role": lambda step: _made(_written(step), role=7),
-    "odd_type": lambda step: _made(_written(step), content_type="\ud800"),
-    "made_facts": lambda step: _made(_written(step), facts={"a": object()}),
+    "text_path": lambda step: _build_file(str(_write(step))),
+    "outside": lambda step: _build_file(_outside(step)),
+    "dots": lambda step: _build_file(step.folder / ".." / _outside(step).name),
+    "own_input": lambda step: _build_file(step.source),
+    "missing": lambda step: _build_file(step.folder / "missing"),
+    "zero_name": lambda step: _build_file(step.folder / "a\0b" / "c"),
+    "link": lambda step: _build_file(_link(step)),
+    "through_link": lambda step: _build_file(_through_link(step)),
+    "circle": lambda step: _build_file(_circle(step) / "x"),
+    "folder": lambda step: _build_file(step.folder),
+    "twice": lambda step: StepOutput(files=_build_file(_write(step)).files * 2),
+    "odd_role": lambda step: _build_file(_write(step), role=7),
+    "odd_type": lambda step: _build_file(_write(step), content_type="\ud800"),
+    "made_facts": lambda step: _build_file(_write(step), facts={"a": object()}),
     "facts": lambda _: StepOutput(facts={"a": object()}),
     "facts_number": lambda _: StepOutput(facts={"a": 2**70}),
     "facts_key": lambda _: StepOutput(facts=cast("Any", {1: 2})),
@@ -202,18 +202,18 @@ def _circular() -> dict[str, Any]:
 
 
 def _talk_nonsense(step: StepInput) -> StepOutput:
-    """Gives back the kind of nonsense that the options name."""
+    """Returns the unusable result that the options name."""
     return cast("StepOutput", NONSENSE[step.options["kind"]](step))
 
 
 def _empty(step: StepInput) -> StepOutput:
-    return _made(_written(step, b""))
+    return _build_file(_write(step, b""))
 
 
 def _list_members(step: StepInput) -> StepOutput:
     """One product with the paths of the members, then of what came earlier, a line each."""
     paths = [member.path for member in step.members] + [one.path for one in step.earlier]
-    target = _written(step, "".join(f"{path}\n" for path in paths).encode(), "members.txt")
+    target = _write(step, "".join(f"{path}\n" for path in paths).encode(), "members.txt")
     return StepOutput(files=(OutputFile(role="members", path=target, content_type="text/plain"),))
 
 
@@ -225,14 +225,14 @@ def _join_members(step: StepInput) -> StepOutput:
         "same": all(first == second for first, second in fetched),
         "names": [first.name for first, _ in fetched],
     }
-    target = _written(step, joined, "joined")
+    target = _write(step, joined, "joined")
     return StepOutput(
         files=(OutputFile(role="joined", path=target, content_type="application/octet-stream"),), facts=facts
     )
 
 
 def _weigh(step: StepInput) -> MemoryEstimate:
-    """As much as the file's record says it has bytes; all of it for certain when its name says so."""
+    """The weight is the size in the file's record; `least`, too, when its name says so."""
     return MemoryEstimate(step.file.size, step.file.size if "certain" in step.file.name else 0)
 
 

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told otherwise, and ids that count."""
+"""A clock that stands still until a test advances it, and ids that count."""
 
 
 class FakeClock:
@@ -16,7 +16,7 @@ class FakeClock:
 
 
 class CountingIds:
-    """ULID-shaped, in order; chance is always the same number."""
+    """ULID-shaped ids in order; `fraction` is always the same number."""
 
     def __init__(self, fraction: float = 0.5) -> None:
         self._count = 0

@@ -69,7 +69,7 @@ class Steps:
             return Report(*place, outcome, now, seconds, worker, None, *words)
         result, bodies = result_of(self._world.phase_of(call.step), order.file, order.earlier)
         for product, body in zip(result.products, bodies, strict=True):
-            self._blobs.keep(product.key, body)
+            self._blobs.store(product.key, body)
         return Report(*place, outcome, now, seconds, worker, result)
 
     def _outcome(self, call: StepCall, order: Order) -> Outcome:
