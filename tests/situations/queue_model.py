@@ -51,7 +51,7 @@ def plays() -> st.SearchStrategy[list[Call]]:
             "error": st.just("oops"),
             "counted": st.booleans(),
         },
-        "bury": {
+        "dead_letter": {
             "pick": st.integers(0, 30),
             "reason": st.just("Oops"),
             "error_class": st.sampled_from(["", "bad"]),
@@ -66,7 +66,7 @@ def plays() -> st.SearchStrategy[list[Call]]:
         "sweep": {},
     }
     # What makes a life of a message comes more often than what ends all of them.
-    often = ["send", "lease", "lease", "pass", "acknowledge", "release", "bury", "bury", "replay"]
+    often = ["send", "lease", "lease", "pass", "acknowledge", "release", "dead_letter", "dead_letter", "replay"]
     return st.lists(
         st.sampled_from([*often, *calls]).flatmap(
             lambda name: st.tuples(st.just(name), st.fixed_dictionaries(calls[name]))
@@ -94,7 +94,7 @@ class _Play:
                 self._now += values["seconds"]
             elif name == "lease":
                 await self._lease(values)
-            elif name in {"extend", "acknowledge", "release", "bury"}:
+            elif name in {"extend", "acknowledge", "release", "dead_letter"}:
                 await self._on_loans(name, dict(values))
             elif name == "sweep":
                 # It is about all queues, and others have left something too.

@@ -1,4 +1,4 @@
-"""Being told: webhooks of all batches or of one, the log of deliveries, and sending again."""
+"""Webhooks of all batches or of one, the log of deliveries, and redelivery."""
 
 from typing import TypeVar
 
@@ -8,16 +8,8 @@ from msgspec import Struct
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json, read_number
-from quire.events.webhooks import (
-    DeliveryLine,
-    HookLine,
-    NewHook,
-    add_webhook,
-    disable_webhook,
-    list_deliveries,
-    list_webhooks,
-    redeliver,
-)
+from quire.events import webhooks
+from quire.events.webhooks import DeliveryLine, HookLine, NewHook
 from quire.model.errors import Reject
 
 T = TypeVar("T")
@@ -53,36 +45,38 @@ class RedeliverAnswer(Struct, frozen=True, kw_only=True):
     deliveries: int
 
 
-async def add(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def create_webhook(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     said = await _read_body(request, WebhookBody)
     batch_id = str(request.path_params.get("batch_id", ""))
-    made = await add_webhook(context.webhooks, url=said.url, batch_id=batch_id, kinds=said.kinds)
+    made = await webhooks.add_webhook(context.webhooks, url=said.url, batch_id=batch_id, kinds=said.kinds)
     # Not the URL: people put secrets into it.
     await context.acted(caller, "webhook_added", {"webhook": made.hook.id, "batch_id": batch_id})
     return json_response(made, status=201)
 
 
-async def listed(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_webhooks(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     batch_id = request.path_params.get("batch_id")
     if batch_id is not None:
-        await context.batches.batches.get_batch(str(batch_id))  # is there one?
-    lines = await list_webhooks(context.webhooks, batch_id=None if batch_id is None else str(batch_id))
+        await context.batches.batches.get_batch(str(batch_id))  # raises Missing
+    lines = await webhooks.list_webhooks(
+        context.webhooks, batch_id=None if batch_id is None else str(batch_id)
+    )
     return json_response(WebhookList(webhooks=lines))
 
 
-async def end(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
-    line = await disable_webhook(context.webhooks, str(request.path_params["hook_id"]))
+async def end_webhook(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    line = await webhooks.disable_webhook(context.webhooks, str(request.path_params["hook_id"]))
     await context.acted(caller, "webhook_disabled", {"webhook": line.id})
     return json_response(line)
 
 
-async def deliveries(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_deliveries(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.query_params
     before, limit = (
         read_number(request, "before", most=2**62),
         read_number(request, "limit", most=MAX_PAGE),
     )
-    lines = await list_deliveries(
+    lines = await webhooks.list_deliveries(
         context.webhooks,
         hook_id=said.get("webhook"),
         batch_id=said.get("batch_id"),
@@ -94,11 +88,11 @@ async def deliveries(context: ApiContext, request: ApiRequest, caller: Caller) -
     )
 
 
-async def again(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def redeliver_events(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     said = await _read_body(request, RedeliverBody)
     if not all(0 < no < 2**62 for no in said.deliveries):
         raise Reject("deliveries is a list of their numbers")
-    sent = await redeliver(context.webhooks, said.deliveries)
+    sent = await webhooks.redeliver(context.webhooks, said.deliveries)
     await context.acted(caller, "webhooks_redelivered", {"deliveries": sent})
     context.wake()
     return json_response(RedeliverAnswer(ok=True, deliveries=sent))
@@ -111,17 +105,17 @@ async def _read_body(request: ApiRequest, kind: type[T]) -> T:
         raise Reject(f"Not what is wanted here: {error}") from error
 
 
-_GROUP = "Be told"
+_GROUP = "Webhooks"
 _EXAMPLE = {"url": "https://example.org/hooks/quire", "kinds": ["batch_done", "batch_failed"]}
 ROUTES = (
     Route(
         method="POST",
         path="/api/webhooks",
-        serve=add,
+        serve=create_webhook,
         scope=Scope.ADMIN,
         whole=True,
         name="addWebhook",
-        about="Be told of all batches. The secret that signs the calls is in this answer and nowhere else.",
+        about="Add a webhook for all batches. The secret that signs its calls is only in this answer.",
         group=_GROUP,
         body=WebhookBody,
         body_example=_EXAMPLE,
@@ -132,7 +126,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/webhooks",
-        serve=listed,
+        serve=show_webhooks,
         scope=Scope.ADMIN,
         whole=True,
         name="listWebhooks",
@@ -143,11 +137,11 @@ ROUTES = (
     Route(
         method="DELETE",
         path="/api/webhooks/{hook_id:str}",
-        serve=end,
+        serve=end_webhook,
         scope=Scope.ADMIN,
         whole=True,
         name="disableWebhook",
-        about="Nothing more is sent there.",
+        about="Disable a webhook: nothing more is sent to it.",
         group=_GROUP,
         answers=HookLine,
         errors=(404,),
@@ -155,10 +149,10 @@ ROUTES = (
     Route(
         method="POST",
         path="/api/batches/{batch_id:str}/webhooks",
-        serve=add,
+        serve=create_webhook,
         scope=Scope.SUBMIT,
         name="addBatchWebhook",
-        about="Be told of one batch.",
+        about="Add a webhook for one batch.",
         group=_GROUP,
         body=WebhookBody,
         body_example=_EXAMPLE,
@@ -169,7 +163,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/batches/{batch_id:str}/webhooks",
-        serve=listed,
+        serve=show_webhooks,
         scope=Scope.READ,
         name="listBatchWebhooks",
         about="Webhooks of one batch.",
@@ -180,11 +174,11 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/webhooks/deliveries",
-        serve=deliveries,
+        serve=show_deliveries,
         scope=Scope.ADMIN,
         whole=True,
         name="listDeliveries",
-        about="What was sent, what waits, what was answered: the log, newest first.",
+        about="The log of deliveries, newest first: sent, waiting, and how they were answered.",
         group=_GROUP,
         answers=DeliveryList,
         errors=(400,),
@@ -198,11 +192,11 @@ ROUTES = (
     Route(
         method="POST",
         path="/api/webhooks/redeliver",
-        serve=again,
+        serve=redeliver_events,
         scope=Scope.ADMIN,
         whole=True,
         name="redeliver",
-        about="Send these again, under their old ids.",
+        about="Send deliveries again, under their old ids.",
         group=_GROUP,
         body=RedeliverBody,
         body_example={"deliveries": [17]},

@@ -1,4 +1,4 @@
-"""What may be sent: checked before anything is written, the same in every adapter."""
+"""Checks of messages before anything is written, the same in every adapter."""
 
 import re
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def is_valid_id(message_id: str) -> bool:
-    """Whether a message may have this id; one that may not is known to no queue."""
+    """Whether a message may have this id; no queue has a message with another one."""
     return 0 < len(message_id) <= MAX_ID_CHARACTERS and _UNFIT.search(message_id) is None
 
 
 def check_messages(messages: Sequence[Message]) -> list[Message]:
-    """The messages, each id once: the first counts. Raises Reject for the first one that cannot be sent."""
+    """The messages, each id once: the first counts. Raises Reject for the first invalid one."""
     known: dict[str, Message] = {}
     for message in messages:
         if not is_valid_id(message.id):

@@ -1,7 +1,7 @@
-"""Who waits for messages in this process, and what wakes them.
+"""Wakes the consumers of this process that wait for messages.
 
-A bell remembers what came while nobody was waiting: between a look that found nothing and the waiting
-after it nothing is missed. It must not know where the messages are.
+A notification that comes while nobody waits is remembered: between a lease that found nothing and the wait
+after it, no message is missed. Must not know: where the messages are.
 """
 
 import asyncio
@@ -11,32 +11,32 @@ Listen = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 class Notifier:
-    """One per store; belongs to one event loop. `listen` tells of other processes: it is called once, when
-    somebody waits for the first time.
+    """One per store and event loop. `listen` subscribes to the changes of other processes: it is called once,
+    at the first wait.
     """
 
     def __init__(self, listen: Listen) -> None:
         self._listen = listen
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
-        self._fresh: set[str] = set()  # rung for since somebody last looked
-        self._known: set[str] = set()  # looked at or waited for here
+        self._fresh: set[str] = set()  # notified since they were last read
+        self._known: set[str] = set()  # read or waited for here
         self._connecting = asyncio.Lock()
         self._connected = False
 
     def mark_seen(self, queue: str) -> None:
-        """Somebody is about to look: what has rung so far is seen by this look."""
+        """Call before reading a queue: the read sees everything that was notified so far."""
         self._known.add(queue)
         self._fresh.discard(queue)
 
     def notify(self, queue: str) -> None:
-        """Something may have come into this queue."""
+        """A message may have arrived in this queue."""
         self._fresh.add(queue)
         for event, queues in self._waiting.items():
             if queue in queues:
                 event.set()
 
     def notify_all(self) -> None:
-        """Something may have come into any queue."""
+        """A message may have arrived in any queue."""
         self._fresh |= self._known
         for event in self._waiting:
             event.set()
@@ -63,5 +63,5 @@ class Notifier:
             if not self._connected:
                 await self._listen(self.notify_all)
                 self._connected = True
-                # What others sent before we could hear them has rung for nobody.
+                # Messages that others sent before we listened have notified nobody.
                 self.notify_all()

@@ -1,7 +1,7 @@
-"""Where work waits: small messages, delivered at least once, never lost.
+"""Queues of small messages, delivered at least once, never lost.
 
-A lease is a loan: who does not acknowledge in time loses it, and the message comes back with its delivery
-count raised. A dead letter stays, with its whole history, until a person acts.
+A consumer that does not acknowledge a message in time loses its lease, and the message is delivered again
+with its delivery count raised. A dead letter stays, with its whole history, until an operator acts.
 
 Time is handed in: leases, delays and ages go by the caller's clock, in every adapter. Every writing method is
 atomic and as durable as the adapter says when it returns; each may be repeated.
@@ -30,7 +30,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class LeasedMessage(Struct, frozen=True, kw_only=True):
-    """A message on loan. `token` proves the loan; `deliveries` counts this one too."""
+    """`token` proves the lease; `deliveries` includes this delivery."""
 
     queue: str
     id: str
@@ -42,7 +42,7 @@ class LeasedMessage(Struct, frozen=True, kw_only=True):
 
 
 class FailedDelivery(Struct, frozen=True, kw_only=True):
-    """One delivery that came to nothing. `ending` is released, buried, expired, replayed."""
+    """An entry in the history of a message. `ending` is released, buried, expired, replayed."""
 
     delivery: int
     at: float
@@ -53,7 +53,7 @@ class FailedDelivery(Struct, frozen=True, kw_only=True):
 
 
 class QueuedMessage(Struct, frozen=True, kw_only=True):
-    """A message as it lies in its queue, for people: looking at it is no delivery."""
+    """A message in its queue, as operators see it: inspecting it is no delivery."""
 
     queue: str
     id: str
@@ -62,11 +62,11 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     deliveries: int
     sent_at: float
     due_at: float  # when it may be delivered, or the end of its lease
-    leased_to: str | None = None  # the worker that has it
+    leased_to: str | None = None  # the worker that has leased it
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
-    """A message given up. `no` orders the dead of a queue by when they were buried."""
+    """A message that was given up. `no` orders the dead letters of a queue by when that was."""
 
     no: int
     queue: str
@@ -82,8 +82,8 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
 
 
 class DeadLetterFilter(Struct, frozen=True, kw_only=True):
-    """Which dead letters are meant; all of the queue when nothing is said. `text` is looked for in reason, id
-    and body (as UTF-8), without regard to case.
+    """Selects dead letters; all of the queue when no field is set. `text` is searched in reason, id and body
+    (as UTF-8), ignoring case.
     """
 
     ids: Collection[str] | None = None
@@ -92,8 +92,8 @@ class DeadLetterFilter(Struct, frozen=True, kw_only=True):
 
 
 class QueueDepth(Struct, frozen=True, kw_only=True):
-    """How much waits (due now), is delayed, is out on loan, is dead; `oldest_at` is when the oldest message
-    that waits or is out was sent.
+    """How many messages are waiting (due now), delayed, leased and dead; `oldest_at` is when the oldest one
+    that is not dead was sent.
     """
 
     waiting: int
@@ -109,7 +109,7 @@ class QueueCounter(StrEnum):
     SENT = "sent"
     DELIVERED = "delivered"
     ACKNOWLEDGED = "acknowledged"
-    RELEASED = "released"  # given back after an error: retries
+    RELEASED = "released"  # released after an error: retries
     EXPIRED = "expired"  # delivered again because a lease ran out
     DEAD_LETTERED = "buried"
     REPLAYED = "replayed"
@@ -117,45 +117,45 @@ class QueueCounter(StrEnum):
 
 
 class MessageQueues(Protocol):
-    """Messages go in and out."""
+    """Send, lease and settle messages."""
 
     async def send(
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
     ) -> int:
-        """How many were new. Durable when it returns; all of them or none. Ids known in the window are
-        ignored. Raises Reject (`message_too_large`) for a message over 128 KiB: store the content and send a
-        reference; Reject (`bad_message`) for a priority outside 1 to 5 or an id that is empty, longer than
-        200 characters or has control characters.
+        """Returns how many were new. Durable when it returns; all of them or none. Ids known in the window
+        are ignored. Raises Reject (`message_too_large`) for a message over 128 KiB: store the content and
+        send a reference; Reject (`bad_message`) for a priority outside 1 to 5 or an id that is empty, longer
+        than 200 characters or has control characters.
         """
         ...
 
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
     ) -> list[LeasedMessage]:
-        """Due messages by priority, then oldest first; also those whose lease ran out (noted as `expired` in
-        their history). Never waits. Nobody else gets them before `seconds` have passed.
+        """Due messages by priority, then oldest first; also those whose lease ran out (recorded as `expired`
+        in their history). Never waits. No other consumer gets them before `seconds` have passed.
         """
         ...
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
-        """Until something may have come into one of these queues, or the time is over. Woken by the backend;
-        may return early. What is delayed or on loan does not wake anybody: see `next_due`.
+        """Until a message may have arrived in one of these queues, or the time is over. Woken by the backend;
+        may return early. Delayed and leased messages that become due wake nobody: see `next_due`.
         """
         ...
 
     async def next_due(self, queue: str, *, now: float) -> float | None:
-        """When the earliest message that is delayed or on loan may be delivered; None: there is none."""
+        """When the earliest delayed or leased message may be delivered; None: there is none."""
         ...
 
     async def extend(self, leased: Sequence[LeasedMessage], *, seconds: float, now: float) -> None:
-        """Keep them longer, counted from `now`. Raises Lost, whose `ids` name those whose lease has run out
-        or is somebody else's by now; the others are extended.
+        """Extend the leases, counted from `now`. Raises Lost, whose `ids` name the messages whose lease has
+        run out or belongs to another consumer by now; the others are extended.
         """
         ...
 
     async def acknowledge(self, leased: Sequence[LeasedMessage], *, now: float) -> None:
-        """Done with them for good. Raises Lost naming those whose lease is somebody else's by now (one that
-        ran out but was given to nobody still counts); the others are acknowledged.
+        """Remove them for good. Raises Lost naming the messages whose lease belongs to another consumer by
+        now (a lease that ran out but went to nobody still counts); the others are acknowledged.
         """
         ...
 
@@ -169,25 +169,27 @@ class MessageQueues(Protocol):
         error: str = "",
         counted: bool = True,
     ) -> None:
-        """Give it back to be delivered again later. With `counted` false the delivery did not happen: for
-        consumers that stop. Raises Lost when the lease is gone.
+        """Return it to the queue, to be delivered again later. With `counted` false the delivery is not
+        counted: for consumers that stop. Raises Lost when the lease is gone.
         """
         ...
 
-    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
-        """Give it up: it becomes a dead letter with payload and history. Raises Lost when the lease is
-        gone.
+    async def dead_letter(
+        self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = ""
+    ) -> None:
+        """Give the message up: it becomes a dead letter with payload and history. Raises Lost when the lease
+        is gone.
         """
         ...
 
 
 class DeadLetters(Protocol):
-    """What was given up, for people to work with. Nothing leaves by itself."""
+    """Messages that were given up, for operators. None leaves by itself."""
 
     async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
-        """In order of burial, those after number `after`; with payload and history."""
+        """In order of their number, those after `after`; with payload and history."""
         ...
 
     async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
@@ -195,7 +197,7 @@ class DeadLetters(Protocol):
         ...
 
     async def count_dead_letters(self, queue: str) -> dict[str, int]:
-        """How many of each error class, most first."""
+        """How many of each error class, the most frequent first."""
         ...
 
     async def replay(
@@ -207,45 +209,46 @@ class DeadLetters(Protocol):
         per_second: float = 0,
         limit: int,
     ) -> int:
-        """Put at most `limit` of them back into their queue, oldest first; how many. History is kept and
-        grows by an entry, deliveries start again from 0. With a rate they become due one after the other.
+        """Put at most `limit` of them back into their queue, oldest first; returns how many. The history is
+        kept and grows by an entry, deliveries start again from 0. With a rate they become due one after the
+        other.
         """
         ...
 
     async def discard(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
     ) -> int:
-        """Delete at most `limit` of them for good; how many."""
+        """Delete at most `limit` of them for good; returns how many."""
         ...
 
 
 class QueueOverview(Protocol):
-    """Looking on, for people and for metrics."""
+    """Inspection and clean-up, for operators and metrics."""
 
     async def names(self) -> list[str]:
-        """Queues that have, or lately had, messages."""
+        """Queues that have, or recently had, messages."""
         ...
 
     async def depth(self, queue: str, *, now: float) -> QueueDepth:
-        """How much waits, is out, is dead."""
+        """How many messages are in each state."""
         ...
 
     async def peek(self, queue: str, *, limit: int, now: float) -> list[QueuedMessage]:
-        """The next ones in the order of delivery, then those on loan. No delivery, no change."""
+        """The next messages in the order of delivery, then those that are leased. No delivery, no change."""
         ...
 
     async def counters(self, queue: str, *, since: float | None = None) -> dict[QueueCounter, int]:
-        """What has happened since the beginning, or since a moment of the last hour (to the minute)."""
+        """The counters since the beginning, or since a moment of the last hour (to the minute)."""
         ...
 
     async def purge(self, queue: str, *, now: float) -> int:
-        """Delete everything that waits or is delayed; what is on loan and what is dead stays. How many."""
+        """Delete waiting and delayed messages; leased ones and dead letters stay. Returns how many."""
         ...
 
     async def sweep(self, *, now: float) -> int:
-        """Forget ids whose window is over and counters older than an hour. How many ids."""
+        """Forget ids whose window is over and counters older than an hour. Returns how many ids."""
         ...
 
 
 class QueueStore(MessageQueues, DeadLetters, QueueOverview, Protocol):
-    """All doors of one backend."""
+    """Every port of one queue backend in one object."""

@@ -1,6 +1,6 @@
-"""Between the port's values and what the databases keep: tokens, histories, dead letters, choices.
+"""Converts rows to the values of the port: tokens, histories, dead letters, filters.
 
-Shared by the adapters on SQL databases; knows no statement and no connection.
+Shared by the adapters on SQL databases. Must not know: statements and connections.
 """
 
 import json
@@ -10,15 +10,15 @@ from typing import Any
 
 from quire.model.errors import Lost
 from quire.queues.checks import is_valid_id
-from quire.queues.port import DeadLetter, DeadLetterFilter, LeasedMessage, FailedDelivery, QueuedMessage
+from quire.queues.port import DeadLetter, DeadLetterFilter, FailedDelivery, LeasedMessage, QueuedMessage
 
 Row = tuple[Any, ...]
 
 HOUR_SECONDS = 3600.0
 PRIORITIES = range(1, 6)
-# Where the counters of minutes that are over an hour old are added up.
+# The minute under which counters older than an hour are summed up.
 EARLIER = -1
-# How many dead letters are looked through, or ids forgotten, in one go.
+# How many dead letters are searched, or ids forgotten, in one step.
 PAGE = 1000
 
 
@@ -27,19 +27,19 @@ def to_minute(moment: float) -> int:
 
 
 def build_token(no: int, lease: str) -> str:
-    """Row and lease in one: who gives it back is found by number, without a search for queue and id."""
+    """Row and lease in one: the row is found by its number, without a search for queue and id."""
     return f"{no}.{lease}"
 
 
 def parse_token(leased: LeasedMessage) -> tuple[int, str]:
-    """Row and lease of a token. A token that is none of ours gives a row that is never there."""
+    """Row and lease of a token. A foreign token gives a row number that never exists."""
     no, _, lease = leased.token.partition(".")
-    # Longer ones are no row's number and would not fit into the databases' own.
+    # Longer ones are no row's number and would not fit into a column of the database.
     return (int(no), lease) if no.isdecimal() and no.isascii() and len(no) <= 18 else (-1, lease)
 
 
 def group_by_lease(leased: Sequence[LeasedMessage]) -> dict[str, list[int]]:
-    """Numbers of rows under the lease they were given out in; mostly there is one."""
+    """Row numbers by the lease that gave them out; mostly there is one lease."""
     found: dict[str, list[int]] = defaultdict(list)
     for one in leased:
         no, lease = parse_token(one)
@@ -48,7 +48,7 @@ def group_by_lease(leased: Sequence[LeasedMessage]) -> dict[str, list[int]]:
 
 
 def raise_lost(leased: Sequence[LeasedMessage], *, kept: Collection[tuple[int, str]]) -> None:
-    """Raises Lost with the ids of those that were not kept, if there are any."""
+    """Raises Lost with the ids of the messages that are not in `kept`, if there are any."""
     gone = [one for one in leased if parse_token(one) not in kept]
     if not gone:
         return
@@ -62,13 +62,13 @@ def raise_lost(leased: Sequence[LeasedMessage], *, kept: Collection[tuple[int, s
 
 
 def make_storable(text: str) -> str:
-    """Text that every database takes: names and classes may come from anywhere."""
+    """Text that every database accepts: names and classes may come from anywhere."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def build_entry(leased: LeasedMessage, *, at: float, ending: str, error_class: str, error: str) -> str:
-    """One entry of the history, still without its worker: the row knows that. Escaped to plain ASCII, so that
-    any text comes back as it was.
+    """One entry of the history, without its worker, which the row has. Escaped to plain ASCII, so that any
+    text comes back as it was.
     """
     trial = {"delivery": leased.deliveries, "at": at, "ending": ending}
     return json.dumps({**trial, "error_class": error_class, "error": error})
@@ -113,12 +113,12 @@ def to_queued_message(queue: str, row: Row, *, now: float) -> QueuedMessage:
 
 
 def list_ids(chosen: DeadLetterFilter) -> list[str] | None:
-    """Those that can be somebody's; None: any."""
+    """The valid ids of the filter; None: any id."""
     return None if chosen.ids is None else sorted({one for one in chosen.ids if is_valid_id(one)})
 
 
 def has_text(letter: DeadLetter, text: str) -> bool:
-    """Looked up here and not in the database: each has its own idea of case, and refuses bodies that are not
+    """Searched here and not in the database: databases differ in ignoring case and refuse bodies that are not
     text.
     """
     folded = text.casefold()

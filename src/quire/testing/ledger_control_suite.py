@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import NO_BATCH, TaskSelection, SettleResult
+from quire.ledger.port import NO_BATCH, SettleResult, TaskSelection
 from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.errors import Stale
 from quire.model.work import Outcome

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import TaskSelection, SettleResult, StrayKind
+from quire.ledger.port import SettleResult, StrayKind, TaskSelection
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Stale
 from quire.testing.factories import file

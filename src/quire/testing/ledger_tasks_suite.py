@@ -5,7 +5,7 @@ from msgspec import structs
 
 from quire.engine import moves, sharing
 from quire.engine.sharing import effective_tier
-from quire.ledger.port import Settlement, SettleResult, StrayKind, StoredTask
+from quire.ledger.port import Settlement, SettleResult, StoredTask, StrayKind
 from quire.model.batch import Budget, Hold, Position, Spending, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing

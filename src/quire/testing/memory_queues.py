@@ -17,11 +17,11 @@ from quire.queues.port import (
     URGENT,
     DeadLetter,
     DeadLetterFilter,
-    QueueDepth,
-    QueueCounter,
+    FailedDelivery,
     LeasedMessage,
     Message,
-    FailedDelivery,
+    QueueCounter,
+    QueueDepth,
     QueuedMessage,
 )
 

@@ -1,6 +1,6 @@
 """What every queue adapter must keep about looking on and cleaning up. Part of `QueuesSuite`."""
 
-from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, Message, QueueStore
+from quire.queues.port import DEDUPE_SECONDS, Message, QueueCounter, QueueDepth, QueueStore
 
 
 async def send(

@@ -2,11 +2,11 @@
 
 Any number of consumers on any number of machines may lease at once: none waits for another, and no message
 is out twice. Whatever comes into a queue is told on the channel `quire`, so that who waits may listen
-instead of asking. One door per module, as in the port; the SQL is in `queues/postgres/sql`.
+instead of asking. One port per module; the SQL is in `queues/postgres/sql`.
 """
 
 from quire.database.postgres import PostgresDatabase
-from quire.database.sql import migrations
+from quire.database.sql import load_migrations
 from quire.model.ids import Ids
 from quire.queues.notifier import Notifier
 from quire.queues.postgres.dead_letters import PostgresDeadLetters
@@ -15,7 +15,7 @@ from quire.queues.postgres.overview import PostgresOverview
 
 
 class PostgresQueues(PostgresLeases, PostgresDeadLetters, PostgresOverview):
-    """All doors on one open database."""
+    """Every queue port on one open database."""
 
     def __init__(self, database: PostgresDatabase, ids: Ids) -> None:
         self._database = database
@@ -24,7 +24,7 @@ class PostgresQueues(PostgresLeases, PostgresDeadLetters, PostgresOverview):
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""
-        await self._database.migrate("queues", migrations("quire.queues.postgres.sql"))
+        await self._database.migrate("queues", load_migrations("quire.queues.postgres.sql"))
 
 
 __all__ = ["PostgresQueues"]

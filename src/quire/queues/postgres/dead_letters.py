@@ -1,4 +1,4 @@
-"""What was given up, for people to work with."""
+"""Dead letters: list, replay, discard."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from quire.model.errors import Missing
 from quire.queues.notifier import Notifier
 from quire.queues.port import DeadLetter, DeadLetterFilter, QueueCounter
 from quire.queues.postgres.rows import all_rows, change, read_dead_letter
-from quire.queues.rows import PAGE, list_ids, has_text, to_minute, make_storable
+from quire.queues.rows import PAGE, has_text, list_ids, make_storable, to_minute
 
 
 class PostgresDeadLetters:
@@ -18,7 +18,7 @@ class PostgresDeadLetters:
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         async def work(connection: Connection) -> list[DeadLetter]:
-            found = await _letters(connection, queue, chosen, after=after, limit=limit)
+            found = await _find_letters(connection, queue, chosen, after=after, limit=limit)
             return [letter for _, letter in found]
 
         return await self._database.read(work)
@@ -45,12 +45,12 @@ class PostgresDeadLetters:
         limit: int,
     ) -> int:
         async def work(connection: Connection) -> int:
-            nos = await _numbers(connection, queue, chosen, limit=limit)
+            nos = await _select_rows(connection, queue, chosen, limit=limit)
             if nos:
                 pause = 1 / per_second if per_second > 0 else 0.0
                 await change(connection, "replay", {"nos": nos, "now": now, "pause": pause})
                 await _count(connection, queue, QueueCounter.REPLAYED, len(nos), now=now)
-                await change(connection, "tell", {})
+                await change(connection, "wake", {})
             return len(nos)
 
         replayed = await self._database.write(work)
@@ -62,7 +62,7 @@ class PostgresDeadLetters:
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
     ) -> int:
         async def work(connection: Connection) -> int:
-            nos = await _numbers(connection, queue, chosen, limit=limit)
+            nos = await _select_rows(connection, queue, chosen, limit=limit)
             if nos:
                 await change(connection, "discard", {"nos": nos, "now": now})
                 await _count(connection, queue, QueueCounter.DISCARDED, len(nos), now=now)
@@ -76,19 +76,19 @@ async def _count(connection: Connection, queue: str, what: QueueCounter, number:
     await change(connection, "count", values)
 
 
-def _choice(queue: str, chosen: DeadLetterFilter) -> dict[str, Any]:
+def _filter_values(queue: str, chosen: DeadLetterFilter) -> dict[str, Any]:
     error_class = None if chosen.error_class is None else make_storable(chosen.error_class)
     return {"queue": queue, "ids": list_ids(chosen), "error_class": error_class}
 
 
-async def _letters(
+async def _find_letters(
     connection: Connection, queue: str, chosen: DeadLetterFilter, *, after: int, limit: int
 ) -> list[tuple[int, DeadLetter]]:
-    """In order of burial, with the numbers of their rows; page by page where a text is looked for."""
+    """In order of their number, with their row numbers; page by page where a text is searched."""
     found: list[tuple[int, DeadLetter]] = []
     page = PAGE if chosen.text else limit
     while len(found) < limit:
-        values = {**_choice(queue, chosen), "after": after, "limit": page}
+        values = {**_filter_values(queue, chosen), "after": after, "limit": page}
         rows = await all_rows(connection, "dead", values)
         letters = [(row[9], read_dead_letter(queue, row)) for row in rows]
         found += [one for one in letters if not chosen.text or has_text(one[1], chosen.text)]
@@ -98,11 +98,15 @@ async def _letters(
     return found[:limit]
 
 
-async def _numbers(connection: Connection, queue: str, chosen: DeadLetterFilter, *, limit: int) -> list[int]:
+async def _select_rows(
+    connection: Connection, queue: str, chosen: DeadLetterFilter, *, limit: int
+) -> list[int]:
     """Locked, so that nobody else replays or discards them as well."""
     if chosen.text:
-        found = await _letters(connection, queue, chosen, after=0, limit=limit)
+        found = await _find_letters(connection, queue, chosen, after=0, limit=limit)
         rows = await all_rows(connection, "lock_dead", {"nos": [no for no, _ in found]})
     else:
-        rows = await all_rows(connection, "dead_numbers", {**_choice(queue, chosen), "limit": max(0, limit)})
+        rows = await all_rows(
+            connection, "dead_numbers", {**_filter_values(queue, chosen), "limit": max(0, limit)}
+        )
     return [row[0] for row in rows]

@@ -1,4 +1,4 @@
-"""Messages go in and out: one statement each, for any number of messages."""
+"""Send, lease and settle messages: one statement each, for any number of messages."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from quire.queues.checks import check_messages
 from quire.queues.notifier import Notifier
 from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
 from quire.queues.postgres.rows import all_rows, change
-from quire.queues.rows import build_entry, to_minute, parse_token, raise_lost, make_storable, build_token
+from quire.queues.rows import build_entry, build_token, make_storable, parse_token, raise_lost, to_minute
 
 
 class PostgresLeases:
@@ -45,7 +45,7 @@ class PostgresLeases:
                     new += await put(connection)
             return new
 
-        # One alone is all or none by itself; it is sent again only when its id is known, perhaps no longer.
+        # A single message is atomic by itself; it is sent again only when its id is known, perhaps outdated.
         new = await self._database.write_alone(put) if len(fit) == 1 else 0
         if not new:
             new = await self._database.write(work)
@@ -73,7 +73,7 @@ class PostgresLeases:
             lambda connection: all_rows(connection, "lease", values, prepare=False)
         )
         if rows and len(rows) == limit:
-            self._notifier.notify(queue)  # there may be more, for somebody else
+            self._notifier.notify(queue)  # there may be more, for another consumer
         return [
             LeasedMessage(
                 queue=queue,
@@ -117,15 +117,22 @@ class PostgresLeases:
         await self._on_lease("release", leased, values)
         self._notifier.notify(leased.queue)
 
-    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
+    async def dead_letter(
+        self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = ""
+    ) -> None:
         trial = build_entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
-        values = {"now": now, "entry": trial, "error_class": make_storable(error_class), "minute": to_minute(now)}
-        await self._on_lease("bury", leased, values)
+        values = {
+            "now": now,
+            "entry": trial,
+            "error_class": make_storable(error_class),
+            "minute": to_minute(now),
+        }
+        await self._on_lease("give_up", leased, values)
 
     async def _on_leases(self, query: str, leased: Sequence[LeasedMessage], values: dict[str, Any]) -> None:
         if not leased:
             return
-        # In order: two who end the same leases at once cannot wait for each other.
+        # In order, so that two consumers that end the same leases cannot deadlock.
         proofs = sorted({parse_token(one) for one in leased})
         values = {
             **values,

@@ -1,7 +1,7 @@
-"""Looking on, and cleaning up."""
+"""Inspection and clean-up."""
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, QueuedMessage
+from quire.queues.port import DEDUPE_SECONDS, QueueCounter, QueueDepth, QueuedMessage
 from quire.queues.postgres.rows import all_rows, change
 from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, Row, to_minute, to_queued_message
 
@@ -23,7 +23,7 @@ class PostgresOverview:
     async def peek(self, queue: str, *, limit: int, now: float) -> list[QueuedMessage]:
         async def work(connection: Connection) -> list[Row]:
             found: list[Row] = []
-            # One after the other: where there are many delayed ones, those on loan are far behind them.
+            # One after the other: where there are many delayed messages, leased ones are far behind them.
             for query in ("peek_due", "peek_delayed", "peek_leased"):
                 if len(found) < limit:
                     values = {"queue": queue, "limit": limit - len(found), "now": now}
@@ -53,7 +53,7 @@ class PostgresOverview:
         await self._database.write(lambda connection: change(connection, "add_up", values))
         over = {"over": now - DEDUPE_SECONDS, "limit": PAGE}
         forgotten = 0
-        # In small pieces: no transaction is long, and two who sweep share the work.
+        # In small steps: no transaction is long, and two sweeps share the work.
         while found := await self._database.write(lambda connection: change(connection, "forget", over)):
             forgotten += found
         return forgotten

@@ -7,9 +7,9 @@ import json
 
 from quire.model.errors import Missing
 from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter
-from quire.queues.redis_streams.keys import RedisKeys, format_moment, decode_text, encode_text
+from quire.queues.redis_streams.keys import RedisKeys, decode_text, encode_text, format_moment
 from quire.queues.redis_streams.server import Argument, Server
-from quire.queues.rows import list_ids, has_text, read_history
+from quire.queues.rows import has_text, list_ids, read_history
 
 _FIELDS = 10
 # How many are looked at in one call: whole ones have bodies of up to 128 KiB.
@@ -44,12 +44,16 @@ class RedisDeadLetters:
         per_second: float = 0,
         limit: int,
     ) -> int:
-        return await self._resolve(queue, chosen, limit, "replay", format_moment(now), format_moment(per_second))
+        return await self._resolve(
+            queue, chosen, limit, "replay", format_moment(now), format_moment(per_second)
+        )
 
     async def discard(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
     ) -> int:
-        return await self._resolve(queue, chosen, limit, "discard", format_moment(now), format_moment(now + DEDUPE_SECONDS))
+        return await self._resolve(
+            queue, chosen, limit, "discard", format_moment(now), format_moment(now + DEDUPE_SECONDS)
+        )
 
     async def _resolve(self, queue: str, chosen: DeadLetterFilter, limit: int, *values: Argument) -> int:
         """Choose, then act on all in one call. Who is faster leaves fewer; none is taken twice."""

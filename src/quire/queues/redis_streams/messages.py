@@ -9,7 +9,7 @@ from quire.model.errors import Lost, Unavailable
 from quire.model.ids import Ids
 from quire.queues.checks import check_messages
 from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
-from quire.queues.redis_streams.keys import RedisKeys, format_moment, build_entry_end, encode_text
+from quire.queues.redis_streams.keys import RedisKeys, build_entry_end, encode_text, format_moment
 from quire.queues.redis_streams.server import Argument, Server
 
 # Who waits longer is woken for nothing now and then: a line that died silently is noticed.
@@ -101,10 +101,19 @@ class RedisMessages:
         if not await self._server.run("release", self._keys.of(leased.queue), *values):
             raise _lost([leased.id])
 
-    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
+    async def dead_letter(
+        self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = ""
+    ) -> None:
         trial = build_entry_end(at=now, ending="buried", error_class=error_class, error=reason)
-        values = (format_moment(now), leased.id, leased.token, encode_text(error_class), encode_text(reason), trial)
-        if not await self._server.run("bury", self._keys.of(leased.queue), *values):
+        values = (
+            format_moment(now),
+            leased.id,
+            leased.token,
+            encode_text(error_class),
+            encode_text(reason),
+            trial,
+        )
+        if not await self._server.run("dead_letter", self._keys.of(leased.queue), *values):
             raise _lost([leased.id])
 
     async def _on_leases(self, script: str, leased: Sequence[LeasedMessage], *values: Argument) -> None:

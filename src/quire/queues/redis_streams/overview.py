@@ -3,8 +3,8 @@
 import json
 import math
 
-from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, QueuedMessage
-from quire.queues.redis_streams.keys import RedisKeys, format_moment, decode_text, encode_text
+from quire.queues.port import DEDUPE_SECONDS, QueueCounter, QueueDepth, QueuedMessage
+from quire.queues.redis_streams.keys import RedisKeys, decode_text, encode_text, format_moment
 from quire.queues.redis_streams.server import Server
 
 _FIELDS = 7

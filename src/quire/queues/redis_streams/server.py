@@ -20,7 +20,7 @@ CONNECTIONS = 8
 TIMEOUT_SECONDS = 10.0
 _SCRIPTS = "quire.queues.redis_streams.lua"
 _NAMES = (
-    *("acknowledge", "bury", "dead_letters", "depth", "extend", "forget", "lease", "news"),
+    *("acknowledge", "dead_letter", "dead_letters", "depth", "extend", "forget", "lease", "news"),
     *("next_due", "peek", "purge", "release", "resolve", "send", "sweep"),
 )
 # By the first word of an answer, for which the library may have a class instead; inside a script it comes

@@ -1,10 +1,10 @@
 """Queues on SQLite, in the ledger's file or their own; every answer is durable (group commit).
 
-One door per module, as in the port; the SQL is in `queues/sqlite/sql`. All who work with the queues in one
-process share one object: it is what wakes those that wait.
+One port per module; the SQL is in `queues/sqlite/sql`. All users of
+the queues in one process share one object: it wakes those that wait.
 """
 
-from quire.database.sql import migrations
+from quire.database.sql import load_migrations
 from quire.database.sqlite import SqliteDatabase
 from quire.model.ids import Ids
 from quire.queues.notifier import Notifier
@@ -14,17 +14,17 @@ from quire.queues.sqlite.overview import SqliteOverview
 
 
 class SqliteQueues(SqliteLeases, SqliteDeadLetters, SqliteOverview):
-    """All doors on one open database."""
+    """Every queue port on one open database."""
 
     def __init__(self, database: SqliteDatabase, ids: Ids) -> None:
         self._database = database
         self._ids = ids
-        # Looked up when it is needed: the simulator's database has nobody to listen to.
+        # Looked up when it is needed: the database of the simulator has no `listen`.
         self._notifier = Notifier(lambda heard: database.listen(heard))  # noqa: PLW0108
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""
-        await self._database.migrate("queues", migrations("quire.queues.sqlite.sql"))
+        await self._database.migrate("queues", load_migrations("quire.queues.sqlite.sql"))
 
 
 __all__ = ["SqliteQueues"]

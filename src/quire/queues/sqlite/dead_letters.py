@@ -1,4 +1,4 @@
-"""What was given up, for people to work with."""
+"""Dead letters: list, replay, discard."""
 
 import json
 import sqlite3
@@ -7,8 +7,8 @@ from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Missing
 from quire.queues.notifier import Notifier
 from quire.queues.port import DeadLetter, DeadLetterFilter, QueueCounter
-from quire.queues.rows import PAGE, list_ids, has_text, make_storable
-from quire.queues.sqlite.rows import SQL, count, read_dead_letter, numbers
+from quire.queues.rows import PAGE, has_text, list_ids, make_storable
+from quire.queues.sqlite.rows import SQL, count, numbers, read_dead_letter
 
 
 class SqliteDeadLetters:
@@ -19,7 +19,7 @@ class SqliteDeadLetters:
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
         def work(connection: sqlite3.Connection) -> list[DeadLetter]:
-            found = _letters(connection, queue, chosen, after=after, limit=limit)
+            found = _find_letters(connection, queue, chosen, after=after, limit=limit)
             return [letter for _, letter in found]
 
         return await self._database.read(work)
@@ -51,7 +51,7 @@ class SqliteDeadLetters:
         limit: int,
     ) -> int:
         def work(connection: sqlite3.Connection) -> int:
-            nos = _numbers(connection, queue, chosen, limit=limit)
+            nos = _select_rows(connection, queue, chosen, limit=limit)
             pause = 1 / per_second if per_second > 0 else 0.0
             rows = [(now + place * pause, now, no) for place, no in enumerate(nos)]
             connection.executemany(SQL["replay"], rows)
@@ -67,7 +67,7 @@ class SqliteDeadLetters:
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), now: float, limit: int
     ) -> int:
         def work(connection: sqlite3.Connection) -> int:
-            nos = _numbers(connection, queue, chosen, limit=limit)
+            nos = _select_rows(connection, queue, chosen, limit=limit)
             connection.execute(SQL["discard"], (now, numbers(nos)))
             count(connection, queue, QueueCounter.DISCARDED, len(nos), now=now)
             return len(nos)
@@ -75,20 +75,20 @@ class SqliteDeadLetters:
         return await self._database.write(work)
 
 
-def _choice(chosen: DeadLetterFilter) -> tuple[str | None, str | None]:
+def _filter_values(chosen: DeadLetterFilter) -> tuple[str | None, str | None]:
     ids = list_ids(chosen)
     error_class = None if chosen.error_class is None else make_storable(chosen.error_class)
     return None if ids is None else json.dumps(ids), error_class
 
 
-def _letters(
+def _find_letters(
     connection: sqlite3.Connection, queue: str, chosen: DeadLetterFilter, *, after: int, limit: int
 ) -> list[tuple[int, DeadLetter]]:
-    """In order of burial, with the numbers of their rows; page by page where a text is looked for."""
+    """In order of their number, with their row numbers; page by page where a text is searched."""
     found: list[tuple[int, DeadLetter]] = []
     page = PAGE if chosen.text else limit
     while len(found) < limit:
-        rows = connection.execute(SQL["dead"], (queue, after, *_choice(chosen), page)).fetchall()
+        rows = connection.execute(SQL["dead"], (queue, after, *_filter_values(chosen), page)).fetchall()
         letters = [(row[9], read_dead_letter(queue, row)) for row in rows]
         found += [one for one in letters if not chosen.text or has_text(one[1], chosen.text)]
         if len(rows) < page:
@@ -97,10 +97,10 @@ def _letters(
     return found[:limit]
 
 
-def _numbers(
+def _select_rows(
     connection: sqlite3.Connection, queue: str, chosen: DeadLetterFilter, *, limit: int
 ) -> list[int]:
     if chosen.text:
-        return [no for no, _ in _letters(connection, queue, chosen, after=0, limit=limit)]
-    rows = connection.execute(SQL["dead_numbers"], (queue, *_choice(chosen), limit))
+        return [no for no, _ in _find_letters(connection, queue, chosen, after=0, limit=limit)]
+    rows = connection.execute(SQL["dead_numbers"], (queue, *_filter_values(chosen), limit))
     return [row[0] for row in rows.fetchall()]

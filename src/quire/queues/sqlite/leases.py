@@ -1,4 +1,4 @@
-"""Messages go in and out. There is one writer: what one statement finds is still so for the next."""
+"""Send, lease and settle messages. There is one writer: the next statement still sees what one has found."""
 
 import json
 import sqlite3
@@ -9,8 +9,17 @@ from quire.database.sqlite import SqliteDatabase
 from quire.model.ids import Ids
 from quire.queues.checks import check_messages
 from quire.queues.notifier import Notifier
-from quire.queues.port import DEDUPE_SECONDS, QueueCounter, LeasedMessage, Message
-from quire.queues.rows import PRIORITIES, Row, group_by_lease, build_entry, parse_token, raise_lost, make_storable, build_token
+from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message, QueueCounter
+from quire.queues.rows import (
+    PRIORITIES,
+    Row,
+    build_entry,
+    build_token,
+    group_by_lease,
+    make_storable,
+    parse_token,
+    raise_lost,
+)
 from quire.queues.sqlite.rows import SQL, count, numbers
 
 
@@ -48,7 +57,7 @@ class SqliteLeases:
         lease = self._ids.ulid()
 
         def work(connection: sqlite3.Connection) -> list[LeasedMessage]:
-            due = _due(connection, queue, limit=limit, now=now)
+            due = _find_due(connection, queue, limit=limit, now=now)
             if not due:
                 return []
             ran_out = [row[0] for _, row in due if row[5] is not None]
@@ -58,12 +67,12 @@ class SqliteLeases:
             values = (lease, make_storable(worker), now + seconds, numbers([row[0] for _, row in due]))
             connection.execute(SQL["lease"], values)
             count(connection, queue, QueueCounter.DELIVERED, len(due), now=now)
-            return [_leased(queue, priority, row, lease) for priority, row in due]
+            return [_to_leased(queue, priority, row, lease) for priority, row in due]
 
         self._notifier.mark_seen(queue)
         leased = await self._database.write(work)
         if leased and len(leased) == limit:
-            self._notifier.notify(queue)  # there may be more, for somebody else
+            self._notifier.notify(queue)  # there may be more, for another consumer
         return leased
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
@@ -129,14 +138,16 @@ class SqliteLeases:
             raise_lost([leased], kept=())
         self._notifier.notify(leased.queue)
 
-    async def dead_letter(self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = "") -> None:
+    async def dead_letter(
+        self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = ""
+    ) -> None:
         trial = build_entry(leased, at=now, ending="buried", error_class=error_class, error=reason)
 
         def work(connection: sqlite3.Connection) -> int:
             values = (now, make_storable(error_class), trial, *parse_token(leased))
-            changed = connection.execute(SQL["bury"], values).rowcount
+            changed = connection.execute(SQL["give_up"], values).rowcount
             if changed:
-                connection.execute(SQL["number_burial"])
+                connection.execute(SQL["count_dead_letter"])
                 count(connection, leased.queue, QueueCounter.DEAD_LETTERED, 1, now=now)
             return changed
 
@@ -144,7 +155,7 @@ class SqliteLeases:
             raise_lost([leased], kept=())
 
 
-def _due(connection: sqlite3.Connection, queue: str, *, limit: int, now: float) -> list[tuple[int, Row]]:
+def _find_due(connection: sqlite3.Connection, queue: str, *, limit: int, now: float) -> list[tuple[int, Row]]:
     """By priority, then as they became due; each with its priority."""
     found: list[tuple[int, Row]] = []
     for priority in PRIORITIES:
@@ -156,7 +167,7 @@ def _due(connection: sqlite3.Connection, queue: str, *, limit: int, now: float) 
     return found
 
 
-def _leased(queue: str, priority: int, row: Row, lease: str) -> LeasedMessage:
+def _to_leased(queue: str, priority: int, row: Row, lease: str) -> LeasedMessage:
     no, message_id, body, deliveries, sent_at, _ = row
     return LeasedMessage(
         queue=queue,

@@ -1,9 +1,9 @@
-"""Looking on, and cleaning up."""
+"""Inspection and clean-up."""
 
 import sqlite3
 
 from quire.database.sqlite import SqliteDatabase
-from quire.queues.port import DEDUPE_SECONDS, QueueDepth, QueueCounter, QueuedMessage
+from quire.queues.port import DEDUPE_SECONDS, QueueCounter, QueueDepth, QueuedMessage
 from quire.queues.rows import EARLIER, HOUR_SECONDS, PAGE, PRIORITIES, Row, to_minute, to_queued_message
 from quire.queues.sqlite.rows import SQL, count
 
@@ -61,7 +61,7 @@ class SqliteOverview:
 
         await self._database.write(add_up)
         forgotten = 0
-        # In small pieces: whoever else wants to write gets in between.
+        # In small steps, so that other writers get in between.
         while found := await self._database.write(forget):
             forgotten += found
         return forgotten

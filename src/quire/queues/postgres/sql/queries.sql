@@ -19,7 +19,7 @@ WITH numbered AS MATERIALIZED (
 SELECT count(*), (SELECT pg_notify('quire', '') FROM sent LIMIT 1) IS NULL FROM sent
 
 -- name: forget_ids
--- Those of a sending whose window is over, though nobody has swept yet; locked in order, like the sending.
+-- Those of a sending whose window is over, although no sweep has run yet; locked in order, like the sending.
 DELETE FROM messages WHERE no IN (
   SELECT no FROM messages
   WHERE queue = %(queue)s AND id = ANY (%(ids)s::text[]) AND state = 'acknowledged' AND ended_at <= %(over)s
@@ -92,7 +92,7 @@ WITH done AS (
 SELECT no, token FROM done
 
 -- name: release
--- Its row count is that of the update; who listens is told at commit. Without an entry it is not counted.
+-- Its row count is that of the update; listeners are woken at commit. Without an entry it is not counted.
 WITH released AS (
   UPDATE messages
   SET token = NULL, worker = '', due_at = %(due_at)s,
@@ -108,7 +108,7 @@ WITH released AS (
 )
 SELECT pg_notify('quire', '') FROM released
 
--- name: bury
+-- name: give_up
 WITH buried AS (
   UPDATE messages
   SET state = 'dead', token = NULL, worker = '', ended_at = %(now)s, error_class = %(error_class)s,
@@ -139,7 +139,7 @@ SELECT error_class, count(*) FROM messages WHERE queue = %(queue)s AND state = '
 GROUP BY error_class ORDER BY count(*) DESC, error_class COLLATE "C"
 
 -- name: dead_numbers
--- Two who work on the same dead letters share them: what the other has at this moment is passed over.
+-- Two operators who work on the same dead letters share them: those that the other has locked are skipped.
 SELECT no FROM messages
 WHERE queue = %(queue)s AND state = 'dead' AND (%(ids)s::text[] IS NULL OR id = ANY (%(ids)s::text[]))
   AND (%(error_class)s::text IS NULL OR error_class = %(error_class)s::text)
@@ -150,7 +150,7 @@ SELECT no FROM messages WHERE no = ANY (%(nos)s::bigint[]) AND state = 'dead'
 ORDER BY buried_no FOR UPDATE SKIP LOCKED
 
 -- name: replay
--- With new numbers: those that become due together are delivered in the order of their burial.
+-- With new numbers: those that become due together are delivered in the order in which they became dead letters.
 WITH numbered AS MATERIALIZED (
   SELECT nextval('messages_no') AS new_no, given.no, given.place
   FROM unnest(%(nos)s::bigint[]) WITH ORDINALITY AS given (no, place) ORDER BY given.place
@@ -167,7 +167,7 @@ UPDATE messages
 SET state = 'acknowledged', body = '', trials = '{}', ended_at = %(now)s, error_class = '', buried_no = NULL
 WHERE no = ANY (%(nos)s::bigint[])
 
--- name: tell
+-- name: wake
 SELECT pg_notify('quire', '')
 
 -- name: names
@@ -233,7 +233,7 @@ ON CONFLICT (queue, minute, what, backend) DO UPDATE SET number = happenings.num
 SELECT what, sum(number)::bigint FROM happenings WHERE queue = %(queue)s AND minute >= %(first)s GROUP BY what
 
 -- name: purge
--- What a consumer is leasing at this moment is on loan and stays.
+-- What a consumer is leasing at this moment is leased and stays.
 DELETE FROM messages WHERE no IN (
   SELECT no FROM messages
   WHERE queue = %(queue)s AND state = 'waiting' AND (token IS NULL OR due_at <= %(now)s)

@@ -1,12 +1,12 @@
 -- now, when the ids are forgotten, then id and token of each. The ids whose lease is somebody else's.
 local now, forgotten = ARGV[1], ARGV[2]
 local ids = every_second(3)
-local loans = asked(ids, 'HMGET', LOANS)
+local lease_data = asked(ids, 'HMGET', LEASE_DATA)
 local done, remembered, entries, lost = {}, {}, {}, {}
 for place, id in ipairs(ids) do
   local token, entry, priority
-  if loans[place] then
-    token, entry, priority = unpacked(loans[place])
+  if lease_data[place] then
+    token, entry, priority = unpack_lease(lease_data[place])
   end
   if token == ARGV[place * 2 + 2] then
     entries[priority] = entries[priority] or {}
@@ -22,7 +22,7 @@ for priority, list in pairs(entries) do
   with_all(list, 'XACK', KEYS[priority], GROUP)
   with_all(list, 'XDEL', KEYS[priority])
 end
-with_all(done, 'HDEL', LOANS)
+with_all(done, 'HDEL', LEASE_DATA)
 with_all(done, 'ZREM', LEASES)
 with_all(done, 'ZREM', SENT)
 with_all(done, 'HDEL', TRIALS)

@@ -8,7 +8,7 @@ if #ARGV > 5 then
   for place = 6, #ARGV do
     ids[#ids + 1] = ARGV[place]
   end
-  for place, number in ipairs(asked(ids, 'ZMSCORE', GRAVES)) do
+  for place, number in ipairs(asked(ids, 'ZMSCORE', DEAD_ORDER)) do
     if number and tonumber(number) > tonumber(after) then
       found[#found + 1] = {ids[place], tonumber(number)}
     end
@@ -18,9 +18,9 @@ if #ARGV > 5 then
     last = found[most][2]
   end
 else
-  local graves = call('ZRANGEBYSCORE', GRAVES, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
-  for place = 1, #graves, 2 do
-    found[#found + 1] = {graves[place], tonumber(graves[place + 1])}
+  local numbered = call('ZRANGEBYSCORE', DEAD_ORDER, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+  for place = 1, #numbered, 2 do
+    found[#found + 1] = {numbered[place], tonumber(numbered[place + 1])}
   end
   if #found == most then
     last = found[most][2]
@@ -29,7 +29,7 @@ end
 local answer = {last}
 for place = 1, math.min(most, #found) do
   local id, number = found[place][1], found[place][2]
-  local priority, deliveries, sent, buried, of, reason, body = unpacked(call('HGET', DEAD, id))
+  local priority, deliveries, sent, buried, of, reason, body = unpack_lease(call('HGET', DEAD, id))
   if not only or of == class then
     local trials = whole and call('HGET', TRIALS, id) or ''
     for _, value in ipairs({id, number, priority, deliveries, sent, buried, of, reason, whole and body or '', trials}) do

@@ -15,6 +15,6 @@ for _, member in ipairs(call('ZRANGEBYSCORE', DELAYED, '-inf', now, 'LIMIT', 0, 
 end
 local later = '(' .. now
 return {
-  waiting, call('ZCOUNT', DELAYED, later, '+inf'), call('ZCOUNT', LEASES, later, '+inf'), call('ZCARD', GRAVES),
+  waiting, call('ZCOUNT', DELAYED, later, '+inf'), call('ZCOUNT', LEASES, later, '+inf'), call('ZCARD', DEAD_ORDER),
   oldest or '',
 }

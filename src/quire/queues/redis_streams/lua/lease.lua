@@ -2,7 +2,7 @@
 local now, ends, token, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local left = tonumber(ARGV[5])
 bring_due(now, math.max(MOST, left))
-local answer, loans, leases, expired = {}, {}, {}, 0
+local answer, lease_data, leases, expired = {}, {}, {}, 0
 for priority = 1, LEAST do
   if left > 0 and call('XLEN', KEYS[priority]) > 0 then
     local read = call('XREADGROUP', 'GROUP', GROUP, GROUP, 'COUNT', left, 'STREAMS', KEYS[priority], '>')
@@ -11,14 +11,14 @@ for priority = 1, LEAST do
       local id, sent, deliveries = fields[2], fields[6], tonumber(fields[10]) + 1
       if fields[14] then
         expired = expired + 1
-        local loan = call('HGET', LOANS, id)
-        if loan then
-          local _, _, _, delivery, _, who = unpacked(loan)
+        local lease = call('HGET', LEASE_DATA, id)
+        if lease then
+          local _, _, _, delivery, _, who = unpack_lease(lease)
           note(id, delivery, who, '"at":' .. now .. ',"ending":"expired"}')
         end
       end
-      loans[#loans + 1] = id
-      loans[#loans + 1] = lent(token, entry[1], priority, deliveries, sent, worker, tonumber(fields[12]))
+      lease_data[#lease_data + 1] = id
+      lease_data[#lease_data + 1] = pack_lease(token, entry[1], priority, deliveries, sent, worker, tonumber(fields[12]))
       leases[#leases + 1] = ends
       leases[#leases + 1] = id
       local place = #answer
@@ -31,8 +31,8 @@ for priority = 1, LEAST do
     end
   end
 end
-with_all(loans, 'HSET', LOANS)
+with_all(lease_data, 'HSET', LEASE_DATA)
 with_all(leases, 'ZADD', LEASES)
-count('delivered', #loans / 2, now)
+count('delivered', #lease_data / 2, now)
 count('expired', expired, now)
 return answer

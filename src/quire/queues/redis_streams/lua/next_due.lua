@@ -1,4 +1,4 @@
--- now. The earliest time after it at which something delayed or on loan may be delivered; empty: there is none.
+-- now. The earliest time after it at which something delayed or leased may be delivered; empty: there is none.
 local later = '(' .. ARGV[1]
 local lease = call('ZRANGEBYSCORE', LEASES, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 local delayed = call('ZRANGEBYSCORE', DELAYED, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]

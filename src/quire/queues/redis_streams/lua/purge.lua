@@ -28,7 +28,7 @@ if left > 0 then
     call('HDEL', HELD, id)
   end
 end
-with_all(gone, 'HDEL', LOANS)
+with_all(gone, 'HDEL', LEASE_DATA)
 with_all(gone, 'HDEL', TRIALS)
 with_all(gone, 'ZREM', SENT)
 with_all(gone, 'ZREM', IDS)

@@ -1,7 +1,7 @@
 -- now, due, id, token, '1' when the delivery counts, the end of its trial. 1, or 0 when the lease is gone.
 local now, due, id, token, counted, trial = unpack(ARGV)
 local crowded = bring_due(now, MOST)
-local priority, body, deliveries, sent, worker, no = end_loan(id, token)
+local priority, body, deliveries, sent, worker, no = end_lease(id, token)
 if not priority then
   return 0
 end

@@ -5,10 +5,10 @@ local crowded = what == 'replay' and bring_due(now, MOST)
 local dug = 0
 for place = 4, #ARGV, 2 do
   local id = ARGV[place]
-  local number = call('ZSCORE', GRAVES, id)
+  local number = call('ZSCORE', DEAD_ORDER, id)
   if number and tonumber(number) == tonumber(ARGV[place + 1]) then
-    local priority, deliveries, sent, _, class, _, body = unpacked(call('HGET', DEAD, id))
-    call('ZREM', GRAVES, id)
+    local priority, deliveries, sent, _, class, _, body = unpack_lease(call('HGET', DEAD, id))
+    call('ZREM', DEAD_ORDER, id)
     call('HDEL', DEAD, id)
     if call('HINCRBY', CLASSES, class, -1) <= 0 then
       call('HDEL', CLASSES, class)

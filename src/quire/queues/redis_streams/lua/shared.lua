@@ -15,13 +15,13 @@
 --   17   string  the last number given: `no` is the order of sending, or of replaying
 --   18   stream  wake: its only entry is newer than anything that came in
 -- Times stay the text they came as: Lua writes numbers with 14 digits, which is a tenth of a millisecond today.
-local DELAYED, HELD, LEASES, LOANS, IDS, SENT = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local TRIALS, GRAVES, DEAD, CLASSES, COUNTS = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local DELAYED, HELD, LEASES, LEASE_DATA, IDS, SENT = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local TRIALS, DEAD_ORDER, DEAD, CLASSES, COUNTS = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local NUMBERS, WAKE = KEYS[17], KEYS[18]
 local GROUP, LEAST = 'quire', 5
 -- As much as one call brings back by the way, so that none holds up the server for long.
 local MOST, MOST_AHEAD = 1000, 100
-local call, pack, unpacked = redis.call, cmsgpack.pack, cmsgpack.unpack
+local call, pack, unpack_lease = redis.call, cmsgpack.pack, cmsgpack.unpack
 
 -- Lua takes at most some 8000 values in a call.
 local function in_parts(list, act)
@@ -79,7 +79,7 @@ local function note(id, delivery, worker, rest)
 end
 
 -- Longer than 64 bytes: a hash of less and shorter values than 512 is a list, in which each one is searched for.
-local function lent(token, entry, priority, deliveries, sent, worker, no)
+local function pack_lease(token, entry, priority, deliveries, sent, worker, no)
   return pack(token, entry, priority, deliveries, sent, worker, no, '                                ')
 end
 
@@ -146,10 +146,10 @@ local function offer_in_order(priority, id, body, sent, due, tries, no, expired)
     call('XDEL', KEYS[priority], entry[1])
     local moved = offer(
       priority, fields[2], fields[4], fields[6], fields[8], fields[10], fields[12], fields[14])
-    local loan = fields[14] and call('HGET', LOANS, fields[2])
-    if loan then
-      local token, _, of, deliveries, when, worker, number = unpacked(loan)
-      call('HSET', LOANS, fields[2], lent(token, moved, of, deliveries, when, worker, number))
+    local lease = fields[14] and call('HGET', LEASE_DATA, fields[2])
+    if lease then
+      local token, _, of, deliveries, when, worker, number = unpack_lease(lease)
+      call('HSET', LEASE_DATA, fields[2], pack_lease(token, moved, of, deliveries, when, worker, number))
     end
   end
   return place
@@ -161,7 +161,7 @@ local function bring(member, due)
   local held = call('HGET', HELD, id)
   call('ZREM', DELAYED, member)
   if held then
-    local tries, body = unpacked(held)
+    local tries, body = unpack_lease(held)
     call('HDEL', HELD, id)
     call('ZADD', SENT, sent, id)
     offer_in_order(tonumber(priority), id, body, sent, due, tries, tonumber(no))
@@ -170,18 +170,18 @@ end
 
 -- A lease has run out: to the end of the stream, for that is where it stands by the time it became due again.
 local function take_back(id, ended)
-  local loan = call('HGET', LOANS, id)
+  local lease = call('HGET', LEASE_DATA, id)
   call('ZREM', LEASES, id)
-  if not loan then
+  if not lease then
     return
   end
-  local token, entry, priority, deliveries, sent, worker, no = unpacked(loan)
+  local token, entry, priority, deliveries, sent, worker, no = unpack_lease(lease)
   local found = call('XRANGE', KEYS[priority], entry, entry)[1]
   call('XACK', KEYS[priority], GROUP, entry)
   call('XDEL', KEYS[priority], entry)
   if found then
     entry = offer_in_order(priority, id, found[2][4], sent, ended, deliveries, no, true)
-    call('HSET', LOANS, id, lent(token, entry, priority, deliveries, sent, worker, no))
+    call('HSET', LEASE_DATA, id, pack_lease(token, entry, priority, deliveries, sent, worker, no))
   end
 end
 
@@ -189,8 +189,8 @@ end
 local function in_order(leases)
   local list = {}
   for place = 1, #leases, 2 do
-    local loan = call('HGET', LOANS, leases[place])
-    local no = loan and select(7, unpacked(loan)) or 0
+    local lease = call('HGET', LEASE_DATA, leases[place])
+    local no = lease and select(7, unpack_lease(lease)) or 0
     list[#list + 1] = {tonumber(leases[place + 1]), no, place}
   end
   table.sort(list, function(one, other)
@@ -240,19 +240,19 @@ end
 
 -- What the holder of this token has: priority, body, deliveries, sent, worker, no; it is out of all places then.
 -- Nil when the lease is somebody else's.
-local function end_loan(id, token)
-  local loan = call('HGET', LOANS, id)
-  if not loan then
+local function end_lease(id, token)
+  local lease = call('HGET', LEASE_DATA, id)
+  if not lease then
     return nil
   end
-  local mine, entry, priority, deliveries, sent, worker, no = unpacked(loan)
+  local mine, entry, priority, deliveries, sent, worker, no = unpack_lease(lease)
   if mine ~= token then
     return nil
   end
   local found = call('XRANGE', KEYS[priority], entry, entry)[1]
   call('XACK', KEYS[priority], GROUP, entry)
   call('XDEL', KEYS[priority], entry)
-  call('HDEL', LOANS, id)
+  call('HDEL', LEASE_DATA, id)
   call('ZREM', LEASES, id)
   return priority, found and found[2][4] or '', deliveries, sent, worker, no
 end

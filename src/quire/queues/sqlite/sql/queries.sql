@@ -3,12 +3,12 @@ INSERT INTO messages (queue, id, body, priority, due_at, sent_at) VALUES (?, ?, 
 ON CONFLICT (queue, id) DO NOTHING
 
 -- name: forget_ids
--- Those of a sending whose window is over, though nobody has swept yet.
+-- Those of a sending whose window is over, although no sweep has run yet.
 DELETE FROM messages
 WHERE queue = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state = 'acknowledged' AND ended_at <= ?3
 
 -- name: due
--- Of one priority: what is delayed or on loan lies behind the end of this range.
+-- Of one priority: delayed and leased messages lie behind the end of this range.
 SELECT no, id, body, deliveries, sent_at, token FROM messages
 WHERE queue = ? AND priority = ? AND state = 'waiting' AND due_at <= ? ORDER BY due_at, no LIMIT ?
 
@@ -45,14 +45,14 @@ WHERE no = ?3 AND token = ?4 AND state = 'waiting'
 UPDATE messages SET token = NULL, worker = '', due_at = ?1, deliveries = deliveries - 1
 WHERE no = ?2 AND token = ?3 AND state = 'waiting'
 
--- name: bury
+-- name: give_up
 UPDATE messages
 SET state = 'dead', token = NULL, worker = '', ended_at = ?1, error_class = ?2,
     buried_no = (SELECT last + 1 FROM burials),
     trials = json_insert(trials, '$[#]', json_set(?3, '$.worker', worker))
 WHERE no = ?4 AND token = ?5 AND state = 'waiting'
 
--- name: number_burial
+-- name: count_dead_letter
 UPDATE burials SET last = last + 1
 
 -- name: dead
@@ -76,7 +76,7 @@ WHERE queue = ?1 AND state = 'dead' AND (?2 IS NULL OR id IN (SELECT value FROM 
 ORDER BY buried_no LIMIT ?4
 
 -- name: replay
--- With a new number: those that become due together are delivered in the order of their burial.
+-- With a new number: those that become due together are delivered in the order in which they became dead letters.
 UPDATE messages
 SET no = (SELECT max(no) + 1 FROM messages), state = 'waiting', due_at = ?1, deliveries = 0, ended_at = NULL, error_class = '', buried_no = NULL,
     trials = json_insert(
