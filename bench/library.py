@@ -60,9 +60,9 @@ async def worker(context: LibraryContext, name: str, left: list[int], result: Pa
             return
         held = await context.perform(lifecycle.claim(candidate, actor))
         if held is None:
-            picker.missed(candidate)
+            picker.skip(candidate)
             continue
-        picker.won()
+        picker.reset_misses()
         left[0] -= 1
         await context.blobs.head(layout.raw(held.id))
         await context.blobs.get(layout.raw(held.id))

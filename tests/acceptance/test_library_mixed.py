@@ -157,7 +157,7 @@ async def test_we_queue_they_convert_we_hydrate(context, theirs, books, job):
         yield HydrationSource(books / "DnD/Rules ü v2.pdf", job)
 
     tally = await hydrate(context, wanted())
-    assert tally.fates == {HydrationOutcome.WRITTEN: 1}
+    assert tally.outcomes == {HydrationOutcome.WRITTEN: 1}
     text = (books / "DnD/Rules ü v2.md").read_text("utf-8")
     assert text == "# Theirs\n![x](Rules%20%C3%BC%20v2.assets/p1.png)\n"
     assert (books / "DnD/Rules ü v2.assets/p1.png").read_bytes() == b"png"

@@ -139,9 +139,9 @@ async def judged(plan, context, jobs, first, killed):
     assert set(first) == jobs
     assert killed["worker"] >= 3
     lines = lines_in(Path(plan.log))
-    done = Counter(line.job for line in lines if line.fate == JobOutcome.DONE)
+    done = Counter(line.job for line in lines if line.outcome == JobOutcome.DONE)
     assert max(done.values()) == 1
-    assert not [line for line in lines if line.fate in {JobOutcome.FAILED, JobOutcome.DEAD}]
+    assert not [line for line in lines if line.outcome in {JobOutcome.FAILED, JobOutcome.DEAD}]
     claims = Counter(line.job for line in lines if line.kind == WorkerEventKind.CLAIMED)
     assert max(claims.values()) > 1  # some were tried again
     # Nobody is there any more, so that all that is left is old.

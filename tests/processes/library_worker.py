@@ -71,7 +71,7 @@ async def main(plan: Plan) -> None:
     log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def heard(told: WorkerEvent) -> None:
-        fate = "" if told.report is None else told.report.fate.value
+        fate = "" if told.report is None else told.report.outcome.value
         os.write(log, msgspec.json.encode(Line(told.kind.value, told.job, fate)) + b"\n")
 
     told = worker_options(Path(plan.scratch), sweep_seconds=plan.sweep_seconds)

@@ -1,8 +1,9 @@
-"""Reading a result: the archive of a converted document, whoever wrote it.
+"""Result archives of converted documents: read, unpacked, and checked before they are committed.
 
-Promises: its text is found in the archives of all times; nothing leaves the folder it is unpacked to, links
-and odd names are passed over, and what unpacks to more than is allowed is refused before the disk is full.
-Must not know: the bucket.
+Promises: the text is found in the archives of every tool and version; nothing leaves the folder an archive
+is unpacked to, links and odd names are skipped, and an archive that unpacks to more than is allowed is
+refused before the disk is full. A new result is checked like a foreign one: its converter read an untrusted
+document. Blocking. Must not know: the bucket.
 """
 
 import re
@@ -34,13 +35,13 @@ _FAULTS = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedE
 
 
 class ResultArchive:
-    """An open one; close it. Raises Reject with code `bad_archive` for what is none."""
+    """An open archive; close it. Raises Reject with code `bad_archive` when it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         try:
             self._zip = zipfile.ZipFile(path)
         except (*_FAULTS, ValueError) as error:
-            raise _reject(f"it is no zip archive ({error})") from error
+            raise _reject(f"it is not a zip archive ({error})") from error
         self._members = {one.filename: one for one in self._zip.infolist() if _is_safe(one)}
         if len(self._zip.infolist()) > MAX_MEMBERS:
             raise _reject(f"it has more than {MAX_MEMBERS} members")
@@ -52,7 +53,7 @@ class ResultArchive:
         self._zip.close()
 
     def text(self) -> str:
-        """Its Markdown."""
+        """The Markdown."""
         name = self._text_name()
         body = self._read(name, MAX_TEXT_BYTES + 1)
         if len(body) > MAX_TEXT_BYTES:
@@ -60,12 +61,12 @@ class ResultArchive:
         return body.decode("utf-8", "replace")
 
     def lines(self, most: int) -> list[str]:
-        """The first lines of its Markdown, each cut where it is far too long."""
+        """The first lines of the Markdown, overlong ones cut."""
         body = self._read(self._text_name(), most * 4096)
         return [line[:1000] for line in body.decode("utf-8", "replace").splitlines()[:most]]
 
     def info(self) -> dict[str, Any]:
-        """info.json as it stands there; empty when there is none or it cannot be read."""
+        """The content of info.json; empty when it is missing or unreadable."""
         if INFO not in self._members:
             return {}
         try:
@@ -74,12 +75,12 @@ class ResultArchive:
             return {}
 
     def assets(self) -> list[str]:
-        """Names below the folder of the assets."""
+        """Names below the assets folder."""
         inside = (name.partition("/") for name in self._members)
         return [rest for folder, _, rest in inside if folder == ASSETS and rest]
 
     def unpack_assets(self, target: Path) -> int:
-        """Into a folder, which is made when there is any; how many."""
+        """Unpack into a folder, which is created if there are assets; returns how many."""
         names = self.assets()
         left = MAX_UNPACKED_BYTES
         for name in names:
@@ -119,7 +120,9 @@ class ResultArchive:
 
 
 def unpack(path: Path, folder: Path) -> tuple[Path, int]:
-    """Unpacked as it is; its Markdown and how many assets it has. Files of the same names are replaced."""
+    """Unpack an archive into a folder, replacing files of the same names; returns the Markdown file and the
+    number of assets.
+    """
     with ResultArchive(path) as archive:
         text = archive.text()
         fresh = folder / f".{ASSETS}.part"
@@ -138,7 +141,7 @@ def unpack(path: Path, folder: Path) -> tuple[Path, int]:
 
 
 def relink_assets(text: str, folder: str) -> str:
-    """With links to `assets/…` that lead to `folder` beside it, which is percent-encoded already."""
+    """Make links to `assets/…` point to `folder`, which must be percent-encoded."""
     return _LINK.sub(lambda found: f"{found[1]}{folder}/", text)
 
 
@@ -155,7 +158,7 @@ class _Info(Struct):
 
 
 def find_fault(archive: Path, ident: str) -> str:
-    """What is wrong with it, in words; empty when nothing is."""
+    """What is wrong with a new result; empty when nothing is."""
     try:
         if not stat.S_ISREG(archive.lstat().st_mode):
             return "the conversion's result is not a file"
@@ -187,7 +190,7 @@ def _find_fault_in(found: zipfile.ZipFile, ident: str) -> str:
 
 
 def _is_safe(member: zipfile.ZipInfo) -> bool:
-    """A plain file with a plain relative name. Links are none: what they name is not in the archive."""
+    """Whether a member is a plain file with a plain relative name. Links are not safe."""
     mode = member.external_attr >> 16
     if member.is_dir() or (mode and stat.S_IFMT(mode) not in {0, stat.S_IFREG}):
         return False

@@ -1,8 +1,8 @@
-"""The library at a glance, kept up to date by listings in the background.
+"""The dashboard: an overview of the library, kept up to date by listings in the background.
 
-Promises: a round costs one request for a thousand waiting jobs and none for a job, except for those being
-worked on that are shown, and for these only when they have written something new; results, which only ever
-grow in number, are counted rarely. What is shown says how old it is. Must not know: how it is drawn.
+Promises: a round costs one request per thousand waiting jobs and none per job, except for the running jobs
+that are shown, and for these only when they have written something new; results, which only grow in number,
+are counted rarely. The view says how old it is. Must not know: how it is drawn.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from quire.model.objects import ObjectInfo
 from quire.model.tiers import TIERS
 
 SHOWN = 15
-RATE_SECONDS = 3600.0  # over which throughput is told
+RATE_SECONDS = 3600.0  # over which throughput is measured
 DONE_SECONDS = 300.0  # between two counts of the results; longer where counting takes long
-_COST = 20  # of the time a count takes, so much is waited before the next one
+_COST = 20  # a count waits this many times the duration of the last one
 _AT_ONCE = 8
 
 
@@ -53,7 +53,9 @@ class FailedJob(Struct, frozen=True, kw_only=True):
 
 
 class DashboardView(Struct, frozen=True, kw_only=True):
-    """`done_age_seconds` is since the results were counted, plus what was seen to finish after that."""
+    """`done` is the last count of results plus the jobs seen to finish since; `done_age_seconds` is the age
+    of that count.
+    """
 
     todo: Mapping[str, int]
     processing: int
@@ -63,7 +65,7 @@ class DashboardView(Struct, frozen=True, kw_only=True):
     done_age_seconds: float = 0.0
     running: tuple[RunningJob, ...] = ()
     mishaps: tuple[FailedJob, ...] = ()
-    finished: int = 0  # since the board was opened
+    finished: int = 0  # since the dashboard was opened
     watched_seconds: float = 0.0
     per_hour: float | None = None
     eta_seconds: float | None = None
@@ -77,16 +79,18 @@ class DashboardView(Struct, frozen=True, kw_only=True):
 
 
 class Dashboard:
-    """`refresh` once for a picture, or `keep` it up to date; `glance` is what is known now, and free."""
+    """`refresh` lists once, `run` keeps the view up to date; `view` is what is known now, without a
+    request.
+    """
 
     def __init__(self, context: LibraryContext, *, shown: int = SHOWN) -> None:
         self._context = context
         self._shown = shown
         self._todo = dict.fromkeys(TIERS, 0)
         self._folders: dict[str, dict[str, ObjectInfo]] = {}
-        self._open: set[bytes] | None = None  # jobs that were still to be done in the round before
-        self._gone: set[bytes] = set()  # those that were seen to end since
-        self._locks: dict[str, tuple[str, LockMarker]] = {}  # by job: the version that was read
+        self._open: set[bytes] | None = None  # unfinished jobs of the previous round
+        self._gone: set[bytes] = set()  # jobs seen to finish since
+        self._locks: dict[str, tuple[str, LockMarker]] = {}  # by job, with the version that was read
         self._mishaps: dict[str, tuple[str, FailedJob]] = {}
         self._finished = 0
         self._samples: deque[tuple[float, int]] = deque()
@@ -98,13 +102,13 @@ class Dashboard:
         self._trouble = ""
 
     async def refresh(self, *, done: bool = True, mishaps: int = 0) -> DashboardView:
-        """One round: everything is listed; results are counted where that is due."""
+        """One round: list everything; count results if that is due."""
         began = self._context.clock.monotonic()
-        counting = asyncio.create_task(self._count_done()) if done and self._due(began) else None
+        counting = asyncio.create_task(self._count_done()) if done and self._is_count_due(began) else None
         try:
             await self._list()
             await self._read_locks()
-            await self._read_mishaps(mishaps)
+            await self._read_failures(mishaps)
             if counting is not None:
                 await counting
         finally:
@@ -115,9 +119,9 @@ class Dashboard:
         self._samples.append((self._round_at, self._finished))
         while self._round_at - self._samples[0][0] > RATE_SECONDS:
             self._samples.popleft()
-        return self.glance()
+        return self.view()
 
-    async def keep(
+    async def run(
         self,
         stop: asyncio.Event,
         *,
@@ -125,15 +129,17 @@ class Dashboard:
         mishaps: int = 0,
         on_round: Callable[[DashboardView], None] = lambda _: None,
     ) -> None:
-        """Round after round until `stop`. A store that cannot be reached is told of and asked again."""
+        """Refresh round after round until `stop`. A store that cannot be reached is reported and tried
+        again.
+        """
         while not stop.is_set():
             try:
                 await self.refresh(mishaps=mishaps)
                 self._trouble = ""
             except QuireError as error:
                 self._trouble = str(error)
-            on_round(self.glance())
-            # A round must not follow upon the other where the store is slow.
+            on_round(self.view())
+            # Leave a slow store time between two rounds.
             pause = max(every_seconds, 2 * self._round_seconds)
             try:
                 async with asyncio.timeout(pause):
@@ -141,7 +147,7 @@ class Dashboard:
             except TimeoutError:
                 continue
 
-    def glance(self) -> DashboardView:
+    def view(self) -> DashboardView:
         now = self._context.clock.monotonic()
         processing = self._folders.get(layout.PROCESSING, {})
         rate = self._rate()
@@ -155,7 +161,7 @@ class Dashboard:
             done=done,
             done_age_seconds=now - self._done_at,
             running=self._running(),
-            mishaps=tuple(told for _, told in self._mishaps.values()),
+            mishaps=tuple(job for _, job in self._mishaps.values()),
             finished=self._finished,
             watched_seconds=now - self._began,
             per_hour=None if rate is None else rate * 3600,
@@ -167,7 +173,9 @@ class Dashboard:
 
     async def _list(self) -> None:
         first = self._open is None
-        found = await listing.list_queue(self._context, done=False, on_page=self._so_far if first else None)
+        found = await listing.list_queue(
+            self._context, done=False, on_page=self._count_page if first else None
+        )
         self._todo = {tier: len(jobs) for tier, jobs in found.todo.items()}
         self._folders = {
             layout.PROCESSING: dict(found.processing),
@@ -177,20 +185,20 @@ class Dashboard:
         still = {bytes.fromhex(job) for jobs in found.todo.values() for job in jobs}
         still.update(map(bytes.fromhex, (*found.processing, *found.failed)))
         dead = set(map(bytes.fromhex, found.dead))
-        # What was to be done and is in no folder any more has its result. A job that changed folders while
+        # An unfinished job that is in no folder any more has its result. A job that changed folders while
         # they were listed may be missed for a round: it comes back.
         self._gone |= (self._open or set()) - still - dead
         self._gone -= still | dead
         self._finished = len(self._gone)
         self._open = still
 
-    def _so_far(self, tier: str, number: int) -> None:
-        """Something to show while the first round of a large library is under way."""
+    def _count_page(self, tier: str, number: int) -> None:
+        """Shows counts while the first round of a large library is under way."""
         self._todo[tier] = number
 
     async def _read_locks(self) -> None:
         processing = self._folders[layout.PROCESSING]
-        shown = self._chosen(processing)
+        shown = self._choose_shown(processing)
         self._locks = {job: known for job, known in self._locks.items() if job in shown}
         wanted = [job for job in shown if self._locks.get(job, ("", None))[0] != processing[job].version]
         for at in range(0, len(wanted), _AT_ONCE):
@@ -202,8 +210,8 @@ class Dashboard:
                 if found is not None:
                     self._locks[job] = (found.version, decode(found.body, LockMarker) or LockMarker())
 
-    async def _read_mishaps(self, most: int) -> None:
-        """The last ones that failed or were given up."""
+    async def _read_failures(self, most: int) -> None:
+        """The latest failed and dead jobs."""
         failed, dead = self._folders[layout.FAILED], self._folders[layout.DEAD]
         both = sorted([*failed.values(), *dead.values()], key=lambda seen: -seen.modified_at)[:most]
         known = self._mishaps
@@ -222,27 +230,27 @@ class Dashboard:
         self._done, self._done_at = number, self._context.clock.monotonic()
         self._done_finished, self._done_seconds = finished, self._done_at - began
 
-    def _due(self, now: float) -> bool:
+    def _is_count_due(self, now: float) -> bool:
         wait = max(DONE_SECONDS, _COST * self._done_seconds)
         return self._done is None or now - self._done_at > wait
 
-    def _chosen(self, processing: Mapping[str, ObjectInfo]) -> list[str]:
-        """Those that are known stay, so that lines do not jump; then the last heard of."""
+    def _choose_shown(self, processing: Mapping[str, ObjectInfo]) -> list[str]:
+        """Jobs that are shown stay, so that lines do not jump; then the latest."""
         order = sorted(processing, key=lambda job: (job not in self._locks, -processing[job].modified_at))
         return order[: self._shown]
 
     def _running(self) -> tuple[RunningJob, ...]:
         processing = self._folders.get(layout.PROCESSING, {})
         now = self._context.clock.now()
-        told = [
+        jobs = [
             _running_job(job, lock, now - processing[job].modified_at)
             for job, (_, lock) in self._locks.items()
             if job in processing
         ]
-        return tuple(sorted(told, key=lambda one: (one.started_at, one.job)))
+        return tuple(sorted(jobs, key=lambda one: (one.started_at, one.job)))
 
     def _rate(self) -> float | None:
-        """Finished in a second. None: it was not watched for long enough."""
+        """Jobs finished per second. None before the second round."""
         if len(self._samples) < 2:
             return None
         (first_at, first), (last_at, last) = self._samples[0], self._samples[-1]
@@ -266,7 +274,7 @@ def _running_job(job: str, lock: LockMarker, silent: float) -> RunningJob:
 
 
 def _read_percent(progress: dict[str, Any]) -> float | None:
-    """Wherever a worker of whatever make says it."""
+    """From any of the fields in which workers of different tools write it."""
     inner = progress.get("marker")
     for said in (progress.get("percent"), inner.get("percent") if isinstance(inner, dict) else None):
         if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= 100:

@@ -1,8 +1,8 @@
-"""Results beside the PDFs they were made from: `<stem>.md` and `<stem>.assets/`.
+"""Hydration writes results beside the PDFs they were made from: `<stem>.md` and `<stem>.assets/`.
 
-Promises: what is there already stays, unless it is asked for; a Markdown file appears whole, and after all
-its pictures; a document without a result is no error, and one that cannot be written does not stop the
-others. Many are looked up by one listing. Must not know: how hashes are found.
+Promises: existing files stay, unless `force`; a Markdown file appears whole, and after all its pictures; a
+document without a result is no error, and one that cannot be written does not stop the others. Many
+documents are looked up by one listing. Must not know: how hashes are found.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from quire.library.context import LibraryContext
 from quire.library.protocol import layout
 from quire.model.errors import Missing, QuireError, Reject
 
-LISTED_FROM = 200  # documents; fewer are asked for one by one
+LISTED_FROM = 200  # documents; fewer are looked up one by one
 AT_ONCE = 8
 
 
@@ -29,8 +29,8 @@ class HydrationSource(Struct, frozen=True):
 
 
 class HydrationOutcome(StrEnum):
-    WRITTEN = "written"  # in a dry run: would be
-    KEPT = "kept"  # there is one already
+    WRITTEN = "written"  # in a dry run: would be written
+    KEPT = "kept"  # the Markdown file exists
     MISSING = "missing"  # no result yet
     FAILED = "failed"
 
@@ -38,18 +38,18 @@ class HydrationOutcome(StrEnum):
 class HydratedFile(Struct, frozen=True, kw_only=True):
     path: Path
     hash: str
-    fate: HydrationOutcome
+    outcome: HydrationOutcome
     assets: int = 0
     error: str = ""
 
 
 class HydrationCounts(Struct, kw_only=True):
     found: int = 0
-    fates: dict[HydrationOutcome, int] = field(default_factory=dict)
+    outcomes: dict[HydrationOutcome, int] = field(default_factory=dict)
 
     def count(self, one: HydratedFile) -> None:
         self.found += 1
-        self.fates[one.fate] = self.fates.get(one.fate, 0) + 1
+        self.outcomes[one.outcome] = self.outcomes.get(one.outcome, 0) + 1
 
 
 async def hydrate(
@@ -60,8 +60,8 @@ async def hydrate(
     dry_run: bool = False,
     on_each: Callable[[HydratedFile], None] = lambda _: None,
 ) -> HydrationCounts:
-    """Raises when the store cannot be reached at all; what fails for one document is told with it."""
-    tally = HydrationCounts()
+    """Raises when the store cannot be reached at all; an error of one document is part of its outcome."""
+    counts = HydrationCounts()
     done = _ResultIndex(context)
     async for some in _split(wanted, LISTED_FROM):
         await done.prepare(some)
@@ -71,15 +71,15 @@ async def hydrate(
             async with gate:
                 return await _hydrate_file(context, done, want, force=force, dry_run=dry_run)
 
-        for told in asyncio.as_completed([one(want) for want in some]):
-            hydrated = await told
-            tally.count(hydrated)
+        for hydrating in asyncio.as_completed([one(want) for want in some]):
+            hydrated = await hydrating
+            counts.count(hydrated)
             on_each(hydrated)
-    return tally
+    return counts
 
 
 class _ResultIndex:
-    """Which have results. The first whole chunk means that there are many: then all are listed, once."""
+    """Which documents have results. After a full first chunk all results are listed, once."""
 
     def __init__(self, context: LibraryContext) -> None:
         self._context = context
@@ -101,21 +101,21 @@ async def _hydrate_file(
     target = want.path.with_suffix(".md")
     try:
         if not force and target.exists():
-            return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.KEPT)
+            return HydratedFile(path=want.path, hash=want.hash, outcome=HydrationOutcome.KEPT)
         if not await done.has(want.hash):
-            return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.MISSING)
+            return HydratedFile(path=want.path, hash=want.hash, outcome=HydrationOutcome.MISSING)
         if dry_run:
-            return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.WRITTEN)
+            return HydratedFile(path=want.path, hash=want.hash, outcome=HydrationOutcome.WRITTEN)
         assets = await _write_result(context, want, target, force=force)
     except Missing:
-        return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.MISSING)
+        return HydratedFile(path=want.path, hash=want.hash, outcome=HydrationOutcome.MISSING)
     except (QuireError, OSError, UnicodeError) as error:
-        return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.FAILED, error=str(error))
-    return HydratedFile(path=want.path, hash=want.hash, fate=HydrationOutcome.WRITTEN, assets=assets)
+        return HydratedFile(path=want.path, hash=want.hash, outcome=HydrationOutcome.FAILED, error=str(error))
+    return HydratedFile(path=want.path, hash=want.hash, outcome=HydrationOutcome.WRITTEN, assets=assets)
 
 
 async def _write_result(context: LibraryContext, want: HydrationSource, target: Path, *, force: bool) -> int:
-    # Beside the PDF, so that what is made there is only renamed in the end.
+    # Beside the PDF, so that the files are only renamed in the end.
     scratch = Path(
         await asyncio.to_thread(tempfile.mkdtemp, prefix=".quire-hydrate-", dir=str(want.path.parent))
     )
@@ -137,7 +137,7 @@ def _unpack_beside(path: Path, scratch: Path, target: Path, *, force: bool) -> i
         there = folder / file.relative_to(unpacked)
         if force or not there.exists():
             there.parent.mkdir(parents=True, exist_ok=True)
-            # A link in the collection must not lead what somebody else wrote to another place.
+            # A link in the collection must not lead foreign files to another place.
             if there.parent.resolve() != target.parent.resolve() / there.parent.relative_to(target.parent):
                 raise Reject(f"{folder.name} is, or holds, a link; remove it first", code="linked_folder")
             file.replace(there)
@@ -148,7 +148,7 @@ def _unpack_beside(path: Path, scratch: Path, target: Path, *, force: bool) -> i
 
 
 async def fetch_result(context: LibraryContext, job: str, target: Path) -> int:
-    """The result of a job into a file; its size. Raises Missing when there is none."""
+    """Write the result of a job to a file; returns its size. Raises Missing when there is none."""
     size = 0
     file = await asyncio.to_thread(target.open, "wb")
     try:

@@ -1,8 +1,8 @@
-"""A pass over the queue: listings tell which jobs may be out of order, and only those are looked at.
+"""A sweep of the queue: listings show which jobs may be out of order, and only those are inspected.
 
-Promises: healthy jobs cost nothing but their place in a listing; any number of passes at once, beside any
-number of workers, as each job is settled under the conditions of `quire.library.protocol.janitor`; ages are
-by the store's clock. Must not know: how a job is settled.
+Promises: healthy jobs cost nothing but their place in a listing; any number of sweeps may run at once,
+beside any number of workers, as each job is settled under the conditions of
+`quire.library.protocol.janitor`; ages are by the store's clock. Must not know: how a job is settled.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from quire.model.tiers import TIERS
 
 AT_ONCE = 8
 CLOCKS, SWEPT = "registry/clock", "registry/swept.json"
-PAIR_SECONDS = 30.0  # a state and its marker that were written together are not further apart
-CLOCK_SECONDS = 3600.0  # nobody needs that long to read the time
+PAIR_SECONDS = 30.0  # a state and its marker that were written together are no further apart
+CLOCK_SECONDS = 3600.0  # reading the time never takes this long
 
 
 class ListedMarkers(Struct):
-    """What a listing shows of a job. Times are those of the objects; 0.0: there is none."""
+    """The objects of a job in a listing, by their times; 0.0: there is none."""
 
-    tiers: int = 0  # in which it waits
+    tiers: int = 0  # number of its todo markers
     todo: float = 0.0
-    tried: bool = False  # its marker says so
+    tried: bool = False  # its todo marker is not empty
     processing: float = 0.0
     failed: bool = False
     dead: float = 0.0
@@ -40,24 +40,24 @@ class ListedMarkers(Struct):
 
 
 def find_doubt(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
-    """Why a job should be looked at; empty when it is in order as far as its listing tells."""
+    """The reason to inspect a job; empty when its listing shows nothing wrong."""
     if marks.failed:
         return "failed"
     if marks.processing:
-        # Ours write both when they beat. Another tool's worker that took up a job of ours writes its lock
-        # alone, and must not lose it.
+        # Our workers write both with each heartbeat. A published worker that took a job of ours writes
+        # only its lock, and must not lose it.
         silent = now - max(marks.state, marks.processing) > stale_seconds
         return "silent" if silent else ""
     if not marks.state:
-        # It waits for its first attempt, or another tool gave it up. One that was tried has a state, unless
-        # it was finished and somebody marked it too late, or another tool tried it.
+        # The job waits for its first attempt, or a published tool gave it up. A job that was tried has a
+        # state, unless it was finished and a marker came too late, or a published tool tried it.
         return "stateless" if marks.tried and not marks.dead else ""
     if not marks.tiers and not marks.dead:
         return "unmarked"
     if marks.tiers > 1 or (marks.tiers and marks.dead):
         return "contradictory"
-    # Another tool may have taken a silent job's lock away and queued it: that is much later. Whoever tried a
-    # dead one again and got no further than its state left the marker that was there before.
+    # A published janitor may have deleted a silent job's lock and queued it: that is much later. An operator
+    # who retried a dead job and got no further than its state left the old marker.
     apart = not 0 <= (marks.todo or marks.dead) - marks.state <= PAIR_SECONDS
     return "displaced" if apart and now - marks.state > stale_seconds else ""
 
@@ -65,12 +65,12 @@ def find_doubt(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
 class SettledJob(Struct, frozen=True):
     job: str
     why: str
-    done: SettleOutcome | None  # None: it could not be looked at
+    done: SettleOutcome | None  # None: the job could not be inspected
     error: str = ""
 
 
 class SweepReport(Struct, kw_only=True):
-    """`seen` are objects in listings, `settled` what was done about jobs that were looked at."""
+    """`seen` counts listed objects; `settled` are the jobs that were inspected."""
 
     seen: int = 0
     jobs: int = 0
@@ -90,7 +90,7 @@ class SweepReport(Struct, kw_only=True):
     def changed(self) -> int:
         return sum(one.done not in {None, SettleOutcome.NOTHING, SettleOutcome.LOST} for one in self.settled)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         return (
             ", ".join(f"{number} {what}" for what, number in sorted(self.counts.items())) or "nothing to do"
         )
@@ -109,23 +109,25 @@ async def sweep(
     worker: str = "janitor",
     at_once: int = AT_ONCE,
 ) -> SweepReport:
-    """One pass. With `dry_run` it tells what it would do, by the same code, and changes nothing. Raises when
-    the listings cannot be read; what cannot be done for one job is told, and the next pass sees to it.
+    """Sweep once. With `dry_run` the same code reports what it would do, and changes nothing. Raises when the
+    listings cannot be read; a job that cannot be settled is reported, and left to the next sweep.
     """
     swept = SweepReport(dry_run=dry_run)
     marks = await _list_markers(context.objects, swept)
     swept.jobs = len(marks)
     if any(one.state or one.processing for one in marks.values()):
-        steady = _SweepObjects(context.objects, await context.objects.now(), context.clock, dry_run=dry_run)
+        sweep_objects = _SweepObjects(
+            context.objects, await context.objects.now(), context.clock, dry_run=dry_run
+        )
     else:
-        steady = _SweepObjects(context.objects, 0.0, context.clock, dry_run=dry_run)
-    now = await steady.now()
+        sweep_objects = _SweepObjects(context.objects, 0.0, context.clock, dry_run=dry_run)
+    now = await sweep_objects.now()
     stale_seconds = context.rules.stale_seconds
     doubts = ((job, why) for job, one in marks.items() if (why := find_doubt(one, now, stale_seconds)))
-    calm = structs.replace(context, objects=steady)
+    sweep_context = structs.replace(context, objects=sweep_objects)
     async with asyncio.TaskGroup() as group:
         for _ in range(max(1, at_once)):
-            group.create_task(_settle_all(calm, worker, doubts, swept, on_event))
+            group.create_task(_settle_all(sweep_context, worker, doubts, swept, on_event))
     swept.clocks = await _remove_clocks(context.objects, dry_run=dry_run)
     if manifest is not None and not dry_run:
         await manifest.compact()
@@ -140,7 +142,7 @@ async def _settle_all(
     on_event: Callable[[SettledJob], None],
 ) -> None:
     actor = context.actor(worker)
-    for job, why in doubts:  # shared by those that run at once
+    for job, why in doubts:  # shared by the tasks that run at once
         try:
             settled = SettledJob(job, why, await context.perform(settle(job, actor)))
         except (Retry, Stale, Reject) as error:
@@ -159,7 +161,7 @@ async def _list_markers(objects: Objects, swept: SweepReport) -> dict[str, Liste
 
 
 def _note_marker(marks: dict[str, ListedMarkers], seen: ObjectInfo) -> None:
-    """Objects that are not ours are nobody's business."""
+    """Ignores objects that are not markers of a job."""
     job = layout.parse_job(seen.key)
     if job is None:
         return
@@ -186,7 +188,7 @@ _FOLDERS = frozenset({layout.PROCESSING, layout.STATE, layout.FAILED, layout.DEA
 
 
 async def _remove_clocks(objects: Objects, *, dry_run: bool) -> int:
-    """Left by those who were killed while they read the time."""
+    """Remove what processes left that were killed while they read the store's clock."""
     found = [seen async for page in objects.pages(CLOCKS) for seen in page]
     if not found:
         return 0
@@ -198,8 +200,8 @@ async def _remove_clocks(objects: Objects, *, dry_run: bool) -> int:
 
 
 class SweepSchedule:
-    """When a worker should make a pass: when nobody did for a while. No clocks are compared: whoever makes
-    one writes an object, and who finds it as it was an interval ago knows.
+    """When a worker should sweep: when no other process did for an interval. Clocks are not compared: each
+    sweep rewrites an object, and a worker that finds it unchanged after an interval is due.
     """
 
     def __init__(self, context: LibraryContext, seconds: float) -> None:
@@ -207,28 +209,28 @@ class SweepSchedule:
         self._seconds = seconds
         self._known: str | None = None
         self._next = context.clock.monotonic() + self._pause()
-        self._looked = False
+        self._has_looked = False
 
-    async def due(self) -> bool:
+    async def is_due(self) -> bool:
         now = self._context.clock.monotonic()
-        if self._looked and now < self._next:
+        if self._has_looked and now < self._next:
             return False
         seen = await self._context.objects.head(SWEPT)
         version = "" if seen is None else seen.version
-        ripe = self._looked and version == self._known
-        self._looked, self._known, self._next = True, version, now + self._pause()
-        if ripe:
+        is_due = self._has_looked and version == self._known
+        self._has_looked, self._known, self._next = True, version, now + self._pause()
+        if is_due:
             body = f'{{"swept_by":"{self._context.ids.ulid()}"}}'.encode()
             self._known = await self._context.objects.put(SWEPT, body)
-        return ripe
+        return is_due
 
     def _pause(self) -> float:
         return self._seconds * (0.75 + self._context.ids.fraction() / 2)
 
 
 class _SweepObjects:
-    """The store, with its clock read once and carried on by ours; in a dry run, with writes that do nothing
-    and say that they were done.
+    """The store during one sweep: its clock is read once and continued by ours; in a dry run, writes do
+    nothing and report success.
     """
 
     def __init__(self, objects: Objects, now: float, clock: Clock, *, dry_run: bool) -> None:

@@ -36,7 +36,7 @@ _RANKS = list(JobStatus)
 
 
 class QueueListing(Struct, frozen=True, kw_only=True):
-    """Jobs by their hash. `todo` has those in no other folder, by tier; `done` is None where nobody asked."""
+    """Jobs by their hash. `todo` has those in no other folder, by priority; `done` is None if not counted."""
 
     todo: Mapping[str, list[str]]
     processing: Mapping[str, ObjectInfo] = field(default_factory=dict)
@@ -52,14 +52,14 @@ class QueueListing(Struct, frozen=True, kw_only=True):
 async def list_queue(
     context: LibraryContext, *, done: bool = True, on_page: Callable[[str, int], None] | None = None
 ) -> QueueListing:
-    """Everything, in as many listings at once as there are folders. `on_page` is told how many were found in
-    a tier so far.
-    """
+    """List every folder at once. `on_page` is called with the number of jobs found in a priority so far."""
     folders = (*_TODO, layout.PROCESSING, layout.FAILED, layout.DEAD)
-    told = on_page or (lambda _tier, _number: None)
+    count_page = on_page or (lambda _tier, _number: None)
     counting = asyncio.create_task(count_jobs(context.objects, layout.OUT)) if done else None
     try:
-        found = await asyncio.gather(*(_list_folder(context.objects, folder, told) for folder in folders))
+        found = await asyncio.gather(
+            *(_list_folder(context.objects, folder, count_page) for folder in folders)
+        )
         number = None if counting is None else await counting
     finally:
         if counting is not None:
@@ -71,12 +71,12 @@ async def list_queue(
     todo: dict[str, list[str]] = {}
     for tier, jobs in zip(TIERS, found, strict=False):
         todo[tier] = [job for job in jobs if job not in taken]
-        taken.update(todo[tier])  # with markers in two tiers it waits in the more urgent one
+        taken.update(todo[tier])  # a job with markers in two priorities waits in the more urgent one
     return QueueListing(todo=todo, processing=processing, failed=failed, dead=dead, done=number)
 
 
 async def count_jobs(objects: Objects, folder: str) -> int:
-    """How many jobs have something there."""
+    """How many jobs have an object in the folder."""
     number = 0
     async for page in objects.pages(folder):
         number += sum(layout.parse_job(seen.key) is not None for seen in page)
@@ -84,7 +84,7 @@ async def count_jobs(objects: Objects, folder: str) -> int:
 
 
 async def list_results(objects: Objects) -> AsyncIterator[str]:
-    """The hashes of all that have a result."""
+    """The hashes of all documents with a result."""
     async for page in objects.pages(layout.OUT):
         for seen in page:
             job = layout.parse_job(seen.key)
@@ -93,14 +93,14 @@ async def list_results(objects: Objects) -> AsyncIterator[str]:
 
 
 async def resolve_hash(context: LibraryContext, text: str) -> str:
-    """The one job whose hash begins so. Raises Missing when there is none, Reject when there are several, or
-    when it is no beginning of a hash. A whole hash is taken as it is, whether it is known or not.
+    """The one job with this hash prefix. Raises Missing when there is none, Reject when there are several
+    or the text cannot be a hash prefix. A complete hash is returned as it is, known or not.
     """
     wanted = text.strip().lower()
     if _BEGINNING.fullmatch(wanted) is None:
         raise Reject(
-            f"{text[:80]!r} is no hash: give all 64 hexadecimal digits of the PDF's SHA-256, or at least the "
-            f"first {SHORTEST_PREFIX}.",
+            f"{text[:80]!r} is not a hash: give all 64 hexadecimal digits of the PDF's SHA-256, or at least "
+            f"the first {SHORTEST_PREFIX}.",
             code="bad_hash",
         )
     if len(wanted) == 64:
@@ -122,7 +122,7 @@ async def resolve_hash(context: LibraryContext, text: str) -> str:
 
 
 async def _find_prefix(objects: Objects, folder: str, wanted: str) -> set[str]:
-    """From the one page on which they stand, if there are any."""
+    """From the one page that has them, if there are any."""
     async for page in objects.pages(folder, after=f"{folder}/{wanted}"):
         jobs = (layout.parse_job(seen.key) for seen in page)
         return {job for job in jobs if job is not None and job.startswith(wanted)}
@@ -130,7 +130,7 @@ async def _find_prefix(objects: Objects, folder: str, wanted: str) -> set[str]:
 
 
 async def _list_folder(
-    objects: Objects, folder: str, told: Callable[[str, int], None]
+    objects: Objects, folder: str, count_page: Callable[[str, int], None]
 ) -> dict[str, ObjectInfo]:
     found: dict[str, ObjectInfo] = {}
     async for page in objects.pages(folder):
@@ -139,24 +139,28 @@ async def _list_folder(
             if job is not None and seen.key == f"{folder}/{job}":
                 found[job] = seen
         if folder in _TODO:
-            told(_TODO[folder], len(found))
+            count_page(_TODO[folder], len(found))
     return found
 
 
 class JobStatusIndex:
+    """The status of documents: each read from its job, or all by one listing. A listing tells the status by
+    the markers alone, as of the time it was made; callers must tolerate that a job has moved on.
+    """
+
     def __init__(self, context: LibraryContext) -> None:
         self._context = context
         self._listed: dict[bytes, int] | None = None
 
-    async def take(self) -> None:
-        """List everything once; from then on nothing is asked for."""
+    async def load(self) -> None:
+        """List everything once; `status` makes no requests from then on."""
         found: dict[bytes, int] = {}
         await asyncio.gather(
             *(self._list(folder, found) for folder in (layout.OUT, layout.QUEUE, layout.RAW))
         )
         self._listed = found
 
-    async def standing(self, ident: str) -> JobStatus:
+    async def status(self, ident: str) -> JobStatus:
         if self._listed is None:
             return (await self._context.perform(operator.inspect_job(ident))).status
         rank = self._listed.get(bytes.fromhex(layout.check_hash(ident)))
@@ -174,7 +178,7 @@ def _rank(page: list[ObjectInfo]) -> Iterator[tuple[bytes, int]]:
         folder = seen.key.rpartition("/")[0]
         if folder.startswith(f"{layout.TODO}/"):
             folder = layout.TODO
-        standing = _STATUS_BY_FOLDER.get(folder)
-        if ident is not None and standing is not None:
-            # As digests and small numbers: a listing may be of millions.
-            yield bytes.fromhex(ident), _RANKS.index(standing)
+        status = _STATUS_BY_FOLDER.get(folder)
+        if ident is not None and status is not None:
+            # As bytes and small numbers: a listing may have millions of jobs.
+            yield bytes.fromhex(ident), _RANKS.index(status)

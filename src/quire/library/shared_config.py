@@ -1,8 +1,8 @@
-"""The settings that all who work on a bucket share: `registry/config.json`, as the published tools have it.
+"""The settings shared by all tools on a bucket: `registry/config.json`, in the form of the published tools.
 
-Promises: a value that makes no sense is left out and told of, never obeyed; what is set is written in the
-kind its key has, whatever it looks like; keys that are not known here are kept. Two who set at once both
-succeed. Must not know: the settings of this machine.
+Promises: an invalid value is ignored and reported, never obeyed; a value is written in the type of its key;
+unknown keys are kept; of two tools that change settings at once both succeed. Must not know: the settings
+of this machine.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _WORDS |= {"false": False, "no": False, "off": False, "0": False}
 
 
 class SharedKey(Struct, frozen=True, kw_only=True):
-    """`rule` is the rule it stands for, which has `scale` times its value; "": none of ours."""
+    """`rule` is the library rule that the key sets to `scale` times its value; "": none."""
 
     kind: type[int] | type[float] | type[bool]
     least: float = 0
@@ -30,7 +30,7 @@ class SharedKey(Struct, frozen=True, kw_only=True):
     scale: int = 1
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         if self.kind is bool:
             return "true or false"
         return f"a {'whole ' if self.kind is int else ''}number from {self.least:g} to {self.most:g}"
@@ -46,7 +46,7 @@ SHARED_KEYS: Mapping[str, SharedKey] = {
 
 
 class SharedConfig(Struct, frozen=True, kw_only=True):
-    """What the bucket says. `values` are those that can be used; `said` is all of it, as it stands there."""
+    """The settings in the bucket. `values` are the valid ones; `said` is everything, as it was written."""
 
     values: dict[str, Any] = field(default_factory=dict)
     said: dict[str, Any] = field(default_factory=dict)
@@ -55,14 +55,14 @@ class SharedConfig(Struct, frozen=True, kw_only=True):
 
 
 async def read_config(context: LibraryContext) -> SharedConfig:
-    """An absent one says nothing."""
+    """Empty when the bucket has no shared settings."""
     found = await context.objects.read(layout.CONFIG)
     if found is None:
         return SharedConfig()
     try:
         said = msgspec.json.decode(found.body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        problem = f"{layout.CONFIG} in the bucket cannot be read and is passed over"
+        problem = f"{layout.CONFIG} in the bucket cannot be read and is ignored"
         return SharedConfig(problems=(problem,), version=found.version)
     values: dict[str, Any] = {}
     problems: list[str] = []
@@ -71,28 +71,28 @@ async def read_config(context: LibraryContext) -> SharedConfig:
             continue
         value = _usable_value(kind, said[name])
         if value is None:
-            problems.append(f"{name} in {layout.CONFIG} must be {kind.wanted} and is passed over")
+            problems.append(f"{name} in {layout.CONFIG} must be {kind.expected} and is ignored")
         else:
             values[name] = value
     return SharedConfig(values=values, said=said, problems=tuple(problems), version=found.version)
 
 
 def merge_rules(own: LibraryRules, shared: SharedConfig, explicit: frozenset[str]) -> LibraryRules:
-    """The rules in force: what is set on this machine (`explicit`), then what the bucket says, then `own`."""
+    """The rules in force: those set on this machine (`explicit`), then those of the bucket, then `own`."""
     changes = {
         kind.rule: shared.values[name] * kind.scale
         for name, kind in SHARED_KEYS.items()
         if kind.rule and name in shared.values and kind.rule not in explicit
     }
     rules = structs.replace(own, **changes)
-    # Who is silent for too long loses the job: so it has to be heard three times within that.
+    # A worker that is silent too long loses its job: three heartbeats must fit into that time.
     return structs.replace(
         rules, heartbeat_seconds=min(rules.heartbeat_seconds, max(1.0, rules.stale_seconds / 3))
     )
 
 
 async def change_config(context: LibraryContext, words: Mapping[str, str]) -> SharedConfig:
-    """Set these, in words. Raises Reject for what cannot be meant; nothing is changed then."""
+    """Set these keys. Raises Reject for an invalid value, and changes nothing then."""
     wanted = {name: parse_value(name, text) for name, text in words.items()}
     for _ in range(_ATTEMPTS):
         now = await read_config(context)
@@ -105,21 +105,21 @@ async def change_config(context: LibraryContext, words: Mapping[str, str]) -> Sh
             written = await context.objects.swap(layout.CONFIG, body, now.version)
         if written is not None:
             return await read_config(context)
-    raise Retry("Others change the shared settings all the time; nothing was set. Try again.")
+    raise Retry("The shared settings keep changing meanwhile; nothing was set. Try again.")
 
 
 def parse_value(name: str, text: str) -> int | float | bool:
-    """By the key's kind: `1` is a number where one is wanted. Raises Reject."""
+    """Parse by the type of the key: `1` is a number where the key is one. Raises Reject."""
     kind = SHARED_KEYS.get(name)
     if kind is None:
         known = ", ".join(SHARED_KEYS)
-        raise Reject(f"There is no shared setting {name[:80]!r}; there are {known}.", code="bad_config")
+        raise Reject(f"Unknown shared setting {name[:80]!r}; choose from {known}.", code="bad_config")
     word = text.strip().lower()
     value: Any = _WORDS.get(word) if kind.kind is bool else _parse_number(word)
     if kind.kind is not bool and isinstance(value, float) and value.is_integer():
         value = int(value)  # published tools read_config whole numbers
     if value is None or _usable_value(kind, value) is None:
-        raise Reject(f"{name} must be {kind.wanted}, got {text[:80]!r}.", code="bad_config")
+        raise Reject(f"{name} must be {kind.expected}, got {text[:80]!r}.", code="bad_config")
     return value  # type: ignore[no-any-return]
 
 
@@ -131,7 +131,7 @@ def _parse_number(word: str) -> float | None:
 
 
 def _usable_value(kind: SharedKey, value: object) -> Any:
-    """None: it is not."""
+    """None: the value is not valid."""
     if kind.kind is bool:
         return value if isinstance(value, bool) else None
     if isinstance(value, bool):

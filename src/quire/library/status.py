@@ -19,7 +19,7 @@ from quire.model.errors import Missing
 
 
 class DocumentStatus(Struct, frozen=True, kw_only=True):
-    """`attempts` are those that count towards the limit; times are seconds since the epoch, 0.0 if unknown."""
+    """`attempts` are those that count towards the limit; times are in seconds since the epoch or 0.0."""
 
     hash: str
     standing: JobStatus

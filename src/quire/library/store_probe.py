@@ -1,7 +1,7 @@
-"""What a store can and cannot do: each ability tried by itself, and told in words.
+"""Probes of a store: each ability the library needs is tried by itself and described in words.
 
-Promises: tried below a prefix of its own, of which nothing stays; one that fails, or raises whatever, does
-not keep the others from being tried. Must not know: which store it is.
+Promises: probes write below a prefix of their own and remove everything; a probe that fails, or raises
+anything, does not keep the others from running. Must not know: which store it is.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from quire.library.context import LibraryContext
 from quire.model.errors import Missing, QuireError, Stale
 
 LARGE_BYTES = 17 << 20  # more than is sent in one piece
-MOST_SKEW_SECONDS = 60.0
+MAX_SKEW_SECONDS = 60.0
 _RACERS = 8
 _METADATA = {"original-name": "Rules v2 ü.pdf", "tags": '["DnD"]', "size": "4"}
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True):
-    """`needed`: nothing works without it. `lacking` says what follows when it is not there."""
+    """`needed`: nothing works without it. `lacking` is the consequence of not having it."""
 
     ability: str
     ok: bool
@@ -70,7 +70,7 @@ class _Probes:
     async def metadata(self) -> str:
         await self._context.blobs.put(self._key("metadata"), b"%PDF", metadata=_METADATA)
         found = (await self._context.blobs.head(self._key("metadata"))).metadata
-        _require(found == _METADATA, "they came back otherwise")
+        _require(found == _METADATA, "they came back changed")
         return ""
 
     async def create(self) -> str:
@@ -82,7 +82,7 @@ class _Probes:
                 await self._context.blobs.get(self._key("create")) == b"1", "the first one was overwritten"
             )
             return ""
-        raise _BrokenError("a second create was not refused")
+        raise _ProbeFailed("a second create was not refused")
 
     async def swap(self) -> str:
         first = await self._context.blobs.put(self._key("swap"), b"1")
@@ -93,7 +93,7 @@ class _Probes:
                 await self._context.blobs.put(self._key(name), b"3", condition=IfVersion(version))
             except (Stale, Missing):
                 continue
-            raise _BrokenError("a write upon another version was not refused")
+            raise _ProbeFailed("a write upon another version was not refused")
         return ""
 
     async def races(self) -> str:
@@ -124,7 +124,7 @@ class _Probes:
 
     async def clock(self) -> str:
         ahead = await self._context.objects.now() - self._context.clock.now()
-        _require(abs(ahead) < MOST_SKEW_SECONDS, f"it differs from this machine's by {ahead:.0f} s")
+        _require(abs(ahead) < MAX_SKEW_SECONDS, f"it differs from this machine's by {ahead:.0f} s")
         return f"within {max(1.0, abs(ahead)):.0f} s of this machine's"
 
     async def clean(self) -> None:
@@ -132,41 +132,41 @@ class _Probes:
             await self._context.objects.delete([keys.probe(self._nonce, name) for name in self._names])
 
 
-class _BrokenError(Exception):
-    """It was tried and does not hold; the text says how that showed."""
+class _ProbeFailed(Exception):
+    """The store does not have the ability; the text says what was observed."""
 
 
-_TWICE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
+_UNSAFE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
 
 
 async def probe_store(
     context: LibraryContext, on_each: Callable[[ProbeResult], None] = lambda _: None
 ) -> list[ProbeResult]:
-    """All of them, in this order."""
-    tries = _Probes(context)
+    """Run all probes in order; stops after a needed ability that is missing."""
+    probes = _Probes(context)
     steps: list[tuple[str, bool, str, Callable[[], Awaitable[str]]]] = [
-        ("put an object", True, "nothing works", tries.put),
-        ("get it back as it was written last", True, "nothing works", tries.get),
-        ("list what was just written", True, "no job would be found", tries.listing),
-        ("delete", True, "no job would ever end", tries.delete),
-        ("metadata", False, "names and tags are taken from the manifest", tries.metadata),
-        ("create only where there is none (If-None-Match)", False, _TWICE, tries.create),
-        ("write upon a known version only (If-Match)", False, _TWICE, tries.swap),
-        ("of creates at the same time one wins", False, _TWICE, tries.races),
-        ("large objects, whole or not at all", False, "large results cannot be stored", tries.large),
-        ("its clock", False, "ages are told by the store's clock, and will look odd here", tries.clock),
+        ("put an object", True, "nothing works", probes.put),
+        ("get it back as it was written last", True, "nothing works", probes.get),
+        ("list what was just written", True, "no job would be found", probes.listing),
+        ("delete", True, "no job would ever end", probes.delete),
+        ("metadata", False, "names and tags are taken from the manifest", probes.metadata),
+        ("create only where there is none (If-None-Match)", False, _UNSAFE, probes.create),
+        ("write upon a known version only (If-Match)", False, _UNSAFE, probes.swap),
+        ("of creates at the same time one wins", False, _UNSAFE, probes.races),
+        ("large objects, whole or not at all", False, "large results cannot be stored", probes.large),
+        ("its clock", False, "ages are told by the store's clock, and will look odd here", probes.clock),
     ]
-    told: list[ProbeResult] = []
+    results: list[ProbeResult] = []
     try:
         for ability, needed, lacking, step in steps:
-            tried = await _probe(ability, step, needed=needed, lacking=lacking)
-            told.append(tried)
-            on_each(tried)
-            if needed and not tried.ok:
-                break  # the others would only say the same
+            result = await _probe(ability, step, needed=needed, lacking=lacking)
+            results.append(result)
+            on_each(result)
+            if needed and not result.ok:
+                break  # the others would fail too
     finally:
-        await tries.clean()
-    return told
+        await probes.clean()
+    return results
 
 
 async def _probe(
@@ -174,11 +174,11 @@ async def _probe(
 ) -> ProbeResult:
     try:
         detail = await step()
-    except (_BrokenError, QuireError, OSError) as error:
+    except (_ProbeFailed, QuireError, OSError) as error:
         return ProbeResult(ability=ability, ok=False, needed=needed, detail=str(error), lacking=lacking)
     return ProbeResult(ability=ability, ok=True, needed=needed, detail=detail)
 
 
 def _require(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise _BrokenError(otherwise)
+        raise _ProbeFailed(otherwise)

@@ -157,5 +157,5 @@ async def test_a_store_that_is_away_is_told_of_and_asked_again(context):
         if len(told) == 2:
             stop.set()
 
-    await board.keep(stop, every_seconds=0.001, on_round=on_round)
+    await board.run(stop, every_seconds=0.001, on_round=on_round)
     assert told == [("the store is away", 0), ("", 1)]

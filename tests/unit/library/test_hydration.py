@@ -57,7 +57,7 @@ async def test_text_and_pictures_come_to_lie_beside_the_pdf(context, tmp_path):
     await context.blobs.put(layout.out(A), archive(BOOK))
     told = []
     tally = await hydrate(context, each([HydrationSource(tmp_path / "My Book.pdf", A)]), on_each=told.append)
-    assert tally.fates == {HydrationOutcome.WRITTEN: 1}
+    assert tally.outcomes == {HydrationOutcome.WRITTEN: 1}
     assert told[0].assets == 2
     assert files(tmp_path) == ["My Book.assets/deep/x", "My Book.assets/p 1.png", "My Book.md"]
     assert (tmp_path / "My Book.md").read_text() == "![p](My%20Book.assets/p 1.png)"
@@ -69,12 +69,12 @@ async def test_what_is_there_stays_unless_it_is_asked_for(context, tmp_path):
     (tmp_path / "x.assets").mkdir()
     (tmp_path / "x.assets/p 1.png").write_text("mine")
     want = [HydrationSource(tmp_path / "x.pdf", A)]
-    assert (await hydrate(context, each(want))).fates == {HydrationOutcome.KEPT: 1}
+    assert (await hydrate(context, each(want))).outcomes == {HydrationOutcome.KEPT: 1}
     assert (tmp_path / "x.md").read_text() == "mine"
     (tmp_path / "x.md").unlink()
-    assert (await hydrate(context, each(want))).fates == {HydrationOutcome.WRITTEN: 1}
+    assert (await hydrate(context, each(want))).outcomes == {HydrationOutcome.WRITTEN: 1}
     assert (tmp_path / "x.assets/p 1.png").read_text() == "mine"
-    assert (await hydrate(context, each(want), force=True)).fates == {HydrationOutcome.WRITTEN: 1}
+    assert (await hydrate(context, each(want), force=True)).outcomes == {HydrationOutcome.WRITTEN: 1}
     assert (tmp_path / "x.assets/p 1.png").read_text() == "png"
 
 
@@ -84,13 +84,13 @@ async def test_a_missing_result_is_no_error_and_a_broken_one_stops_nobody(contex
     want = [HydrationSource(tmp_path / f"{n}.pdf", job) for n, job in enumerate([named("none"), B, A])]
     told = []
     tally = await hydrate(context, each(want), on_each=told.append)
-    assert tally.fates == {
+    assert tally.outcomes == {
         HydrationOutcome.MISSING: 1,
         HydrationOutcome.FAILED: 1,
         HydrationOutcome.WRITTEN: 1,
     }
     assert "Convert the document again" in next(
-        one.error for one in told if one.fate is HydrationOutcome.FAILED
+        one.error for one in told if one.outcome is HydrationOutcome.FAILED
     )
     assert [name for name in files(tmp_path) if name.endswith(".md")] == ["2.md"]
 
@@ -98,7 +98,7 @@ async def test_a_missing_result_is_no_error_and_a_broken_one_stops_nobody(contex
 async def test_a_dry_run_writes_nothing(context, tmp_path):
     await context.blobs.put(layout.out(A), archive(BOOK))
     tally = await hydrate(context, each([HydrationSource(tmp_path / "x.pdf", A)]), dry_run=True)
-    assert (tally.fates, files(tmp_path)) == ({HydrationOutcome.WRITTEN: 1}, [])
+    assert (tally.outcomes, files(tmp_path)) == ({HydrationOutcome.WRITTEN: 1}, [])
 
 
 async def test_a_link_in_the_collection_leads_nothing_elsewhere(context, tmp_path):
@@ -110,7 +110,7 @@ async def test_a_link_in_the_collection_leads_nothing_elsewhere(context, tmp_pat
     await context.blobs.put(layout.out(A), archive(BOOK))
     told = []
     await hydrate(context, each([HydrationSource(books / "x.pdf", A)]), force=True, on_each=told.append)
-    assert (told[0].fate, "link" in told[0].error) == (HydrationOutcome.FAILED, True)
+    assert (told[0].outcome, "link" in told[0].error) == (HydrationOutcome.FAILED, True)
     assert list(elsewhere.iterdir()) == []
 
 
@@ -121,7 +121,7 @@ async def test_few_are_asked_for_and_many_are_listed_once(context, tmp_path):
     many = [HydrationSource(tmp_path / f"{n}.pdf", named(str(n))) for n in range(2 * LISTED_FROM + 7)]
     await context.blobs.put(layout.out(named("3")), archive(BOOK))
     tally = await hydrate(context, each(many))
-    assert tally.fates == {HydrationOutcome.MISSING: 2 * LISTED_FROM + 6, HydrationOutcome.WRITTEN: 1}
+    assert tally.outcomes == {HydrationOutcome.MISSING: 2 * LISTED_FROM + 6, HydrationOutcome.WRITTEN: 1}
     assert (context.objects.looks, context.objects.listings) == (5, 1)
 
 
@@ -138,6 +138,6 @@ async def test_nothing_half_is_left_when_it_breaks_off(context, tmp_path, monkey
     except asyncio.CancelledError:
         pass
     else:
-        assert tally.fates == {HydrationOutcome.FAILED: 1}
+        assert tally.outcomes == {HydrationOutcome.FAILED: 1}
     assert [name for name in files(tmp_path) if not name.startswith("x.assets")] == []
     assert not (tmp_path / "x.md").exists()

@@ -144,7 +144,7 @@ async def test_what_is_left_of_finished_jobs_goes():
     library = LibraryUnderTest()
     for number in range(3):
         await library.claimed(number)
-        library.context.blobs.keep(layout.out(ident(number)), b"zip")
+        library.context.blobs.store(layout.out(ident(number)), b"zip")
     await library.context.objects.delete([layout.processing(ident(1)), *layout.todos(ident(1))])
     library.clock.advance(STALE + 1)
     assert (await sweep(library.context)).counts == {"cleared": 3}
@@ -153,8 +153,8 @@ async def test_what_is_left_of_finished_jobs_goes():
 
 async def test_a_marker_that_came_too_late_goes():
     library = LibraryUnderTest()
-    library.context.blobs.keep(layout.out(ident(1)), b"zip")
-    library.context.blobs.keep(layout.todo("2_high", ident(1)), b'{"retries":1}')
+    library.context.blobs.store(layout.out(ident(1)), b"zip")
+    library.context.blobs.store(layout.todo("2_high", ident(1)), b'{"retries":1}')
     assert (await sweep(library.context)).counts == {"cleared": 1}
     assert await list_keys(library.context) == []
 
@@ -207,7 +207,7 @@ async def test_a_rehearsal_tells_the_same_and_changes_nothing():
 async def test_more_than_a_listing_gives_at_once():
     library = LibraryUnderTest()
     for number in range(2300):
-        library.context.blobs.keep(layout.failed(ident(number)), b"")
+        library.context.blobs.store(layout.failed(ident(number)), b"")
     swept = await sweep(library.context)
     assert swept.seen == 2300
     assert swept.counts == {"requeued": 2300}
@@ -216,7 +216,7 @@ async def test_more_than_a_listing_gives_at_once():
 async def test_one_job_that_cannot_be_settled_does_not_stop_the_others():
     library = LibraryUnderTest()
     for number in range(4):
-        library.context.blobs.keep(layout.failed(ident(number)), b"")
+        library.context.blobs.store(layout.failed(ident(number)), b"")
 
     def refuse(what, key):
         if key == layout.state(ident(2)):
@@ -238,9 +238,9 @@ async def test_one_job_that_cannot_be_settled_does_not_stop_the_others():
 
 async def test_clocks_that_were_left_are_removed():
     library = LibraryUnderTest()
-    library.context.blobs.keep("registry/clock/old", b"{}")
+    library.context.blobs.store("registry/clock/old", b"{}")
     library.clock.advance(CLOCK_SECONDS + 1)
-    library.context.blobs.keep("registry/clock/new", b"{}")
+    library.context.blobs.store("registry/clock/new", b"{}")
     assert (await sweep(library.context, dry_run=True)).clocks == 1
     assert (await sweep(library.context)).clocks == 1
     assert await list_keys(library.context, "registry") == ["registry/clock/new"]
@@ -263,11 +263,11 @@ async def test_a_manifest_is_compacted_too():
 async def test_of_many_watchers_one_makes_the_pass_of_an_interval():
     library = LibraryUnderTest()
     watches = [SweepSchedule(library.context, 300.0) for _ in range(20)]
-    assert [await watch.due() for watch in watches] == [False] * 20
+    assert [await watch.is_due() for watch in watches] == [False] * 20
     passes = []
     for _ in range(10):
         library.clock.advance(301)
-        passes.append(sum([await watch.due() for watch in watches]))
+        passes.append(sum([await watch.is_due() for watch in watches]))
     assert passes == [1] * 10
     assert await library.context.objects.head(SWEPT) is not None
 

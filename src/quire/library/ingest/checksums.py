@@ -1,8 +1,10 @@
-"""SHA-256 of files, remembered where the file itself can carry it, else in a book beside.
+"""SHA-256 of files, remembered in extended attributes of the file, or else in a SQLite file of bounded
+size.
 
-Promises: a remembered sum counts only for the same size and the same modification time to the nanosecond; a
-file that changed while it was read has no sum; a file so young that it could change without its time showing
-it is not remembered. Published tools find their own two attributes, and what they forget costs only time.
+Promises: a remembered checksum counts only for the same size and the same modification time to the
+nanosecond; a file that changed while it was read has no checksum; a file so young that it could change
+without its time showing it is not remembered. Published tools find their own two attributes. The SQLite
+file is only a cache: when it is damaged, locked or cannot be written, the file is read again.
 """
 
 import hashlib
@@ -16,7 +18,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from quire.database.sql import queries
+from quire.database.sql import load_queries
 from quire.model.errors import Stale
 
 PIECE_BYTES = 1 << 20
@@ -24,11 +26,11 @@ OURS, SUM, MODIFIED = "user.checksum.quire", "user.checksum.sha256", "user.check
 MAX_STORED = 200_000
 _YOUNG_SECONDS = 2.0  # the coarsest time stamps in use (FAT)
 _SHRINK_EVERY = 1000
-_QUERIES = queries("quire.library.ingest.sql", "checksums.sql")
+_QUERIES = load_queries("quire.library.ingest.sql", "checksums.sql")
 
 
 class FileFacts(Struct, frozen=True):
-    """What a file must still be for its sum to count."""
+    """What must be unchanged for a remembered checksum to count."""
 
     path: str
     device: int
@@ -38,7 +40,7 @@ class FileFacts(Struct, frozen=True):
 
 
 class ChecksumCache(Protocol):
-    """Where sums are kept that files cannot carry. Forgetting is allowed, mixing up is not."""
+    """Checksums of files without extended attributes. A cache may forget, but never mix up files."""
 
     def find(self, read_facts: FileFacts) -> str | None: ...
 
@@ -46,7 +48,7 @@ class ChecksumCache(Protocol):
 
 
 class FileAttributes(Protocol):
-    """Extended attributes; both raise OSError where there are none."""
+    """Extended attributes; both methods raise OSError where they are not supported."""
 
     def get(self, path: Path, name: str) -> bytes: ...
 
@@ -74,34 +76,32 @@ class Checksums:
         self,
         now: Callable[[], float],
         *,
-        book: ChecksumCache | None = None,
+        cache: ChecksumCache | None = None,
         attributes: FileAttributes | None = None,
         remember: bool = True,
     ) -> None:
-        """`remember` false: nothing is written anywhere."""
+        """Without `remember` nothing is written anywhere."""
         self._now = now
-        self._book = book
+        self._cache = cache
         self._attributes = (
             SystemAttributes() if attributes is None and hasattr(os, "getxattr") else attributes
         )
         self._remember = remember
 
-    def sum(self, path: Path, *, anew: bool = False) -> Checksum:
-        """Raises OSError when it cannot be read, Stale when it changes meanwhile."""
+    def sum(self, path: Path, *, reread: bool = False) -> Checksum:
+        """Raises OSError when the file cannot be read, Stale when it changes meanwhile."""
         before = read_facts(path)
-        known = None if anew else self._known(path, before)
+        known = None if reread else self._find(path, before)
         if known is not None:
             return Checksum(known, before.size, remembered=True)
         digest = _hash_file(path)
         if read_facts(path) != before:
-            raise Stale(
-                "the file was changed while it was read; try again when it is at rest", code="changed"
-            )
+            raise Stale("the file changed while it was read; try again later", code="changed")
         if self._remember and self._now() - before.modified_ns / 1e9 >= _YOUNG_SECONDS:
-            self._note(path, before, digest)
+            self._store(path, before, digest)
         return Checksum(digest, before.size)
 
-    def _known(self, path: Path, now: FileFacts) -> str | None:
+    def _find(self, path: Path, now: FileFacts) -> str | None:
         try:
             said = b"" if self._attributes is None else self._attributes.get(path, OURS)
         except OSError:
@@ -109,14 +109,14 @@ class Checksums:
         digest, _, stamp = said.decode("ascii", "replace").partition(" ")
         if stamp == _stamp(now) and len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
             return digest
-        return None if self._book is None else self._book.find(now)
+        return None if self._cache is None else self._cache.find(now)
 
-    def _note(self, path: Path, at: FileFacts, digest: str) -> None:
-        if not self._carried(path, at, digest) and self._book is not None:
-            self._book.keep(at, digest)
+    def _store(self, path: Path, at: FileFacts, digest: str) -> None:
+        if not self._write_attributes(path, at, digest) and self._cache is not None:
+            self._cache.keep(at, digest)
 
-    def _carried(self, path: Path, at: FileFacts, digest: str) -> bool:
-        """Ours last: it is the one that counts here, and it is whole or absent."""
+    def _write_attributes(self, path: Path, at: FileFacts, digest: str) -> bool:
+        """Our own attribute last: it is the one that counts here, and it is whole or absent."""
         if self._attributes is None:
             return False
         try:
@@ -145,12 +145,14 @@ def _stamp(at: FileFacts) -> str:
 
 
 class ChecksumStore:
-    def __init__(self, path: Path, *, most: int = MAX_STORED) -> None:
+    """A `ChecksumCache` in a SQLite file. For use in several threads."""
+
+    def __init__(self, path: Path, *, max_stored: int = MAX_STORED) -> None:
         self._path = path
-        self._most = most
+        self._max_stored = max_stored
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._kept = 0
+        self._stored = 0
 
     def find(self, facts: FileFacts) -> str | None:
         with self._lock, suppress(sqlite3.Error, UnicodeError, OSError):
@@ -161,8 +163,8 @@ class ChecksumStore:
     def keep(self, facts: FileFacts, digest: str) -> None:
         with self._lock, suppress(sqlite3.Error, UnicodeError, OSError):
             self._open().execute(_QUERIES["keep"], (*_values(facts), digest))
-            self._kept += 1
-            if self._kept % min(_SHRINK_EVERY, self._most) == 0:
+            self._stored += 1
+            if self._stored % min(_SHRINK_EVERY, self._max_stored) == 0:
                 self._shrink()
 
     def close(self) -> None:
@@ -178,7 +180,7 @@ class ChecksumStore:
             connection = sqlite3.connect(self._path, timeout=5, isolation_level=None, check_same_thread=False)
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("PRAGMA synchronous=OFF")  # what a power cut takes is computed again
+                connection.execute("PRAGMA synchronous=OFF")  # what a power cut loses is computed again
                 connection.execute(_QUERIES["make"])
             except sqlite3.Error:
                 connection.close()
@@ -189,8 +191,8 @@ class ChecksumStore:
     def _shrink(self) -> None:
         connection = self._open()
         (count,) = connection.execute(_QUERIES["count"]).fetchone()
-        if count > self._most:
-            connection.execute(_QUERIES["shrink"], (count - self._most,))
+        if count > self._max_stored:
+            connection.execute(_QUERIES["shrink"], (count - self._max_stored,))
 
 
 def _values(facts: FileFacts) -> tuple[str, int, int, int, int]:

@@ -1,7 +1,7 @@
-"""Git LFS pointers: small files that stand for large ones, and where the large ones lie on this disk.
+"""Git LFS pointers: small files that stand for large ones, and where the large ones are on this disk.
 
-Promises: a pointer is known by what the published tools know it by, and read strictly; the object is found
-without a process being started and without touching the work tree. What is found is not yet verified.
+Promises: a pointer is recognised as by the published tools, and parsed strictly; the object is found without
+starting a process and without touching the work tree. The object found is not verified yet.
 """
 
 import os
@@ -11,26 +11,26 @@ from pathlib import Path
 
 from msgspec import Struct
 
-HEAD_CHARACTERS = 200  # within which a pointer must name its object
-LONGEST_POINTER = 1024  # bytes; by the specification
+HEAD_CHARACTERS = 200  # in which a pointer must name its object
+MAX_POINTER_BYTES = 1024  # by the specification
 _OID = re.compile(r"(?:^|\n)oid sha256:([0-9a-f]{64})(?=\r?\n|$)")
 _SIZE = re.compile(r"(?:^|\n)size (0|[1-9][0-9]{0,18})(?=\r?\n|$)")
 _GITDIR = re.compile(r"gitdir: ([^\n\r]+)")
 _SECTION = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)\s*\]\s*(?:[#;].*)?")
 _STORAGE = re.compile(r"\s*storage\s*=\s*([^#;\"\\]*?)\s*(?:[#;].*)?", re.IGNORECASE)
-_LONGEST_SETTING = 1 << 20
+_MAX_CONFIG_BYTES = 1 << 20
 
 
 class LfsPointer(Struct, frozen=True):
-    """`size` is that of the file it stands for; None where the pointer does not say."""
+    """`size` is that of the file it stands for; None if the pointer does not say."""
 
     oid: str
     size: int | None
 
 
 def parse_pointer(content: bytes) -> LfsPointer | None:
-    """`content` is the whole file, or its first 1024 bytes when it is longer: then it is none."""
-    if len(content) >= LONGEST_POINTER or content.startswith(b"%PDF"):
+    """`content` is the whole file, or its first 1024 bytes: a longer file is not a pointer."""
+    if len(content) >= MAX_POINTER_BYTES or content.startswith(b"%PDF"):
         return None
     try:
         text = content.decode("utf-8")
@@ -45,7 +45,7 @@ def parse_pointer(content: bytes) -> LfsPointer | None:
 
 
 def find_object(oid: str, near: Path) -> Path | None:
-    """The object in the LFS store of the repository that `near` lies in; None where there is none."""
+    """The object in the LFS store of the repository around `near`; None if there is none."""
     common = find_repository(near)
     if common is None:
         return None
@@ -69,7 +69,7 @@ def find_repository(near: Path) -> Path | None:
 
 
 def _follow_git_file(pointing: Path, folder: Path) -> Path | None:
-    """Where the `.git` file of a further work tree or of a submodule leads."""
+    """The repository that the `.git` file of a linked work tree or a submodule points to."""
     found = _GITDIR.match(_read_text(pointing))
     if found is None:
         return None
@@ -81,7 +81,7 @@ def _follow_git_file(pointing: Path, folder: Path) -> Path | None:
 
 
 def _find_storage(common: Path) -> Path:
-    """`lfs.storage` where it is set plainly; a setting that needs more than this is for git itself."""
+    """`lfs.storage` if it is set in the simple form; other forms are left to git itself."""
     section = ""
     found = "lfs"
     for line in _read_text(common / "config").splitlines():
@@ -96,7 +96,7 @@ def _find_storage(common: Path) -> Path:
 def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            text = file.read(_LONGEST_SETTING).decode("utf-8", "replace")
+            text = file.read(_MAX_CONFIG_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
-    return "" if "\0" in text else text  # no path can hold that
+    return "" if "\0" in text else text  # not valid in a path

@@ -1,9 +1,8 @@
-"""Looking for PDFs: in folders, by name, by pattern; and Git LFS pointers that stand for them.
+"""Finds PDFs in folders, by name and by pattern, and Git LFS pointers that stand for them.
 
-Promises: the same tree gives the same documents in the same order; nothing outside of the folder that was
-given is read, wherever links lead; nothing is passed over without being counted, and what looks like a PDF
-and is none is told with a reason. Reads the beginning of each file, and no more. Plain functions, for a
-thread.
+Promises: the same tree gives the same documents in the same order; nothing outside of the given folder is
+read, wherever links lead; every file is at least counted, and a file that looks like a PDF and is none is
+reported with a reason. Reads only the beginning of each file. Plain functions, for a thread.
 """
 
 import glob
@@ -24,7 +23,7 @@ _GIT = ".git"
 
 
 class FoundPdf(Struct, frozen=True, kw_only=True):
-    """`relative` to the folder that was looked through, whose name is `source`."""
+    """`relative` is the path below the searched folder, whose name is `source`."""
 
     path: Path
     relative: str
@@ -43,7 +42,7 @@ class FoundPdf(Struct, frozen=True, kw_only=True):
 
 
 class RefusedFile(Struct, frozen=True, kw_only=True):
-    """Something that should have been a PDF. `path` can be shown: bytes that are no text are spelled out."""
+    """A file that should have been a PDF. `path` can be shown: bytes that are not text are escaped."""
 
     path: str
     code: str
@@ -51,7 +50,7 @@ class RefusedFile(Struct, frozen=True, kw_only=True):
 
 
 class OtherFile(Struct, frozen=True):
-    """A file that nobody takes for a PDF: it is counted."""
+    """A file without a PDF name: it is only counted."""
 
     path: Path
 
@@ -60,19 +59,19 @@ Finding = FoundPdf | RefusedFile | OtherFile
 
 
 def find_pdfs(sources: Sequence[str | Path]) -> Iterator[Finding]:
-    """All that is found, source by source. A document that two sources lead to is found twice: whoever asks
-    knows by its hash. Raises Reject with code `bad_path` for a source that does not exist, before anything.
+    """All files found, source by source. A document in two sources is found twice: its hash tells. Raises
+    Reject with code `bad_path` for a source that does not exist, before anything is read.
     """
     for target in [_parse_target(os.fspath(source)) for source in sources]:
         real = Path(os.path.realpath(target.root))
         if target.file is not None:
-            yield _classify(target.file, target.root, real, asked=True)
+            yield _classify(target.file, target.root, real, is_named=True)
         else:
             yield from _walk(target.root, real, target.pattern)
 
 
 class _Target(Struct, frozen=True):
-    """A folder to look through, for all or for what fits a pattern; or one file in it."""
+    """A folder to search, for all files or for those that match a pattern; or one file in it."""
 
     root: Path
     pattern: tuple[str, ...] = ()
@@ -94,21 +93,19 @@ def _parse_target(source: str) -> _Target:
 
 
 def _parse_pattern(source: str) -> _Target:
-    """The folder that is looked through is the last one before the first star."""
+    """The searched folder is the last one before the first wildcard."""
     parts = Path(source).parts
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     root = _absolute(Path(*parts[:fixed]))
     if not root.is_dir():
-        raise Reject(
-            f"{show_path(source)}: there is no folder {show_path(root)} to look in.", code="bad_path"
-        )
+        raise Reject(f"{show_path(source)}: there is no folder {show_path(root)}.", code="bad_path")
     return _Target(root, parts[fixed:])
 
 
 def matches(pattern: Sequence[str], names: Sequence[str]) -> bool:
-    """Does the path, or a folder it lies in, fit the pattern? `**` stands for any number of folders.
+    """Whether the path, or a folder around it, matches the pattern. `**` stands for any number of folders.
 
-    Not left to the library's own walk, which goes wherever links lead.
+    The glob module would follow links.
     """
     at = _skip_double_stars(pattern, {0})
     for name in names:
@@ -130,7 +127,7 @@ def _skip_double_stars(pattern: Sequence[str], places: set[int]) -> set[int]:
 
 
 def _walk(root: Path, real: Path, pattern: tuple[str, ...]) -> Iterator[Finding]:
-    """Depth first, with a stack of our own: folders may be nested deeper than functions."""
+    """Depth first, with a stack of our own: folders may be nested deeper than Python calls."""
     stack = [_list_folder(root)]
     while stack:
         for entry, path in stack[-1]:
@@ -145,7 +142,7 @@ def _walk(root: Path, real: Path, pattern: tuple[str, ...]) -> Iterator[Finding]
                     stack.append(_list_folder(path))
                     break
             elif not pattern or matches(pattern, path.relative_to(root).parts):
-                yield _classify(path, root, real, asked=False)
+                yield _classify(path, root, real, is_named=False)
         else:
             stack.pop()
 
@@ -161,8 +158,8 @@ def _list_folder(folder: Path) -> "Iterator[tuple[os.DirEntry[str] | None, Path]
         yield entry, folder / entry.name
 
 
-def _classify(path: Path, root: Path, real: Path, *, asked: bool) -> Finding:
-    if not _has_pdf_name(path.name) and not asked:
+def _classify(path: Path, root: Path, real: Path, *, is_named: bool) -> Finding:
+    if not _has_pdf_name(path.name) and not is_named:
         return OtherFile(path)
     relative = _relative(path, root)
     try:
@@ -171,10 +168,9 @@ def _classify(path: Path, root: Path, real: Path, *, asked: bool) -> Finding:
         return RefusedFile(
             path=relative,
             code="bad_name",
-            reason="its name, or that of a folder around it, is not UTF-8, so that no tool could give it "
-            "back; rename it",
+            reason="its name, or that of a folder around it, is not UTF-8; rename it",
         )
-    if not asked and path.is_symlink() and not _is_inside(path, real):
+    if not is_named and path.is_symlink() and not _is_inside(path, real):
         return RefusedFile(
             path=relative,
             code="link_outside",
@@ -187,7 +183,7 @@ def _classify(path: Path, root: Path, real: Path, *, asked: bool) -> Finding:
 
 
 def _read_head(path: Path, root: Path, relative: str) -> Finding:
-    # Without blocking: what looked like a file may be a pipe by now.
+    # Without blocking: the file may have become a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
@@ -195,7 +191,7 @@ def _read_head(path: Path, root: Path, relative: str) -> Finding:
             return RefusedFile(
                 path=relative, code="not_a_file", reason="not a regular file (a folder, pipe or device)"
             )
-        head = os.read(descriptor, lfs_pointers.LONGEST_POINTER)
+        head = os.read(descriptor, lfs_pointers.MAX_POINTER_BYTES)
     finally:
         os.close(descriptor)
     pointer = lfs_pointers.parse_pointer(head)
@@ -214,7 +210,7 @@ def _is_inside(path: Path, real: Path) -> bool:
 
 
 def _absolute(path: str | Path) -> Path:
-    """Not resolved: a folder's name is that which people gave it."""
+    """Not resolved: the name of a folder is the one that the user gave."""
     return Path(os.path.normpath(Path.cwd() / path))
 
 
@@ -227,5 +223,5 @@ def _relative(path: Path, root: Path) -> str:
 
 
 def show_path(path: str | Path) -> str:
-    """Names that are not UTF-8 with their bytes spelled out; all others as they are."""
+    """The path as text; bytes that are not UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

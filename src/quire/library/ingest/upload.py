@@ -1,8 +1,8 @@
-"""A document's bytes on their way into the bucket: from its own file, or from where Git LFS has them.
+"""Uploads the bytes of a document: from its own file, or from the Git LFS object behind it.
 
-Promises: what is stored under a hash has that hash, whatever happens to the file meanwhile: it is counted as
-it goes, and nobody sees it before the end was right; a source that is there is not replaced. The file and its
-work tree are only read.
+Promises: what is stored under a hash has that hash, whatever happens to the file meanwhile: the bytes are
+hashed as they are sent, and the object appears only if the hash is right; an existing source is not
+replaced. The file and its work tree are only read.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from quire.blobs.port import Blobs, IfAbsent
-from quire.library import metadata as headers
+from quire.library import metadata
 from quire.library.ingest import lfs_pointers
 from quire.library.ingest.checksums import PIECE_BYTES
 from quire.library.ingest.pdf_search import FoundPdf
@@ -22,13 +22,13 @@ from quire.library.protocol import layout
 from quire.model.errors import Missing, Reject, Stale
 from quire.tools import git_lfs
 
-SMALL_BYTES = 8 << 20  # up to which a source goes up in one request, on the condition that there is none
+SMALL_BYTES = 8 << 20  # up to which a source is sent in one request, on the condition that there is none
 
 
 @contextmanager
 def open_content(pdf: FoundPdf, environment: Mapping[str, str], scratch: Path | None) -> Iterator[Path]:
-    """A file with the document's bytes, as far as its name says. Blocks while it is fetched; raises Reject
-    and Retry as `quire.tools.git_lfs` does.
+    """A file with the document's bytes, not verified yet. Blocks while it is fetched; raises Reject and
+    Retry as `quire.tools.git_lfs` does.
     """
     if pdf.pointer is None:
         yield pdf.path
@@ -39,8 +39,7 @@ def open_content(pdf: FoundPdf, environment: Mapping[str, str], scratch: Path | 
         return
     if pdf.pointer.size is None:
         raise Reject(
-            "the pointer does not say how large the file is, so git lfs cannot get it; see what happened "
-            "to the pointer",
+            "the pointer lacks the size of its file, so git lfs cannot fetch it; check the pointer file",
             code="lfs_unavailable",
         )
     with tempfile.TemporaryDirectory(prefix="quire-lfs-", dir=scratch) as folder:
@@ -52,27 +51,29 @@ def open_content(pdf: FoundPdf, environment: Mapping[str, str], scratch: Path | 
 
 
 async def upload(blobs: Blobs, ident: str, pdf: FoundPdf, source: Path) -> int | None:
-    """Store it as the source of `ident`; its size, or None when there was one already. Raises Stale when the
-    file has another hash, OSError when it cannot be read.
+    """Store the file as the source of `ident`; returns its size, or None when there already was one. Raises
+    Stale when the file has another hash, OSError when it cannot be read.
     """
     key = layout.raw(ident)
     size = (await asyncio.to_thread(source.stat)).st_size
-    said = headers.encode_metadata(pdf.name, pdf.tags, size)
+    labels = metadata.encode_metadata(pdf.name, pdf.tags, size)
     if size <= SMALL_BYTES:
         body = await asyncio.to_thread(_read_small, source)
         _check_digest(hashlib.sha256(body).hexdigest(), ident)
         try:
-            await blobs.put(key, body, content_type=headers.CONTENT_TYPE, metadata=said, condition=IfAbsent())
+            await blobs.put(
+                key, body, content_type=metadata.CONTENT_TYPE, metadata=labels, condition=IfAbsent()
+            )
         except Stale:
             return None
         return len(body)
     try:
         await blobs.head(key)
     except Missing:
-        # Without a condition, which stores allow for small objects alone: two who do this at once write the
-        # same bytes.
+        # Without a condition, which stores allow only for small objects: two uploads at once write the same
+        # bytes.
         pieces = _read_verified(source, ident)
-        await blobs.put(key, pieces, content_type=headers.CONTENT_TYPE, metadata=said)
+        await blobs.put(key, pieces, content_type=metadata.CONTENT_TYPE, metadata=labels)
         return size
     return None
 
@@ -89,7 +90,7 @@ async def _read_verified(source: Path, ident: str) -> AsyncIterator[bytes]:
 
 def _read_small(source: Path) -> bytes:
     with source.open("rb") as file:
-        return file.read(SMALL_BYTES + PIECE_BYTES)  # one that has grown has another hash
+        return file.read(SMALL_BYTES + PIECE_BYTES)  # a file that has grown has another hash
 
 
 def _check_digest(found: str, wanted: str) -> None:

@@ -1,7 +1,7 @@
-"""The index of a library as it is stored: which files have which hash, in the form of the published design.
+"""Manifest entries as they are stored: which files have which hash, in the form of the published design.
 
-Promises: what others wrote is kept, also what is not understood here; merging the same thing twice, or in
-another order, gives the same paths, tags and size. Pure. Must not know: where it is stored.
+Promises: what other tools wrote is kept, also what is not understood here; merging the same entries twice,
+or in another order, gives the same paths, tags and size. Pure. Must not know: where the manifest is stored.
 """
 
 import re
@@ -15,12 +15,12 @@ from msgspec import Raw, Struct, field, structs
 VERSION = 1
 _ID = re.compile(r"[0-9a-f]{64}")
 _ENTRY_START = re.compile(r'"([0-9a-f]{64})"\s*:\s*(?=\{)')
-_FUTILE = 1000  # attempts to read an entry out of what is broken, before it is given up
+_MAX_FUTILE = 1000  # failed attempts to read an entry from a broken manifest, before salvaging ends
 _FAULTS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
 
 
 class ManifestEntry(Struct, frozen=True, kw_only=True):
-    """One document. `paths` are relative to the folder that was looked through, whose name is `source`."""
+    """One document. `paths` are relative to the ingested folder, whose name is `source`."""
 
     paths: list[str] = field(default_factory=list)
     size: int = 0
@@ -30,15 +30,17 @@ class ManifestEntry(Struct, frozen=True, kw_only=True):
 
 
 class BrokenManifest(ValueError):
-    """It cannot be read as an index; the message says why."""
+    """The manifest cannot be read; the message says why."""
 
 
 class NewerManifest(BrokenManifest):
-    """Nor is it ours to put right: a later version of some tool wrote it."""
+    """The manifest is not ours to repair: a later version of some tool wrote it."""
 
 
 class ManifestPart(Struct, frozen=True):
-    """An index as it was read: every entry by its hash, undecoded, and whatever else stands beside them."""
+    """A manifest or an addition as it was read: undecoded entries by hash, and the other fields beside
+    them.
+    """
 
     entries: dict[str, Raw]
     beside: dict[str, Raw] = field(default_factory=dict)
@@ -55,7 +57,7 @@ def decode(body: bytes) -> ManifestPart:
         entries = msgspec.json.decode(beside.pop("entries", b"{}"), type=dict[str, Raw])
         version = msgspec.json.decode(beside.get("version", b"1"), type=int, strict=False)
     except _FAULTS as error:
-        raise BrokenManifest(f"it is no index: {str(error)[:200]}") from error
+        raise BrokenManifest(f"it is not a manifest: {str(error)[:200]}") from error
     if version != VERSION:
         raise NewerManifest(f"it is of version {version}, and this program knows version {VERSION}")
     return ManifestPart(entries, beside)
@@ -67,7 +69,7 @@ def encode(entries: Mapping[str, Raw], updated_at: str, beside: Mapping[str, Raw
 
 
 def decode_entry(raw: Raw) -> ManifestEntry | None:
-    """None: it says nothing that can be understood."""
+    """None: the entry cannot be understood."""
     try:
         return msgspec.json.decode(raw, type=ManifestEntry, strict=False)
     except _FAULTS:
@@ -75,15 +77,15 @@ def decode_entry(raw: Raw) -> ManifestEntry | None:
 
 
 def _decode_fields(raw: Raw) -> ManifestEntry | None:
-    """Field by field: one that is null or of another kind does not take the others with it."""
+    """Decode field by field: a field that is null or of another type does not spoil the others."""
     try:
-        said = msgspec.json.decode(raw, type=dict[str, Raw])
+        stored = msgspec.json.decode(raw, type=dict[str, Raw])
     except _FAULTS:
         return None
     known = {}
     for one in structs.fields(ManifestEntry):
         try:
-            known[one.name] = msgspec.json.decode(said[one.name], type=one.type, strict=False)
+            known[one.name] = msgspec.json.decode(stored[one.name], type=one.type, strict=False)
         except (KeyError, *_FAULTS):
             continue
     return ManifestEntry(**known) if known else None
@@ -94,7 +96,7 @@ def encode_entry(entry: ManifestEntry) -> Raw:
 
 
 def merge(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
-    """Both. The larger size is the right one: published tools noted that of a pointer instead of the file."""
+    """Combine two entries. The larger size is the right one: published tools noted that of an LFS pointer."""
     return ManifestEntry(
         paths=_unite(old.paths, new.paths),
         size=max(old.size, new.size),
@@ -105,7 +107,7 @@ def merge(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
 
 
 def merge_raw(old: Raw | None, new: Raw) -> Raw:
-    """The same of what is stored; `old` itself when there is nothing new. Fields that are not ours stay."""
+    """Combine two stored entries; returns `old` itself if nothing is new. Foreign fields stay."""
     if old is None:
         return new
     ours, theirs = decode_entry(old), decode_entry(new)
@@ -116,15 +118,15 @@ def merge_raw(old: Raw | None, new: Raw) -> Raw:
     both = merge(ours, theirs)
     if both == ours:
         return old
-    said = msgspec.json.decode(old, type=dict[str, Any])
-    return Raw(msgspec.json.encode({**said, **structs.asdict(both)}))
+    stored = msgspec.json.decode(old, type=dict[str, Any])
+    return Raw(msgspec.json.encode({**stored, **structs.asdict(both)}))
 
 
-def fold(into: dict[str, Raw], books: Iterable[ManifestPart]) -> int:
-    """Merge the books into these entries; how many of them changed."""
+def fold(into: dict[str, Raw], parts: Iterable[ManifestPart]) -> int:
+    """Merge the parts into these entries; returns how many of them changed."""
     changed = 0
-    for book in books:
-        for ident, raw in book.entries.items():
+    for part in parts:
+        for ident, raw in part.entries.items():
             before = into.get(ident)
             after = merge_raw(before, raw)
             if after is not before:
@@ -134,16 +136,16 @@ def fold(into: dict[str, Raw], books: Iterable[ManifestPart]) -> int:
 
 
 def salvage(body: bytes) -> dict[str, Raw]:
-    """What entries can be read out of an index that as a whole cannot."""
+    """The entries that can be read from a manifest that is broken as a whole."""
     return {ident: encode_entry(entry) for ident, entry in _salvage_entries(body.decode("utf-8", "replace"))}
 
 
 def _salvage_entries(text: str) -> Iterator[tuple[str, ManifestEntry]]:
     decoder, at, futile = JSONDecoder(), 0, 0
-    while futile < _FUTILE and (start := _ENTRY_START.search(text, at)) is not None:
+    while futile < _MAX_FUTILE and (start := _ENTRY_START.search(text, at)) is not None:
         try:
-            said, at = decoder.raw_decode(text, start.end())
-            yield start[1], msgspec.convert(said, type=ManifestEntry, strict=False)
+            stored, at = decoder.raw_decode(text, start.end())
+            yield start[1], msgspec.convert(stored, type=ManifestEntry, strict=False)
         except (JSONDecodeError, *_FAULTS):
             futile += 1
             at = max(at, start.end())

@@ -1,6 +1,6 @@
-"""Entries of the index that could not be written to the bucket, kept on this disk until they can be.
+"""Manifest entries that could not be written to the bucket, kept on this disk until they can be.
 
-Promise: a file is there whole or not at all, and goes only when its entries are in the index.
+Promise: a file is there whole or not at all, and is deleted only when its entries are in the manifest.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _NAME = "manifest-recovery-{}.json"
 
 
 def save(folder: Path, unwritten: Mapping[str, ManifestEntry], ids: Ids, updated_at: str) -> Path:
-    """In the form of the index itself. Raises OSError."""
+    """Write the entries to a file in the form of the manifest. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / _NAME.format(ids.ulid())
     part = path.with_suffix(".part")
@@ -31,16 +31,16 @@ def save(folder: Path, unwritten: Mapping[str, ManifestEntry], ids: Ids, updated
 
 
 async def recover(manifest: LibraryManifest, folder: Path) -> int:
-    """Write what lies there into the index; how many entries that were. What cannot be read stays."""
+    """Add the saved entries to the manifest; returns how many. Unreadable files stay."""
     count = 0
     for path in await asyncio.to_thread(lambda: sorted(folder.glob(_NAME.format("*")))):
         try:
-            book = entries.decode(await asyncio.to_thread(path.read_bytes))
+            part = entries.decode(await asyncio.to_thread(path.read_bytes))
         except (OSError, BrokenManifest):
             continue
         kept = {
             ident: entry
-            for ident, raw in book.entries.items()
+            for ident, raw in part.entries.items()
             if entries.is_hash(ident) and (entry := entries.decode_entry(raw)) is not None
         }
         await manifest.add(kept)

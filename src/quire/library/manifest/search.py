@@ -1,7 +1,7 @@
-"""Finding documents in the library's index: by name, by tag, by hash, by path.
+"""Finds documents in the manifest: by name, by tag, by hash, by path.
 
-Case, and the two ways in which systems write accents, make no difference. Must not know: where the index is
-stored.
+Case, and the two ways in which systems write accents, make no difference. Must not know: where the manifest
+is stored.
 """
 
 import heapq
@@ -25,14 +25,14 @@ class ManifestHit(Struct, frozen=True):
 
 
 class ManifestView(Struct, frozen=True, kw_only=True):
-    """The whole index at one moment. `problems` are for people: what could not be read, and what to do.
+    """The whole manifest at one moment. `problems` are for people: what could not be read, and what to do.
 
-    Entries are decoded when they are asked for: fifty thousand of them would take five times the memory.
+    Entries are decoded on demand: fifty thousand decoded entries would take five times the memory.
     """
 
     entries: dict[str, Raw] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    segments: int = 0  # how many additions wait to be written into manifest.json
+    segments: int = 0  # how many additions are not merged into manifest.json yet
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -45,7 +45,7 @@ class ManifestView(Struct, frozen=True, kw_only=True):
         return None if raw is None else entries.decode_entry(raw)
 
     def hits(self) -> Iterator[ManifestHit]:
-        """All that can be read, in no particular order."""
+        """All readable entries, in no particular order."""
         for ident, raw in self.entries.items():
             entry = entries.decode_entry(raw) if entries.is_hash(ident) else None
             if entry is not None:
@@ -53,10 +53,10 @@ class ManifestView(Struct, frozen=True, kw_only=True):
 
 
 def search(view: ManifestView, query: str, *, limit: int = 20) -> list[ManifestHit]:
-    """Those that have the text in a path or a tag, by their first path."""
+    """Documents that have the text in a path or a tag, sorted by their first path."""
     wanted = _normalize(query)
     if not wanted.strip():
-        raise Reject("There is nothing to search for: give a part of a name or tag.", code="bad_query")
+        raise Reject("The search text is empty; give part of a name or tag.", code="bad_query")
     found = (
         hit
         for hit in view.hits()
@@ -66,19 +66,19 @@ def search(view: ManifestView, query: str, *, limit: int = 20) -> list[ManifestH
 
 
 def find_by_hash(view: ManifestView, prefix: str) -> ManifestHit:
-    """By a hash or its beginning. Raises Missing, or Reject as `resolve_prefix` does."""
+    """The document with this hash or hash prefix. Raises Missing, or Reject as `resolve_prefix` does."""
     ident = resolve_prefix(view.entries, prefix)
     entry = view.get(ident)
     if entry is None:
-        raise Missing(f"The index's entry for {ident} cannot be read; repair the manifest.")
+        raise Missing(f"The manifest entry of {ident} cannot be read; repair the manifest.")
     return ManifestHit(ident, entry)
 
 
 def find_by_path(view: ManifestView, path: str) -> list[ManifestHit]:
-    """Those with exactly this path; if there are none, those whose path ends with it, by whole names."""
+    """Documents with exactly this path; if there are none, those whose path ends with it, by whole names."""
     wanted = _normalize(path).strip("/")
     if not wanted:
-        raise Reject("There is no path to look for.", code="bad_query")
+        raise Reject("The path is empty.", code="bad_query")
     whole: list[ManifestHit] = []
     ending: list[ManifestHit] = []
     for hit in view.hits():
@@ -91,13 +91,13 @@ def find_by_path(view: ManifestView, path: str) -> list[ManifestHit]:
 
 
 def resolve_prefix(known: Iterable[str], prefix: str) -> str:
-    """The one hash that begins so. Raises Missing when there is none, Reject when there are several or when
-    it is no beginning of a hash of at least eight digits.
+    """The one hash with this prefix of at least eight digits. Raises Missing when there is none, Reject
+    when there are several or the text cannot be a hash prefix.
     """
     wanted = prefix.strip().lower()
     if _PREFIX.fullmatch(wanted) is None:
         raise Reject(
-            f"{prefix[:80]!r} is no hash: give all 64 hexadecimal digits, or at least the first "
+            f"{prefix[:80]!r} is not a hash: give all 64 hexadecimal digits, or at least the first "
             f"{SHORTEST_PREFIX}.",
             code="bad_hash",
         )

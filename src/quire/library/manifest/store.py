@@ -23,6 +23,7 @@ from quire.library.manifest.entries import (
 )
 from quire.library.manifest.search import ManifestView
 from quire.library.protocol import layout
+from quire.model.backoff import backoff_seconds
 from quire.model.errors import Reject, Retry
 from quire.model.objects import ObjectBody, ObjectInfo
 
@@ -197,8 +198,8 @@ class LibraryManifest:
         return [seen async for page in self._objects.pages(SEGMENTS) for seen in page]
 
     def _pause(self, attempt: int) -> float:
-        pause = _PAUSE_SECONDS * 2.0**attempt * (1 + self.context.ids.fraction())
-        return min(_LONGEST_PAUSE_SECONDS, pause)
+        first = _PAUSE_SECONDS * (1 + self.context.ids.fraction())
+        return backoff_seconds(attempt + 1, first=first, longest=_LONGEST_PAUSE_SECONDS)
 
     def _format_now(self) -> str:
         return format_time(self.context.clock.now())

@@ -1,8 +1,7 @@
-"""What stands in the objects of a job: the truth (`JobRecord`), and the markers as the published tools read
-them.
+"""JSON bodies of a job's objects: its state (`JobRecord`), and the markers as the published tools read them.
 
-Promise: whatever lies in the bucket is read, as somebody may have written it who knew nothing of us: an
-empty body or one that is no JSON counts as one that says nothing. Numbers of the outside are bounded.
+Promise: anything in the bucket can be read, whichever tool wrote it: an empty body, or one that is not JSON,
+counts as one without content. Numbers from outside are bounded.
 """
 
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,9 +19,9 @@ _Millis = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of a job that has no result. `attempt` is the fence: it grows with every claim and is never
-    taken back. `charged` counts the attempts that the limit is about: a graceful stop gives its own back.
-    `nonce` is new with every write, so that no two bodies are equal and each writer knows its own.
+    """The state of a job that has no result. `attempt` is the fence: it grows with every claim and never
+    shrinks. `charged` counts the attempts that the limit is about: a graceful stop gives its own back.
+    `nonce` is new with every write, so that no two bodies are equal and each writer recognises its own.
     """
 
     state: State
@@ -51,7 +50,7 @@ class LockMarker(Struct, frozen=True, kw_only=True):
 
 
 class TodoMarker(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`queue/todo/…`; empty when it was queued. `attempt` is 0 where another tool wrote it."""
+    """`queue/todo/…`; ingest writes it empty. `attempt` is 0 if another tool wrote it."""
 
     retries: _Count = 0
     queued_at: _Millis = 0
@@ -62,7 +61,7 @@ class TodoMarker(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class FailedMarker(Struct, frozen=True, kw_only=True):
     """`queue/failed/…`. `priority` is read by published janitors, though no published worker writes it.
-    `attempt` is 0 where another tool wrote it.
+    `attempt` is 0 if another tool wrote it.
     """
 
     error: str = ""
@@ -93,7 +92,7 @@ def encode(body: Struct) -> bytes:
 
 
 def decode(body: bytes, kind: type[T]) -> T | None:
-    """None: it says nothing that can be understood."""
+    """None: the body cannot be understood."""
     try:
         found = msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

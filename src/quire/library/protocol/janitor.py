@@ -1,7 +1,10 @@
-"""Putting one job right: what is stale is taken back, what failed waits again, markers follow the state.
+"""Settling one job: stale jobs are taken back, failed ones wait again, markers are made to follow the
+state.
 
-Promises: any number of janitors may do this at once, beside any number of workers; a state is changed only as
-it was when it was judged; no attempt is counted here but those of published tools. Pure: see `asks`.
+Promises: any number of janitors may do this at once, beside any number of workers; a state is changed only
+if it is still as it was judged; no attempts are counted here but those of published tools, and the attempt
+of a worker that died stays counted, so that a file that kills its worker ends up dead. Pure: see
+`requests`.
 """
 
 from enum import StrEnum
@@ -35,18 +38,18 @@ STALE, FAILED_QUEUE, RESTART = "stale_processing", "failed_queue", "worker_resta
 
 
 class SettleOutcome(StrEnum):
-    """What became of it."""
+    """What a janitor did to a job; the values are published."""
 
     NOTHING = "nothing"
-    CLEARED = "cleared"  # it has its result: what was left of it is gone
+    CLEARED = "cleared"  # it has its result: everything else was deleted
     REQUEUED = "requeued"
-    BURIED = "buried"
+    DEAD = "buried"
     REPAIRED = "repaired"  # a marker was missing or wrong
-    LOST = "lost"  # somebody else was faster
+    LOST = "lost"  # the job changed meanwhile
 
 
 def settle(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
-    """One look at one job, and at most one step on."""
+    """Inspect one job and move it on by at most one state."""
     if (yield CheckExists(layout.out(ident), "finished")):
         yield from clear_markers(ident)
         return SettleOutcome.CLEARED
@@ -54,7 +57,7 @@ def settle(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
     if found is None:
         return (yield from _settle_foreign(ident, actor))
     job = decode(found.body, JobRecord)
-    # What cannot be read may be a later version's: it is not ours to judge.
+    # An unreadable state may be a later version's: leave it alone.
     if job is None or (job.state == "running" and not (yield CheckStale(layout.state(ident)))):
         return SettleOutcome.NOTHING
     if job.state in {"running", "failed"}:
@@ -63,7 +66,7 @@ def settle(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
 
 
 def _recover(ident: str, job: JobRecord, version: str, actor: JobActor) -> Operation[SettleOutcome]:
-    """On from an attempt that failed or went silent."""
+    """Move a job on whose attempt failed or went silent."""
     last = job.charged >= actor.limit
     silent = job.state == "running"
     error = f"the worker {job.worker} went silent in attempt {job.attempt}" if silent else job.error
@@ -71,13 +74,13 @@ def _recover(ident: str, job: JobRecord, version: str, actor: JobActor) -> Opera
     moved = structs.replace(job, state=state, nonce=actor.nonce(), updated=actor.millis, error=error)
     written: str | None = yield SwapObject(layout.state(ident), encode(moved), version, "recover")
     if written is None:
-        return SettleOutcome.LOST  # or written by us: then the next look puts the markers right
+        return SettleOutcome.LOST  # or our own write: then the next pass corrects the markers
     yield from write_markers(ident, moved, actor, recovered_from=reason)
-    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
+    return SettleOutcome.DEAD if last else SettleOutcome.REQUEUED
 
 
 class _ForeignAttempt(Struct, frozen=True, kw_only=True):
-    """What a published tool did with a job that waits. `charged` counts its attempt."""
+    """An attempt of a published tool at a waiting job. `charged` includes it."""
 
     charged: int
     error: str
@@ -88,8 +91,8 @@ class _ForeignAttempt(Struct, frozen=True, kw_only=True):
 def _find_foreign_attempt(
     ident: str, job: JobRecord, silent: LockMarker | None
 ) -> Operation[_ForeignAttempt | None]:
-    """Published tools know no states. They leave markers, with a count that starts from ours: where it is
-    higher, one of them has tried the job since. Our own markers do not count: they may come late.
+    """Published tools know no state objects. They leave markers, with a count that starts from ours: a higher
+    count means that one of them has tried the job since. Our own markers do not count: they may come late.
     """
     death = yield from _read_marker(layout.dead(ident), DeadMarker)
     if death is not None and death.attempt == 0:
@@ -104,39 +107,39 @@ def _find_foreign_attempt(
 
 
 def _count_foreign_attempt(
-    ident: str, job: JobRecord, version: str, since: _ForeignAttempt, actor: JobActor
+    ident: str, job: JobRecord, version: str, foreign: _ForeignAttempt, actor: JobActor
 ) -> Operation[SettleOutcome]:
-    """Take over what others counted. What they gave up is given up, unless somebody has just asked for it to
-    be tried again: then their marker is on its way out.
+    """Take over the count of a published tool. A job that it gave up is dead, unless an operator has just
+    retried it: then the dead marker is about to be deleted.
     """
-    if since.dead and not (yield CheckStale(layout.state(ident))):
+    if foreign.dead and not (yield CheckStale(layout.state(ident))):
         return SettleOutcome.NOTHING
-    last = since.dead or since.charged >= actor.limit
+    last = foreign.dead or foreign.charged >= actor.limit
     moved = structs.replace(
         job,
         state="dead" if last else "waiting",
-        attempt=max(job.attempt, since.charged),
-        charged=since.charged,
+        attempt=max(job.attempt, foreign.charged),
+        charged=foreign.charged,
         nonce=actor.nonce(),
         updated=actor.millis,
-        error=since.error,
+        error=foreign.error,
     )
     written: str | None = yield SwapObject(layout.state(ident), encode(moved), version, "recover")
     if written is None:
         return SettleOutcome.LOST
-    yield from write_markers(ident, moved, actor, recovered_from=since.reason)
-    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
+    yield from write_markers(ident, moved, actor, recovered_from=foreign.reason)
+    return SettleOutcome.DEAD if last else SettleOutcome.REQUEUED
 
 
 def _repair_markers(ident: str, job: JobRecord, version: str, actor: JobActor) -> Operation[SettleOutcome]:
-    """The state is final for now; do the markers say the same? Written only where one is missing."""
+    """Compare the markers of a waiting or dead job with its state; write them only if one is missing."""
     lock = yield from _read_marker(layout.processing(ident), LockMarker)
     silent = lock if lock is not None and (yield CheckStale(layout.processing(ident))) else None
-    since = (yield from _find_foreign_attempt(ident, job, silent)) if job.state == "waiting" else None
-    if since is not None:
-        return (yield from _count_foreign_attempt(ident, job, version, since, actor))
+    foreign = (yield from _find_foreign_attempt(ident, job, silent)) if job.state == "waiting" else None
+    if foreign is not None:
+        return (yield from _count_foreign_attempt(ident, job, version, foreign, actor))
     if silent is not None:
-        yield DeleteObjects((layout.processing(ident),))  # of a claim that was never finished
+        yield DeleteObjects((layout.processing(ident),))  # of a claim that was never completed
     if job.state == "dead":
         there, others = layout.dead(ident), (*layout.todos(ident), layout.failed(ident))
         if (yield CheckExists(there)):
@@ -146,8 +149,8 @@ def _repair_markers(ident: str, job: JobRecord, version: str, actor: JobActor) -
         there = layout.todo(job.priority, ident)
         todo = yield from _read_marker(there, TodoMarker)
         if todo is not None and todo.attempt == 0 and todo.retries > job.charged:  # a published janitor's
-            since = _ForeignAttempt(charged=todo.retries, error=todo.last_error)
-            return (yield from _count_foreign_attempt(ident, job, version, since, actor))
+            foreign = _ForeignAttempt(charged=todo.retries, error=todo.last_error)
+            return (yield from _count_foreign_attempt(ident, job, version, foreign, actor))
         if todo is not None:
             others = tuple(key for key in layout.todos(ident) if key != there)
             yield DeleteObjects((*others, layout.failed(ident), layout.dead(ident)))
@@ -157,13 +160,13 @@ def _repair_markers(ident: str, job: JobRecord, version: str, actor: JobActor) -
 
 
 def _settle_foreign(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
-    """A job without a state: nobody of ours has claimed it. What the published tools left is settled by their
-    rules, and gets a state by that, so that it is counted from then on.
+    """Settle a job without a state object, which no worker of ours has claimed: the markers of the published
+    tools are settled by their rules, and the job gets a state, so that its attempts are counted from then on.
     """
     lock = yield from _read_marker(layout.processing(ident), LockMarker)
     if lock is not None and not (yield CheckStale(layout.processing(ident))):
         return SettleOutcome.NOTHING
-    if (yield CheckExists(layout.dead(ident))):  # given up; published workers leave their lock behind then
+    if (yield CheckExists(layout.dead(ident))):  # dead; published workers leave their lock behind
         yield DeleteObjects((layout.processing(ident), layout.failed(ident)))
         return SettleOutcome.REPAIRED
     if lock is not None:
@@ -196,11 +199,11 @@ def _adopt(
     if written is None:
         return SettleOutcome.LOST
     yield from write_markers(ident, job, actor, recovered_from=reason)
-    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
+    return SettleOutcome.DEAD if last else SettleOutcome.REQUEUED
 
 
 def _read_marker(key: str, kind: type[T]) -> Operation[T | None]:
-    """An unreadable marker is one that says nothing, not one that is not there."""
+    """An unreadable marker counts as an empty one, not as a missing one."""
     found = yield from read(key)
     return None if found is None else decode(found.body, kind) or kind()
 
@@ -208,7 +211,9 @@ def _read_marker(key: str, kind: type[T]) -> Operation[T | None]:
 def recover_after_restart(
     ident: str, attempt: int, started: int, actor: JobActor
 ) -> Operation[SettleOutcome]:
-    """`attempt` is the one that died, and began at `started`; a job that has gone on since is left alone."""
+    """Take back the job of a worker process that died. `attempt` is its attempt, begun at `started`; a job
+    that has moved on since is left alone. Does not wait until the job is stale: the worker knows.
+    """
     found = yield from read(layout.state(ident))
     job = None if found is None else decode(found.body, JobRecord)
     if found is None or job is None or job.state != "running":
@@ -221,10 +226,10 @@ def recover_after_restart(
         state="dead" if last else "waiting",
         nonce=actor.nonce(),
         updated=actor.millis,
-        error=f"the worker {job.worker} ended without a word in attempt {attempt}",
+        error=f"the worker {job.worker} died in attempt {attempt}",
     )
     written: str | None = yield SwapObject(layout.state(ident), encode(moved), found.version, "recover")
     if written is None:
         return SettleOutcome.LOST
     yield from write_markers(ident, moved, actor, recovered_from=RESTART)
-    return SettleOutcome.BURIED if last else SettleOutcome.REQUEUED
+    return SettleOutcome.DEAD if last else SettleOutcome.REQUEUED

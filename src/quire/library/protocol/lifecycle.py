@@ -1,8 +1,9 @@
 """A job's life as its worker sees it: claim, beat, finish, fail, release.
 
-Promises: of any number of workers one wins a claim, and only it can write the job's state until it is judged
-stale; the attempt number grows with each claim; a job has one result, whoever made it, and after that nobody
-works on it. Whoever is told `None` has lost the job and must not touch it any more. Pure: see `asks`.
+Promises: of any number of workers one wins a claim, and only it can write the job's state until it is
+judged stale; the attempt number grows with each claim; a job has one result, and once it has one no worker
+works on it. A worker that gets the answer `None` has lost the job and must not touch it any more. Pure: see
+`requests`.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,9 @@ Nonce = Callable[[], str]
 
 
 class JobActor(Struct, frozen=True, kw_only=True):
-    """`limit` is how many attempts a job may have. `now` is for people only: nothing is decided by it."""
+    """The program that acts on a job. `limit` is how many attempts a job may have. `now` is for display only:
+    nothing is decided by it.
+    """
 
     worker: str
     limit: int
@@ -49,7 +52,7 @@ class JobActor(Struct, frozen=True, kw_only=True):
 
 
 class HeldJob(Struct, frozen=True, kw_only=True):
-    """A job that is ours, as it was last written. `marker` is the version of the lock for other tools."""
+    """A claimed job, as its worker last wrote it. `marker` is the version of the lock for other tools."""
 
     id: str
     job: JobRecord
@@ -58,8 +61,8 @@ class HeldJob(Struct, frozen=True, kw_only=True):
 
 
 class JobCandidate(Struct, frozen=True, kw_only=True):
-    """A job as a listing of what waits showed it, perhaps long ago. `blank`: its marker holds nothing, as
-    when it was queued; so it was hardly ever tried.
+    """A waiting job as a listing showed it, perhaps long ago. `blank`: its marker is empty, as ingest
+    writes it, so the job has hardly been tried.
     """
 
     id: str
@@ -68,9 +71,9 @@ class JobCandidate(Struct, frozen=True, kw_only=True):
 
 
 def claim(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | None]:
-    """The job, when it is free, has attempts left and has no result. None: look for another one.
+    """Claim the job if it is free, has attempts left and has no result. None: pick another one.
 
-    The marker comes first: it is what keeps published workers away, and tells that one of them has it.
+    The lock is created first: it keeps published workers away, and shows that one of them has the job.
     """
     ident, nonce = candidate.id, actor.nonce()
     hint = 0 if candidate.blank else (yield from _read_retries(candidate))
@@ -89,7 +92,7 @@ def claim(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | None]
 
 
 def beat(held: HeldJob, actor: JobActor, progress: dict[str, object]) -> Operation[HeldJob | None]:
-    """Still here. None: the job is somebody else's, or done; stop at once."""
+    """Write a sign of life. None: another worker has the job, or it is done; stop at once."""
     job = structs.replace(held.job, nonce=actor.nonce(), updated=actor.millis)
     version = yield from _swap_state(held.id, job, held.version, "beat")
     if version is None:
@@ -102,24 +105,24 @@ def beat(held: HeldJob, actor: JobActor, progress: dict[str, object]) -> Operati
     marker: str | None = None
     if held.marker is not None:
         marker = yield SwapObject(layout.processing(held.id), encode(lock), held.marker, "marker")
-    if marker is None:  # a janitor of another make may have taken it away
+    if marker is None:  # a published janitor may have deleted it
         marker = yield CreateObject(layout.processing(held.id), encode(lock), "marker")
     return structs.replace(held, job=job, version=version, marker=marker)
 
 
 def finish(held: HeldJob) -> Operation[bool | None]:
-    """Store the result: that is the commit. False: there was one already, of another attempt or of this one
-    whose answer was lost; the job is done either way. None: nobody knows; nothing was changed.
+    """Store the result: that is the commit. False: there already was one, of another attempt or of this one
+    whose answer was lost; the job is done either way. None: unknown; nothing was changed.
     """
-    made = yield CommitResult(layout.out(held.id))
-    if not made and not (yield CheckExists(layout.out(held.id))):
+    is_stored = yield CommitResult(layout.out(held.id))
+    if not is_stored and not (yield CheckExists(layout.out(held.id))):
         return None
     yield from clear_markers(held.id)
-    return bool(made)
+    return bool(is_stored)
 
 
 def fail(held: HeldJob, actor: JobActor, error: str) -> Operation[JobRecord | None]:
-    """It did not work: it waits for the janitor, or is given up when that was its last attempt."""
+    """Record a failed attempt: the job waits for the janitor, or is dead after its last attempt."""
     last = held.job.charged >= actor.limit
     job = _ended_record(held, actor, state="dead" if last else "failed", error=shorten_error(error))
     version = yield from _swap_state(held.id, job, held.version, "fail")
@@ -130,7 +133,7 @@ def fail(held: HeldJob, actor: JobActor, error: str) -> Operation[JobRecord | No
 
 
 def release(held: HeldJob, actor: JobActor, reason: str) -> Operation[JobRecord | None]:
-    """Give it back unfinished, through no fault of its own: this attempt is not counted."""
+    """Give the job back unfinished, through no fault of its own: this attempt does not count."""
     charged = max(0, held.job.charged - 1)
     job = structs.replace(_ended_record(held, actor, state="waiting", error=held.job.error), charged=charged)
     version = yield from _swap_state(held.id, job, held.version, "release")
@@ -141,8 +144,8 @@ def release(held: HeldJob, actor: JobActor, reason: str) -> Operation[JobRecord 
 
 
 def clear_markers(ident: str) -> Operation[None]:
-    """The result is there: everything else about the job may go. Only ever asked when it is: a result stays,
-    so that it does not matter how late these deletions come.
+    """Delete everything but the result. Called only when the result exists: a result stays, so it does not
+    matter how late these deletions take effect.
     """
     markers = (layout.processing(ident), layout.failed(ident), layout.dead(ident))
     yield DeleteObjects((*layout.todos(ident), *markers, layout.state(ident)))
@@ -151,19 +154,21 @@ def clear_markers(ident: str) -> Operation[None]:
 def write_markers(
     ident: str, job: JobRecord, actor: JobActor, *, recovered_from: str = ""
 ) -> Operation[None]:
-    """Make the markers say what the state says. Hints: who comes too late with them is put right later."""
+    """Write the markers that belong to the state. They are hints: a janitor corrects markers written too
+    late.
+    """
     todo = layout.todo(job.priority, ident)
     others = tuple(key for key in layout.todos(ident) if key != todo)
     lock, failed, dead = layout.processing(ident), layout.failed(ident), layout.dead(ident)
     if job.state == "waiting":
-        said = TodoMarker(
+        waiting = TodoMarker(
             retries=job.charged,
             queued_at=actor.millis,
             recovered_from=recovered_from,
             last_error=job.error,
             attempt=job.attempt,
         )
-        yield PutObject(todo, encode(said))
+        yield PutObject(todo, encode(waiting))
         yield DeleteObjects((*others, lock, failed, dead))
     elif job.state == "failed":
         retries = max(0, job.charged - 1)
@@ -193,40 +198,42 @@ def write_markers(
 def _start_attempt(
     candidate: JobCandidate, actor: JobActor, nonce: str, hint: int
 ) -> Operation[HeldJob | None]:
-    """The claim itself. A new job has no state yet; one that was tried has."""
-    told = JobRecord(state="waiting", attempt=hint, charged=hint, nonce="", priority=candidate.tier)
+    """The claim itself. A new job has no state object yet; a job that was tried has one."""
+    new = JobRecord(state="waiting", attempt=hint, charged=hint, nonce="", priority=candidate.tier)
     if candidate.blank:
-        held = yield from _create_state(candidate, _running_record(told, actor, nonce))
+        held = yield from _create_state(candidate, _running_record(new, actor, nonce))
         if held is not None:
             return held
     found = yield from read(layout.state(candidate.id))
     if found is None and candidate.blank:  # it was there a moment ago: finished and clear_markers
         return None
-    job = told if found is None else decode(found.body, JobRecord)
+    job = new if found is None else decode(found.body, JobRecord)
     if job is None or job.state != "waiting":
         return None
     version = None if found is None else found.version
     if job.charged >= actor.limit:
         yield from _give_up(candidate, job, version, actor)
         return None
-    begun = _running_record(structs.replace(job, priority=candidate.tier), actor, nonce)
+    started = _running_record(structs.replace(job, priority=candidate.tier), actor, nonce)
     if version is None:
-        return (yield from _create_state(candidate, begun))
-    written = yield from _swap_state(candidate.id, begun, version, "claim")
-    return None if written is None else HeldJob(id=candidate.id, job=begun, version=written, marker=None)
+        return (yield from _create_state(candidate, started))
+    written = yield from _swap_state(candidate.id, started, version, "claim")
+    return None if written is None else HeldJob(id=candidate.id, job=started, version=written, marker=None)
 
 
-def _create_state(candidate: JobCandidate, begun: JobRecord) -> Operation[HeldJob | None]:
-    version: str | None = yield CreateObject(layout.state(candidate.id), encode(begun), "first claim")
+def _create_state(candidate: JobCandidate, started: JobRecord) -> Operation[HeldJob | None]:
+    version: str | None = yield CreateObject(layout.state(candidate.id), encode(started), "first claim")
     if version is None:
-        version = yield from _find_own_write(layout.state(candidate.id), begun.nonce)
-    return None if version is None else HeldJob(id=candidate.id, job=begun, version=version, marker=None)
+        version = yield from _find_own_write(layout.state(candidate.id), started.nonce)
+    return None if version is None else HeldJob(id=candidate.id, job=started, version=version, marker=None)
 
 
 def _give_up(
     candidate: JobCandidate, job: JobRecord, version: str | None, actor: JobActor
 ) -> Operation[None]:
-    """Tried as often as it may be, by tools that count differently: it is dead, and was not claimed."""
+    """Mark a job dead that has no attempts left, as tools that count differently leave it; it is not
+    claimed.
+    """
     dead = structs.replace(job, state="dead", nonce=actor.nonce(), updated=actor.millis)
     if version is None:
         written: str | None = yield CreateObject(layout.state(candidate.id), encode(dead), "first claim")
@@ -269,7 +276,7 @@ def _create_lock(key: str, lock: LockMarker, nonce: str) -> Operation[str | None
 
 
 def _find_own_write(key: str, nonce: str) -> Operation[str | None]:
-    """The version of what we wrote ourselves, when we were told that it was refused but it was not."""
+    """The version of our own write, if it took effect although the answer said that it was refused."""
     found = yield from read(key)
     there = None if found is None else decode(found.body, JobRecord)
     return found.version if found is not None and there is not None and there.nonce == nonce else None
@@ -277,8 +284,8 @@ def _find_own_write(key: str, nonce: str) -> Operation[str | None]:
 
 def _read_retries(candidate: JobCandidate) -> Operation[int]:
     found = yield from read(layout.todo(candidate.tier, candidate.id))
-    said = None if found is None else decode(found.body, TodoMarker)
-    return 0 if said is None else said.retries
+    marker = None if found is None else decode(found.body, TodoMarker)
+    return 0 if marker is None else marker.retries
 
 
 def _build_lock(tier: str, actor: JobActor, nonce: str, *, retries: int, attempt: int) -> LockMarker:

@@ -1,8 +1,8 @@
-"""What the protocol asks of the store, one request at a time, as values.
+"""Requests of the protocol to the store, one at a time, as values.
 
-The protocol is generators that yield these and are sent the answers. So the same code runs against a real
-store (`perform`) and, request by request in every order, in the explorer of `quire.testing`. `why` names the
-condition that a write stands for.
+The protocol consists of generators (`Operation`) that yield requests and are sent the answers. So the same
+code runs against a real store (`perform`) and, request by request in every order, in the explorer of
+`tests/simulation/library`. `why` names the condition that a write stands for.
 """
 
 from collections.abc import Generator
@@ -18,20 +18,20 @@ T = TypeVar("T")
 
 
 class ReadObject(Struct, frozen=True):
-    """Answered with `ObjectBody`, or None."""
+    """Answer: an `ObjectBody`, or None."""
 
     key: str
 
 
 class CheckExists(Struct, frozen=True):
-    """Is it there? Answered with true or false."""
+    """Answer: whether the object exists."""
 
     key: str
     why: str = ""
 
 
 class CreateObject(Struct, frozen=True):
-    """Only where there is none. Answered with the version, or None: refused, or nobody knows."""
+    """Create the object if there is none. Answer: its version, or None if it was refused or nobody knows."""
 
     key: str
     body: bytes
@@ -39,7 +39,7 @@ class CreateObject(Struct, frozen=True):
 
 
 class SwapObject(Struct, frozen=True):
-    """Only where it is this version. Answered as `CreateObject` is."""
+    """Replace the object if it has this version. Answer: as for `CreateObject`."""
 
     key: str
     body: bytes
@@ -48,21 +48,21 @@ class SwapObject(Struct, frozen=True):
 
 
 class PutObject(Struct, frozen=True):
-    """Whatever is there: for markers alone. Answered with the version."""
+    """Write the object without a condition: for markers only. Answer: its version."""
 
     key: str
     body: bytes
 
 
 class DeleteObjects(Struct, frozen=True):
-    """In no order; those that are not there are no error."""
+    """Delete the objects in no particular order; missing ones are no error."""
 
     keys: tuple[str, ...]
 
 
 class CommitResult(Struct, frozen=True):
-    """Store the result where there is none. Answered with whether that was done; if not, there is one, or
-    nobody knows.
+    """Store the result if there is none. Answer: whether it was stored; if not, there is one, or nobody
+    knows.
     """
 
     key: str
@@ -70,7 +70,7 @@ class CommitResult(Struct, frozen=True):
 
 
 class CheckStale(Struct, frozen=True):
-    """Has nobody written it for too long, by the store's own clock? Answered with true or false."""
+    """Answer: whether the object was not written for too long, by the store's own clock."""
 
     key: str
 
@@ -89,31 +89,31 @@ Operation: TypeAlias = Generator[StoreRequest, Any, T]
 
 
 class StoreAccess(Struct, frozen=True, kw_only=True):
-    """What it is carried out with. `result` is the archive that a commit stores."""
+    """What `perform` needs. `result` is the archive that a commit stores."""
 
     objects: Objects
     stale_seconds: float = 0.0
     result: Path | None = None
 
 
-async def perform(asking: Operation[T], means: StoreAccess) -> T:
-    """Carry it out. Raises Retry when the store cannot be reached: then what was asked may have happened, and
-    who asked must take the job for lost or ask anew.
+async def perform(operation: Operation[T], access: StoreAccess) -> T:
+    """Carry out an operation. Raises Retry when the store cannot be reached: the last request may have taken
+    effect then, and the caller must consider the job lost or start over.
     """
     answer: Any = None
     while True:
         try:
-            ask = asking.send(answer)
+            request = operation.send(answer)
         except StopIteration as done:
             result: T = done.value
             return result
-        answer = await _answer(ask, means)
+        answer = await _answer(request, access)
 
 
-async def _answer(ask: StoreRequest, means: StoreAccess) -> Any:
-    objects = means.objects
+async def _answer(request: StoreRequest, access: StoreAccess) -> Any:
+    objects = access.objects
     answer: Any = None
-    match ask:
+    match request:
         case ReadObject(key):
             answer = await objects.read(key)
         case CheckExists(key):
@@ -127,17 +127,17 @@ async def _answer(ask: StoreRequest, means: StoreAccess) -> Any:
         case DeleteObjects(keys):
             await objects.delete(keys)
         case CommitResult(key):
-            answer = await _commit(key, means)
+            answer = await _commit(key, access)
         case CheckStale(key):
             seen = await objects.head(key)
-            answer = seen is not None and await objects.now() - seen.modified_at > means.stale_seconds
+            answer = seen is not None and await objects.now() - seen.modified_at > access.stale_seconds
     return answer
 
 
-async def _commit(key: str, means: StoreAccess) -> bool:
-    if means.result is None:
+async def _commit(key: str, access: StoreAccess) -> bool:
+    if access.result is None:
         raise Bug("there is no result to commit")
-    return await means.objects.create_file(key, means.result, content_type="application/zip")
+    return await access.objects.create_file(key, access.result, content_type="application/zip")
 
 
 def read(key: str) -> Operation[ObjectBody | None]:

@@ -1,11 +1,10 @@
-"""One conversion in a process of its own: native code may crash, hang or eat memory there, and nowhere
-else.
+"""One conversion in a process of its own, where native code may crash, hang or run out of memory.
 
-The process gets the name of a file with its `ConversionOrder` as its last argument, and writes lines of
-JSON to its standard output (`ConversionProgress`). Promises: it is a process group of its own that does not
-outlive us, with a memory limit; it is killed as a group when it takes too long, shows no progress for too
-long, or when whoever waits is cancelled; whatever becomes of it is told in words. Must not know: what it
-converts, nor the bucket.
+The process gets the path of a file with its `ConversionOrder` as its last argument, and writes lines of
+JSON (`ConversionProgress`) to its standard output. Promises: the process leads a group of its own that does
+not outlive us, with a memory limit; the group is killed when the conversion takes too long, shows no
+progress for too long, or is cancelled; every end is reported in words. Must not know: what is converted,
+nor the bucket.
 """
 
 import asyncio
@@ -24,19 +23,19 @@ from msgspec import Meta, Struct, field
 from quire.compute.pool.child_limits import shimmed
 from quire.model.clock import Clock
 
-OWN_COMMAND = (sys.executable, "-m", "quire.library.worker.conversion_process")
+COMMAND = (sys.executable, "-m", "quire.library.worker.conversion_process")
 MAX_LINE_BYTES = 256 << 10
 LOG_BYTES = 64 << 10
-KILL_SECONDS = 10.0  # after which what still holds a pipe is not waited for
-LONGEST_SECONDS = 7 * 24 * 3600.0  # whatever number of pages a document claims to have
-MOST_FREE_SECONDS = 1e9
-_LAST_WORDS_CHARACTERS = 300
+KILL_SECONDS = 10.0  # after which a pipe that is still open is abandoned
+LONGEST_SECONDS = 7 * 24 * 3600.0  # however many pages a document claims to have
+MAX_WAIT_SECONDS = 1e9
+_QUOTED_LOG_CHARACTERS = 300
 
 _Pages = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class SourceInfo(Struct, frozen=True, kw_only=True):
-    """What the archive is to tell of its source."""
+    """What the archive records about its source."""
 
     hash: str
     original_filename: str
@@ -54,19 +53,19 @@ class ConversionOrder(Struct, frozen=True, kw_only=True):
 
 
 class ConversionProgress(Struct, frozen=True, kw_only=True):
-    """A line of the process: how far it is, or why it gives up."""
+    """A line of the process: its progress, or the error that ends it."""
 
     stage: str = ""
     done: _Pages = 0
     total: _Pages = 0
-    silent: bool = False  # the next sign comes when all pages are done
+    silent: bool = False  # the next line comes when all pages are done
     error: str = ""
     traceback: str = ""
-    trouble: bool = False  # of this machine, not of the document: a tool is missing
+    trouble: bool = False  # the fault of this machine, not of the document: a tool is missing
 
 
 class ConversionLimits(Struct, frozen=True, kw_only=True):
-    """`silent_seconds`: without any sign of progress."""
+    """`silent_seconds` is the longest time without progress."""
 
     seconds: float = 3600.0
     seconds_per_page: float = 60.0
@@ -78,7 +77,7 @@ class ConversionLimits(Struct, frozen=True, kw_only=True):
 
 
 class ConversionResult(Struct, frozen=True, kw_only=True):
-    """`error` is empty when the process says that all went well. `log` is the end of what else it said."""
+    """`error` is empty when the conversion succeeded. `log` is the end of the process's other output."""
 
     error: str = ""
     traceback: str = ""
@@ -88,82 +87,82 @@ class ConversionResult(Struct, frozen=True, kw_only=True):
 
 
 class ConverterCommand(Struct, frozen=True, kw_only=True):
-    """`environment` is all that the process gets: where programs and libraries are, and no keys."""
+    """`environment` is complete: the process inherits nothing else, and no keys."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
 
 
 class Conversion:
-    """`on_sign` is told of each step."""
+    """`on_progress` is called for each line of progress."""
 
     def __init__(
         self,
         command: ConverterCommand,
         limits: ConversionLimits,
         clock: Clock,
-        on_sign: Callable[[ConversionProgress], None],
+        on_progress: Callable[[ConversionProgress], None],
     ) -> None:
         self._command = command
         self._limits = limits
         self._clock = clock
-        self._on_sign = on_sign
+        self._on_progress = on_progress
         self._log = bytearray()
-        self._half = bytearray()  # of a line
+        self._rest = bytearray()  # the unfinished last line
         self._last = ConversionProgress(stage="converting")
-        self._told = ConversionProgress()
+        self._failure = ConversionProgress()
         self._moved_at = 0.0
 
     async def run(self, order: ConversionOrder, folder: Path) -> ConversionResult:
-        """In `folder`, which is the process's own. Raises OSError when it cannot be started."""
-        paper = folder / "order.json"
-        await asyncio.to_thread(paper.write_bytes, msgspec.json.encode(order))
+        """Run in `folder`, which belongs to the process. Raises OSError when it cannot be started."""
+        order_file = folder / "order.json"
+        await asyncio.to_thread(order_file.write_bytes, msgspec.json.encode(order))
         scratch = folder / "scratch"
         await asyncio.to_thread(scratch.mkdir, exist_ok=True)
-        process, listening = await self._start(paper, scratch)
+        process, listening = await self._start(order_file, scratch)
         ending = asyncio.create_task(process.wait())
         try:
             overdue = await self._watch(ending)
         finally:
-            _kill(process.pid)  # and whatever it left behind in its group
+            _kill(process.pid)  # and whatever is left in its group
             await ending
             _, late = await asyncio.wait(listening, timeout=KILL_SECONDS)
             for task in late:
                 task.cancel()
             await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
-        return self._ended(overdue, ending.result())
+        return self._build_result(overdue, ending.result())
 
     async def _start(
-        self, paper: Path, scratch: Path
+        self, order_file: Path, scratch: Path
     ) -> tuple[asyncio.subprocess.Process, list[asyncio.Task[None]]]:
-        # Pipes of our own: those of the library would be waited for as long as anybody holds them open.
-        signs, signs_end = os.pipe()
-        words, words_end = os.pipe()
+        # Pipes of our own: asyncio waits for its pipes as long as any process holds them open.
+        output, output_end = os.pipe()
+        errors, errors_end = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *shimmed((*self._command.words, str(paper)), self._limits.memory_mb),
+                *shimmed((*self._command.words, str(order_file)), self._limits.memory_mb),
                 cwd=scratch,
                 env={**self._command.environment, "TMPDIR": str(scratch)},
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=signs_end,
-                stderr=words_end,
+                stdout=output_end,
+                stderr=errors_end,
                 start_new_session=True,
             )
         except BaseException:
-            os.close(signs)
-            os.close(words)
+            os.close(output)
+            os.close(errors)
             raise
         finally:
-            os.close(signs_end)
-            os.close(words_end)
+            os.close(output_end)
+            os.close(errors_end)
         listening = [
-            asyncio.create_task(_listen(signs, self._heard)),
-            asyncio.create_task(_listen(words, self._noted)),
+            asyncio.create_task(_listen(output, self._take_output)),
+            asyncio.create_task(_listen(errors, self._add_log)),
         ]
         return process, listening
 
     async def _watch(self, ending: asyncio.Task[int]) -> str:
-        """Why it must be ended; empty when it has ended."""
+        """The reason to kill the process; empty when it has ended."""
         began = self._moved_at = self._clock.monotonic()
         while not ending.done():
             now, pages = self._clock.monotonic(), self._last.total
@@ -174,48 +173,50 @@ class Conversion:
             if now - self._moved_at >= silent:
                 return f"the conversion was stopped: it showed no progress for {silent:.0f} seconds"
             left = min(began + allowed, self._moved_at + silent) - now
-            await asyncio.wait({ending}, timeout=min(left, MOST_FREE_SECONDS))
+            await asyncio.wait({ending}, timeout=min(left, MAX_WAIT_SECONDS))
         return ""
 
-    def _heard(self, piece: bytes) -> None:
-        *lines, rest = (bytes(self._half) + piece).split(b"\n")
-        self._half = bytearray(rest[: MAX_LINE_BYTES + 1])
+    def _take_output(self, piece: bytes) -> None:
+        *lines, rest = (bytes(self._rest) + piece).split(b"\n")
+        self._rest = bytearray(rest[: MAX_LINE_BYTES + 1])
         for line in lines:
-            self._line(line)
+            self._take_line(line)
 
-    def _line(self, line: bytes) -> None:
+    def _take_line(self, line: bytes) -> None:
         try:
-            sign = msgspec.json.decode(line, type=ConversionProgress) if len(line) <= MAX_LINE_BYTES else None
+            progress = (
+                msgspec.json.decode(line, type=ConversionProgress) if len(line) <= MAX_LINE_BYTES else None
+            )
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            sign = None
-        if sign is None:
-            self._noted(line[:1000] + b"\n")
-        elif sign.error:
-            self._told = sign
+            progress = None
+        if progress is None:
+            self._add_log(line[:1000] + b"\n")
+        elif progress.error:
+            self._failure = progress
         else:
-            if (sign.stage, sign.done) != (self._last.stage, self._last.done):
+            if (progress.stage, progress.done) != (self._last.stage, self._last.done):
                 self._moved_at = self._clock.monotonic()
-            self._last = sign
-            self._on_sign(sign)
+            self._last = progress
+            self._on_progress(progress)
 
-    def _noted(self, piece: bytes) -> None:
+    def _add_log(self, piece: bytes) -> None:
         self._log += piece
         del self._log[:-LOG_BYTES]
 
-    def _ended(self, overdue: str, code: int) -> ConversionResult:
+    def _build_result(self, overdue: str, code: int) -> ConversionResult:
         log = self._log.decode(errors="replace").strip()
         error = overdue
         if not overdue and code:
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            words = f"; its last words: {log[-_LAST_WORDS_CHARACTERS:]}" if log else ""
-            error = self._told.error or f"the converting process ended with {how}{words}"
-        told = ConversionProgress() if overdue else self._told
+            quote = f"; its last output: {log[-_QUOTED_LOG_CHARACTERS:]}" if log else ""
+            error = self._failure.error or f"the converting process ended with {how}{quote}"
+        failure = ConversionProgress() if overdue else self._failure
         return ConversionResult(
             error=error,
-            traceback=told.traceback,
+            traceback=failure.traceback,
             log=log,
             stage=self._last.stage or "converting",
-            trouble=told.trouble,
+            trouble=failure.trouble,
         )
 
 

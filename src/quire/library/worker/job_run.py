@@ -1,8 +1,8 @@
-"""One job from its claim to its end: fetched, converted, checked, committed; or failed, given back, lost.
+"""One job from its claim to its end: fetched, converted, checked and committed; or failed, released, lost.
 
-Promises: whatever happens, the job is done, failed with its reason, given back uncounted, or left for a
-janitor; of a job that was lost nothing is written; no process and no file of it is left. Must not know: how
-jobs are found.
+Promises: whatever happens, the job is done, failed with its reason, released without counting the attempt,
+or left to a janitor; nothing is written about a job that was lost; no process and no file of the job is
+left. Must not know: how jobs are found.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import shutil
 import traceback
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
@@ -29,37 +30,38 @@ from quire.library.worker.conversion import (
     ConverterCommand,
     SourceInfo,
 )
-from quire.library.worker.heartbeat import PASSING, Heartbeat
+from quire.library.worker.heartbeat import TRANSIENT, Heartbeat
 from quire.library.worker.source import FetchedSource, SourceLookup, fetch
+from quire.model.backoff import backoff_seconds
 from quire.model.clock import timestamp
 from quire.model.errors import QuireError, Reject, Retry
 
 T = TypeVar("T")
 
-FRESH_SECONDS = 10.0  # a beat this old is good enough to commit on
+FRESH_SECONDS = 10.0  # a heartbeat this recent is good enough to commit on
 TRIES = 6
 
 
 class JobOutcome(StrEnum):
     DONE = "done"
-    FAILED = "failed"  # it will be tried again
+    FAILED = "failed"  # it will be retried
     DEAD = "dead"
     RELEASED = "released"
-    LOST = "lost"  # somebody else has it
-    ABANDONED = "abandoned"  # the store could not be told; a janitor will see to it
+    LOST = "lost"  # another worker has it, or it is done
+    ABANDONED = "abandoned"  # the store did not answer; a janitor will settle the job
 
 
 class JobReport(Struct, frozen=True, kw_only=True):
-    fate: JobOutcome
+    outcome: JobOutcome
     job: str
     error: str = ""
     size: int = 0
     seconds: float = 0.0
-    trouble: str = ""  # of this machine or the store: others would meet it too
+    trouble: str = ""  # a fault of this machine or the store: other jobs would fail too
 
 
 class JobRunContext(Struct, frozen=True, kw_only=True):
-    """What a worker works with. `patience_seconds` is waited after the first answer that did not come."""
+    """What every run of a worker needs. `patience_seconds` is the first pause after a request that failed."""
 
     context: LibraryContext
     worker: str
@@ -67,7 +69,7 @@ class JobRunContext(Struct, frozen=True, kw_only=True):
     command: ConverterCommand
     limits: ConversionLimits
     options: dict[str, object] = field(default_factory=dict)
-    recall: SourceLookup | None = None
+    lookup: SourceLookup | None = None
     patience_seconds: float = 1.0
 
 
@@ -77,35 +79,35 @@ class _Conversion(Struct, frozen=True, kw_only=True):
     source: FetchedSource | None = None
 
 
-Interrupted = Callable[[], Awaitable[str]]
+WaitForInterrupt = Callable[[], Awaitable[str]]
 
 
 class JobRun:
-    """On one job that was just claimed."""
+    """The run of one job that was just claimed."""
 
-    def __init__(self, bench: JobRunContext, held: HeldJob) -> None:
-        self._bench = bench
-        self._context = bench.context
+    def __init__(self, run_context: JobRunContext, held: HeldJob) -> None:
+        self._run_context = run_context
+        self._context = run_context.context
         self._held = held
-        self._actor = bench.context.actor(bench.worker)
-        self._began = bench.context.clock.monotonic()
+        self._actor = run_context.context.actor(run_context.worker)
+        self._began = run_context.context.clock.monotonic()
         self._stage = "downloading"
         self._source: FetchedSource | None = None
-        self._sign = ConversionProgress()
+        self._last_progress = ConversionProgress()
 
-    async def carry(self, interrupted: Interrupted) -> JobReport:
-        """`interrupted` returns with a reason when the job must be given back."""
-        folder = Path(await asyncio.to_thread(mkdtemp, prefix="job-", dir=self._bench.scratch))
+    async def run(self, wait_for_interrupt: WaitForInterrupt) -> JobReport:
+        """`wait_for_interrupt` returns with a reason when the job must be released."""
+        folder = Path(await asyncio.to_thread(mkdtemp, prefix="job-", dir=self._run_context.scratch))
         try:
-            return await self._carried(folder, interrupted)
+            return await self._supervise(folder, wait_for_interrupt)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _carried(self, folder: Path, interrupted: Interrupted) -> JobReport:
-        async with Heartbeat(self._context, self._held, self._actor, self._progress) as beating:
-            making = asyncio.create_task(self._make(folder))
-            halting = asyncio.ensure_future(interrupted())
-            losing = asyncio.create_task(beating.lost.wait())
+    async def _supervise(self, folder: Path, wait_for_interrupt: WaitForInterrupt) -> JobReport:
+        async with Heartbeat(self._context, self._held, self._actor, self._progress) as heartbeat:
+            making = asyncio.create_task(self._fetch_and_convert(folder))
+            halting = asyncio.ensure_future(wait_for_interrupt())
+            losing = asyncio.create_task(heartbeat.lost.wait())
             try:
                 await asyncio.wait({making, halting, losing}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -113,22 +115,24 @@ class JobRun:
                 for task in (making, halting, losing):
                     task.cancel()
                 await asyncio.gather(making, halting, losing, return_exceptions=True)
-            # A result is worth a look whether it is still wanted; and so is a state that is to be written.
-            still = await beating.fresh(FRESH_SECONDS)
-        self._held = beating.held
-        if not still:
+            # Check that the job is still ours before a result or a state is written.
+            is_held = await heartbeat.is_held(FRESH_SECONDS)
+        self._held = heartbeat.held
+        if not is_held:
             return self._report(JobOutcome.LOST)
         if not ready:
             reason = "" if halting.cancelled() else halting.result()
             return await self._release(reason)
-        return await self._concluded(making.result())
+        return await self._conclude(making.result())
 
-    async def _make(self, folder: Path) -> _Conversion:
-        """Never raises but for being cancelled: what went wrong is in what it made."""
+    async def _fetch_and_convert(self, folder: Path) -> _Conversion:
+        """Never raises unless cancelled: errors are part of the result."""
         result = folder / "result.zip"
         try:
-            source = self._source = await self._patiently(
-                lambda: fetch(self._context.blobs, self._held.id, folder / "source.pdf", self._bench.recall)
+            source = self._source = await self._repeat(
+                lambda: fetch(
+                    self._context.blobs, self._held.id, folder / "source.pdf", self._run_context.lookup
+                )
             )
             self._stage = "converting"
             ended = await self._convert(source, result, folder)
@@ -136,71 +140,75 @@ class JobRun:
                 self._stage = "packaging"
                 wrong = await asyncio.to_thread(archives.find_fault, result, self._held.id)
                 ended = ConversionResult(error=wrong, log=ended.log, stage=self._stage)
-        except OSError as error:  # of this machine: its disk is full, or it has no context for a process
+        except OSError as error:  # of this machine: its disk is full, or it cannot start a process
             ended = ConversionResult(error=f"{error.strerror or error}", stage=self._stage, trouble=True)
-        except Exception as error:  # noqa: BLE001 - the job fails with it, the worker goes on
+        except Exception as error:  # noqa: BLE001 - the job fails with it, the worker continues
             known = isinstance(error, QuireError)
             reason = str(error) if known else f"{type(error).__name__}: {error}"
             trace = "".join(traceback.format_exception(error))
-            ended = ConversionResult(error=reason or "it failed", traceback=trace, stage=self._stage)
+            ended = ConversionResult(
+                error=reason or "the conversion failed", traceback=trace, stage=self._stage
+            )
         return _Conversion(ended=ended, result=result, source=self._source)
 
     async def _convert(self, source: FetchedSource, result: Path, folder: Path) -> ConversionResult:
         about = SourceInfo(
             hash=self._held.id,
             original_filename=source.name,
-            worker_id=self._bench.worker,
+            worker_id=self._run_context.worker,
             converted_at=timestamp(self._context.clock.now()),
             size_bytes=source.size,
             tags=source.tags,
         )
         order = ConversionOrder(
-            source=str(source.path), target=str(result), about=about, options=self._bench.options
+            source=str(source.path), target=str(result), about=about, options=self._run_context.options
         )
-        conversion = Conversion(self._bench.command, self._bench.limits, self._context.clock, self._signed)
+        conversion = Conversion(
+            self._run_context.command, self._run_context.limits, self._context.clock, self._set_progress
+        )
         return await conversion.run(order, folder)
 
-    def _signed(self, sign: ConversionProgress) -> None:
-        self._sign = sign
+    def _set_progress(self, progress: ConversionProgress) -> None:
+        self._last_progress = progress
 
     def _progress(self) -> dict[str, object]:
-        sign, source = self._sign, self._source
-        told: dict[str, object] = {"stage": sign.stage or self._stage, "elapsed_seconds": self._elapsed()}
+        last, source = self._last_progress, self._source
+        shown: dict[str, object] = {"stage": last.stage or self._stage, "elapsed_seconds": self._elapsed()}
         if source is not None:
-            told |= {"original_filename": source.name, "file_size_bytes": source.size}
-        if sign.total:
-            percent = round(100 * min(1.0, sign.done / sign.total), 1)
-            told["page_count"] = sign.total
-            told["marker"] = {"current": sign.done, "total": sign.total, "percent": percent}
-        return told
+            shown |= {"original_filename": source.name, "file_size_bytes": source.size}
+        if last.total:
+            percent = round(100 * min(1.0, last.done / last.total), 1)
+            shown["page_count"] = last.total
+            shown["marker"] = {"current": last.done, "total": last.total, "percent": percent}
+        return shown
 
-    async def _concluded(self, made: _Conversion) -> JobReport:
+    async def _conclude(self, made: _Conversion) -> JobReport:
         if made.ended.trouble:
             report = await self._release("worker_trouble")
             return JobReport(
-                fate=report.fate, job=report.job, error=made.ended.error, trouble=made.ended.error
+                outcome=report.outcome, job=report.job, error=made.ended.error, trouble=made.ended.error
             )
         if made.ended.error:
             return await self._fail(made.ended)
         self._stage = "uploading"
         try:
-            done = await self._patiently(lambda: self._finish(made.result))
-        except Reject as error:  # a result that the store does not take, at this attempt or any other
+            done = await self._repeat(lambda: self._finish(made.result))
+        except Reject as error:  # a result that the store refuses, in this attempt and any other
             return await self._fail(ConversionResult(error=str(error), log=made.ended.log, stage=self._stage))
         except QuireError as error:
             return self._report(JobOutcome.ABANDONED, error=str(error), trouble=str(error))
-        # Not ours when there was one already: the job is done either way, and was not done by us.
+        # A result that existed already: the job is done, but not by us.
         return self._report(JobOutcome.DONE if done else JobOutcome.LOST)
 
     async def _finish(self, result: Path) -> bool:
         done = await self._context.perform(lifecycle.finish(self._held), result=result)
         if done is None:
-            raise Retry("nobody knows whether the result was stored")
+            raise Retry("it is unknown whether the result was stored")
         return done
 
     async def _fail(self, ended: ConversionResult) -> JobReport:
         try:
-            job = await self._patiently(
+            job = await self._repeat(
                 lambda: self._context.perform(lifecycle.fail(self._held, self._actor, ended.error))
             )
         except QuireError as error:
@@ -209,7 +217,7 @@ class JobRun:
             return self._report(JobOutcome.LOST, error=ended.error)
         failure = logs.ErrorContext(
             stage=ended.stage,
-            worker_id=self._bench.worker,
+            worker_id=self._run_context.worker,
             retry_count=max(0, job.charged - 1),
             max_retries=self._context.rules.max_retries,
         )
@@ -225,29 +233,35 @@ class JobRun:
 
     async def _release(self, reason: str) -> JobReport:
         try:
-            job = await self._patiently(
+            job = await self._repeat(
                 lambda: self._context.perform(lifecycle.release(self._held, self._actor, reason))
             )
         except QuireError as error:
             return self._report(JobOutcome.ABANDONED, error=reason, trouble=str(error))
         return self._report(JobOutcome.RELEASED if job is not None else JobOutcome.LOST, error=reason)
 
-    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Again and again while the store does not answer, for a while. Repeating is safe: every write names
-        the version that it is to replace.
+    async def _repeat(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Repeat for a while if the store does not answer. Repeating is safe: every write names the version
+        that it replaces.
         """
         for number in range(1, TRIES):
             try:
                 return await act()
-            except PASSING:
+            except TRANSIENT:
                 chance = 0.5 + self._context.ids.fraction()
-                await asyncio.sleep(self._bench.patience_seconds * 2 ** (number - 1) * chance)
+                patience = self._run_context.patience_seconds
+                await asyncio.sleep(chance * backoff_seconds(number, first=patience, longest=inf))
         return await act()
 
-    def _report(self, fate: JobOutcome, *, error: str = "", trouble: str = "") -> JobReport:
+    def _report(self, outcome: JobOutcome, *, error: str = "", trouble: str = "") -> JobReport:
         size = 0 if self._source is None else self._source.size
         return JobReport(
-            fate=fate, job=self._held.id, error=error, size=size, seconds=self._elapsed(), trouble=trouble
+            outcome=outcome,
+            job=self._held.id,
+            error=error,
+            size=size,
+            seconds=self._elapsed(),
+            trouble=trouble,
         )
 
     def _elapsed(self) -> float:

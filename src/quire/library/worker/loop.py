@@ -1,8 +1,10 @@
-"""A worker of the library: one job after the other, until there is nothing more to do or it is told to stop.
+"""A worker of the library: one job after the other, until there is nothing left to do or it is told to
+stop.
 
-Promises: told to stop, it gives its job back uncounted before it ends; a store that cannot be reached is
-waited for, one that refuses us is tried a few times and then named; nobody has to run a janitor, as workers
-look after the queue now and then, one of them at a time. Must not know: signals, settings, the terminal.
+Promises: told to stop, it releases its job without counting the attempt before it ends; it waits for a
+store that cannot be reached, and tries one that refuses it a few times before it names the fault; nobody
+has to run a janitor, as workers sweep the queue now and then, one of them at a time. Must not know:
+signals, settings, the terminal.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from quire.library.protocol.janitor import SettleOutcome, recover_after_restart
 from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.worker import run_windows, slots
 from quire.library.worker.conversion import ConversionLimits, ConverterCommand
-from quire.library.worker.heartbeat import PASSING
+from quire.library.worker.heartbeat import TRANSIENT
 from quire.library.worker.job_run import (
     JobOutcome,
     JobReport,
@@ -35,25 +37,25 @@ from quire.library.worker.source import SourceLookup
 from quire.model.errors import Misconfigured, QuireError
 
 SHUTDOWN, WINDOW_CLOSED = "graceful_shutdown", "schedule_window_closed"
-MOST_REFUSALS = 5  # in a row, of the store or of this machine
-LOOK_SECONDS = 60.0  # at the local time, which may jump
+MAX_REFUSALS = 5  # in a row, by the store or by this machine
+CLOCK_SECONDS = 60.0  # between two looks at the local time, which may jump
 
 
 class WorkerEventKind(StrEnum):
     STARTED = "started"
     CLAIMED = "claimed"
-    ENDED = "ended"  # `report` tells how
+    ENDED = "ended"  # `report` has the outcome
     IDLE = "idle"
     CLOSED = "closed"  # outside the run windows
     SWEPT = "swept"
     TROUBLE = "trouble"
-    RECOVERED = "recovered"  # a job of the process before
+    RECOVERED = "recovered"  # a job of the previous process
     WOULD_CLAIM = "would_claim"
     STOPPED = "stopped"
 
 
 class WorkerEvent(Struct, frozen=True, kw_only=True):
-    """For whoever watches."""
+    """What a worker reports while it works."""
 
     kind: WorkerEventKind
     worker: str
@@ -63,14 +65,14 @@ class WorkerEvent(Struct, frozen=True, kw_only=True):
 
 
 def local_seconds(now: float) -> float:
-    """Of the day, by the clock on the wall."""
-    wall = time.localtime(now)
-    return wall.tm_hour * 3600.0 + wall.tm_min * 60 + wall.tm_sec
+    """Seconds since midnight, local time."""
+    local = time.localtime(now)
+    return local.tm_hour * 3600.0 + local.tm_min * 60 + local.tm_sec
 
 
 class WorkerOptions(Struct, frozen=True, kw_only=True):
-    """`command` is what converts, and gets the name of an order; `environment` is all that it gets beside.
-    `most_jobs` 0 is without end. `sweep_seconds` 0 is a third of the time after which a job is stale.
+    """`command` converts, and gets the path of an order; `environment` is its complete environment.
+    `most_jobs` 0 means no limit. `sweep_seconds` 0 means a third of the time after which a job is stale.
     """
 
     worker: str
@@ -79,7 +81,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = field(default_factory=dict)
     converting: dict[str, object] = field(default_factory=dict)
     memory_mb: int = 4096
-    silent_seconds: float = 0.0  # 0: as long as a conversion without pages may take
+    silent_seconds: float = 0.0  # 0: the limit of a conversion without pages
     run_once: bool = False
     dry_run: bool = False
     most_jobs: int = 0
@@ -93,12 +95,12 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
 
 class WorkerReport(Struct, kw_only=True):
     worker: str = ""
-    fates: dict[JobOutcome, int] = field(default_factory=dict)
+    outcomes: dict[JobOutcome, int] = field(default_factory=dict)
     last: JobReport | None = None
 
     @property
     def jobs(self) -> int:
-        return sum(self.fates.values())
+        return sum(self.outcomes.values())
 
 
 async def work(
@@ -107,14 +109,14 @@ async def work(
     stop: asyncio.Event,
     *,
     on_event: Callable[[WorkerEvent], None] = lambda _: None,
-    recall: SourceLookup | None = None,
+    lookup: SourceLookup | None = None,
 ) -> WorkerReport:
-    """Until `stop`, or until what was asked for is done. Raises Misconfigured when the store or this machine
-    refuses for good.
+    """Work until `stop`, or until the requested jobs are done. Raises Misconfigured when the store or this
+    machine keeps refusing.
     """
     slot = await asyncio.to_thread(slots.take_slot, options.scratch, options.worker)
     try:
-        return await _Worker(context, options, stop, slot, on_event, recall).run()
+        return await _Worker(context, options, stop, slot, on_event, lookup).run()
     finally:
         slot.close()
 
@@ -127,7 +129,7 @@ class _Worker:
         stop: asyncio.Event,
         slot: slots.WorkerSlot,
         on_event: Callable[[WorkerEvent], None],
-        recall: SourceLookup | None,
+        lookup: SourceLookup | None,
     ) -> None:
         self._context = context
         self._options = options
@@ -139,12 +141,13 @@ class _Worker:
         self._picker = JobPicker(context.objects, context.clock, context.ids, salt=context.ids.ulid())
         self._registration = WorkerRegistration(context, slot.name)
         every = options.sweep_seconds or context.rules.stale_seconds / 3
-        self._watch = janitor.SweepSchedule(context, every)
-        self._empty = self._away = self._denied = self._troubled = 0  # in a row
-        self._swept = False
-        self._worked = WorkerReport(worker=slot.name)
+        self._schedule = janitor.SweepSchedule(context, every)
+        # Each counts in a row: empty polls, unanswered requests, refusals by the store, by this machine.
+        self._empty = self._unanswered = self._denied = self._troubled = 0
+        self._has_swept = False
+        self._totals = WorkerReport(worker=slot.name)
         rules = context.rules
-        self._bench = JobRunContext(
+        self._run_context = JobRunContext(
             context=context,
             worker=slot.name,
             scratch=options.scratch / slot.name,
@@ -156,72 +159,72 @@ class _Worker:
                 memory_mb=options.memory_mb,
             ),
             options=options.converting,
-            recall=recall,
+            lookup=lookup,
             patience_seconds=options.patience_seconds,
         )
 
     async def run(self) -> WorkerReport:
         if self._options.dry_run:
-            return await self._rehearse()
-        await asyncio.to_thread(_recreate_folder, self._bench.scratch)
+            return await self._show_next()
+        await asyncio.to_thread(_recreate_folder, self._run_context.scratch)
         self._tell(WorkerEventKind.STARTED)
         try:
             await self._recover()
             await self._registration.update("active")
-            while not self._stop.is_set() and not self._enough():
-                if not await self._turn():
+            while not self._stop.is_set() and not self._is_finished():
+                if not await self._take_turn():
                     break
         finally:
             await self._registration.update("stopped")
             self._tell(WorkerEventKind.STOPPED)
-        return self._worked
+        return self._totals
 
-    async def _turn(self) -> bool:
-        """One look, and one job when there is one. False: there is nothing more to do."""
-        if not self._open():
-            await self._outside()
+    async def _take_turn(self) -> bool:
+        """Look for a job once, and run it. False: there is nothing left to do."""
+        if not self._is_open():
+            await self._wait_for_window()
             return True
         try:
-            if self._options.sweep and await self._watch.due():
+            if self._options.sweep and await self._schedule.is_due():
                 await self._sweep()
             candidate = await self._picker.pick()
-            going_on = candidate is not None or await self._nothing()
-            report = None if candidate is None else await self._try(candidate)
-        except PASSING as error:
-            await self._refused(error)
+            goes_on = candidate is not None or await self._wait_for_jobs()
+            report = None if candidate is None else await self._run_job(candidate)
+        except TRANSIENT as error:
+            await self._wait_for_store(error)
             return True
-        self._away = self._denied = 0
+        self._unanswered = self._denied = 0
         if report is not None:
             self._troubled = self._troubled + 1 if report.trouble else 0
             if report.trouble:
-                await self._trouble(report.trouble, self._troubled)
-        return going_on
+                await self._count_refusal(report.trouble, self._troubled)
+        return goes_on
 
-    async def _try(self, candidate: JobCandidate) -> JobReport | None:
-        """None: it was not to be had."""
+    async def _run_job(self, candidate: JobCandidate) -> JobReport | None:
+        """None: the job could not be claimed."""
         held = await self._context.perform(lifecycle.claim(candidate, self._actor))
         if held is None:
-            self._picker.missed(candidate)
+            self._picker.skip(candidate)
             return None
-        self._slot.note(held.id, held.job.attempt, held.job.started)
-        self._picker.won()
+        self._slot.write(held.id, held.job.attempt, held.job.started)
+        self._picker.reset_misses()
         self._empty = 0
         self._tell(WorkerEventKind.CLAIMED, held.id)
         await self._registration.update("processing", held.id)
-        report = await JobRun(self._bench, held).carry(self._interrupted)
-        if report.fate is not JobOutcome.ABANDONED:  # then the next process may get through
+        report = await JobRun(self._run_context, held).run(self._wait_for_interrupt)
+        if report.outcome is not JobOutcome.ABANDONED:  # then the next process may recover it
             self._slot.clear()
         self._count(report)
         self._tell(WorkerEventKind.ENDED, report.job, report=report)
         if report.trouble:
-            self._picker.missed(candidate)
+            self._picker.skip(candidate)
         return report
 
-    async def _nothing(self) -> bool:
+    async def _wait_for_jobs(self) -> bool:
         if self._options.run_once:
-            # Whoever starts one worker for one job at a time has nobody else to look after the queue.
-            swept, self._swept = self._swept, True
-            return not swept and self._options.sweep and await self._sweep() > 0
+            # With one worker process per job, no other process sweeps the queue.
+            has_swept, self._has_swept = self._has_swept, True
+            return not has_swept and self._options.sweep and await self._sweep() > 0
         self._empty += 1
         await self._registration.update("idle")
         seconds = idle_seconds(self._empty, self._context.ids.fraction())
@@ -230,16 +233,16 @@ class _Worker:
         return True
 
     async def _sweep(self) -> int:
-        """How many jobs it brought back."""
+        """Sweep the queue; returns how many jobs were queued again."""
         swept = await janitor.sweep(self._context, worker=self._name)
         if swept.changed:
-            self._tell(WorkerEventKind.SWEPT, text=swept.in_words())
+            self._tell(WorkerEventKind.SWEPT, text=swept.describe())
             self._picker.forget()
         return swept.requeued
 
     async def _recover(self) -> None:
-        """The job that the process before us had when it died; its attempt stays counted."""
-        left = self._slot.left()
+        """Take back the job of the previous process of this name, which died; its attempt stays counted."""
+        left = self._slot.read()
         if left is None:
             return
         try:
@@ -247,37 +250,37 @@ class _Worker:
                 recover_after_restart(left.job, left.attempt, left.started, self._actor)
             )
         except QuireError as error:
-            self._tell(WorkerEventKind.TROUBLE, left.job, str(error))  # then a janitor will
+            self._tell(WorkerEventKind.TROUBLE, left.job, str(error))  # a janitor will recover it
             return
         self._slot.clear()
         if done is not SettleOutcome.NOTHING:
             self._tell(WorkerEventKind.RECOVERED, left.job, done.value)
 
-    async def _rehearse(self) -> WorkerReport:
+    async def _show_next(self) -> WorkerReport:
         candidate = await self._picker.pick()
         if candidate is None:
             self._tell(WorkerEventKind.IDLE)
         else:
             self._tell(WorkerEventKind.WOULD_CLAIM, candidate.id, candidate.tier)
-        return self._worked
+        return self._totals
 
-    async def _refused(self, error: QuireError) -> None:
-        """By the store: one that is away comes back, one that does not let us in needs a person."""
+    async def _wait_for_store(self, error: QuireError) -> None:
+        """An unreachable store comes back; one that denies access needs an operator."""
         if isinstance(error, Misconfigured):
             self._denied += 1
-            await self._trouble(str(error), self._denied)
+            await self._count_refusal(str(error), self._denied)
         else:
-            self._away += 1
+            self._unanswered += 1
             self._tell(WorkerEventKind.TROUBLE, text=str(error))
-            await self._pause(self._away)
+            await self._pause(self._unanswered)
 
-    async def _trouble(self, text: str, number: int) -> None:
-        """It does not pass by itself. Waits, and longer each time; raises when it was met too often."""
+    async def _count_refusal(self, text: str, number: int) -> None:
+        """Wait longer after each refusal in a row; raises Misconfigured after too many."""
         self._tell(WorkerEventKind.TROUBLE, text=text)
-        if number >= MOST_REFUSALS or self._options.run_once:
+        if number >= MAX_REFUSALS or self._options.run_once:
             raise Misconfigured(
-                f"The worker {self._name} stops after {number} refusals in a row: {text} Jobs that it had "
-                "are taken up by others.",
+                f"The worker {self._name} stops after {number} refusals in a row: {text} Other workers "
+                "recover its jobs.",
                 code="worker_refused",
             )
         await self._pause(number)
@@ -286,46 +289,46 @@ class _Worker:
         seconds = idle_seconds(number, self._context.ids.fraction())
         await self._wait(seconds * min(1.0, self._options.patience_seconds))
 
-    async def _interrupted(self) -> str:
+    async def _wait_for_interrupt(self) -> str:
         while True:
             closes = None
             if self._options.abort_outside:
-                closes = run_windows.seconds_until_closed(self._options.windows, self._moment())
+                closes = run_windows.seconds_until_closed(self._options.windows, self._local_time())
             if closes is not None and closes <= 0:
                 return WINDOW_CLOSED
-            if await self._wait(LOOK_SECONDS if closes is None else min(closes, LOOK_SECONDS)):
+            if await self._wait(CLOCK_SECONDS if closes is None else min(closes, CLOCK_SECONDS)):
                 return SHUTDOWN
 
-    async def _outside(self) -> None:
+    async def _wait_for_window(self) -> None:
         await self._registration.update("idle")
-        opens = run_windows.seconds_until_open(self._options.windows, self._moment())
+        opens = run_windows.seconds_until_open(self._options.windows, self._local_time())
         self._tell(WorkerEventKind.CLOSED, text=f"{opens:.0f}")
-        await self._wait(min(opens, LOOK_SECONDS))
+        await self._wait(min(opens, CLOCK_SECONDS))
 
     async def _wait(self, seconds: float) -> bool:
-        """Whether it was told to stop."""
+        """Wait; True when the worker is told to stop meanwhile."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._stop.wait()
         except TimeoutError:
             return False
 
-    def _open(self) -> bool:
-        return run_windows.is_open(self._options.windows, self._moment())
+    def _is_open(self) -> bool:
+        return run_windows.is_open(self._options.windows, self._local_time())
 
-    def _moment(self) -> float:
+    def _local_time(self) -> float:
         return self._options.local(self._context.clock.now())
 
-    def _enough(self) -> bool:
+    def _is_finished(self) -> bool:
         most = 1 if self._options.run_once else self._options.most_jobs
-        return bool(most) and self._worked.jobs >= most
+        return bool(most) and self._totals.jobs >= most
 
     def _count(self, report: JobReport) -> None:
-        self._worked.fates[report.fate] = self._worked.fates.get(report.fate, 0) + 1
-        self._worked.last = report
-        if report.fate is JobOutcome.DONE:
+        self._totals.outcomes[report.outcome] = self._totals.outcomes.get(report.outcome, 0) + 1
+        self._totals.last = report
+        if report.outcome is JobOutcome.DONE:
             self._registration.count_completed(report.size, report.seconds)
-        elif report.fate in {JobOutcome.FAILED, JobOutcome.DEAD}:
+        elif report.outcome in {JobOutcome.FAILED, JobOutcome.DEAD}:
             self._registration.count_failed()
 
     def _tell(
@@ -335,6 +338,6 @@ class _Worker:
 
 
 def _recreate_folder(folder: Path) -> None:
-    """Of what a process before us left there."""
+    """Empty the folder of what a previous process left."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Which job to try next, found with few listings: one of what waits feeds many claims.
+"""Which job to try next, found with few listings: one listing feeds many claims.
 
-Promises: nothing waiting means that nothing waits, by one listing; urgent jobs come first, yet every n-th
-pick goes to the tiers below, so that nothing starves; workers look at the same jobs in different orders. A
-pick is a guess: the claim decides. Must not know: how a job is claimed.
+Promises: one listing shows that nothing waits; urgent jobs come first, yet every n-th pick goes to the
+lower priorities, so that nothing starves; workers try the same jobs in different orders. A pick is a guess:
+the claim decides. Must not know: how a job is claimed.
 """
 
 import hashlib
@@ -10,22 +10,23 @@ from collections.abc import AsyncGenerator, Sequence
 
 from quire.library.protocol import layout
 from quire.library.protocol.lifecycle import JobCandidate
+from quire.model.backoff import backoff_seconds
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.objects import ObjectInfo, Objects
 from quire.model.tiers import TIERS
 
-PAGE = 1000  # what a listing gives at once: one that is shorter is whole
+PAGE = 1000  # entries of a full page: a shorter page is the last one
 EVERY = 8
-VIEW_SECONDS = 60.0  # so that urgent jobs that come later are seen
-MOST_MISSES = 2  # in a row: each costs about as much as a new listing
-SHUN_SECONDS, MOST_SHUNNED = 60.0, 10_000
+VIEW_SECONDS = 60.0  # so that new urgent jobs are noticed
+MAX_MISSES = 2  # in a row: each costs about as much as a new listing
+SKIP_SECONDS, MAX_SKIPPED = 60.0, 10_000
 IDLE_SECONDS, IDLE_CAP_SECONDS = 5.0, 60.0
 
 
 def order_tiers(number: int, occupied: Sequence[str]) -> tuple[str, ...]:
-    """The tiers to try at the pick of this number: from the top, but each `EVERY`-th time one of the lower
-    ones first, each of them in its turn.
+    """The priorities to try at pick `number`: from the top, but at every `EVERY`-th pick one of the lower
+    ones first, each of them in turn.
     """
     in_order = tuple(tier for tier in TIERS if tier in occupied)
     if number % EVERY or len(in_order) < 2:
@@ -35,18 +36,17 @@ def order_tiers(number: int, occupied: Sequence[str]) -> tuple[str, ...]:
 
 
 def idle_seconds(empty: int, fraction: float) -> float:
-    """How long to wait after so many polls in a row that found nothing; apart by chance."""
-    waited: float = min(IDLE_SECONDS * 2 ** min(max(0, empty - 1), 10), IDLE_CAP_SECONDS)
-    return waited * (1 + fraction / 2)
+    """How long to wait after this many empty polls in a row, with jitter."""
+    return backoff_seconds(empty, first=IDLE_SECONDS, longest=IDLE_CAP_SECONDS) * (1 + fraction / 2)
 
 
 def shuffle(candidates: Sequence[JobCandidate], salt: str) -> list[JobCandidate]:
-    """In an order of the worker's own; the last one is to be tried first."""
+    """An order of the worker's own; the last one is tried first."""
     return sorted(candidates, key=lambda one: hashlib.blake2b(f"{salt}{one.id}".encode()).digest())
 
 
 def parse_candidates(page: Sequence[ObjectInfo]) -> list[JobCandidate]:
-    """Those objects of a listing of what waits that are markers; others are nobody's business."""
+    """The todo markers in a page of a listing; other objects are ignored."""
     found = []
     for seen in page:
         tier = seen.key[len(layout.TODO) + 1 :].partition("/")[0]
@@ -57,58 +57,58 @@ def parse_candidates(page: Sequence[ObjectInfo]) -> list[JobCandidate]:
 
 
 class JobPicker:
-    """`salt` is the worker's own."""
+    """`salt` differs for each worker."""
 
     def __init__(self, objects: Objects, clock: Clock, ids: Ids, *, salt: str) -> None:
         self._objects = objects
         self._clock = clock
         self._ids = ids
         self._salt = salt
-        # Not from nought: those that do one job and end must not all begin with the top tier.
+        # Not from 0: workers that run one job and end must not all begin with the top priority.
         self._number = int(ids.fraction() * EVERY * len(TIERS))
         self._view: dict[str, list[JobCandidate]] = {}
-        self._unlisted: tuple[str, ...] = ()  # tiers that the first page did not reach
+        self._unlisted: tuple[str, ...] = ()  # priorities that the first page did not reach
         self._listed_at: float | None = None
         self._misses = 0
-        self._shunned: dict[str, float] = {}  # since when
-        self._fresh = False  # listed in this very pick
+        self._skipped: dict[str, float] = {}  # by job, since when
+        self._fresh = False  # listed in this pick
 
     async def pick(self) -> JobCandidate | None:
-        """None: nothing that could be claimed was waiting a moment ago."""
-        if self._outdated():
+        """None: no job that could be claimed was waiting a moment ago."""
+        if self._is_outdated():
             await self._list()
-        found = await self._next()
+        found = await self._take_next()
         if found is None and not self._fresh:
             await self._list()
-            found = await self._next()
+            found = await self._take_next()
         self._fresh = False
         return found
 
-    def missed(self, candidate: JobCandidate) -> None:
-        """It could not be claimed, and is left to others for a while."""
+    def skip(self, candidate: JobCandidate) -> None:
+        """The job could not be claimed: leave it to other workers for a while."""
         self._misses += 1
-        self._shunned[candidate.id] = self._clock.monotonic()
-        while len(self._shunned) > MOST_SHUNNED:
-            del self._shunned[next(iter(self._shunned))]
+        self._skipped[candidate.id] = self._clock.monotonic()
+        while len(self._skipped) > MAX_SKIPPED:
+            del self._skipped[next(iter(self._skipped))]
 
-    def won(self) -> None:
+    def reset_misses(self) -> None:
         self._misses = 0
 
     def forget(self) -> None:
-        """What was seen; the next pick looks anew."""
+        """Drop the listing; the next pick lists again."""
         self._listed_at = None
 
-    def _outdated(self) -> bool:
+    def _is_outdated(self) -> bool:
         listed_at = self._listed_at
         old = listed_at is None or self._clock.monotonic() - listed_at > VIEW_SECONDS
-        return old or self._misses >= MOST_MISSES
+        return old or self._misses >= MAX_MISSES
 
-    async def _next(self) -> JobCandidate | None:
+    async def _take_next(self) -> JobCandidate | None:
         occupied = [tier for tier in TIERS if self._view.get(tier) or tier in self._unlisted]
         for tier in order_tiers(self._number, occupied):
             if tier in self._unlisted:
                 self._unlisted = tuple(other for other in self._unlisted if other != tier)
-                self._view[tier] = await self._free(parse_candidates(await self._somewhere_in(tier)))
+                self._view[tier] = await self._filter_free(parse_candidates(await self._list_tier(tier)))
             if self._view.get(tier):
                 self._number += 1
                 return self._view[tier].pop()
@@ -122,15 +122,15 @@ class JobPicker:
         self._fresh = True
         found = parse_candidates(page)
         if len(page) >= PAGE:
-            # The tiers before the last one are whole; all workers see the same beginning of that one.
+            # The priorities before the last one are complete; of that one all workers see the same beginning.
             cut = max((one.tier for one in found), default=TIERS[0])
             self._unlisted = tuple(tier for tier in TIERS if tier >= cut)
             found = [one for one in found if one.tier < cut]
-        for one in await self._free(found):
+        for one in await self._filter_free(found):
             self._view.setdefault(one.tier, []).append(one)
 
-    async def _somewhere_in(self, tier: str) -> list[ObjectInfo]:
-        """A page of it from a place by chance on, round its end."""
+    async def _list_tier(self, tier: str) -> list[ObjectInfo]:
+        """A page that starts at a random key, and continues at the beginning after the last key."""
         folder = f"{layout.TODO}/{tier}"
         after = f"{folder}/{int(self._ids.fraction() * 2**32):08x}"
         page = await read_first_page(self._objects, folder, after=after)
@@ -138,20 +138,18 @@ class JobPicker:
             page += [seen for seen in await read_first_page(self._objects, folder) if seen.key <= after]
         return page
 
-    async def _free(self, found: list[JobCandidate]) -> list[JobCandidate]:
-        """Without those that somebody has, and those that other tools gave up or wait to try again. A listing
-        is asked for only as long as there is something to leave out.
-        """
-        since = self._clock.monotonic() - SHUN_SECONDS
-        self._shunned = {ident: at for ident, at in self._shunned.items() if at > since}
-        found = [one for one in found if one.id not in self._shunned]
+    async def _filter_free(self, found: list[JobCandidate]) -> list[JobCandidate]:
+        """Leave out jobs that are locked, failed or dead. Lists only while there are candidates left."""
+        since = self._clock.monotonic() - SKIP_SECONDS
+        self._skipped = {ident: at for ident, at in self._skipped.items() if at > since}
+        found = [one for one in found if one.id not in self._skipped]
         for folder in (layout.PROCESSING, layout.FAILED, layout.DEAD):
             if found:
-                marked = await self._marked(folder, found)
+                marked = await self._list_marked(folder, found)
                 found = [one for one in found if one.id not in marked]
         return shuffle(found, self._salt)
 
-    async def _marked(self, folder: str, among: Sequence[JobCandidate]) -> set[str]:
+    async def _list_marked(self, folder: str, among: Sequence[JobCandidate]) -> set[str]:
         lowest, highest = min(one.id for one in among), max(one.id for one in among)
         marked: set[str] = set()
         pages = self._objects.pages(folder, after=f"{folder}/{lowest[:-1]}")

@@ -1,6 +1,6 @@
 """Run windows: the hours of the day in which a worker works. Pure; times are seconds of the local day.
 
-Promise: a window may cross midnight; without any window it is always open. Must not know: clocks.
+Promise: a window may cross midnight; without windows a worker may always work. Must not know: clocks.
 """
 
 import re
@@ -15,8 +15,8 @@ _WINDOW = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])-([01]?[0-9]|2[0-3]|24):(
 
 
 class RunWindow(Struct, frozen=True):
-    """From `opens` to before `closes`, in seconds of the day. `closes` is not `opens`; where it is smaller,
-    the window goes over midnight.
+    """From `opens` until `closes`, in seconds of the day. The two differ; a smaller `closes` is after
+    midnight.
     """
 
     opens: int
@@ -26,12 +26,12 @@ class RunWindow(Struct, frozen=True):
     def seconds(self) -> int:
         return (self.closes - self.opens) % DAY or DAY
 
-    def into(self, moment: float) -> float:
-        """How long ago it opened last."""
+    def seconds_since_opening(self, moment: float) -> float:
+        """How long ago the window last opened."""
         return (moment - self.opens) % DAY
 
-    def holds(self, moment: float) -> bool:
-        return self.into(moment) < self.seconds
+    def contains(self, moment: float) -> bool:
+        return self.seconds_since_opening(moment) < self.seconds
 
 
 def parse_window(text: str) -> RunWindow:
@@ -43,25 +43,25 @@ def parse_window(text: str) -> RunWindow:
         if closes <= DAY and opens != closes:
             return RunWindow(opens, closes)
     raise Reject(
-        f"{text[:40]!r} is no run window: write HH:MM-HH:MM, such as 22:00-06:00; it must not be empty.",
+        f"{text[:40]!r} is not a run window: write HH:MM-HH:MM, such as 22:00-06:00; it must not be empty.",
         code="bad_window",
     )
 
 
 def is_open(windows: Sequence[RunWindow], moment: float) -> bool:
-    return not windows or any(window.holds(moment) for window in windows)
+    return not windows or any(window.contains(moment) for window in windows)
 
 
 def seconds_until_open(windows: Sequence[RunWindow], moment: float) -> float:
-    """Seconds until one is open; 0 when one is."""
+    """Seconds until a window opens; 0 when one is open."""
     if is_open(windows, moment):
         return 0.0
-    return min(DAY - window.into(moment) for window in windows)
+    return min(DAY - window.seconds_since_opening(moment) for window in windows)
 
 
 def seconds_until_closed(windows: Sequence[RunWindow], moment: float) -> float | None:
-    """Seconds until none is open, windows that overlap or touch counting as one; 0 when none is. None when it
-    never closes.
+    """Seconds until no window is open, counting windows that overlap or touch as one; 0 when none is open.
+    None if they never close.
     """
     if not windows:
         return None
@@ -69,7 +69,12 @@ def seconds_until_closed(windows: Sequence[RunWindow], moment: float) -> float |
     while passed < DAY:
         now = (moment + passed) % DAY
         left = max(
-            (window.seconds - window.into(now) for window in windows if window.holds(now)), default=0.0
+            (
+                window.seconds - window.seconds_since_opening(now)
+                for window in windows
+                if window.contains(now)
+            ),
+            default=0.0,
         )
         if left <= 0:
             return passed

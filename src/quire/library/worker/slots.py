@@ -1,8 +1,9 @@
-"""A name for each worker process of a machine, and what the process before it left undone.
+"""A name for each worker process of a machine, and the job that the previous process of that name left
+unfinished.
 
-Promises: no two living processes on one folder have the same name; whoever gets a name knows that the one
-that had it is dead, and at which job it died. A lock of the kernel's: it goes with the process, whatever ends
-it. Blocking, but only for a moment. Must not know: the bucket.
+Promises: no two living processes on one folder have the same name; the process that gets a name knows that
+the previous one is dead, and which job it had. The lock is the kernel's: it ends with the process.
+Blocking, but only for a moment. Must not know: the bucket.
 """
 
 import contextlib
@@ -16,13 +17,13 @@ from msgspec import Struct
 
 from quire.model.errors import Misconfigured
 
-MOST_SLOTS = 1000
+MAX_SLOTS = 1000
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
 
 class UnfinishedJob(Struct, frozen=True):
-    """The job that a process had. `started` is as in its state: a machine of the same name elsewhere may have
-    begun an attempt of the same number, after the job was removed and put in again.
+    """The job of a process. `started` is as in its state: a machine of the same name elsewhere may have begun
+    an attempt of the same number, after the job was removed and ingested again.
     """
 
     job: str
@@ -35,14 +36,14 @@ class WorkerSlot:
         self.name = name
         self._descriptor = descriptor
 
-    def left(self) -> UnfinishedJob | None:
+    def read(self) -> UnfinishedJob | None:
         try:
             return msgspec.json.decode(os.pread(self._descriptor, 4096, 0), type=UnfinishedJob)
         except msgspec.MsgspecError:
             return None
 
-    def note(self, job: str, attempt: int, started: int) -> None:
-        """Whoever gets this name next will find it, until it is cleared."""
+    def write(self, job: str, attempt: int, started: int) -> None:
+        """Remember the job for the next process of this name, until it is cleared."""
         body = msgspec.json.encode(UnfinishedJob(job, attempt, started))
         os.pwrite(self._descriptor, body, 0)
         os.ftruncate(self._descriptor, len(body))
@@ -51,29 +52,29 @@ class WorkerSlot:
         os.ftruncate(self._descriptor, 0)
 
     def close(self) -> None:
-        """The name is free."""
+        """Release the name."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def check_worker_id(worker: str) -> str:
-    """The id of a worker, which gets into keys and file names. Raises Misconfigured."""
+    """Check the id of a worker, which becomes part of keys and file names. Raises Misconfigured."""
     if _NAME.fullmatch(worker) is None:
         raise Misconfigured(
             f"{worker[:80]!r} cannot be the id of a worker: use up to 100 letters, digits, dots, hyphens and "
-            "underscores, the first one a letter or digit.",
+            "underscores, beginning with a letter or digit.",
             code="bad_worker_id",
         )
     return worker
 
 
 def take_slot(folder: Path, worker: str) -> WorkerSlot:
-    """`worker`, or `worker-2` and so on where processes are at work already. Raises Misconfigured."""
+    """Take the name `worker`, or `worker-2` and so on if other processes have it. Raises Misconfigured."""
     check_worker_id(worker)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for number in range(1, MOST_SLOTS + 1):
+        for number in range(1, MAX_SLOTS + 1):
             name = worker if number == 1 else f"{worker}-{number}"
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(folder / f"{name}.slot", flags, 0o600)
@@ -83,7 +84,7 @@ def take_slot(folder: Path, worker: str) -> WorkerSlot:
             os.close(descriptor)
     except OSError as error:
         raise Misconfigured(
-            f"The folder {str(folder)!r} of the workers cannot be used: {error.strerror}. Name another one.",
+            f"The folder {str(folder)!r} cannot be used for workers: {error.strerror}. Choose another one.",
             code="scratch",
         ) from error
-    raise Misconfigured(f"{MOST_SLOTS} workers are at work here already; end some of them.", code="crowded")
+    raise Misconfigured(f"{MAX_SLOTS} workers already run here; stop some of them.", code="crowded")

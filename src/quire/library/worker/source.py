@@ -1,7 +1,8 @@
 """Fetches a job's source and checks it: its bytes must have the hash that the job is named after.
 
-Promises: streamed, never in memory; a source that is too large is refused before it is read; names and tags that
-another tool wrote, or lost, are taken as they come. Two requests. Must not know: what happens to the source.
+Promises: streamed, never in memory; a source that is too large is refused before it is read; names and tags
+that another tool wrote, or lost, are taken as they come. Two requests. Must not know: what happens to the
+source.
 """
 
 import asyncio
@@ -58,13 +59,13 @@ async def fetch(blobs: Blobs, ident: str, target: Path, lookup: SourceLookup | N
             "the file again",
             code="wrong_hash",
         )
-    name, tags = _read_metadata(stored)
+    name, tags = read_metadata(stored)
     if not name and lookup is not None and (known := await lookup(ident)) is not None:
         name, tags = PurePosixPath(known.path).name, tags or known.tags
     return FetchedSource(path=target, size=size, name=name or UNKNOWN, tags=tags)
 
 
-def _read_metadata(stored: BlobInfo) -> tuple[str, tuple[str, ...]]:
+def read_metadata(stored: BlobInfo) -> tuple[str, tuple[str, ...]]:
     """Name and tags from the metadata; empty if they were lost."""
     said = decode_metadata(stored.metadata)
     return said.name[:MAX_NAME_CHARACTERS], tuple(tag[:MAX_NAME_CHARACTERS] for tag in said.tags[:MAX_TAGS])
@@ -95,6 +96,4 @@ async def _run_to_end(work: Callable[[], object]) -> None:
 def _check_size(size: int) -> None:
     if size > MAX_SOURCE_BYTES:
         limit = MAX_SOURCE_BYTES >> 30
-        raise Reject(
-            f"the source has {size} bytes; the limit is {limit} GiB", code="too_large"
-        )
+        raise Reject(f"the source has {size} bytes; the limit is {limit} GiB", code="too_large")

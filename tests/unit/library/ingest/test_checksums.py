@@ -59,7 +59,7 @@ def sums(request, tmp_path):
         yield Checksums(lambda: NOW, attributes=Attributes())
     else:
         book = ChecksumStore(tmp_path / "home" / "sums.db")
-        yield Checksums(lambda: NOW, book=book, attributes=NoAttributes())
+        yield Checksums(lambda: NOW, cache=book, attributes=NoAttributes())
         book.close()
 
 
@@ -67,7 +67,7 @@ def test_a_sum_is_taken_once(sums, file):
     first, second = sums.sum(file), sums.sum(file)
     assert (first.digest, first.size, first.remembered) == (digest(b"%PDF one"), 8, False)
     assert (second.digest, second.size, second.remembered) == (digest(b"%PDF one"), 8, True)
-    assert not sums.sum(file, anew=True).remembered
+    assert not sums.sum(file, reread=True).remembered
 
 
 def test_a_change_within_the_same_second_is_seen(sums, file):
@@ -140,7 +140,7 @@ def test_the_real_attributes_of_this_system(file):
 
 
 def test_the_book_is_bounded_and_forgets_the_oldest(tmp_path, file):
-    book = ChecksumStore(tmp_path / "sums.db", most=10)
+    book = ChecksumStore(tmp_path / "sums.db", max_stored=10)
     base = read_facts(file)
     many = [checksums.FileFacts(f"/{n}", 1, 2**64 - 1, n, n) for n in range(25)]
     for number, one in enumerate(many):
@@ -156,14 +156,14 @@ def test_a_damaged_book_only_costs_time(tmp_path, file):
     path = tmp_path / "sums.db"
     path.write_bytes(b"this is no database" * 1000)
     book = ChecksumStore(path)
-    sums = Checksums(lambda: NOW, book=book, attributes=NoAttributes())
+    sums = Checksums(lambda: NOW, cache=book, attributes=NoAttributes())
     assert sums.sum(file).digest == sums.sum(file).digest == digest(b"%PDF one")
     book.close()
 
 
 def test_the_book_stands_several_threads(tmp_path):
     book = ChecksumStore(tmp_path / "sums.db")
-    sums = Checksums(lambda: NOW, book=book, attributes=NoAttributes())
+    sums = Checksums(lambda: NOW, cache=book, attributes=NoAttributes())
     paths = []
     for number in range(40):
         path = tmp_path / f"{number}.pdf"

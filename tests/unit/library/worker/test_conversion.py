@@ -174,7 +174,7 @@ def test_whatever_it_says_in_whatever_pieces_is_heard(pieces):
             ConverterCommand(words=(), environment={}), ConversionLimits(), SystemClock(), signs.append
         )
         for part in parts:
-            conversion._heard(part)
+            conversion._take_output(part)
         return signs
 
     whole = b"".join(pieces)

@@ -54,7 +54,7 @@ async def test_workers_stay_out_of_each_others_way(tmp_path, jobs, most):
     result.write_bytes(b"zip")
     for number in range(jobs):
         ident = hashlib.sha256(str(number).encode()).hexdigest()
-        context.blobs.keep(layout.todo("3_normal", ident), b"")
+        context.blobs.store(layout.todo("3_normal", ident), b"")
     done = []
 
     async def worker(name):
@@ -62,9 +62,9 @@ async def test_workers_stay_out_of_each_others_way(tmp_path, jobs, most):
         while (candidate := await picker.pick()) is not None:
             held = await context.perform(lifecycle.claim(candidate, context.actor(name)))
             if held is None:
-                picker.missed(candidate)
+                picker.skip(candidate)
                 continue
-            picker.won()
+            picker.reset_misses()
             for _ in range(chance.randrange(100)):
                 await asyncio.sleep(0)
             if await context.perform(lifecycle.finish(held), result=result):

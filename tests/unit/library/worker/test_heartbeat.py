@@ -72,7 +72,7 @@ async def test_a_job_that_was_taken_is_lost_and_not_touched():
     async with library.beating(held) as beating:
         await library.context.perform(operator.cancel(held.id, library.context.actor("p"), tier=None))
         await asyncio.wait_for(beating.lost.wait(), 10)
-        assert not await beating.fresh(1e9)
+        assert not await beating.is_held(1e9)
     assert (await library.state(held.id)).state == "waiting"
     assert await library.context.objects.head(layout.processing(held.id)) is None
 
@@ -110,9 +110,9 @@ async def test_a_beat_whose_answer_was_lost_is_our_own():
     async with library.beating(held) as beating:
         library.objects._objects.swap = deaf
         library.clock.advance(11)
-        assert await beating.fresh(10)
+        assert await beating.is_held(10)
         library.objects._objects.swap = swap
-        assert await beating.fresh(10)
+        assert await beating.is_held(10)
         assert not beating.lost.is_set()
     assert (await library.state(held.id)).state == "running"
     assert (
@@ -132,10 +132,10 @@ async def test_after_a_lost_answer_somebody_elses_state_is_not_ours():
     async with library.beating(held) as beating:
         library.objects._objects.swap = unheard
         library.clock.advance(11)
-        assert await beating.fresh(10)
+        assert await beating.is_held(10)
         library.objects._objects.swap = swap
         await library.context.perform(operator.cancel(held.id, library.context.actor("p"), tier=None))
-        assert not await beating.fresh(10)
+        assert not await beating.is_held(10)
 
 
 async def test_a_beat_is_asked_for_only_when_the_last_is_old():
@@ -143,8 +143,8 @@ async def test_a_beat_is_asked_for_only_when_the_last_is_old():
     held = await library.claimed()
     async with library.beating(held) as beating:
         library.clock.advance(9)
-        assert await beating.fresh(10)
+        assert await beating.is_held(10)
         assert library.objects.counts == {}
         library.clock.advance(2)
-        assert await beating.fresh(10)
+        assert await beating.is_held(10)
         assert library.objects.counts == {"swap": 2}

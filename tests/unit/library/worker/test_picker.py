@@ -10,7 +10,7 @@ from quire.library.protocol import layout
 from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.worker.picker import (
     EVERY,
-    SHUN_SECONDS,
+    SKIP_SECONDS,
     VIEW_SECONDS,
     JobPicker,
     idle_seconds,
@@ -111,7 +111,7 @@ async def test_one_listing_feeds_many_claims():
     picked = []
     for _ in range(200):
         picked.append((await library.picker.pick()).id)
-        library.picker.won()
+        library.picker.reset_misses()
     assert set(picked) == jobs
     assert library.lists == 4  # what waits, is worked on, failed, is dead
 
@@ -146,9 +146,9 @@ async def test_urgent_jobs_come_first_and_others_in_between():
 async def test_a_job_that_could_not_be_claimed_is_left_to_others_for_a_while():
     library = LibraryUnderTest()
     await library.queue(1)
-    library.picker.missed(await library.picker.pick())
+    library.picker.skip(await library.picker.pick())
     assert await library.picker.pick() is None
-    library.clock.advance(SHUN_SECONDS + 1)
+    library.clock.advance(SKIP_SECONDS + 1)
     assert await library.picker.pick() is not None
 
 
@@ -168,7 +168,7 @@ async def test_after_two_misses_it_looks_anew():
     for number in range(10):
         await library.queue(number)
     for _ in range(2):
-        library.picker.missed(await library.picker.pick())
+        library.picker.skip(await library.picker.pick())
     before = library.lists
     await library.picker.pick()
     assert library.lists == before + 4
@@ -185,7 +185,7 @@ def crowd():
 def crowded(crowd, fraction):
     library = LibraryUnderTest(fraction)
     for job, tier in crowd:
-        library.context.blobs.keep(layout.todo(tier, job), b"")
+        library.context.blobs.store(layout.todo(tier, job), b"")
     return library
 
 

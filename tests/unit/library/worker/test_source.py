@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quire.blobs.port import BlobInfo
 from quire.library.protocol import layout
 from quire.library.worker import source as source_fetch
-from quire.library.worker.source import KnownSource, fetch, said
+from quire.library.worker.source import KnownSource, fetch, read_metadata
 from quire.model.errors import Reject
 from quire.testing.memory_blobs import MemoryBlobs
 
@@ -39,17 +39,17 @@ def stored(**metadata):
     ],
 )
 def test_labels_are_read(labels, name, tags):
-    assert said(stored(**labels)) == (name, tags)
+    assert read_metadata(stored(**labels)) == (name, tags)
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_whatever_stands_in_the_labels_is_read(name, tags):
-    assert said(stored(original_name=name, tags=tags))[0] == name
+    assert read_metadata(stored(original_name=name, tags=tags))[0] == name
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_tags_come_back_as_they_were_written(tags):
-    assert said(stored(tags=json.dumps(tags)))[1] == tuple(tags)
+    assert read_metadata(stored(tags=json.dumps(tags)))[1] == tuple(tags)
 
 
 async def test_a_source_is_copied_and_checked(tmp_path):
@@ -68,7 +68,7 @@ async def test_what_was_lost_is_recalled_and_what_was_not_is_kept(tmp_path):
         return None
 
     blobs = MemoryBlobs()
-    blobs.keep(layout.raw(JOB), BODY)
+    blobs.store(layout.raw(JOB), BODY)
     source = await fetch(blobs, JOB, tmp_path / "s", recall)
     assert (source.name, source.tags) == ("PHB.pdf", ("Games", "DnD"))
     assert (await fetch(blobs, JOB, tmp_path / "s", nothing)).name == "unknown.pdf"
@@ -79,8 +79,8 @@ async def test_what_was_lost_is_recalled_and_what_was_not_is_kept(tmp_path):
 async def test_what_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(source_fetch, "MAX_SOURCE_BYTES", 1000)
     blobs = MemoryBlobs()
-    blobs.keep(layout.raw(JOB), BODY)
-    with pytest.raises(Reject, match="are not converted") as refused:
+    blobs.store(layout.raw(JOB), BODY)
+    with pytest.raises(Reject, match="the limit is") as refused:
         await fetch(blobs, JOB, tmp_path / "s")
     assert refused.value.code == "too_large"
     assert not (tmp_path / "s").exists()

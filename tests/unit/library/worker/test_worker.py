@@ -37,14 +37,14 @@ class LibraryUnderTest:
         self.told = []
         self.on = {}  # what to do when something is told
 
-    async def work(self, recall=None, **changes):
+    async def work(self, lookup=None, **changes):
         given = {"run_once": True, **changes}
         return await work(
             self.context,
             worker_options(self.scratch, **given),
             self.stop,
             on_event=self._heard,
-            recall=recall,
+            lookup=lookup,
         )
 
     def _heard(self, told):
@@ -75,7 +75,7 @@ def library(tmp_path):
 async def test_a_job_is_converted_and_nothing_else_is_left_of_it(library):
     job = await ingest_text(library.context, "pages 2", name="LibraryRules v2 ü.pdf")
     worked = await library.work()
-    assert worked.fates == {JobOutcome.DONE: 1}
+    assert worked.outcomes == {JobOutcome.DONE: 1}
     assert await list_keys(library.context) == []
     with zipfile.ZipFile(io.BytesIO(await library.context.blobs.get(layout.out(job)))) as archive:
         info = json.loads(archive.read("info.json"))
@@ -86,17 +86,17 @@ async def test_a_job_is_converted_and_nothing_else_is_left_of_it(library):
         "w1",
     )
     assert list((library.scratch / "w1").iterdir()) == []
-    assert slots.take_slot(library.scratch, "w1").left() is None
+    assert slots.take_slot(library.scratch, "w1").read() is None
 
 
 async def test_a_name_that_was_lost_is_recalled(library):
     job = await ingest_text(library.context, "x")
 
-    async def recall(ident):
+    async def lookup(ident):
         assert ident == job
         return KnownSource("Games/Rules.pdf", ("Games",))
 
-    await library.work(recall)
+    await library.work(lookup)
     with zipfile.ZipFile(io.BytesIO(await library.context.blobs.get(layout.out(job)))) as archive:
         info = json.loads(archive.read("info.json"))
     assert (info["original_filename"], info["tags"]) == ("Rules.pdf", ["Games"])
@@ -115,7 +115,7 @@ async def test_a_name_that_was_lost_is_recalled(library):
 async def test_a_bad_conversion_fails_with_its_reason(library, text, words, stage):
     job = await ingest_text(library.context, text)
     worked = await library.work()
-    assert worked.fates == {JobOutcome.FAILED: 1}
+    assert worked.outcomes == {JobOutcome.FAILED: 1}
     state = await library.state(job)
     assert (state.state, state.charged) == ("failed", 1)
     assert words in state.error
@@ -130,9 +130,9 @@ async def test_a_bad_conversion_fails_with_its_reason(library, text, words, stag
 
 async def test_a_source_that_is_not_what_it_is_named_after(library):
     job = await ingest_text(library.context, "x")
-    library.context.blobs.keep(layout.raw(job), b"%PDF y")
+    library.context.blobs.store(layout.raw(job), b"%PDF y")
     await library.work()
-    assert "not what it is named after" in (await library.state(job)).error
+    assert "instead of its name" in (await library.state(job)).error
     assert not await library.done(job)
 
 
@@ -146,10 +146,10 @@ async def test_a_source_that_is_not_there(library):
 async def test_a_job_is_given_up_after_its_last_attempt(tmp_path):
     library = LibraryUnderTest(tmp_path, max_retries=1)
     job = await ingest_text(library.context, "crash")
-    assert (await library.work()).fates == {JobOutcome.FAILED: 1}
+    assert (await library.work()).outcomes == {JobOutcome.FAILED: 1}
     # Nobody runs a janitor: the worker that finds nothing looks after what failed.
-    assert (await library.work()).fates == {JobOutcome.DEAD: 1}
-    assert (await library.work()).fates == {}
+    assert (await library.work()).outcomes == {JobOutcome.DEAD: 1}
+    assert (await library.work()).outcomes == {}
     assert await list_keys(library.context) == sorted([layout.dead(job), layout.state(job)])
     assert (await library.json(layout.dead(job)))["total_retries"] == 2
 
@@ -158,7 +158,7 @@ async def test_told_to_stop_it_gives_its_job_back_uncounted(library):
     job = await ingest_text(library.context, "hang", tier="2_high")
     library.on[WorkerEventKind.CLAIMED] = lambda _: library.stop.set()
     worked = await library.work(run_once=False)
-    assert worked.fates == {JobOutcome.RELEASED: 1}
+    assert worked.outcomes == {JobOutcome.RELEASED: 1}
     assert await list_keys(library.context) == sorted([layout.todo("2_high", job), layout.state(job)])
     state = await library.state(job)
     assert (state.state, state.charged, state.attempt) == ("waiting", 0, 1)
@@ -173,7 +173,7 @@ async def test_when_its_window_closes_it_gives_its_job_back(library):
     worked = await library.work(
         windows=(parse_window("08:00-12:00"),), abort_outside=True, local=lambda _: next(moments)
     )
-    assert worked.fates == {JobOutcome.RELEASED: 1}
+    assert worked.outcomes == {JobOutcome.RELEASED: 1}
     assert (await library.json(layout.todo("3_normal", job)))["recovered_from"] == "schedule_window_closed"
     assert (await library.state(job)).charged == 0
 
@@ -182,7 +182,7 @@ async def test_outside_its_windows_it_claims_nothing(library):
     await ingest_text(library.context, "x")
     library.on[WorkerEventKind.CLOSED] = lambda _: library.stop.set()
     worked = await library.work(windows=(parse_window("08:00-09:00"),), local=lambda _: 12 * HOUR)
-    assert worked.fates == {}
+    assert worked.outcomes == {}
     assert library.told[1].text == str(20 * HOUR)
 
 
@@ -201,7 +201,7 @@ async def test_a_job_that_is_taken_from_it_is_not_touched_any_more(tmp_path):
     library.on[WorkerEventKind.CLAIMED] = take
     worked = await library.work()
     await asyncio.gather(*taking)
-    assert worked.fates == {JobOutcome.LOST: 1}
+    assert worked.outcomes == {JobOutcome.LOST: 1}
     assert not await library.done(job)
     assert (await library.state(job)).state == "waiting"
     assert await library.json(logs.error_key(job)) is None
@@ -214,23 +214,23 @@ async def test_a_result_of_a_job_that_was_taken_meanwhile_is_not_stored(library)
         await library.context.perform(operator.cancel(job, library.context.actor("p"), tier=None))
         library.clock.advance(11)  # so that the last beat does not count any more
 
-    assert (await library.work(take)).fates == {JobOutcome.LOST: 1}
+    assert (await library.work(take)).outcomes == {JobOutcome.LOST: 1}
     assert not await library.done(job)
     assert (await library.state(job)).state == "waiting"
 
 
 async def test_a_result_of_somebody_else_stays(library):
     job = await ingest_text(library.context, "x")
-    library.on[WorkerEventKind.CLAIMED] = lambda _: library.context.blobs.keep(layout.out(job), b"theirs")
-    assert (await library.work()).fates == {JobOutcome.LOST: 1}
+    library.on[WorkerEventKind.CLAIMED] = lambda _: library.context.blobs.store(layout.out(job), b"theirs")
+    assert (await library.work()).outcomes == {JobOutcome.LOST: 1}
     assert await library.context.blobs.get(layout.out(job)) == b"theirs"
     assert await list_keys(library.context) == []
 
 
 async def test_a_job_that_has_its_result_is_not_converted(library):
     job = await ingest_text(library.context, "x")
-    library.context.blobs.keep(layout.out(job), b"zip")
-    assert (await library.work()).fates == {}
+    library.context.blobs.store(layout.out(job), b"zip")
+    assert (await library.work()).outcomes == {}
     assert await list_keys(library.context) == []
 
 
@@ -240,13 +240,13 @@ async def test_the_job_of_a_process_that_died_waits_again_and_stays_counted(libr
     held = await library.context.perform(
         lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor(dead.name))
     )
-    dead.note(job, held.job.attempt, held.job.started)
+    dead.write(job, held.job.attempt, held.job.started)
     (library.scratch / "w1").mkdir()
     (library.scratch / "w1" / "left-over").write_text("x")
     dead.close()
     told = []
     library.on[WorkerEventKind.RECOVERED] = told.append
-    assert (await library.work()).fates == {JobOutcome.DONE: 1}
+    assert (await library.work()).outcomes == {JobOutcome.DONE: 1}
     assert [one.job for one in told] == [job]
     assert list((library.scratch / "w1").iterdir()) == []
 
@@ -257,9 +257,9 @@ async def test_the_job_of_a_living_process_of_the_same_id_is_its_own(library):
     held = await library.context.perform(
         lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor(alive.name))
     )
-    alive.note(job, held.job.attempt, held.job.started)
+    alive.write(job, held.job.attempt, held.job.started)
     worked = await library.work()
-    assert (worked.worker, worked.fates) == ("w1-2", {})
+    assert (worked.worker, worked.outcomes) == ("w1-2", {})
     assert (await library.state(job)).state == "running"
     alive.close()
 
@@ -267,7 +267,7 @@ async def test_the_job_of_a_living_process_of_the_same_id_is_its_own(library):
 async def test_an_attempt_that_went_on_is_not_taken_back_by_a_restart(library):
     job = await ingest_text(library.context, "x")
     dead = slots.take_slot(library.scratch, "w1")
-    dead.note(job, 1, 0)
+    dead.write(job, 1, 0)
     dead.close()
     await library.context.perform(
         lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("other"))
@@ -283,7 +283,7 @@ async def test_an_attempt_of_the_same_number_on_a_machine_of_the_same_name_is_it
         lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("w1"))
     )
     dead = slots.take_slot(library.scratch, "w1")
-    dead.note(job, held.job.attempt, held.job.started - 1)  # before the job was removed and put in again
+    dead.write(job, held.job.attempt, held.job.started - 1)  # before the job was removed and put in again
     dead.close()
     await library.work()
     assert (await library.state(job)).state == "running"
@@ -297,7 +297,7 @@ async def test_a_restart_of_the_last_attempt_buries_the_job(tmp_path):
     held = await library.context.perform(
         lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("w1"))
     )
-    dead.note(job, held.job.attempt, held.job.started)
+    dead.write(job, held.job.attempt, held.job.started)
     dead.close()
     library.stop.set()  # before it could find the job by itself
     await library.work()
@@ -315,7 +315,7 @@ async def test_a_store_that_does_not_take_the_result_for_a_while_is_waited_for(l
             raise Retry("away")
 
     library.objects.before = refuse
-    assert (await library.work()).fates == {JobOutcome.DONE: 1}
+    assert (await library.work()).outcomes == {JobOutcome.DONE: 1}
     assert len(refused) == 3
     assert await library.done(job)
 
@@ -357,7 +357,7 @@ async def test_refusals_with_successes_between_them_do_not_add_up(library):
                 raise Misconfigured("denied")
 
     library.objects.before = refuse
-    assert (await library.work(run_once=False, most_jobs=7)).fates == {JobOutcome.DONE: 7}
+    assert (await library.work(run_once=False, most_jobs=7)).outcomes == {JobOutcome.DONE: 7}
     assert library.kinds().count(WorkerEventKind.TROUBLE) == 7
 
 
@@ -391,7 +391,7 @@ async def test_a_store_that_is_away_is_waited_for(library):
             raise Retry("away")
 
     library.objects.before = refuse
-    assert (await library.work()).fates == {JobOutcome.DONE: 1}
+    assert (await library.work()).outcomes == {JobOutcome.DONE: 1}
     assert len(refused) == 10
 
 
@@ -399,7 +399,7 @@ async def test_a_rehearsal_changes_nothing(library):
     job = await ingest_text(library.context, "x")
     before = await list_keys(library.context), await list_keys(library.context, "registry")
     worked = await library.work(dry_run=True)
-    assert worked.fates == {}
+    assert worked.outcomes == {}
     assert [(told.kind, told.job) for told in library.told] == [(WorkerEventKind.WOULD_CLAIM, job)]
     assert before == (await list_keys(library.context), await list_keys(library.context, "registry"))
 
@@ -407,7 +407,7 @@ async def test_a_rehearsal_changes_nothing(library):
 async def test_as_many_jobs_as_it_was_told(library):
     for number in range(5):
         await ingest_text(library.context, f"x {number}")
-    assert (await library.work(run_once=False, most_jobs=3)).fates == {JobOutcome.DONE: 3}
+    assert (await library.work(run_once=False, most_jobs=3)).outcomes == {JobOutcome.DONE: 3}
     assert len(await list_keys(library.context)) == 2
 
 
