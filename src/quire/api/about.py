@@ -1,4 +1,4 @@
-"""What the server says of itself: that it lives, what it can, and a page for people."""
+"""The server about itself: its health, the OpenAPI document and a page for people."""
 
 from html import escape
 from typing import Any
@@ -22,7 +22,7 @@ class ServiceHealth(Struct, frozen=True, kw_only=True):
 
 
 class ServerHealth(Struct, frozen=True, kw_only=True):
-    """`conductor` is there when that of this server is down: what is accepted waits until it is back."""
+    """`conductor` is present while the engine loop is down: accepted work waits until it is back."""
 
     status: str
     service: str
@@ -30,27 +30,27 @@ class ServerHealth(Struct, frozen=True, kw_only=True):
     conductor: str | UnsetType = UNSET
 
 
-async def root(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_root(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     if "text/html" in request.headers.get("accept", ""):
         return _build_page(context)
     return json_response(ServiceHealth(service=SERVICE, version=context.version, status="healthy"))
 
 
-async def health(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_health(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     now = timestamp(context.batches.clock.now())
     if context.faltering.is_set():
-        # Still 200: it answers, and whoever ended it for this would end what works.
+        # Still 200: the API answers, and a supervisor must not end it for this.
         return json_response(
             ServerHealth(status="degraded", service=SERVICE, timestamp=now, conductor="restarting")
         )
     return json_response(ServerHealth(status="ok", service=SERVICE, timestamp=now))
 
 
-async def document(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_openapi(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     return json_response(build_openapi(context.routes, version=context.version))
 
 
-async def docs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_docs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     return _build_page(context)
 
 
@@ -67,7 +67,7 @@ p { margin: .2rem 0; } dt { font-weight: 600; }
 
 
 def _build_page(context: ApiContext) -> ApiResponse:
-    """Written here, without scripts and without anything fetched from elsewhere: it works offline."""
+    """Self-contained, without scripts and external resources: the page works offline."""
     groups: dict[str, list[Route]] = {}
     for route in context.routes:
         groups.setdefault(route.group, []).append(route)
@@ -116,7 +116,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/",
-        serve=root,
+        serve=show_root,
         scope=None,
         name="health",
         about="Is it alive? For browsers: the page that describes the API.",
@@ -129,10 +129,10 @@ ROUTES = (
     Route(
         method="GET",
         path="/health",
-        serve=health,
+        serve=show_health,
         scope=None,
         name="alive",
-        about="Is it alive? In the shape of the preprocessing service. `degraded`: its conductor is down.",
+        about="Is it alive? In the shape of the preprocessing service. `degraded`: its engine loop is down.",
         group=_GROUP,
         contract=True,
         pages=True,
@@ -141,7 +141,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/openapi.json",
-        serve=document,
+        serve=show_openapi,
         scope=None,
         name="openapi",
         about="This API as an OpenAPI 3.1 document.",
@@ -151,7 +151,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/docs",
-        serve=docs,
+        serve=show_docs,
         scope=None,
         name="docs",
         about="This API for people.",

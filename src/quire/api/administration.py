@@ -1,4 +1,4 @@
-"""The house as a whole: keys, the audit trail, cleaning."""
+"""Administration of the whole server: API keys, the audit trail, cleaning."""
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,7 @@ from quire.access.api_keys import (
 from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json
 from quire.batches.lines import BatchEvent
-from quire.ingest.cleanup import CleanupCandidate, due
+from quire.ingest.cleanup import CleanupCandidate, list_due
 from quire.ledger.port import NO_BATCH
 from quire.model.clock import timestamp
 from quire.model.errors import Reject
@@ -39,11 +39,11 @@ class CleaningStatus(Struct, frozen=True, kw_only=True):
     due: list[CleanupCandidate]
 
 
-async def keys(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_keys(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     return json_response(KeyList(keys=await list_keys(context.keys)))
 
 
-async def new_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def create_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     try:
         draft = msgspec.convert(await read_json(request), KeyDraft)
     except msgspec.ValidationError as error:
@@ -53,19 +53,19 @@ async def new_key(context: ApiContext, request: ApiRequest, caller: Caller) -> A
     return json_response(made, status=201)
 
 
-async def end_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def revoke_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     line = await revoke(context.keys, str(request.path_params["key_id"]))
     await context.acted(caller, "key_revoked", {"key": line.id})
     return json_response(line)
 
 
-async def turn_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def rotate_key(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     made = await rotate(context.keys, str(request.path_params["key_id"]))
     await context.acted(caller, "key_rotated", {"key": made.key.id})
     return json_response(made, status=201)
 
 
-async def audit(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_audit_trail(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     after = request.query_params.get("after", "0")
     if not after.isascii() or not after.isdecimal() or len(after) > 18:
         raise Reject("after is the number of an event")
@@ -77,24 +77,24 @@ async def audit(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     )
 
 
-async def cleaning(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_cleaning(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     terms = context.cleaning
     return json_response(
         CleaningStatus(
             idle_upload_days=terms.idle_upload_days,
             staging_days=terms.staging_days,
             every_seconds=context.cleaning_seconds,
-            due=await due(context.ingest, terms),
+            due=await list_due(context.ingest, terms),
         )
     )
 
 
-_GROUP = "House"
+_GROUP = "Administration"
 ROUTES = (
     Route(
         method="GET",
         path="/api/keys",
-        serve=keys,
+        serve=show_keys,
         scope=Scope.ADMIN,
         whole=True,
         name="listKeys",
@@ -105,11 +105,11 @@ ROUTES = (
     Route(
         method="POST",
         path="/api/keys",
-        serve=new_key,
+        serve=create_key,
         scope=Scope.ADMIN,
         whole=True,
         name="createKey",
-        about="Make an API key. Its text is in this answer and nowhere else.",
+        about="Create an API key. Its text is in this answer and nowhere else.",
         group=_GROUP,
         body=KeyDraft,
         body_example={"scope": "submit", "label": "scanner in room 4", "requests_per_minute": 600},
@@ -120,11 +120,11 @@ ROUTES = (
     Route(
         method="DELETE",
         path="/api/keys/{key_id:str}",
-        serve=end_key,
+        serve=revoke_key,
         scope=Scope.ADMIN,
         whole=True,
         name="revokeKey",
-        about="Take a key back: it is not valid any more.",
+        about="Revoke a key: it is invalid from now on.",
         group=_GROUP,
         answers=KeyLine,
         errors=(404,),
@@ -132,11 +132,11 @@ ROUTES = (
     Route(
         method="POST",
         path="/api/keys/{key_id:str}/rotate",
-        serve=turn_key,
+        serve=rotate_key,
         scope=Scope.ADMIN,
         whole=True,
         name="rotateKey",
-        about="A new key with the same rights; the old one goes on for a day.",
+        about="A new key with the same rights; the old one stays valid for a day.",
         group=_GROUP,
         answers=NewKey,
         status=201,
@@ -145,11 +145,11 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/audit",
-        serve=audit,
+        serve=show_audit_trail,
         scope=Scope.OPERATE,
         whole=True,
         name="auditTrail",
-        about="What was done that concerns no single batch, with actor and reason.",
+        about="Actions that concern no single batch, with actor and reason.",
         group=_GROUP,
         answers=AuditTrail,
         errors=(400,),
@@ -158,11 +158,11 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/cleaning",
-        serve=cleaning,
+        serve=show_cleaning,
         scope=Scope.OPERATE,
         whole=True,
         name="cleaning",
-        about="When the server cleans up, and what it would take now.",
+        about="When the server cleans up, and what it would delete now.",
         group=_GROUP,
         answers=CleaningStatus,
     ),

@@ -1,4 +1,4 @@
-"""The application: every route of the tables, with admission before it and translation of errors after it."""
+"""The application: all routes, each with authentication before it and translation of errors after it."""
 
 import re
 from collections.abc import Iterable
@@ -23,16 +23,16 @@ CORS = {
     ),
     "access-control-max-age": "86400",
 }
-# Nothing here is to be guessed at, framed or kept by a cache.
+# Responses must not be sniffed, framed or cached.
 GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 _PLACE = re.compile(r"\{[a-z_]+:[a-z]+\}")
 
 
-def build_app(context: ApiContext, gate: Authenticator, routes: Iterable[Route]) -> ASGIApp:
+def build_app(context: ApiContext, authenticator: Authenticator, routes: Iterable[Route]) -> ASGIApp:
     routes = tuple(routes)
     app = Litestar(
-        route_handlers=[_build_handler(context, gate, route) for route in routes],
+        route_handlers=[_build_handler(context, authenticator, route) for route in routes],
         openapi_config=None,
         exception_handlers={Exception: _handle_unrouted},
         request_max_body_size=None,  # each route has a limit of its own
@@ -42,13 +42,13 @@ def build_app(context: ApiContext, gate: Authenticator, routes: Iterable[Route])
     return _answer_options(app, routes)
 
 
-def _build_handler(context: ApiContext, gate: Authenticator, route: Route) -> HTTPRouteHandler:
+def _build_handler(context: ApiContext, authenticator: Authenticator, route: Route) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         try:
             _check_text(route, request)
-            caller = await gate.admit(route, request)
+            caller = await authenticator.admit(route, request)
             made = await route.serve(context, request, caller)
-        except Exception as error:  # noqa: BLE001 whatever it is, the asker gets JSON
+        except Exception as error:  # noqa: BLE001 whatever it is, the client gets JSON
             made = build_error_response(error, contract=route.contract)
         return _add_guards(made, pages=route.pages)
 
@@ -57,18 +57,18 @@ def _build_handler(context: ApiContext, gate: Authenticator, route: Route) -> HT
 
 
 def _answer_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
-    """Browsers ask first. Litestar answers OPTIONS by itself, but not with what they want to know, nor with
-    all methods of a path.
+    """Answers OPTIONS. Litestar does so by itself, but without the CORS headers that browsers need and
+    without all methods of a path.
     """
     methods: dict[str, set[str]] = {}
     for route in routes:
         methods.setdefault(_PLACE.sub("[^/]+", route.path), set()).add(route.method)
     pages = {_PLACE.sub("[^/]+", route.path) for route in routes if route.pages}
-    # A path without places is meant before one that has them.
+    # A path without placeholders takes precedence over one with them.
     paths = sorted(methods, key=lambda path: path.count("[^/]+"))
     known = [(re.compile(path), _build_options(methods[path], pages=path in pages)) for path in paths]
 
-    async def asked(scope: Any, receive: Any, send: Any) -> None:
+    async def answer_or_forward(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["method"] == "OPTIONS":
             path = _strip_slash(scope["path"])
             for pattern, headers in known:
@@ -78,7 +78,7 @@ def _answer_options(app: ASGIApp, routes: tuple[Route, ...]) -> ASGIApp:
                     return
         await app(scope, receive, send)
 
-    return asked
+    return answer_or_forward
 
 
 def _build_options(methods: set[str], *, pages: bool) -> list[tuple[bytes, bytes]]:
@@ -87,12 +87,12 @@ def _build_options(methods: set[str], *, pages: bool) -> list[tuple[bytes, bytes
 
 
 def _strip_slash(path: str) -> str:
-    """Routes are found with a slash at their end, too."""
+    """Routes also match with a trailing slash."""
     return path.rstrip("/") or "/"
 
 
 def _check_text(route: Route, request: ApiRequest) -> None:
-    """Not every database can be asked for a NUL, and nothing has one in its name."""
+    """Refuse NUL characters: not every database accepts them, and no name contains one."""
     if any("\x00" in str(value) for value in request.path_params.values()):
         raise Missing("Not found")
     for one in route.parameters:
@@ -109,5 +109,5 @@ def _add_guards(made: ApiResponse, *, pages: bool) -> ApiResponse:
 
 
 def _handle_unrouted(request: ApiRequest, error: Exception) -> ApiResponse:  # noqa: ARG001
-    """No such route, or not with this method: in the shape that published clients can read."""
+    """No such route or method: answered in the shape that published clients can read."""
     return _add_guards(build_error_response(error, contract=True), pages=True)

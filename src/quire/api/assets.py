@@ -1,4 +1,4 @@
-"""Assets on the web: registering them, and giving them to whoever has their address."""
+"""Assets on the web: registration, and delivery to everyone who has the address."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class AssetBody(Struct, frozen=True, kw_only=True):
     ipfs_cid: Any = None
 
 
-async def post(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def register_asset(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     made = await register(
         context.batches.blobs,
         str(request.path_params["asset_id"]),
@@ -46,7 +46,7 @@ async def post(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
     return json_response(made.answer, status=201 if made.created else 200)
 
 
-async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def send_asset(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     wanted = request.path_params.get("variant") or request.query_params.get("size")
     given = await deliver(
         context.batches.blobs,
@@ -65,7 +65,7 @@ _AT = "/asset/{asset_id:str}"
 _GET = Route(
     method="GET",
     path=_AT,
-    serve=get,
+    serve=send_asset,
     scope=None,
     name="getAsset",
     about="An asset, in its usual size. Ranges and If-None-Match are understood.",
@@ -84,7 +84,7 @@ _VARIANT = structs.replace(
     _GET,
     path=f"{_AT}/{{variant:str}}",
     name="getAssetVariant",
-    about="An asset in the size that is asked for, or in the one that stands in for it.",
+    about="An asset in the requested size, or in the one that stands in for it.",
     parameters=_GET.parameters[1:],
 )
 _NAMED = structs.replace(
@@ -96,7 +96,7 @@ _NAMED = structs.replace(
 
 
 def _head(route: Route) -> Route:
-    about = f"What GET would say, without the bytes. {route.about}"
+    about = f"What GET would answer, without the bytes. {route.about}"
     return structs.replace(route, method="HEAD", name=route.name.replace("get", "head", 1), about=about)
 
 
@@ -104,11 +104,11 @@ ROUTES = (
     Route(
         method="POST",
         path=_AT,
-        serve=post,
+        serve=register_asset,
         scope=Scope.OPERATE,
         whole=True,
         name="registerAsset",
-        about="Register an asset for good; in the shape of the service, or with its copies as base64.",
+        about="Register an asset permanently; in the shape of the service, or with its renditions as base64.",
         group=_GROUP,
         contract=True,
         body=AssetBody,

@@ -1,8 +1,8 @@
-"""Who may ask: a key in the Authorization header, or nobody in particular where that is allowed.
+"""Authenticates requests: by a key in the Authorization header, or anonymously where that is allowed.
 
-Promises: unknown, expired and revoked keys look the same; a key that may not see a batch is told that there
-is none. A page of another origin cannot act for a person at this machine: without a key, the routes that are
-not of the upload protocol take requests of this server's own pages and of programs only.
+Promises: unknown, expired and revoked keys look the same; for a key that may not see a batch, the batch does
+not exist. A page of another origin cannot act for a person at this machine: without a key, routes outside the
+upload protocol accept requests of this server's own pages and of programs only.
 """
 
 import ipaddress
@@ -21,9 +21,9 @@ from quire.api.context import Caller
 from quire.api.routing import ApiRequest, Route
 from quire.model.errors import Missing, Reject, Retry
 
-# ApiKey text → whose key that is, and after how many seconds to come again (0: now). None: not a key of ours.
+# Text of a key → the key, and the seconds to wait before the next request (0: none). None: unknown.
 Identify = Callable[[str], Awaitable[tuple[ApiKey, float] | None]]
-# Batch id → who opened it, and for which tenant. Raises Missing.
+# Batch id → its owner and tenant. Raises Missing.
 Origin = Callable[[str], Awaitable[tuple[str, str]]]
 
 ANONYMOUS = Caller(name="anonymous")
@@ -31,7 +31,7 @@ ANONYMOUS = Caller(name="anonymous")
 
 class Authenticator:
     def __init__(self, identify: Identify, origin: Origin, *, anonymous: bool, hosts: frozenset[str]) -> None:
-        """`hosts`: names by which pages of our own are reached; loopback addresses always are."""
+        """`hosts`: the names of this server, besides loopback addresses."""
         self._identify = identify
         self._origin = origin
         self._anonymous = anonymous
@@ -89,7 +89,7 @@ class Authenticator:
         host = _host_of(f"//{request.headers.get('host', '')}")
         origin = request.headers.get("origin")
         if not self._own(host):
-            # A foreign name that leads to this machine: what a page does that was told so by its own DNS.
+            # A foreign name that resolves to this machine: DNS rebinding.
             raise Reject(
                 f"This server is not known as {host[:100]!r}; set serve.public_url", code="forbidden"
             )
@@ -105,7 +105,7 @@ def _is_permitted(key: ApiKey, route: Route, *, of_batch: bool) -> bool:
         return False
     if route.scope is None or allows(key, route.scope):
         return True
-    # Who may submit may look at its own, who may look may look at what was submitted.
+    # A key that may submit may read its own batches, and one that may read may read submissions.
     looks = route.method == "GET" and of_batch
     return (
         looks

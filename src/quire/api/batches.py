@@ -1,4 +1,4 @@
-"""Following batches: where one stands, which there are, what became of each file, what happens now."""
+"""Monitoring of batches: status, lists, files with their outcomes, downloads, live events."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from quire.api.routing import (
     read_number,
 )
 from quire.batches import inspection
-from quire.batches.lines import BatchEvent, BatchLine, FileHistory
+from quire.batches.lines import BatchEvent, BatchLine, InputHistory
 from quire.batches.overview import (
     BatchLogs,
     FilePage,
@@ -29,7 +29,7 @@ from quire.batches.overview import (
     find_blob_key,
     get_unified_status,
     list_file_page,
-    logs,
+    list_logs,
     watch_batch,
 )
 from quire.batches.package import stream_package
@@ -59,7 +59,7 @@ class DownloadUrl(Struct, frozen=True, kw_only=True):
     expires_at: str
 
 
-async def unified(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_unified_status(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     found = await get_unified_status(context.batches, get_batch_id(request))
     if request.query_params.get("include_raw") != "true":
         return json_response(found)
@@ -67,11 +67,11 @@ async def unified(context: ApiContext, request: ApiRequest, caller: Caller) -> A
     return json_response(raw | {"raw": {name: raw[name] for name in ("status", "progress", "phases")}})
 
 
-async def log(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    return json_response(await logs(context.batches, get_batch_id(request)))
+async def show_logs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(await list_logs(context.batches, get_batch_id(request)))
 
 
-async def batches(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def list_batches(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     limit = read_number(request, "limit", most=MAX_PAGE) or 100
     ended = request.query_params.get("ended")
     wanted = BatchFilter(
@@ -85,7 +85,7 @@ async def batches(context: ApiContext, request: ApiRequest, caller: Caller) -> A
     return json_response(BatchPage(batches=page, next=page[-1].no if len(page) == limit else None))
 
 
-async def files(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def list_files(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.query_params
     outcome = said.get("state")
     if outcome is not None and outcome not in {one.value for one in FileOutcome}:
@@ -102,11 +102,13 @@ async def files(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     return json_response(page)
 
 
-async def history(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    return json_response(await inspection.story(context.batches, get_batch_id(request), _read_path(request)))
+async def show_file_history(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(
+        await inspection.get_file_history(context.batches, get_batch_id(request), _read_path(request))
+    )
 
 
-async def download(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def sign_download(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     path = _read_path(request)
     key = await find_blob_key(context.batches, get_batch_id(request), path)
     url = await context.ingest.presigned.sign_get(
@@ -118,7 +120,7 @@ async def download(context: ApiContext, request: ApiRequest, caller: Caller) -> 
     return json_response(DownloadUrl(url=url, expires_at=until))
 
 
-async def archive(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def send_archive(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.query_params
     form = said.get("format", "zip")
     if form not in {"zip", "bagit"}:
@@ -137,13 +139,13 @@ async def _skip_empty(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield piece
 
 
-async def events(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def stream_events(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     after = int(said) if said.isdecimal() and len(said) < 19 else 0
     await get_unified_status(context.batches, get_batch_id(request))
     streams = context.streams
     if len(streams) >= MAX_STREAMS:
-        raise Retry("too many follow batches just now; poll /status instead", delay_seconds=10)
+        raise Retry("too many clients follow batches at the moment; poll /status instead", delay_seconds=10)
     return Stream(_write_events(context, get_batch_id(request), after), media_type="text/event-stream")
 
 
@@ -159,7 +161,7 @@ async def _write_events(context: ApiContext, batch_id: str, after: int) -> Async
                 continue
             beat_at = clock.monotonic() + BEAT_EVERY_SECONDS
             if one is None:
-                yield b": still here\n\n"  # so that nothing between us takes the line for dead
+                yield b": still here\n\n"  # so that no proxy takes the connection for dead
             elif isinstance(one, BatchEvent):
                 yield _encode_event(one.kind, _encoder.encode(one), one.no)
             else:
@@ -167,7 +169,7 @@ async def _write_events(context: ApiContext, batch_id: str, after: int) -> Async
         if not context.stopping.is_set():
             yield _encode_event("end", b"{}")
     except Retry as error:
-        # Without an end: who follows comes again, and goes on after the last event seen.
+        # No end event: the client reconnects and continues after the last event it has seen.
         _log.warning("following_broken_off: %s", error)
     finally:
         context.streams.discard(id(me))
@@ -209,7 +211,7 @@ def _read_flag(name: str, said: str) -> bool:
     return said == "true"
 
 
-_GROUP = "Follow"
+_GROUP = "Monitor"
 _AT = "/api/batches/{batch_id:str}"
 _PATH = Parameter(
     name="path", about="The file's path, as the list of files names it.", example="/box-7/p1.jpg"
@@ -218,10 +220,10 @@ ROUTES = (
     Route(
         method="GET",
         path="/status/{batch_id:str}",
-        serve=unified,
+        serve=show_unified_status,
         scope=Scope.READ,
         name="unifiedStatus",
-        about="Where a batch is on its way through all stages, with the counters of its phases.",
+        about="The status of a batch across all stages, with the counters of its phases.",
         group=_GROUP,
         contract=True,
         pages=True,
@@ -234,10 +236,10 @@ ROUTES = (
     Route(
         method="GET",
         path="/logs/{batch_id:str}",
-        serve=log,
+        serve=show_logs,
         scope=Scope.READ,
         name="batchLogs",
-        about="What happened to a batch, in the shape of the unified status service.",
+        about="The log of a batch, in the shape of the unified status service.",
         group=_GROUP,
         contract=True,
         pages=True,
@@ -247,7 +249,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/batches",
-        serve=batches,
+        serve=list_batches,
         scope=Scope.READ,
         name="listBatches",
         about="Batches, newest first.",
@@ -265,7 +267,7 @@ ROUTES = (
     Route(
         method="GET",
         path=f"{_AT}/files",
-        serve=files,
+        serve=list_files,
         scope=Scope.READ,
         name="listFiles",
         about="The files of a batch in order of path, each with its state and, if it failed, why.",
@@ -282,22 +284,22 @@ ROUTES = (
     Route(
         method="GET",
         path=f"{_AT}/files/history",
-        serve=history,
+        serve=show_file_history,
         scope=Scope.READ,
         name="fileHistory",
-        about="All that happened to one file: what was made of it, and every attempt.",
+        about="The history of one file: what was made of it, and every attempt.",
         group=_GROUP,
-        answers=FileHistory,
+        answers=InputHistory,
         errors=(400, 404),
         parameters=(_PATH,),
     ),
     Route(
         method="GET",
         path=f"{_AT}/files/download",
-        serve=download,
+        serve=sign_download,
         scope=Scope.READ,
         name="downloadFile",
-        about="A signed URL for one file, of what was put in or of what was made.",
+        about="A presigned URL for one file, an input or a result.",
         group=_GROUP,
         answers=DownloadUrl,
         errors=(400, 404),
@@ -306,7 +308,7 @@ ROUTES = (
     Route(
         method="GET",
         path=f"{_AT}/archive",
-        serve=archive,
+        serve=send_archive,
         scope=Scope.READ,
         name="downloadArchive",
         about="All results of an ended batch as one ZIP, plain or as a bag (BagIt).",
@@ -316,16 +318,16 @@ ROUTES = (
         errors=(400, 404, 409),
         parameters=(
             Parameter(name="format", about="zip or bagit.", example="bagit"),
-            Parameter(name="inputs", about="`true`: with what was put in.", example="true"),
+            Parameter(name="inputs", about="`true`: include the input files.", example="true"),
         ),
     ),
     Route(
         method="GET",
         path=f"{_AT}/events",
-        serve=events,
+        serve=stream_events,
         scope=Scope.READ,
         name="batchEvents",
-        about="What happens, as server-sent events; goes on after Last-Event-ID, ends with the batch.",
+        about="Events as server-sent events; continues after Last-Event-ID, ends with the batch.",
         group=_GROUP,
         answers=bytes,
         answer_type="text/event-stream",

@@ -1,4 +1,4 @@
-"""Bytes in and out by signed URLs, where the store has no address of its own."""
+"""Uploads and downloads by presigned URLs, where the store has no address of its own."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,12 +13,12 @@ from quire.blobs.presigned_rules import attachment
 from quire.ingest.file_upload import accept_bytes
 from quire.model.errors import Missing, Reject
 
-STALL_SECONDS = 60.0  # a sender that is silent for so long is gone
+STALL_SECONDS = 60.0  # a client that sends nothing for this long is gone
 
 
-async def put(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def receive_bytes(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     length = request.headers.get("content-length")
-    etag = await _landing(context).receive(
+    etag = await _get_receiver(context).receive(
         str(request.path_params["token"]),
         _pieces(request),
         length=int(length) if length is not None and length.isdecimal() else None,
@@ -40,13 +40,13 @@ async def _pieces(request: ApiRequest) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    key, name = _landing(context).read_download(str(request.path_params["token"]))
+async def send_bytes(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    key, name = _get_receiver(context).read_download(str(request.path_params["token"]))
     stored = await context.batches.blobs.head(key)
     headers = {
         "content-length": str(stored.size),
         "etag": f'"{stored.version}"',
-        # Whatever it is, it is saved and not shown: documents are anybody's.
+        # Always saved, never displayed: documents may come from anybody.
         "content-disposition": attachment(name),
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox; default-src 'none'",
@@ -54,7 +54,7 @@ async def get(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiRe
     return Stream(context.batches.blobs.stream(key), media_type="application/octet-stream", headers=headers)
 
 
-def _landing(context: ApiContext) -> UploadReceiver:
+def _get_receiver(context: ApiContext) -> UploadReceiver:
     presigned: Any = context.ingest.presigned
     if not isinstance(presigned, UploadReceiver):
         raise Missing("Not found")
@@ -66,7 +66,7 @@ ROUTES = (
     Route(
         method="PUT",
         path="/blobs/{token:str}",
-        serve=put,
+        serve=receive_bytes,
         scope=None,
         name="putBytes",
         about="Send the bytes of a file, or of a part of it, to a URL that files/start gave.",
@@ -81,7 +81,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/blobs/{token:str}",
-        serve=get,
+        serve=send_bytes,
         scope=None,
         name="getBytes",
         about="Fetch a file by a URL that a download gave.",

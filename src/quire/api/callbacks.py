@@ -1,4 +1,4 @@
-"""Callbacks of workers that run elsewhere: the URL itself permits them, for one attempt each."""
+"""Callbacks of remote workers: a signed URL permits them, for one attempt each."""
 
 from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_body
@@ -22,7 +22,7 @@ _SIGNED = (
 )
 
 
-async def callback(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def receive_callback(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     about = _verify_attempt(context, request)
     body = await read_body(request, limit=MAX_BODY_BYTES)
     try:
@@ -41,7 +41,7 @@ async def callback(context: ApiContext, request: ApiRequest, caller: Caller) -> 
     return json_response(made)
 
 
-async def outputs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def grant_outputs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     about = _verify_attempt(context, request)
     body = await read_body(request, limit=output_places.MAX_BODY_BYTES)
     try:
@@ -59,7 +59,7 @@ async def outputs(context: ApiContext, request: ApiRequest, caller: Caller) -> A
 
 
 def _verify_attempt(context: ApiContext, request: ApiRequest) -> AttemptAddress:
-    """The attempt that the URL stands for, when it was made here. Raises Reject."""
+    """The attempt that the URL was signed for. Raises Reject."""
     said = request.query_params
     about = AttemptAddress(
         batch_id=str(request.path_params["batch_id"]),
@@ -81,10 +81,10 @@ ROUTES = (
     Route(
         method="POST",
         path="/callback/{batch_id:str}/{task_id:str}",
-        serve=callback,
+        serve=receive_callback,
         scope=None,
         name="callback",
-        about="A worker that runs elsewhere reports the end of an attempt, at the URL that it was given.",
+        about="A remote worker reports the end of an attempt, at the URL that it was given.",
         group="Workers",
         contract=True,
         body=Callback,
@@ -103,10 +103,10 @@ ROUTES = (
     Route(
         method="POST",
         path="/callback/{batch_id:str}/{task_id:str}/outputs",
-        serve=outputs,
+        serve=grant_outputs,
         scope=None,
         name="moreOutputs",
-        about="A worker that runs elsewhere asks whether its attempt still counts, and for places for pages.",
+        about="A remote worker asks whether its attempt still counts, and for URLs for further outputs.",
         group="Workers",
         body=MoreOutputs,
         body_example={"roles": ["jpeg-2", "jpeg-3"]},

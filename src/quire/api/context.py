@@ -1,4 +1,4 @@
-"""What the routes work with: the use cases' components, and who is asking."""
+"""The context of the routes, and the caller of a request."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from quire.ledger.port import OperatorAction
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who asks. `owner` names the key, and those it was rotated to; empty: no key is needed here."""
+    """The caller. `owner` names the key and those it was rotated to; empty: no key was needed."""
 
     name: str
     owner: str = ""
@@ -38,25 +38,25 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     keys: ApiKeyContext
     secret: bytes  # signs callbacks
     stopping: asyncio.Event
-    faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the conductor here is down
-    public_url: str = ""  # where people reach this server; empty: as the asker did
-    wake: Callable[[], None] = lambda: None  # something waits in the outbox
+    faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the engine loop of this server is down
+    public_url: str = ""  # the address of this server; empty: that of the request
+    wake: Callable[[], None] = lambda: None  # called when the outbox has something to send
     delivered: Callable[[AttemptAddress], None] = lambda _: None  # this attempt was settled by a callback
     policy: RetryPolicy = RetryPolicy()
-    prices: Mapping[str, float] = {}  # of a second on each compute
-    bucket_prefix: str = ""  # how keys begin as workers know them that have keys of the store
+    prices: Mapping[str, float] = {}  # price of a second on each compute
+    bucket_prefix: str = ""  # prefix of keys as workers with access to the bucket know them
     version: str = ""
     routes: tuple[Route, ...] = ()
     cleaning: CleanupPolicy = CleanupPolicy()
-    cleaning_seconds: float = 0.0  # how often it is done here; 0: never
-    streams: set[int] = field(default_factory=set)  # who follows a batch just now
+    cleaning_seconds: float = 0.0  # how often this server cleans up; 0: never
+    streams: set[int] = field(default_factory=set)  # open streams of events
 
     @property
     def batches(self) -> BatchContext:
         return self.ingest
 
     async def acted(self, caller: Caller, kind: str, data: dict[str, object], *, reason: str = "") -> None:
-        """Something was done that concerns no single batch: it goes into the audit trail."""
+        """Record an action that concerns no single batch in the audit trail."""
         act = OperatorAction(actor=caller.name, reason=reason, now=self.ingest.clock.now())
         await self.ingest.control.record_action(act, kind, data)
 

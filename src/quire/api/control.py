@@ -1,4 +1,4 @@
-"""Intervening: reset, retry, cancel, pause, resume, dead letters. Every act is kept with actor and reason."""
+"""Control of batches and dead letters. Every action is recorded with actor and reason."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from quire.batches import control
 from quire.batches.overview import require_batch
 from quire.consumers import administration
 from quire.consumers.lines import DeadLine, QueueLine
-from quire.ledger.port import OperatorAction, Selection
+from quire.ledger.port import OperatorAction, TaskSelection
 from quire.model.errors import Reject
 from quire.queues.port import DeadLetterFilter
 
@@ -35,7 +35,7 @@ class ActionBody(Struct, frozen=True, kw_only=True):
 
 
 class RetryBody(Struct, frozen=True, kw_only=True):
-    """Which of the failed tasks; all when nothing is said. `dry_run`: only say what would run."""
+    """Which failed tasks to retry, all by default. `dry_run`: only list what would run."""
 
     reason: str = ""
     error_class: str | None = None
@@ -74,33 +74,33 @@ class QueueList(Struct, frozen=True, kw_only=True):
     queues: list[QueueLine]
 
 
-async def reset(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def reset_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
     batch = await require_batch(control.reset(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch reset", batch.status)
 
 
-async def cancel(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def cancel_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
     batch = await require_batch(control.cancel(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch cancelled", batch.status)
 
 
-async def pause(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def pause_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
     batch = await require_batch(control.pause(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch paused", batch.status)
 
 
-async def resume(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def resume_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     act = await _read_action(context, request, caller)
     batch = await require_batch(control.resume(context.batches, get_batch_id(request), act))
     return _build_answer(context, "Batch resumed", batch.status)
 
 
-async def retry(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def retry_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     said = await _read_object(request)
-    selection = Selection(error_class=_read_text(said, "error_class"), path=_read_text(said, "path"))
+    selection = TaskSelection(error_class=_read_text(said, "error_class"), path=_read_text(said, "path"))
     if said.get("dry_run") is True:
         return json_response(
             await require_batch(control.preview_retry(context.batches, get_batch_id(request), selection))
@@ -112,11 +112,11 @@ async def retry(context: ApiContext, request: ApiRequest, caller: Caller) -> Api
     return json_response(preview)
 
 
-async def queues(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def list_queues(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     return json_response(QueueList(queues=await administration.list_queues(context.queues)))
 
 
-async def dead(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def list_dead_letters(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said, queue = request.query_params, str(request.path_params["queue"])
     chosen = DeadLetterFilter(error_class=said.get("error_class"), text=said.get("text"))
     after = said.get("after", "0")
@@ -128,7 +128,7 @@ async def dead(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
     )
 
 
-async def replay(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def replay_dead_letters(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     said, queue = await _read_object(request), str(request.path_params["queue"])
     chosen = _read_selection(said)
     rate = said.get("per_second", 0.0)
@@ -142,7 +142,7 @@ async def replay(context: ApiContext, request: ApiRequest, caller: Caller) -> Ap
     return json_response(MessageCount(ok=True, messages=done))
 
 
-async def discard(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def discard_dead_letters(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     said, queue = await _read_object(request), str(request.path_params["queue"])
     done = await administration.discard(context.queues, queue, _read_selection(said))
     await context.acted(
@@ -165,7 +165,7 @@ def _read_selection(said: dict[str, Any]) -> DeadLetterFilter:
         text=_read_text(said, "text"),
     )
     if chosen == DeadLetterFilter() and said.get("all") is not True:
-        # An empty choice is a mistake more often than it is meant.
+        # An empty selection is more often a mistake than meant.
         raise Reject("Say which dead letters: ids, error_class or text, or all: true for every one")
     return chosen
 
@@ -217,7 +217,7 @@ def _route(
         scope=Scope.OPERATE,
         name=f"{word}Batch",
         about=about,
-        group="Act",
+        group="Control",
         contract=contract,
         body=body,
         body_example={"reason": "wrong box"},
@@ -231,24 +231,24 @@ _QUEUE = "/api/queues/{queue:str}/dead"
 ROUTES = (
     _route(
         "reset",
-        reset,
-        "End a batch in error; its start message delivered again begins it anew.",
+        reset_batch,
+        "End a batch in error; delivering its start message again restarts it.",
         contract=True,
     ),
-    _route("cancel", cancel, "End a batch here; what it has done stays."),
-    _route("pause", pause, "No further task of the batch starts."),
-    _route("resume", resume, "Tasks of a paused batch start again."),
+    _route("cancel", cancel_batch, "End a batch; finished work stays."),
+    _route("pause", pause_batch, "No further task of the batch starts."),
+    _route("resume", resume_batch, "Tasks of a paused batch start again."),
     _route(
         "retry",
-        retry,
-        "Do again what failed, all of it or a choice; `dry_run` only says what that is.",
+        retry_batch,
+        "Retry failed tasks, all or a selection; `dry_run` only lists them.",
         body=RetryBody,
         answers=control.RetryPreview,
     ),
     Route(
         method="GET",
         path="/api/queues",
-        serve=queues,
+        serve=list_queues,
         scope=Scope.READ,
         name="listQueues",
         about="Queues with their depth, age and rates.",
@@ -259,7 +259,7 @@ ROUTES = (
     Route(
         method="GET",
         path=_QUEUE,
-        serve=dead,
+        serve=list_dead_letters,
         scope=Scope.READ,
         name="listDeadLetters",
         about="Dead letters of a queue, a hundred at a time, and how many there are of each error class.",
@@ -276,10 +276,10 @@ ROUTES = (
     Route(
         method="POST",
         path=f"{_QUEUE}/replay",
-        serve=replay,
+        serve=replay_dead_letters,
         scope=Scope.OPERATE,
         name="replayDeadLetters",
-        about="Dead letters go back into their queue, with their history.",
+        about="Put dead letters back into their queue, with their history.",
         group="Queues",
         whole=True,
         body=ReplayBody,
@@ -290,10 +290,10 @@ ROUTES = (
     Route(
         method="POST",
         path=f"{_QUEUE}/discard",
-        serve=discard,
+        serve=discard_dead_letters,
         scope=Scope.OPERATE,
         name="discardDeadLetters",
-        about="Dead letters are thrown away for good.",
+        about="Discard dead letters for good.",
         group="Queues",
         whole=True,
         body=ReplayBody,

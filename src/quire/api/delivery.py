@@ -1,4 +1,4 @@
-"""Blobs sent for good: what is asked for of them by caches and players, answered as HTTP wants it."""
+"""Delivery of immutable blobs, with ranges, ETags and cache headers."""
 
 import re
 from typing import Any
@@ -13,13 +13,13 @@ from quire.blobs.port import Blobs
 from quire.blobs.presigned_rules import attachment
 
 FOREVER = "public, max-age=31536000, immutable"
-# Browsers may show these; whatever else was registered is saved, for it may be a page with scripts.
+# Browsers may display these; anything else is saved, for it may be a page with scripts.
 SHOWN = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp", "image/gif", "image/avif"})
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 def send_blob(blobs: Blobs, given: Delivery, request: ApiRequest, headers: dict[str, str]) -> ApiResponse:
-    """The whole, the part that was asked for, or only that nothing has changed. Raises HTTPException 416."""
+    """The whole blob, the requested range, or 304. Raises HTTPException 416."""
     etag = f'"{given.version}"'
     said = {**headers, **_build_headers(given), "etag": etag, "accept-ranges": "bytes"}
     if _is_match(request.headers.get("if-none-match"), etag):
@@ -76,7 +76,7 @@ def _is_match(said: str | None, etag: str) -> bool:
 
 
 def _read_range(request: ApiRequest, size: int, etag: str) -> tuple[int, int] | tuple[()] | None:
-    """Start and stop; () when there is no such part; None when all is meant, which several parts are, too."""
+    """Start and stop; () when the range does not exist; None for the whole blob, also for several ranges."""
     found = _RANGE.fullmatch(request.headers.get("range", "").strip())
     meant = request.headers.get("if-range")
     if found is None or found[0] == "bytes=-" or (meant is not None and meant != etag):

@@ -1,5 +1,5 @@
-"""Errors as answers: one table for status codes, two shapes. On the routes of the published protocol an error
-is `{"error": …}`; on ours it is a problem (RFC 9457).
+"""Errors as responses: one table of status codes, two shapes. On routes of the published protocol an error is
+`{"error": …}`; on ours it is a problem (RFC 9457).
 """
 
 import logging
@@ -46,7 +46,7 @@ BY_KIND: tuple[tuple[type[QuireError], int], ...] = (
     (Misconfigured, 500),
     (Bug, 500),
 )
-# Reasons for which what was asked does not fit the state of the thing asked for.
+# Codes of requests that do not fit the state of their subject.
 CONFLICTS = frozenset({"still_running", "not_finished", "nothing_to_retry", "budget_spent", "wrong_state"})
 TITLES = {
     200: "Done before",
@@ -79,7 +79,7 @@ def get_status(error: QuireError) -> int:
 
 
 def build_error_response(error: Exception, *, contract: bool) -> ApiResponse:
-    """What the asker is told. The house's own faults are told to the operator alone."""
+    """The response for an error. Details of internal errors are logged, not sent."""
     if isinstance(error, HTTPException):
         words = (
             "Not found" if error.status_code == 404 else (error.detail or TITLES.get(error.status_code, ""))
@@ -102,7 +102,7 @@ def build_error_response(error: Exception, *, contract: bool) -> ApiResponse:
         )
     words = str(error)
     if isinstance(error, Unavailable) or error.code == "storage_unavailable":
-        # Where they are and what they said is for the operator, not for everybody who asks.
+        # Addresses and messages of backends are for the operator, not for clients.
         _log.warning("backend_away: %s", error)
         words = AWAY
     headers = {}
@@ -116,7 +116,7 @@ def build_error_response(error: Exception, *, contract: bool) -> ApiResponse:
 
 
 def _describe_fault(error: Exception, *, contract: bool) -> dict[str, Any]:
-    """What kind of fault it was, and no more: the rest is for the operator."""
+    """The kind of the error and no more: the rest is for the operator."""
     return {"details": type(error).__name__} if contract else {}
 
 

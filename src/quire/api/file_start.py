@@ -1,6 +1,6 @@
-"""How a file is announced, and what is answered: the shapes of `files/start`.
+"""Body and answer of `files/start`.
 
-Without `resume` the answer is as published, to the letter. With it there are the parts that lie in the store.
+Without `resume` the answer is exactly as published. With it, the answer lists the parts in the store.
 """
 
 from msgspec import UNSET, Struct, UnsetType
@@ -20,7 +20,7 @@ class ProcessingConfig(Struct, frozen=True, kw_only=True):
 
 
 class StartBody(Struct, frozen=True, kw_only=True):
-    """`resume`: go on with what was begun of the same file, where that is possible."""
+    """`resume`: continue an earlier upload of the same file, where possible."""
 
     file_name: str
     file_size: int
@@ -43,7 +43,7 @@ class StoredPartLine(Struct, frozen=True, kw_only=True):
 
 
 class StartAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`parts` and `completed` are for those who resume: what need not be sent again."""
+    """`parts` and `completed` tell a client that resumes what it need not send again."""
 
     r2_key: str
     upload_type: str

@@ -10,13 +10,13 @@ from quire.api.context import ApiContext, Caller
 from quire.api.delivery import send_blob
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response
 from quire.assets import iiif, tiles
-from quire.assets.registry import find, locate_rendition
+from quire.assets.registry import find_asset, locate_rendition
 from quire.model.errors import Missing, Reject
 
 _KEPT = {"cache-control": "public, max-age=3600"}
 
 
-async def manifest(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_manifest(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     limit = request.query_params.get("limit", str(iiif.MAX_CANVASES))
     if (
         not limit.isascii()
@@ -40,25 +40,25 @@ async def manifest(context: ApiContext, request: ApiRequest, caller: Caller) -> 
     return json_response(made)
 
 
-async def service(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    asset = await find(context.batches.blobs, str(request.path_params["asset_id"]))
+async def redirect_to_info(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    asset = await find_asset(context.batches.blobs, str(request.path_params["asset_id"]))
     at = f"{context.base_url(request)}/iiif/{asset.id}/info.json"
     return Response(content=None, status_code=303, headers={"location": at})
 
 
-async def information(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    asset = await find(context.batches.blobs, str(request.path_params["asset_id"]))
-    cut = await tiles.find(context.batches.blobs, asset)
+async def show_image_info(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    asset = await find_asset(context.batches.blobs, str(request.path_params["asset_id"]))
+    cut = await tiles.find_tiles(context.batches.blobs, asset)
     return json_response(
         iiif.build_image_info(asset, cut, base_url=context.base_url(request)), headers=dict(_KEPT)
     )
 
 
-async def picture(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def send_picture(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said, blobs = request.path_params, context.batches.blobs
-    asset = await find(blobs, str(said["asset_id"]))
+    asset = await find_asset(blobs, str(said["asset_id"]))
     region, size, file_name = (str(said[name]) for name in ("region", "size", "file_name"))
-    cut = await tiles.find(blobs, asset)
+    cut = await tiles.find_tiles(blobs, asset)
     tile = tiles.match_tile(cut, region, size, file_name)
     if cut is not None and tile is not None:
         return send_blob(blobs, await tiles.locate_tile(blobs, asset, cut, tile), request, {})
@@ -73,7 +73,7 @@ _AT = "/iiif/{asset_id:str}"
 _PICTURE = Route(
     method="GET",
     path=f"{_AT}/{{region:str}}/{{size:str}}/0/{{file_name:str}}",
-    serve=picture,
+    serve=send_picture,
     scope=None,
     name="iiifPicture",
     about="A picture (`full`) in one of the sizes of its info.json: `max`, `w,h` or `w,`; or one of its "
@@ -87,7 +87,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/api/batches/{batch_id:str}/iiif/manifest.json",
-        serve=manifest,
+        serve=show_manifest,
         scope=Scope.READ,
         name="iiifManifest",
         about="The pictures of a batch as a IIIF manifest (Presentation 3), in order of path.",
@@ -108,7 +108,7 @@ ROUTES = (
     Route(
         method="GET",
         path=_AT,
-        serve=service,
+        serve=redirect_to_info,
         scope=None,
         name="iiifService",
         about="Leads to the image service's info.json.",
@@ -120,7 +120,7 @@ ROUTES = (
     Route(
         method="GET",
         path=f"{_AT}/info.json",
-        serve=information,
+        serve=show_image_info,
         scope=None,
         name="iiifInformation",
         about="A picture as a IIIF image service (Image 3, level 0), with the sizes and tiles that exist.",

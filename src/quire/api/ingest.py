@@ -1,4 +1,4 @@
-"""The batch upload protocol: open, announce, confirm, close, look. Published clients speak it as it is."""
+"""The batch upload protocol, exactly as published clients speak it."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -107,7 +107,7 @@ class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
     files: list[UploadLine] | UnsetType = UNSET  # left out when that was asked for
 
 
-async def init(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+async def init_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     asker = Submitter(
         owner=caller.owner,
         tenant=caller.tenant,
@@ -121,25 +121,25 @@ async def init(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiR
     return json_response(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
 
 
-async def start(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def start_upload(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = await read_json(request)
     ticket = await start_file(context.ingest, get_batch_id(request), said, base_url=context.base_url(request))
     return json_response(build_start_answer(ticket))
 
 
-async def complete(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def complete_upload(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     await complete_file(context.ingest, get_batch_id(request), await read_json(request))
     return json_response(Success(success=True))
 
 
-async def withdraw(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def withdraw_upload(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = await read_json(request, empty={})
     key = request.query_params.get("r2_key") or (said.get("r2_key") if isinstance(said, dict) else None)
     await withdraw_file(context.ingest, get_batch_id(request), key)
     return json_response(Success(success=True))
 
 
-async def close(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def finalize_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = await read_json(request, empty={})
     if not isinstance(said, dict):
         raise Reject("Invalid JSON body (must be an object)")
@@ -162,7 +162,7 @@ def _closed(closed: ClosedBatch) -> FinalizeAnswer:
     )
 
 
-async def processed(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def enqueue_processed(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = await read_json(request, limit=PROCESSED_BYTES)
     total = await accept_processed(context.ingest, get_batch_id(request), said)
     context.wake()
@@ -171,7 +171,7 @@ async def processed(context: ApiContext, request: ApiRequest, caller: Caller) ->
     )
 
 
-async def status(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def show_status(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     files = request.query_params.get("files") != "false"
     pieces = stream_status(context.ingest, get_batch_id(request), files=files)
     # The first piece before the status line: an unknown batch must become a 404.
@@ -191,7 +191,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/api/batches/init",
-        serve=init,
+        serve=init_batch,
         scope=Scope.SUBMIT,
         name="openBatch",
         about="Open a batch that takes uploads.",
@@ -223,7 +223,7 @@ ROUTES = (
     Route(
         method="POST",
         path=f"{_AT}/files/start",
-        serve=start,
+        serve=start_upload,
         scope=Scope.SUBMIT,
         name="startFile",
         about="Announce a file and get the URL, or the URLs of its parts, to send its bytes to.",
@@ -256,7 +256,7 @@ ROUTES = (
     Route(
         method="POST",
         path=f"{_AT}/files/complete",
-        serve=complete,
+        serve=complete_upload,
         scope=Scope.SUBMIT,
         name="completeFile",
         about="Confirm that the bytes of a file have been sent. May be repeated.",
@@ -276,10 +276,10 @@ ROUTES = (
     Route(
         method="DELETE",
         path=f"{_AT}/files",
-        serve=withdraw,
+        serve=withdraw_upload,
         scope=Scope.SUBMIT,
         name="withdrawFile",
-        about="Give a file up, so that the batch can be closed without it.",
+        about="Withdraw a file, so that the batch can be closed without it.",
         group=_GROUP,
         contract=True,
         pages=True,
@@ -291,7 +291,7 @@ ROUTES = (
     Route(
         method="POST",
         path=f"{_AT}/finalize",
-        serve=close,
+        serve=finalize_batch,
         scope=Scope.SUBMIT,
         name="finalizeBatch",
         about="Close the batch: its manifest is written and its work begins. May be repeated.",
@@ -314,10 +314,10 @@ ROUTES = (
     Route(
         method="POST",
         path=f"{_AT}/enqueue-processed",
-        serve=processed,
+        serve=enqueue_processed,
         scope=Scope.OPERATE,
         name="enqueueProcessed",
-        about="A foreign orchestrator has preprocessed the batch: these are its files now.",
+        about="A foreign orchestrator has preprocessed the batch: its files are replaced by these.",
         group=_GROUP,
         contract=True,
         pages=True,
@@ -343,10 +343,10 @@ ROUTES = (
     Route(
         method="GET",
         path=f"{_AT}/status",
-        serve=status,
+        serve=show_status,
         scope=Scope.SUBMIT,
         name="batchStatus",
-        about="All that was said of the batch, and every file of it.",
+        about="The batch as its sender described it, and all its files.",
         group=_GROUP,
         contract=True,
         pages=True,

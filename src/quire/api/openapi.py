@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the same table of routes as the application."""
+"""The OpenAPI document, built from the same table of routes as the application."""
 
 import re
 from collections.abc import Iterable

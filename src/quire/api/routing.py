@@ -1,5 +1,5 @@
-"""Routes as values: what is asked for, who may, how it is described. The application and the OpenAPI document
-are made of the same table, so that neither can say what the other does not.
+"""Routes as values: path, scope, description. The application and the OpenAPI document are built from one
+table, so they cannot disagree.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from quire.model.errors import Reject
 
 JSON = "application/json"
 BODY_BYTES = 1 << 20
-AT_ONCE_BYTES = 256 << 10  # what is decoded without a turn for others in between: some ten milliseconds
+AT_ONCE_BYTES = 256 << 10  # decoded in one go: some ten milliseconds
 BODY_SECONDS = 30.0
 
 ApiRequest = Request[Any, Any, Any]
@@ -34,7 +34,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
 class Route(Struct, frozen=True, kw_only=True):
     """`contract`: of a published protocol, with its shape of errors. `pages`: pages of any origin may ask.
-    `whole`: it is about the whole house, and not for keys that are bound to a tenant.
+    `whole`: it concerns the whole server, and is closed to keys that are bound to a tenant.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
@@ -105,8 +105,8 @@ async def read_json(request: ApiRequest, *, limit: int = BODY_BYTES, empty: Any 
 
 
 async def decode_large(body: bytes) -> Any:
-    """A large document, with turns for others while its long lists are decoded. A thread would not do: the
-    decoder keeps the interpreter to itself until it is done. Raises ValueError or RecursionError.
+    """Decode a large document without blocking the event loop for long. A thread would not help: the decoder
+    holds the interpreter lock until it is done. Raises ValueError or RecursionError.
     """
     if not body.lstrip().startswith(b"{"):
         return msgspec.json.decode(body)

@@ -1,8 +1,7 @@
-"""The HTTP server: uvicorn on a socket of ours, in the loop of the process that also conducts.
+"""The HTTP server: uvicorn on a socket of ours, in the event loop that may also run the engine.
 
-Promise: a client that connects and says nothing, or says its headers one letter at a time, or without end,
-is hung up on; what cannot be understood at all is answered as JSON too; when it stops, what is being answered
-is answered.
+Promise: a client that connects and sends nothing, or sends its headers byte by byte or without end, is
+disconnected; malformed requests are answered as JSON too; when the server stops, running requests finish.
 """
 
 import asyncio
@@ -29,15 +28,15 @@ _encoder = msgspec.json.Encoder()
 
 
 class _TimedProtocol(HttpToolsProtocol):
-    """Hangs up when a request's headers do not come; between requests keep-alive counts the time."""
+    """Disconnects when a request's headers do not arrive in time; keep-alive has its own timer."""
 
-    _patience: asyncio.TimerHandle | None = None
-    _heading = True  # headers have not come to their end
-    _unfinished = 0  # and they have so many bytes so far
+    _header_timer: asyncio.TimerHandle | None = None
+    _heading = True  # the headers are not complete
+    _unfinished = 0  # bytes of incomplete headers so far
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._be_patient()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -46,24 +45,24 @@ class _TimedProtocol(HttpToolsProtocol):
         if self._unfinished > HEADER_BYTES:
             self._refuse(431, "The headers are too large")
         answered = self.cycle is None or self.cycle.response_complete
-        if answered and self._patience is None:
-            # Empty lines, or the rest of a body that nobody wants: keep-alive has stopped counting.
-            self._be_patient()
+        if answered and self._header_timer is None:
+            # Empty lines, or the rest of a body that nobody reads: the keep-alive timer is off.
+            self._start_timer()
 
     def on_message_begin(self) -> None:
-        self._be_patient()
+        self._start_timer()
         self._heading, self._unfinished = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._lose_patience()
+        self._stop_timer()
         self._heading, self._unfinished = False, 0
         if len(self.connections) > MAX_CONNECTIONS:
             self.app = _answer_full
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose_patience()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -80,21 +79,21 @@ class _TimedProtocol(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         self.transport.close()
 
-    def _be_patient(self) -> None:
-        self._lose_patience()
-        self._patience = self.loop.call_later(HEADER_SECONDS, self._hang_up)
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._header_timer = self.loop.call_later(HEADER_SECONDS, self._disconnect)
 
-    def _lose_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _stop_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         self.transport.abort()
 
 
 async def _answer_full(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001
-    """Published clients read every answer as JSON and come again after a 503."""
+    """Published clients read every answer as JSON and try again after a 503."""
     body = _encoder.encode({"error": "Too many connections; come again soon"})
     headers = {
         b"content-type": b"application/json",
@@ -126,7 +125,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asyncio.Event) -> None:
-    """Until `stop`; `started` is set when requests are answered."""
+    """Serve until `stop`; `started` is set when requests are answered."""
     config = uvicorn.Config(
         app,
         http=_TimedProtocol,
@@ -152,21 +151,21 @@ async def serve(app: Any, sock: socket.socket, stop: asyncio.Event, started: asy
 
 
 def _is_not_cut_off(record: logging.LogRecord) -> bool:
-    """Requests that are not over when the grace is are cut off: uvicorn says how many, and that is enough."""
+    """Hides the tracebacks of requests cut off after the grace period: uvicorn logs how many there were."""
     return not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
 
 
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: asyncio.Event) -> None:
         super().__init__(config)
-        self._told = started
+        self._started_event = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._told.set()
+        self._started_event.set()
 
     def install_signal_handlers(self) -> None:
-        """The process has its own."""
+        """The process has its own signal handlers."""
 
     def capture_signals(self) -> Any:
         from contextlib import nullcontext

@@ -11,11 +11,11 @@ from quire.api.context import ApiContext
 from quire.api.tables import ROUTES
 from quire.assembly.components import Components
 from quire.assembly.outgoing import open_outgoing
-from quire.assembly.pipelines import retry_policy
-from quire.assembly.presigned import cleanup_policy
+from quire.assembly.pipelines import build_retry_policy
+from quire.assembly.presigned import build_cleanup_policy
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
-from quire.assembly.secrets import signing_secret
+from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote.callbacks import AttemptAddress
 from quire.blobs.presigned import PresignedUploads
 from quire.consumers import administration
@@ -59,17 +59,17 @@ def build_api_context(
             ids=components.ids,
         ),
         keys=ApiKeyContext(store=components.api_keys, clock=components.clock, ids=components.ids),
-        secret=signing_secret(settings),
+        secret=load_signing_secret(settings),
         stopping=stopping,
         public_url=settings.serve.public_url,
         wake=wake,
         delivered=delivered,
-        policy=retry_policy(settings),
+        policy=build_retry_policy(settings),
         prices=prices(settings),
         bucket_prefix=bucket_prefix(settings),
         version=__version__,
         routes=ROUTES,
-        cleaning=cleanup_policy(settings),
+        cleaning=build_cleanup_policy(settings),
         cleaning_seconds=settings.cleaning.every_seconds,
     )
 

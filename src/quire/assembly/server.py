@@ -21,7 +21,7 @@ from quire.assembly.api import (
 from quire.assembly.components import Components, open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
-from quire.assembly.presigned import cleanup_policy, open_presigned_uploads
+from quire.assembly.presigned import build_cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import RemoteComputes
 from quire.blobs.presigned import PresignedUploads
@@ -82,7 +82,10 @@ async def run_server(
             )
             key_checker = KeyChecker(components.api_keys, components.clock)
             authenticator = Authenticator(
-                key_checker.identify, context.ingest.get_origin, anonymous=anonymous, hosts=own_hosts(settings)
+                key_checker.identify,
+                context.ingest.get_origin,
+                anonymous=anonymous,
+                hosts=own_hosts(settings),
             )
             info = ServerInfo(url=url, anonymous=anonymous, warnings=components.warnings)
             answering = asyncio.Event()
@@ -179,7 +182,7 @@ async def _clean_regularly(
         return
     while not stop.is_set():
         with suppress(Retry, Stale):  # the next time
-            await clean_up(components, presigned, cleanup_policy(settings))
+            await clean_up(components, presigned, build_cleanup_policy(settings))
         await _pause(stop, settings.cleaning.every_seconds)
 
 
@@ -194,5 +197,7 @@ async def _open_contexts(
         components = await stack.enter_async_context(
             open_engine(settings, kind="serve", trouble=trouble, start_remote=remote.start)
         )
-        loop = await stack.enter_async_context(components.start_engine(schedules=True, workers=options.workers))
+        loop = await stack.enter_async_context(
+            components.start_engine(schedules=True, workers=options.workers)
+        )
         yield components, loop

@@ -10,7 +10,7 @@ from quire import __version__
 from quire.assembly.presence import LOCK_ENDING, hold_lock, make_home
 from quire.client.folder_upload import ClientContext
 from quire.client.http import IngestClient
-from quire.client.memory import UploadStateFile
+from quire.client.upload_state import UploadStateFile
 from quire.settings import Settings
 from quire.system import SystemClock, SystemIds
 

@@ -1,8 +1,8 @@
 """Pictures for viewers that speak IIIF: a batch as a manifest (Presentation 3), an asset as an image service
 (Image 3, level 0: the sizes and tiles that exist, and no others).
 
-Promise: every address in an answer leads to something that is there. Only pictures that are registered are
-shown; memory holds one page of a batch.
+Promise: every address in an answer exists. Only registered pictures are listed; memory holds one page of a
+batch.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _FORMATS = {"image/jpeg": "jpg", "image/jpg": "jpg", "image/png": "png", "image/
 
 
 class BatchPicture(Struct, frozen=True):
-    """A picture of a batch: where it stood, and which asset it is."""
+    """A picture of a batch: its path and its asset."""
 
     path: str
     asset: Asset
@@ -40,7 +40,7 @@ async def build_manifest(
     context: BatchContext, batch_id: str, *, base_url: str, after: str = "", limit: int = MAX_CANVASES
 ) -> dict[str, Any]:
     """The pictures of a batch in order of path, about `limit` of them: all pages of one file stay together.
-    What follows is at the address in `seeAlso`. Raises Missing, also when there is no picture.
+    The next page is at the address in `seeAlso`. Raises Missing, also when there is no picture.
     """
     batch = await context.batches.get_batch(batch_id)
     shown: list[BatchPicture] = []
@@ -88,7 +88,7 @@ async def _load_pictures(blobs: Blobs, page: list[InputRecord]) -> list[BatchPic
 
 
 async def _load_asset(blobs: Blobs, key: str) -> Asset | None:
-    """None for what was made before pictures were registered, and for references that lead elsewhere."""
+    """None for references from before pictures were registered, and for those that lead elsewhere."""
     try:
         reference = msgspec.json.decode(await blobs.get(key), type=dict[str, Any])
         asset = await asset_records.find(blobs, str(reference.get("url", "")).rpartition("/")[2])
@@ -135,7 +135,7 @@ def _build_image(asset: Asset, role: str, base_url: str) -> dict[str, Any]:
 
 
 def build_image_info(asset: Asset, tiles: Tiles | None = None, *, base_url: str) -> dict[str, Any]:
-    """The description of an image service. Raises Missing when the asset has no sizes that are known."""
+    """The info.json of an image service. Raises Missing when the asset has no known sizes."""
     offered, form = _list_renditions(asset)
     largest = offered[-1][1]
     sizes = [(one.width, one.height) for _, one in offered]
@@ -162,7 +162,7 @@ def build_image_info(asset: Asset, tiles: Tiles | None = None, *, base_url: str)
 
 
 def _list_sizes_beside_tiles(sizes: list[tuple[int, int]], tiles: Tiles) -> list[tuple[int, int]]:
-    """With that of the overview, which is a tile. A viewer that finds as many sizes as there are scales, or
+    """The sizes with that of the overview, which is a tile. A viewer that finds as many sizes as scales, or
     one less, takes them for the sizes of the scales, which ours are not: then only the smallest are listed.
     """
     grid = grid_of(tiles)
@@ -172,7 +172,7 @@ def _list_sizes_beside_tiles(sizes: list[tuple[int, int]], tiles: Tiles) -> list
 
 
 def find_rendition(asset: Asset, wanted: str, file_name: str) -> str:
-    """The rendition that a size of the service means: `max`, `w,h` or `w,`. Raises Missing."""
+    """The role of the rendition for a requested size: `max`, `w,h` or `w,`. Raises Missing."""
     offered, form = _list_renditions(asset)
     if file_name == f"default.{form}":
         if wanted == "max":
@@ -184,7 +184,7 @@ def find_rendition(asset: Asset, wanted: str, file_name: str) -> str:
 
 
 def _list_renditions(asset: Asset) -> tuple[list[tuple[str, Rendition]], str]:
-    """Smallest first, all of one format: JPEG when there is any, which viewers take for granted."""
+    """Renditions of one format, smallest first: JPEG if there is any, as viewers expect."""
     known = [
         (role, one) for role, one in asset.renditions.items() if one.width and one.content_type in _FORMATS
     ]

@@ -1,7 +1,7 @@
-"""Registrations of assets as they are sent, in both published shapes, and what each is answered with.
+"""Registrations of assets in both published shapes, and the answer to each.
 
-The service's own shape names blobs that are in the store; that of the older specification carries the copies
-in itself. Promise: a form that passes can be recorded; every refusal is one sentence for its sender.
+The service's own shape names blobs in the store; that of the older specification carries the renditions
+inline. Promise: a registration that passes can be recorded; every refusal is one sentence for the client.
 """
 
 import re
@@ -19,13 +19,13 @@ from quire.tools.refusals import MEGAPIXEL, PixelLimits
 MAX_SIZE_BYTES = 5 << 40
 MAX_SIDE = 1_000_000
 _LIMITS = PixelLimits(max_pixels=500 * MEGAPIXEL)
-_CARRIED = frozenset({"image/jpeg", "image/png", "image/webp"})
+_INLINE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp"})
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+_-]+/[A-Za-z0-9.+_-]+(; ?[A-Za-z0-9._-]+=[A-Za-z0-9._-]+)?")
 _MAX_TEXT = 255
 
 
 class RenditionSource(Struct, frozen=True, kw_only=True):
-    """With `data` it is still to be stored, otherwise it lies under `key`."""
+    """A rendition as registered: `data` is still to be stored; otherwise the blob is under `key`."""
 
     content_type: str
     size: int
@@ -36,7 +36,7 @@ class RenditionSource(Struct, frozen=True, kw_only=True):
 
 
 class Registration(Struct, frozen=True, kw_only=True):
-    """`carried`: in the shape of the specification, which is answered in its own way."""
+    """`inline`: in the shape of the older specification, which has an answer of its own."""
 
     content_type: str
     is_image: bool
@@ -47,11 +47,11 @@ class Registration(Struct, frozen=True, kw_only=True):
     default: str = "medium"
     name: str = ""
     cid: str | None = None
-    carried: bool = False
-    copies: dict[str, RenditionSource] = field(default_factory=dict)
+    inline: bool = False
+    sources: dict[str, RenditionSource] = field(default_factory=dict)
 
 
-def read(said: Any) -> Registration:
+def read_registration(said: Any) -> Registration:
     """Raises Reject `bad_asset`."""
     if not isinstance(said, dict):
         raise bad_asset("The body must be a JSON object")
@@ -60,22 +60,22 @@ def read(said: Any) -> Registration:
     return _read_image(said) if said.get("is_image") is True else _read_single(said)
 
 
-def strip_bucket_prefix(form: Registration, prefix: str) -> Registration:
-    """With staged files by the keys that the house knows, where they are named by those of the bucket."""
-    copies = {
-        role: structs.replace(copy, key=copy.key.removeprefix(prefix))
-        if copy.key.startswith(f"{prefix}staging/")
-        else copy
-        for role, copy in form.copies.items()
+def strip_bucket_prefix(registration: Registration, prefix: str) -> Registration:
+    """Replaces keys of the bucket by those of the blob store, for staged files."""
+    sources = {
+        role: structs.replace(source, key=source.key.removeprefix(prefix))
+        if source.key.startswith(f"{prefix}staging/")
+        else source
+        for role, source in registration.sources.items()
     }
-    return structs.replace(form, copies=copies)
+    return structs.replace(registration, sources=sources)
 
 
-def build_answer(asset: Asset, form: Registration, base_url: str) -> dict[str, Any]:
-    """In the form of the shape that was sent."""
+def build_answer(asset: Asset, registration: Registration, base_url: str) -> dict[str, Any]:
+    """The answer in the shape of the request."""
     address = f"{base_url}/asset/{asset.id}"
     made: dict[str, Any] = {"success": True, "assetId": asset.id, "cdnUrl": address}
-    if form.carried:
+    if registration.inline:
         return made | {"variants": {role: f"{address}?size={role}" for role in asset.renditions}}
     made["storage_type"] = "url" if asset.url else "r2"
     if asset.is_image:
@@ -103,8 +103,8 @@ def _read_single(said: dict[str, Any]) -> Registration:
         return Registration(
             content_type=kind, is_image=False, size=size, url=_read_text(said, "url", longest=2000)
         )
-    copy = RenditionSource(key=_read_text(said, "r2_key", longest=1024), content_type=kind, size=size)
-    return Registration(content_type=kind, is_image=False, size=size, copies={ORIGINAL: copy})
+    source = RenditionSource(key=_read_text(said, "r2_key", longest=1024), content_type=kind, size=size)
+    return Registration(content_type=kind, is_image=False, size=size, sources={ORIGINAL: source})
 
 
 def _read_image(said: dict[str, Any]) -> Registration:
@@ -113,14 +113,14 @@ def _read_image(said: dict[str, Any]) -> Registration:
     variants = said.get("variants")
     if not isinstance(variants, dict) or not variants:
         raise bad_asset("variants is required for images")
-    copies = {}
+    sources = {}
     for role, one in variants.items():
         _check_role(role)
         if not isinstance(one, dict):
             raise bad_asset(f"variants.{role} must be an object")
-        copies[role] = _read_rendition(role, one, kind)
+        sources[role] = _read_rendition(role, one, kind)
     default = _check_role(said.get("default_variant", "medium"))
-    size = copies[ORIGINAL].size if ORIGINAL in copies else 0
+    size = sources[ORIGINAL].size if ORIGINAL in sources else 0
     return Registration(
         content_type=kind,
         is_image=True,
@@ -128,12 +128,12 @@ def _read_image(said: dict[str, Any]) -> Registration:
         height=height,
         default=default,
         size=size,
-        copies=copies,
+        sources=sources,
     )
 
 
 def _read_rendition(role: str, said: dict[str, Any], original_kind: str) -> RenditionSource:
-    # Those that the original's type does not hold for are JPEGs, unless they say otherwise.
+    # Renditions other than the original are JPEGs unless they say otherwise.
     usual = original_kind if role == ORIGINAL else "image/jpeg"
     kind = _read_content_type(said, "content_type") if "content_type" in said else usual
     width, height = _read_sides(said, "width", "height")
@@ -148,18 +148,18 @@ def _read_rendition(role: str, said: dict[str, Any], original_kind: str) -> Rend
 
 def _read_inline(said: dict[str, Any]) -> Registration:
     kind = _read_content_type(said, "original_content_type")
-    copies: dict[str, RenditionSource] = {}
+    sources: dict[str, RenditionSource] = {}
     for one in said["variants"]:
         if not isinstance(one, dict):
             raise bad_asset("Each variant must be an object")
         role = _check_role(one.get("name"))
-        if role in copies:
+        if role in sources:
             raise bad_asset(f"The variant {role} is there twice")
-        copies[role] = _decode_rendition(one, role)
-    if not copies:
+        sources[role] = _decode_rendition(one, role)
+    if not sources:
         raise bad_asset("At least one variant is required")
-    largest = max(copies.values(), key=lambda copy: copy.width)
-    whole = copies.get(ORIGINAL, largest)
+    largest = max(sources.values(), key=lambda source: source.width)
+    whole = sources.get(ORIGINAL, largest)
     cid = said.get("ipfs_cid")
     if cid is not None and (not isinstance(cid, str) or len(cid) > _MAX_TEXT):
         raise bad_asset("ipfs_cid must be text")
@@ -168,17 +168,17 @@ def _read_inline(said: dict[str, Any]) -> Registration:
         is_image=True,
         width=whole.width,
         height=whole.height,
-        size=copies[ORIGINAL].size if ORIGINAL in copies else 0,
+        size=sources[ORIGINAL].size if ORIGINAL in sources else 0,
         name=_read_text(said, "original_filename") if "original_filename" in said else "",
         cid=cid,
-        carried=True,
-        copies=copies,
+        inline=True,
+        sources=sources,
     )
 
 
 def _decode_rendition(said: dict[str, Any], role: str) -> RenditionSource:
     kind = _read_content_type(said, "content_type")
-    if kind not in _CARRIED:
+    if kind not in _INLINE_TYPES:
         raise bad_asset(f"The variant {role} must be image/jpeg, image/png or image/webp")
     try:
         data = b64decode(said.get("data", ""), validate=True)

@@ -1,7 +1,7 @@
-"""The registry of assets: pictures and files that have an address for good.
+"""The registry of assets: pictures and files with a permanent address.
 
-Promises: what an id stands for never changes, so that caches may keep it; registering the same again is no
-error, registering something else is. Nothing is fetched from the addresses that registrations name.
+Promises: what an id stands for never changes, so caches may keep it; registering the same again is no error,
+registering something else is. Nothing is fetched from URLs in registrations.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ class RegistrationResult(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """What is given to somebody who asks. With `url` it lies there and the rest says nothing. With `offset`
-    it is a part of its blob and begins there.
+    """Where the bytes of an asset are. With `url` they are there, and the other fields mean nothing. With
+    `offset` they are a part of the blob that begins there.
     """
 
     asset: Asset
@@ -53,35 +53,37 @@ async def register(
     base_url: str,
     prefix: str = "",
 ) -> RegistrationResult:
-    """`allowed` judges an address: it raises Reject. `prefix` is how keys of the bucket begin, for workers
-    that know those. Raises Reject `bad_asset`, Stale when the id stands for something else.
+    """`allowed` checks a URL and raises Reject. `prefix` is the prefix of keys in the bucket, for workers
+    that use those. Raises Reject `bad_asset`, Stale when the id stands for something else.
     """
     if not ID.fullmatch(asset_id):
         raise bad_asset("Invalid asset id")
-    form = registrations.strip_bucket_prefix(registrations.read(said), prefix)
-    if form.url:
-        allowed(form.url)
-    asset = _build_asset(asset_id, form)
-    there, created = await _register_once(blobs, asset, form)
+    registration = registrations.strip_bucket_prefix(registrations.read_registration(said), prefix)
+    if registration.url:
+        allowed(registration.url)
+    asset = _build_asset(asset_id, registration)
+    there, created = await _register_once(blobs, asset, registration)
     if there != asset:
         raise Stale("Asset already registered with different content", code="asset_exists")
-    return RegistrationResult(created=created, answer=registrations.build_answer(asset, form, base_url))
+    return RegistrationResult(
+        created=created, answer=registrations.build_answer(asset, registration, base_url)
+    )
 
 
-async def _register_once(blobs: Blobs, asset: Asset, form: Registration) -> tuple[Asset, bool]:
+async def _register_once(blobs: Blobs, asset: Asset, registration: Registration) -> tuple[Asset, bool]:
     try:
-        # Looked for first: what was registered once stays so, also when its staged files have moved on.
+        # Looked up first: an asset stays registered, also when its staged files have been moved.
         return await asset_records.find(blobs, asset.id), False
     except Missing:
-        for role, copy in form.copies.items():
-            if copy.data:
-                await content.put_bytes(blobs, copy.data)
+        for role, source in registration.sources.items():
+            if source.data:
+                await content.put_bytes(blobs, source.data)
             else:
-                await _check_stored(blobs, role, copy)
+                await _check_stored(blobs, role, source)
     return await asset_records.register(blobs, asset)
 
 
-async def find(blobs: Blobs, asset_id: str) -> Asset:
+async def find_asset(blobs: Blobs, asset_id: str) -> Asset:
     """Raises Missing."""
     if not ID.fullmatch(asset_id):
         raise _unknown_asset()
@@ -94,10 +96,10 @@ async def find(blobs: Blobs, asset_id: str) -> Asset:
 async def deliver(
     blobs: Blobs, asset_id: str, wanted: str | None, *, allowed: Callable[[str], str]
 ) -> Delivery:
-    """Of the rendition that is `wanted`, or of what stands in for it; None: the usual one. Raises Missing,
-    Reject when it cannot have that, Retry `asset_gone` when the store has lost it.
+    """Locate the `wanted` rendition or its fallback; None: the default one. Raises Missing, Reject for a
+    rendition of a file that is no image, Retry `asset_gone` when the store has lost it.
     """
-    asset = await find(blobs, asset_id)
+    asset = await find_asset(blobs, asset_id)
     if wanted is not None and not asset.is_image:
         raise Reject("Asset is not an image and has no variants", code="not_an_image_asset")
     if asset.url:
@@ -111,7 +113,7 @@ async def deliver(
 
 
 async def locate_rendition(blobs: Blobs, asset: Asset, role: str) -> Delivery:
-    """Of exactly this rendition. Raises Retry `asset_gone`."""
+    """Locate exactly this rendition. Raises Retry `asset_gone`."""
     rendition = asset.renditions[role]
     try:
         stored = await asset_records.locate(blobs, asset.id, role, rendition.key)
@@ -131,39 +133,39 @@ async def locate_rendition(blobs: Blobs, asset: Asset, role: str) -> Delivery:
     )
 
 
-def _build_asset(asset_id: str, form: Registration) -> Asset:
-    renditions = {role: _build_rendition(copy) for role, copy in form.copies.items()}
+def _build_asset(asset_id: str, registration: Registration) -> Asset:
+    renditions = {role: _build_rendition(source) for role, source in registration.sources.items()}
     return Asset(
         id=asset_id,
-        content_type=form.content_type,
-        is_image=form.is_image,
-        url=form.url,
-        width=form.width,
-        height=form.height,
-        default=form.default if form.is_image else ORIGINAL,
-        size=form.size,
-        name=form.name,
-        cid=form.cid,
+        content_type=registration.content_type,
+        is_image=registration.is_image,
+        url=registration.url,
+        width=registration.width,
+        height=registration.height,
+        default=registration.default if registration.is_image else ORIGINAL,
+        size=registration.size,
+        name=registration.name,
+        cid=registration.cid,
         renditions=renditions,
     )
 
 
-def _build_rendition(copy: RenditionSource) -> Rendition:
-    key = keys.content(hashlib.sha256(copy.data).hexdigest()) if copy.data else copy.key
+def _build_rendition(source: RenditionSource) -> Rendition:
+    key = keys.content(hashlib.sha256(source.data).hexdigest()) if source.data else source.key
     return Rendition(
-        key=key, content_type=copy.content_type, size=copy.size, width=copy.width, height=copy.height
+        key=key, content_type=source.content_type, size=source.size, width=source.width, height=source.height
     )
 
 
-async def _check_stored(blobs: Blobs, role: str, copy: RenditionSource) -> None:
+async def _check_stored(blobs: Blobs, role: str, source: RenditionSource) -> None:
     try:
-        found = await blobs.head(keys.check(copy.key))
+        found = await blobs.head(keys.check(source.key))
     except Missing as error:
-        raise bad_asset(f"r2_key of {role} is not in the store: {copy.key[:200]}") from error
+        raise bad_asset(f"r2_key of {role} is not in the store: {source.key[:200]}") from error
     except Reject as error:
-        raise bad_asset(f"r2_key of {role} is not a key: {copy.key[:200]}") from error
-    if found.size != copy.size:
-        raise bad_asset(f"size_bytes of {role} is {copy.size}, but the store has {found.size} bytes")
+        raise bad_asset(f"r2_key of {role} is not a key: {source.key[:200]}") from error
+    if found.size != source.size:
+        raise bad_asset(f"size_bytes of {role} is {source.size}, but the store has {found.size} bytes")
 
 
 def _unknown_asset() -> Missing:

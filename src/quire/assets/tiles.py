@@ -1,7 +1,7 @@
-"""Tiles of pictures for viewers that zoom: which there are, and where the one that is asked for lies.
+"""Tiles of pictures for zooming viewers: which exist, and where the requested one is.
 
-Promise: what an address says is read as numbers and compared with what there must be; no part of it becomes
-a key. A tile costs three small questions to the store, whatever the number of tiles.
+Promise: a requested address is parsed as numbers and compared with the expected grid; no part of it becomes a
+key. A tile costs three small requests to the store, whatever the number of tiles.
 """
 
 from quire.assets.registry import GONE_SECONDS, Delivery
@@ -15,7 +15,7 @@ from quire.model.tiling import Tile, Tiles
 ROLE = "tile"
 
 
-async def find(blobs: Blobs, asset: Asset) -> Tiles | None:
+async def find_tiles(blobs: Blobs, asset: Asset) -> Tiles | None:
     """None for a picture without tiles, or with tiles of another size than its own. Raises Reject."""
     if not asset.is_image or not asset.width:
         return None

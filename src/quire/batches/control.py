@@ -1,7 +1,7 @@
-"""A person intervenes: pause, resume, cancel, reset, another priority, and doing again what failed.
+"""Controls batches: pause, resume, cancel, reset, change the priority, retry failed tasks.
 
-Promises: nothing is done that the preview did not tell; whatever makes no sense in the batch's present state
-is a Reject that says what that state is and what can be done. Must not know: who asks, and by what means.
+Promises: a retry runs exactly what its preview lists; an action that does not fit the state of the batch is a
+Reject that names the state and what can be done instead. Must not know: who asks, and by what means.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,14 +13,14 @@ from quire.batches.context import BatchContext
 from quire.batches.lines import describe_state
 from quire.engine import moves
 from quire.engine.scheduler import pipeline_of
-from quire.ledger.port import OperatorAction, RetrySelection, Selection
+from quire.ledger.port import OperatorAction, RetrySelection, TaskSelection
 from quire.model.batch import Batch, Budget, PhaseCounts, Stage
 from quire.model.errors import Reject, Stale
 from quire.model.ids import BatchId
 from quire.model.tiers import tier_number
 
 PAGE = 1000
-EVERYTHING = Selection()
+EVERYTHING = TaskSelection()
 
 
 class FailedGroup(Struct, frozen=True, kw_only=True):
@@ -32,8 +32,8 @@ class FailedGroup(Struct, frozen=True, kw_only=True):
 
 
 class RetryPreview(Struct, frozen=True, kw_only=True):
-    """Exactly what a retry would run. `continues`: the batch goes on where it stood, with `unsettled` tasks
-    that had no end yet; otherwise it is given a new round, for the failed tasks alone.
+    """Exactly what a retry would run. `continues`: the batch picks up where it left off, with `unsettled`
+    tasks that have no result yet; otherwise a new round runs the failed tasks alone.
     """
 
     batch_id: BatchId
@@ -50,7 +50,7 @@ class RetryPreview(Struct, frozen=True, kw_only=True):
 
 
 class BudgetChange(Struct, frozen=True, kw_only=True):
-    """Changes of a budget: what is not set stays as it is, None is no limit."""
+    """Changes of a budget: a limit that is not set stays as it is; None removes it."""
 
     seconds: float | UnsetType | None = UNSET
     tokens: int | UnsetType | None = UNSET
@@ -58,19 +58,19 @@ class BudgetChange(Struct, frozen=True, kw_only=True):
 
 
 async def preview_retry(
-    context: BatchContext, batch_id: str, selection: Selection = EVERYTHING
+    context: BatchContext, batch_id: str, selection: TaskSelection = EVERYTHING
 ) -> RetryPreview:
-    """Changes nothing. Raises Missing for an unknown batch and Reject when there is nothing to be done:
-    `still_running`, `not_finished` (a choice among the tasks of a batch that has not come to its end) or
+    """Changes nothing. Raises Missing for an unknown batch and Reject when nothing can be retried:
+    `still_running`, `not_finished` (a selection among the tasks of a batch that was cancelled or failed) or
     `nothing_to_retry`.
     """
     return (await _plan_retry(context, batch_id, selection))[1]
 
 
 async def retry(
-    context: BatchContext, batch_id: str, act: OperatorAction, selection: Selection = EVERYTHING
+    context: BatchContext, batch_id: str, act: OperatorAction, selection: TaskSelection = EVERYTHING
 ) -> RetryPreview:
-    """Do what the preview says; the answer is the preview of the moment at which it was done."""
+    """Run what the preview lists; returns the preview of the moment at which the retry started."""
     batch, preview, phase = await _plan_retry(context, batch_id, selection)
     pipeline = pipeline_of(batch, context.pipelines)
     if preview.kind == "new_round":
@@ -83,7 +83,7 @@ async def retry(
 
 
 async def pause(context: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
-    """No further task starts; what is running finishes."""
+    """No further task starts; running tasks finish."""
     batch = await context.batches.get_batch(batch_id)
     act = _add_reason(act, "paused")
     return await _act(context, batch, "paused", lambda: context.control.pause(batch.no, act))
@@ -92,7 +92,7 @@ async def pause(context: BatchContext, batch_id: str, act: OperatorAction) -> Ba
 async def resume(
     context: BatchContext, batch_id: str, act: OperatorAction, limits: BudgetChange | None = None
 ) -> Batch:
-    """Tasks start again. Raises Reject `budget_spent` when it would be held again at once."""
+    """Tasks start again. Raises Reject `budget_spent` when the batch would be held again at once."""
     batch = await context.batches.get_batch(batch_id)
     budget = _change_budget(batch.budget, limits)
     if batch.hold is not None and (
@@ -108,14 +108,14 @@ async def resume(
 
 
 async def cancel(context: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
-    """The batch ends here; what it has settled stays, and it can be continued later."""
+    """End the batch; settled tasks keep their results, and the batch can be continued later."""
     batch = await context.batches.get_batch(batch_id)
     act = _add_reason(act, "cancelled")
     return await _act(context, batch, "cancelled", lambda: context.control.cancel(batch.no, act))
 
 
 async def reset(context: BatchContext, batch_id: str, act: OperatorAction) -> Batch:
-    """The batch ends in error, as an operator's decision."""
+    """End the batch in error, by decision of an operator."""
     batch = await context.batches.get_batch(batch_id)
     return await _act(context, batch, "reset", lambda: context.control.reset(batch.no, act))
 
@@ -130,9 +130,9 @@ async def prioritise(context: BatchContext, batch_id: str, tier: str, act: Opera
 
 
 async def _plan_retry(
-    context: BatchContext, batch_id: str, selection: Selection
+    context: BatchContext, batch_id: str, selection: TaskSelection
 ) -> tuple[Batch, RetryPreview, int]:
-    """The batch, what would be done, and the number of the phase that it begins with."""
+    """The batch, the preview, and the number of the phase that the retry begins with."""
     batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(
@@ -166,7 +166,7 @@ async def _plan_retry(
 
 
 def _plan_new_round(
-    batch: Batch, chosen: RetrySelection, names: dict[int, str], selection: Selection, files: int
+    batch: Batch, chosen: RetrySelection, names: dict[int, str], selection: TaskSelection, files: int
 ) -> tuple[Batch, RetryPreview, int]:
     if not chosen.failed:
         which = "" if selection == EVERYTHING else " that is meant"
@@ -195,8 +195,8 @@ def _group_failures(failed: Sequence[tuple[int, str, int]], names: dict[int, str
     )
 
 
-async def _count_files(context: BatchContext, batch: Batch, selection: Selection) -> int:
-    """How many different files the selected failed tasks are about: one may have failed in several phases."""
+async def _count_files(context: BatchContext, batch: Batch, selection: TaskSelection) -> int:
+    """The number of different files among the selected tasks: one may have failed in several phases."""
     if selection.path is not None:
         return 1
     paths: set[str] = set()
@@ -208,7 +208,7 @@ async def _count_files(context: BatchContext, batch: Batch, selection: Selection
 
 
 def _add_reason(act: OperatorAction, done: str) -> OperatorAction:
-    """The reason is what people read later beside each file: it must say something."""
+    """People read the reason later beside each file, so it must not be empty."""
     return act if act.reason else structs.replace(act, reason=f"{done} by {act.actor}")
 
 
@@ -220,7 +220,7 @@ def _change_budget(budget: Budget, limits: BudgetChange | None) -> Budget:
 
 
 def _name_exhausted(budget: Budget, counts: Sequence[PhaseCounts]) -> str:
-    """What of the budget is used up; empty when nothing is."""
+    """The limits of the budget that are used up, in words; empty when none is."""
     spent = [one.spent for one in counts]
     used = {
         "seconds": (budget.seconds, sum(one.seconds for one in spent)),

@@ -1,7 +1,7 @@
-"""Lays the results of a batch out in a folder, by logical path, with `report.json` and a page to look at.
+"""Exports the results of a batch to a folder, by logical path, with `report.json` and `index.html`.
 
-Every file is written beside its place and renamed into it: nobody sees half of one. What already lies there
-with the same content is left alone.
+Every file is written under a temporary name and renamed: no half-written file is ever visible. A file that
+exists with the same content is left alone.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _HASH_BYTES = 1 << 20
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """The end of a run in numbers. `failures` holds the first few, for showing."""
+    """The result of an export in numbers. `failures` holds the first few, for display."""
 
     counts: dict[str, int]
     failures: list[tuple[str, str, str]]  # path, error class, reason
@@ -50,8 +50,8 @@ async def export_run(
     seconds: float,
     stop: asyncio.Event,
 ) -> Summary | None:
-    """Copy all results, then write the report. May be repeated; the report is the last thing to appear.
-    None when it was stopped before that.
+    """Copy all results, then write the report, and mark the batch as delivered. May be repeated. None when it
+    was stopped before the report.
     """
     summary = await _export(batch, pipeline.name, out, context, progress, seconds, stop)
     if summary is not None:
@@ -68,8 +68,8 @@ async def export_batch(
     progress: Callable[[int], None],
     stop: asyncio.Event,
 ) -> tuple[Batch, Summary | None]:
-    """The results of a batch that has ended, in any folder and as often as wanted. Not the delivery that the
-    batch was asked for: a run that was stopped while laying out its results still goes on with that.
+    """Export a batch that has ended, to any folder and as often as wanted. Does not mark it as delivered: a
+    run that was stopped during its own export still completes that.
     """
     batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
@@ -126,8 +126,8 @@ def _prepare_export_folder(out: Path, own_folders: Sequence[Path]) -> None:
 
 
 def prepare(out: Path, roots: Sequence[Path], own_folders: Sequence[Path]) -> None:
-    """Before any work: a folder that cannot take the results, or would take them over somebody's files, is
-    better known now than after hours.
+    """Check the output folder before any work: better to learn now than after hours that it cannot be written
+    to, or that other files would be replaced.
     """
     for root in (root.resolve() for root in roots):
         for ours in (out, *own_folders):
@@ -178,7 +178,7 @@ async def _place_all(records: Sequence[InputRecord], out: Path, blobs: Blobs) ->
 
 
 def _place_local(files: Sequence[File], out: Path, blobs: Blobs) -> list[File]:
-    """Place what lies on this machine; the rest comes back."""
+    """Copy the files whose blobs are on this machine; return the others."""
     remote = []
     for file in files:
         target = out / fit_path(file.path)
@@ -201,7 +201,7 @@ async def _place_remote(file: File, out: Path, blobs: Blobs) -> None:
 
 @contextmanager
 def _replace_file(target: Path) -> Iterator[Path]:
-    """A name beside the target to write to; renamed into it at the end."""
+    """A temporary file beside the target; renamed to it at the end."""
     part = target.with_name(f".{hashlib.sha256(target.name.encode()).hexdigest()[:32]}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -229,9 +229,9 @@ def _has_content(target: Path, file: File) -> bool:
 
 
 def fit_path(path: str) -> str:
-    """A logical path as it lies in the folder: names too long for file systems are cut, with a hash of the
-    whole name so that they stay different. The endings people look at are kept. Uploaded paths begin with a
-    slash: the folder is their top.
+    """A logical path as a path in the folder: names too long for file systems are cut and get a hash of the
+    whole name, so that they stay different; extensions are kept. Uploaded paths begin with a slash, which
+    stands for the folder.
     """
     segments = path.removeprefix("/").split("/")
     if any(segment in {"", ".", ".."} for segment in segments):

@@ -1,7 +1,7 @@
-"""`quire run`: files go in, every one comes out with an end of its own.
+"""`quire run`: uploads a folder, runs its batch and exports the results, with an outcome for every file.
 
-The same request again resumes: it finds its batch by a key made of what was asked. A batch that took in
-other files than lie there now is given up for a new one; what was finished comes from the step cache.
+The same request again resumes its batch, found by a key made of the request. If the folder has changed since,
+the batch is abandoned for a new one; finished work comes from the step cache.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from quire.batches.context import RunContext
 from quire.batches.export import Summary
 from quire.batches.submission import close_batch, draft_batch, freeze_pipeline
 from quire.batches.uploads import is_unchanged, upload_files
+from quire.batches.work import stop_on_event
 from quire.engine.loop import EngineLoop
 from quire.model.batch import Batch, PhaseCounts, Stage
 from quire.model.errors import Reject, Unavailable
@@ -32,11 +33,11 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     roots: Sequence[Path]
     out: Path
     pipeline: str
-    own_folders: Sequence[Path] = ()  # never taken in, even when they lie inside a root
+    own_folders: Sequence[Path] = ()  # never uploaded, even when they lie inside a root
 
 
 class RunObserver(Protocol):
-    """Told what happens, for showing it; must return quickly."""
+    """Called for everything that is worth showing; must return quickly."""
 
     def scanned(self, files: int, total_bytes: int, passed_over: int) -> None: ...
 
@@ -60,9 +61,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
 
 async def run_folder(
-    request: RunRequest, context: RunContext, watcher: RunObserver, stop: asyncio.Event
+    request: RunRequest, context: RunContext, observer: RunObserver, stop: asyncio.Event
 ) -> RunResult:
-    """Raises Reject for a bad request, Misconfigured when the house cannot work."""
+    """Raises Reject for a bad request, Misconfigured when the engine or the output folder cannot be used."""
     began = context.clock.monotonic()
     pipeline = context.pipelines.get(request.pipeline)
     if pipeline is None:
@@ -71,19 +72,19 @@ async def run_folder(
     await asyncio.to_thread(export.prepare, request.out, request.roots, request.own_folders)
     found = await asyncio.to_thread(_scan, request)
     passed_over = sum(one.state != "found" for one in found)
-    watcher.scanned(len(found), sum(one.size for one in found), passed_over)
+    observer.scanned(len(found), sum(one.size for one in found), passed_over)
 
     with context.claim_request(_compute_run_key(request)):
-        # Workers start while files are being taken in.
-        async with context.start_engine() as wheel:
-            batch = await _submit_files(request, pipeline, found, context, watcher, stop)
+        # Workers start while files are being uploaded.
+        async with context.start_engine() as loop:
+            batch = await _submit_files(request, pipeline, found, context, observer, stop)
             if not stop.is_set():
-                batch = await _run_engine(batch, wheel, context, watcher, stop)
+                batch = await _run_engine(batch, loop, context, observer, stop)
         summary = None
         if batch.ended:
             seconds = context.clock.monotonic() - began
             summary = await export.export_run(
-                batch, pipeline, request.out, context, watcher.exported, seconds, stop
+                batch, pipeline, request.out, context, observer.exported, seconds, stop
             )
     return RunResult(batch=batch, summary=summary, seconds=context.clock.monotonic() - began)
 
@@ -97,26 +98,26 @@ async def _submit_files(
     pipeline: Pipeline,
     found: Sequence[ScannedFile],
     context: RunContext,
-    watcher: RunObserver,
+    observer: RunObserver,
     stop: asyncio.Event,
 ) -> Batch:
-    """The batch of this request with everything taken in and its start message on the way."""
+    """The batch of this request, closed with all files; still open when it was stopped before."""
     earlier = await context.uploads.find_run(_compute_run_key(request))
     batch = await _find_resumable(earlier, pipeline, found, context)
     resumed = batch is not None
     if batch is None:
         draft = draft_batch(context, pipeline, run_key=_compute_run_key(request))
         batch = await context.uploads.open_batch(draft)
-    watcher.opened(batch, resumed=resumed)
+    observer.opened(batch, resumed=resumed)
     if batch.position.stage is not Stage.OPEN:
-        return batch  # taken in by an earlier run
+        return batch  # closed by an earlier run
 
     whole = await upload_files(
         batch.no,
         found,
         uploads=context.uploads,
         blobs=context.blobs,
-        progress=watcher.uploaded,
+        progress=observer.uploaded,
         stop=stop,
         earlier=earlier,
     )
@@ -130,7 +131,7 @@ async def _submit_files(
 async def _find_resumable(
     earlier: Batch | None, pipeline: Pipeline, found: Sequence[ScannedFile], context: RunContext
 ) -> Batch | None:
-    """The earlier batch when it can go on; otherwise it is given up."""
+    """The earlier batch if it can be resumed; otherwise it is abandoned."""
     if earlier is None or not _is_unfinished(earlier):
         return None
     if earlier.plan != freeze_pipeline(pipeline):
@@ -146,7 +147,7 @@ async def _find_resumable(
 
 
 def _is_unfinished(batch: Batch) -> bool:
-    """Also one whose work is done but whose results were not all laid out."""
+    """Whether the batch has not ended, or its results were not all exported."""
     return not batch.ended or (batch.position.stage is Stage.DONE and batch.delivered_at is None)
 
 
@@ -161,7 +162,7 @@ def _compute_run_key(request: RunRequest) -> str:
 
 
 async def _run_engine(
-    batch: Batch, wheel: EngineLoop, context: RunContext, watcher: RunObserver, stop: asyncio.Event
+    batch: Batch, loop: EngineLoop, context: RunContext, observer: RunObserver, stop: asyncio.Event
 ) -> Batch:
     last_shown = -OBSERVE_EVERY_SECONDS
     hold = None
@@ -170,22 +171,17 @@ async def _run_engine(
         nonlocal last_shown, hold
         if now_at.hold is not hold:
             hold = now_at.hold
-            watcher.held(now_at)
+            observer.held(now_at)
         moment = context.clock.monotonic()
         if now_at.ended or moment - last_shown >= OBSERVE_EVERY_SECONDS:
             last_shown = moment
-            with suppress(Unavailable):  # the ledger is away: there will be news when it is back
-                watcher.progressed(await context.records.count_tasks(now_at.no))
+            with suppress(Unavailable):  # the ledger is unreachable: progress is shown when it is back
+                observer.progressed(await context.records.count_tasks(now_at.no))
 
-    stopper = asyncio.create_task(_stop_when(stop, wheel))
+    stopper = asyncio.create_task(stop_on_event(stop, loop))
     try:
-        batch = await wheel.run_batch(batch.id, observe)
+        batch = await loop.run_batch(batch.id, observe)
     finally:
         stopper.cancel()
-        await wheel.shut_down(GRACE_SECONDS)
+        await loop.shut_down(GRACE_SECONDS)
     return batch
-
-
-async def _stop_when(stop: asyncio.Event, wheel: EngineLoop) -> None:
-    await stop.wait()
-    wheel.stop()

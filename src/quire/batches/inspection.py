@@ -134,7 +134,7 @@ async def list_events(context: BatchContext, batch_id: str, *, after: int = 0) -
 async def follow_events(
     context: BatchContext, batch_id: str, pause: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[BatchEvent]:
-    """The events so far and those to come, until the batch has ended; `pause` is awaited between two reads."""
+    """The events so far and those to come, until the batch has ended; `pause` is awaited between reads."""
     after = 0
     while True:
         # Read first: events up to the end are still yielded after it.

@@ -169,7 +169,7 @@ class AttemptLine(Struct, frozen=True, kw_only=True):
     task_state: TaskState
 
 
-class FileHistory(Struct, frozen=True, kw_only=True):
+class InputHistory(Struct, frozen=True, kw_only=True):
     """Everything known of one input: its outcome, the files made of it, every attempt on any of them."""
 
     file: FileLine

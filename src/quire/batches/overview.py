@@ -1,4 +1,4 @@
-"""One answer for all who follow a batch: where it is on its way through all stages, and what happened."""
+"""The unified status of a batch across all stages, its log, its files and a live view of its events."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ MAX_LOGS = 1000
 
 
 class UnifiedStatus(BatchDetails, frozen=True, kw_only=True):
-    """A standing, with the words of the unified status service."""
+    """The details of a batch, with the fields of the unified status service."""
 
     stage: str
     phase: str
@@ -50,9 +50,9 @@ class FilePage(Struct, frozen=True, kw_only=True):
 
 async def get_unified_status(context: BatchContext, batch_id: str) -> UnifiedStatus:
     """Raises Missing."""
-    standing = await require_batch(inspection.show(context, batch_id))
+    details = await require_batch(inspection.show(context, batch_id))
     batch = await context.batches.get_batch(batch_id)
-    return UnifiedStatus(**structs.asdict(standing), stage=name_stage(batch), phase=batch.status, results={})
+    return UnifiedStatus(**structs.asdict(details), stage=name_stage(batch), phase=batch.status, results={})
 
 
 def name_stage(batch: Batch) -> str:
@@ -69,7 +69,7 @@ def name_stage(batch: Batch) -> str:
             return "preprocessing"
 
 
-async def logs(context: BatchContext, batch_id: str) -> BatchLogs:
+async def list_logs(context: BatchContext, batch_id: str) -> BatchLogs:
     """The first thousand. Raises Missing."""
     batch = await require_batch(context.batches.get_batch(batch_id))
     stage, phase, found = "ingest", "", []
@@ -107,7 +107,7 @@ def _advance(kind: str, data: dict[str, Any], stage: str, phase: str, batch: Bat
 async def list_file_page(
     context: BatchContext, batch_id: str, *, after: str, limit: int, outcome: Any, error_class: str | None
 ) -> FilePage:
-    """Inputs with their ends, in order of path. Raises Missing."""
+    """Inputs with their outcomes, in order of path. Raises Missing."""
     batch = await require_batch(context.batches.get_batch(batch_id))
     page = await context.records.list_inputs(
         batch.no, after=after, limit=limit, outcome=outcome, error_class=error_class
@@ -119,10 +119,10 @@ async def list_file_page(
 
 
 async def find_blob_key(context: BatchContext, batch_id: str, path: str) -> str:
-    """Where the bytes of a file lie: of an input, or of one that was made. Raises Missing."""
+    """The key of a file's bytes, of an input or of a product. Raises Missing."""
     batch = await require_batch(context.batches.get_batch(batch_id))
     made, _ = await context.records.get_file_history(batch.no, path)
-    # The newest of that name: what a retry has replaced is not what people mean.
+    # The newest of that name: a file that a retry has replaced is not meant.
     for file in reversed(made):
         if file.path == path and file.key and file.gone != 0:
             return file.key
@@ -139,15 +139,15 @@ async def find_blob_key(context: BatchContext, batch_id: str, path: str) -> str:
 async def watch_batch(
     context: BatchContext, batch_id: str, *, after: int, pause: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[BatchEvent | BatchDetails | None]:
-    """What has happened since number `after` and what happens from now on, with the batch's standing whenever
-    that has changed, until the batch has ended or `pause`, which comes between two looks, says False. None
-    after each pause.
+    """Events after number `after` and those to come, and the batch's details whenever they have changed,
+    until the batch has ended or `pause`, which is awaited between two reads, returns False. Yields None after
+    each pause.
     """
     shown: tuple[Any, ...] = ()
     while True:
-        # Asked first: what happened up to the end is still told after it.
+        # Read first: events up to the end are still yielded after it.
         batch = await require_batch(context.batches.get_batch(batch_id))
-        async for event in inspection.events(context, batch_id, after=after):
+        async for event in inspection.list_events(context, batch_id, after=after):
             after = event.no
             yield event
         counts = await context.records.count_tasks(batch.no)
@@ -160,9 +160,9 @@ async def watch_batch(
         yield None
 
 
-async def require_batch(asked: Awaitable[T]) -> T:
-    """Of a batch that is not there the same words, whoever asks."""
+async def require_batch(call: Awaitable[T]) -> T:
+    """Await a call about a batch; an unknown batch is always Missing with the same message."""
     try:
-        return await asked
+        return await call
     except Missing as error:
         raise Missing("Batch not found", code="unknown_batch") from error

@@ -1,7 +1,7 @@
-"""The results of a batch as one ZIP, made while it is sent: plain, or as a bag (BagIt, RFC 8493).
+"""The results of a batch as one ZIP, built while it is sent: plain, or as a bag (BagIt, RFC 8493).
 
-Promise: memory holds a page of names and a piece of one file, whatever the batch's size. A file that is gone,
-or is not what was stored, breaks the stream off: half a package cannot be taken for a whole one.
+Promise: memory holds a page of names and a piece of one file, whatever the batch's size. A file that is gone
+or has changed breaks off the stream: a partial package cannot be mistaken for a whole one.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ _encoder = msgspec.json.Encoder()
 async def stream_package(
     context: BatchContext, batch_id: str, *, bag: bool, inputs: bool
 ) -> AsyncIterator[bytes]:
-    """With `inputs` what was put in comes along. Raises Missing, and Reject `still_running`, before the first
-    piece.
+    """With `inputs` the package includes the input files. Raises Missing, and Reject `still_running`, before
+    the first piece.
     """
     batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
@@ -41,16 +41,16 @@ async def stream_package(
             f"batch {batch.id} has not ended and its results are not all there; wait, or cancel it first",
             code="still_running",
         )
-    with _Package(context, batch, bag=bag) as making:
-        yield b""  # what can be refused has been
+    with _Package(context, batch, bag=bag) as package:
+        yield b""  # everything that may be refused has been checked
         async for record in _read_inputs(context, batch):
-            making.report(record)
+            package.report(record)
             for file in _list_files(record, inputs=inputs):
-                # Closed in order, also when the one who fetches it is gone: the entry before the ZIP.
-                async with aclosing(making.add(file)) as pieces:
+                # Closed in order, also when the client is gone: the entry before the ZIP.
+                async with aclosing(package.add(file)) as pieces:
                     async for piece in pieces:
                         yield piece
-        async with aclosing(making.end()) as pieces:
+        async with aclosing(package.end()) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -98,7 +98,7 @@ class _Package:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._zip.close()  # what it writes now nobody takes
+        self._zip.close()  # nothing reads what it writes now
         self._manifest.close()
         self._lines.close()
 
@@ -125,12 +125,12 @@ class _Package:
                 digest.update(piece)
                 size += len(piece)
                 entry.write(piece)
-                yield self._out.taken()
+                yield self._out.take()
         if size != file.size or (file.digest and digest.hexdigest() != file.digest):
             raise Bug(
                 f"{file.path!r} of batch {self._batch.id} is not what was stored; the package is broken off"
             )
-        self._noted(name, digest.hexdigest(), size)
+        self._add_to_manifest(name, digest.hexdigest(), size)
 
     async def end(self) -> AsyncGenerator[bytes, None]:
         digest, size = hashlib.sha256(), self._lines.tell()
@@ -139,16 +139,16 @@ class _Package:
             while piece := self._lines.read(1 << 20):
                 digest.update(piece)
                 entry.write(piece)
-                yield self._out.taken()
-        self._noted("report.jsonl", digest.hexdigest(), size)
+                yield self._out.take()
+        self._add_to_manifest("report.jsonl", digest.hexdigest(), size)
         if self._bag:
-            async with aclosing(self._bagged()) as pieces:
+            async with aclosing(self._write_bag_files()) as pieces:
                 async for piece in pieces:
                     yield piece
         self._zip.close()
-        yield self._out.taken()
+        yield self._out.take()
 
-    async def _bagged(self) -> AsyncGenerator[bytes, None]:
+    async def _write_bag_files(self) -> AsyncGenerator[bytes, None]:
         info = (
             f"Bag-Software-Agent: quire {__version__}\nBagging-Date: {self._date}\n"
             f"External-Identifier: {self._batch.id}\nPayload-Oxum: {self._octets}.{self._streams}\n"
@@ -170,12 +170,12 @@ class _Package:
             while piece := self._manifest.read(1 << 20):
                 digest.update(piece)
                 entry.write(piece)
-                yield self._out.taken()
+                yield self._out.take()
         sums.append((digest.hexdigest(), "manifest-sha256.txt"))
         with self._entry("tagmanifest-sha256.txt", 0) as entry:
             entry.write("".join(f"{one} {name}\n" for one, name in sums).encode())
 
-    def _noted(self, name: str, digest: str, size: int) -> None:
+    def _add_to_manifest(self, name: str, digest: str, size: int) -> None:
         self._octets += size
         self._streams += 1
         if self._bag:
@@ -194,10 +194,7 @@ class _Zip(zipfile.ZipFile):
 
 
 class _Pipe:
-    """What the ZIP writer has written since it was last taken. It cannot go back, and the writer knows.
-
-    Not one of Python's streams, for the same reason.
-    """
+    """Collects what the ZIP writer writes until `take`. Deliberately not a Python stream: it cannot seek."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -207,11 +204,11 @@ class _Pipe:
         return len(self._pieces[-1])
 
     def flush(self) -> None:
-        """There is nothing behind it."""
+        """Nothing is buffered elsewhere."""
 
     def close(self) -> None:
-        """Nor anything that is held."""
+        """Nothing is held open."""
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)

@@ -1,4 +1,4 @@
-"""Uploads the files of a folder into an open batch: bytes into the blob store, a record of each in the ledger.
+"""Uploads the files of a folder into an open batch: bytes into the blob store, a record into the ledger.
 
 Several files are read at once; records are written many per transaction, and only after the bytes are stored.
 A file that changes or vanishes while it is read is refused with that reason.
@@ -138,7 +138,7 @@ class _Reader:
 
 
 def _explain_failure(error: QuireError | OSError) -> tuple[str, str]:
-    """Error class and reason of a file that could not be read. Raises the error when the store is at fault."""
+    """Error class and reason of a file that could not be read. Raises what is the store's fault."""
     match error:
         case Retry(code="source_changed"):
             return _CHANGED

@@ -1,4 +1,4 @@
-"""Work on whatever batches there are: a conductor alone, workers alone, or both in one process."""
+"""Works on every batch of the ledger: as a scheduler, as workers, or as both in one process."""
 
 import asyncio
 
@@ -21,19 +21,19 @@ class WorkOptions(Struct, frozen=True, kw_only=True):
     until_idle: bool = False
 
 
-async def work(shift: WorkOptions, context: RunContext, stop: asyncio.Event) -> None:
-    """Until `stop` is set, or, if so asked, until no batch has anything left to do."""
+async def work(options: WorkOptions, context: RunContext, stop: asyncio.Event) -> None:
+    """Run the engine until `stop` is set or, with `until_idle`, until no batch has anything left to do."""
 
     async def idle() -> bool:
         return await _is_idle(context)
 
-    async with context.start_engine(schedules=shift.schedules, workers=shift.workers) as wheel:
-        stopper = asyncio.create_task(_stop_when(stop, wheel))
+    async with context.start_engine(schedules=options.schedules, workers=options.workers) as loop:
+        stopper = asyncio.create_task(stop_on_event(stop, loop))
         try:
-            await wheel.run(idle if shift.until_idle else None)
+            await loop.run(idle if options.until_idle else None)
         finally:
             stopper.cancel()
-            await wheel.shut_down(GRACE_SECONDS)
+            await loop.shut_down(GRACE_SECONDS)
 
 
 async def _is_idle(context: RunContext) -> bool:
@@ -48,6 +48,6 @@ async def _is_idle(context: RunContext) -> bool:
     return True
 
 
-async def _stop_when(stop: asyncio.Event, wheel: EngineLoop) -> None:
+async def stop_on_event(stop: asyncio.Event, loop: EngineLoop) -> None:
     await stop.wait()
-    wheel.stop()
+    loop.stop()

@@ -1,7 +1,7 @@
-"""What an ingest service says: its answers as values, its refusals as errors of the house.
+"""The answers of an ingest service as values, and its refusals as errors of `quire.model`.
 
-Words of a server are repeated to people, so they are freed of everything that could steer a terminal, and
-cut. Must not know: how requests are sent.
+A server's words are shown to people, so everything that could control a terminal is removed, and long texts
+are cut. Must not know: how requests are sent.
 """
 
 import re
@@ -40,8 +40,8 @@ class ReceivedPart(Struct, frozen=True, kw_only=True):
 
 
 class StartedUpload(Struct, frozen=True, kw_only=True):
-    """Where the bytes of a file go: to one address, or part by part to several. Servers that let us go on
-    where we stopped say what they have.
+    """Where to send the bytes of a file: to one URL, or part by part to several. Servers that can resume an
+    upload also list the parts they have.
     """
 
     r2_key: str
@@ -93,13 +93,13 @@ class Finalized(Struct, frozen=True, kw_only=True):
 
 
 class IncompleteUpload(Reject):
-    """The batch cannot be closed: files were announced whose bytes did not come."""
+    """The batch cannot be closed: announced files have not arrived."""
 
     code = "not_all_uploaded"
 
 
 def translate_refusal(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> QuireError:
-    """The error for an answer that is none of success."""
+    """The error for an answer whose status is not a success."""
     said = _decode_object(body)
     words = f"{status}: {_find_reason(said, body)}"
     if status in _AGAIN or status >= 500:
@@ -123,7 +123,7 @@ def translate_refusal(status: int, headers: Mapping[str, str], body: bytes, *, n
 def translate_store_refusal(
     status: int, headers: Mapping[str, str], body: bytes, *, now: float
 ) -> QuireError:
-    """The same for the address that bytes go to. Whatever is final concerns this one file: links expire."""
+    """The same for a presigned URL. A permanent error concerns this one file: URLs expire."""
     error = translate_refusal(status, headers, body, now=now)
     if isinstance(error, Retry):
         return error
@@ -171,7 +171,7 @@ def _find_reason(said: dict[str, Any] | None, body: bytes) -> str:
 
 
 def _read_delay(after: str, now: float) -> float | None:
-    """What `Retry-After` asks for: seconds, or a moment."""
+    """The delay that `Retry-After` asks for, as seconds or as a date."""
     if re.fullmatch(r"[0-9]{1,9}", after):
         return min(float(after), LONGEST_WAIT_SECONDS)
     try:

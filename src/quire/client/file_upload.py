@@ -1,8 +1,8 @@
-"""One file on its way to an ingest service: announced, sent in one piece or in parts, confirmed.
+"""Uploads one file to an ingest service: announces it, sends it in one piece or in parts, confirms it.
 
-Parts that the server has of an earlier run are not sent again, when they are cut at the same places.
-Promise: a file that changes while it is read is refused, not confirmed. Bytes are read from the disk as they
-are sent, whatever the size of the file.
+Parts that the server has from an earlier run are not sent again if they are cut at the same places. Promise:
+a file that changes while it is read is refused, not confirmed. Bytes are read from disk as they are sent,
+whatever the size of the file.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class FileSender:
-    """For one batch; several files may be sent at once."""
+    """Sends files of one batch; several may be sent at once."""
 
     def __init__(self, client: IngestClient, batch_id: str, *, parts_at_once: int, sent: Progress) -> None:
         self._client = client
@@ -37,7 +37,7 @@ class FileSender:
 
     async def send(self, file: PlannedFile, *, resume: bool = False) -> int:
         """The number of bytes that had to be sent: with `resume` the server may have some of them. Raises
-        Reject for this file alone, Retry when the server is away, Lost when its batch is.
+        Reject for this file alone, Retry when the server cannot be reached, Lost when the batch is gone.
         """
         with _open_file(file) as descriptor:
             head = await asyncio.to_thread(os.pread, descriptor, HEAD_BYTES, 0)
@@ -106,7 +106,7 @@ class FileSender:
 
 
 async def gather_all(coroutines: Sequence[Awaitable[T]]) -> list[T]:
-    """All results; with the first error the others are given up, and it is raised alone."""
+    """All results; the first error cancels the others and is raised alone."""
     tasks: list[asyncio.Future[T]] = [asyncio.ensure_future(one) for one in coroutines]
     try:
         return await asyncio.gather(*tasks)
@@ -123,17 +123,17 @@ async def compute_cid(file: PlannedFile) -> str:
 
 
 class _FileRange:
-    """A stretch of a file, read from its beginning as often as it must be sent."""
+    """A range of a file, read from its beginning as often as it must be sent."""
 
     def __init__(self, descriptor: int, begin: int, length: int, sent: Progress) -> None:
         self._descriptor = descriptor
         self._begin = begin
         self._end = begin + length
         self._sent = sent
-        self._told = 0
+        self._reported = 0
 
     def __call__(self) -> AsyncIterator[bytes]:
-        self._tell(-self._told)
+        self._report(-self._reported)
         return self._pieces()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
@@ -145,10 +145,10 @@ class _FileRange:
                 raise _changed_error()
             at += len(piece)
             yield piece
-            self._tell(len(piece))
+            self._report(len(piece))
 
-    def _tell(self, count: int) -> None:
-        self._told += count
+    def _report(self, count: int) -> None:
+        self._reported += count
         if count:
             self._sent(count)
 

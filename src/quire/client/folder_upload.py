@@ -1,8 +1,8 @@
-"""`quire upload`: a folder goes to an ingest service as one batch.
+"""`quire upload`: sends a folder to an ingest service as one batch.
 
-The same request again goes on with its batch: the server is asked what it has, and only what is missing or
-has changed is sent. Only the published protocol is relied on. An original server cannot close a batch in
-which a file was announced twice (a lost answer, a killed run): such a batch is left for a new one.
+The same command again continues the batch: it asks the server what it has and sends only what is missing or
+has changed. It relies on the published protocol alone. An original server cannot close a batch in which a
+file was announced twice (after a lost answer or a killed run): such a batch is left, and a new one opened.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from quire.client.answers import (
 )
 from quire.client.file_upload import FileSender, gather_all
 from quire.client.http import IngestClient
-from quire.client.memory import UploadState, UploadStateFile, compute_digest
 from quire.client.plan import ExcludedFile, UploadPlan, plan_upload
-from quire.client.senders import FileObserver, SenderPool, is_same_size
+from quire.client.sender_pool import FileObserver, SenderPool, is_same_size
+from quire.client.upload_state import UploadState, UploadStateFile, compute_digest
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Reject
 from quire.model.ids import Ids
@@ -55,18 +55,18 @@ class UploadRequest(Struct, frozen=True, kw_only=True):
 
 
 class ClientContext(Struct, frozen=True, kw_only=True):
-    """What an upload works with. `claiming`: the same upload is for one process at a time."""
+    """The components of an upload. `claim_upload` keeps the same upload to one process at a time."""
 
     client: IngestClient
-    memory: UploadStateFile
+    state: UploadStateFile
     clock: Clock
     ids: Ids
     sleep: Callable[[float], Awaitable[None]]
-    claiming: Callable[[], AbstractContextManager[None]]
+    claim_upload: Callable[[], AbstractContextManager[None]]
 
 
 class UploadObserver(FileObserver, Protocol):
-    """Told what happens, for showing it; must return quickly."""
+    """Called for everything that is worth showing; must return quickly."""
 
     def planned(self, plan: UploadPlan) -> None: ...
 
@@ -82,7 +82,7 @@ class UploadObserver(FileObserver, Protocol):
 
 
 class UploadResult(Struct, frozen=True, kw_only=True):
-    """How it ended. `status` is the last that is known of the batch."""
+    """The result of an upload. `status` is the last known status of the batch."""
 
     plan: UploadPlan
     batch_id: str | None = None
@@ -93,11 +93,11 @@ class UploadResult(Struct, frozen=True, kw_only=True):
     finalized: bool = False
     status: str = ""
     stopped: bool = False
-    failed_there: tuple[ExcludedFile, ...] = ()  # uploaded, but the server could not work on them
+    failed_there: tuple[ExcludedFile, ...] = ()  # uploaded, but failed on the server
 
 
 class _UnclosableError(Exception):
-    """The batch cannot be closed although everything is in it."""
+    """The server refuses to close the batch although every file was sent."""
 
 
 def plan_request(request: UploadRequest) -> UploadPlan:
@@ -110,19 +110,21 @@ def plan_request(request: UploadRequest) -> UploadPlan:
 
 
 async def upload_folder(
-    request: UploadRequest, context: ClientContext, watcher: UploadObserver, stop: asyncio.Event
+    request: UploadRequest, context: ClientContext, observer: UploadObserver, stop: asyncio.Event
 ) -> UploadResult:
     """Raises Reject for a bad request, Misconfigured and Retry when the server cannot be used."""
     plan = await asyncio.to_thread(plan_request, request)
-    watcher.planned(plan)
+    observer.planned(plan)
     if not plan.files:
         return UploadResult(plan=plan, failures=plan.refused)
-    with context.claiming():
-        upload = _Upload(request, plan, context, watcher, stop)
+    with context.claim_upload():
+        upload = _Upload(request, plan, context, observer, stop)
         try:
             return await upload.run(begin_anew=request.begin_anew)
         except _UnclosableError:
-            watcher.noted("The server counts a file of this batch twice and cannot close it; beginning anew.")
+            observer.noted(
+                "The server counts a file of this batch twice and cannot close it; starting a new batch."
+            )
         try:
             return await upload.run(begin_anew=True)
         except _UnclosableError as error:
@@ -136,25 +138,25 @@ class _Upload:
         request: UploadRequest,
         plan: UploadPlan,
         context: ClientContext,
-        watcher: UploadObserver,
+        observer: UploadObserver,
         stop: asyncio.Event,
     ) -> None:
         self._request = request
         self._plan = plan
-        self._desk = context
-        self._watcher = watcher
+        self._context = context
+        self._observer = observer
         self._stop = stop
 
     async def run(self, *, begin_anew: bool) -> UploadResult:
-        memory, known = await self._batch(begin_anew=begin_anew)
-        batch_id = memory.batch_id or ""
+        state, known = await self._find_or_open_batch(begin_anew=begin_anew)
+        batch_id = state.batch_id or ""
         if known is not None and known.status != OPEN:
-            # Closed by a run that did not live to tell.
+            # Closed by a run that was killed before it could report that.
             done = UploadResult(plan=self._plan, batch_id=batch_id, there=len(self._plan.files))
-            return await self._ending(memory, done, _build_finalized(known))
-        self._watcher.opened(batch_id, resumed=known is not None)
+            return await self._finish(state, done, _build_finalized(known))
+        self._observer.opened(batch_id, resumed=known is not None)
         stored = {file.logical_path: file for file in known.files} if known is not None else {}
-        done = await self._send_all(memory, batch_id, stored)
+        done = await self._send_all(state, batch_id, stored)
         if done.stopped or (done.failures and not self._request.allow_failed) or not (done.sent + done.there):
             return done
         try:
@@ -163,66 +165,66 @@ class _Upload:
             if done.failures:
                 raise
             raise _UnclosableError from error
-        return await self._ending(memory, done, answer)
+        return await self._finish(state, done, answer)
 
-    async def _ending(self, memory: UploadState, done: UploadResult, answer: Finalized) -> UploadResult:
+    async def _finish(self, state: UploadState, done: UploadResult, answer: Finalized) -> UploadResult:
         batch_id = done.batch_id or ""
-        self._watcher.finalized(batch_id, answer)
-        # After it was told: killed in between, the next run tells it again and uploads nothing twice.
-        self._desk.memory.write(replace(memory, told=True))
+        self._observer.finalized(batch_id, answer)
+        # After the report: killed in between, the next run reports again and uploads nothing twice.
+        self._context.state.write(replace(state, told=True))
         status, stopped = answer.status, False
         if self._request.wait:
             status = await self._follow(batch_id, status)
             stopped = status not in ENDED
-            done = replace(done, failed_there=await self._failed_there(batch_id))
+            done = replace(done, failed_there=await self._list_failed_files(batch_id))
         failures = done.failures or self._plan.refused
         return replace(done, finalized=True, status=status, failures=failures, stopped=stopped)
 
-    async def _batch(self, *, begin_anew: bool) -> tuple[UploadState, BatchStatus | None]:
-        """The batch of this request, and what the server knows of it when it was there before."""
-        memory = self._desk.memory
-        fresh = self._fresh()
-        earlier = None if begin_anew else memory.read()
-        if earlier is not None and (reason := self._is_other(earlier, fresh)) is not None:
-            self._watcher.noted(reason)
+    async def _find_or_open_batch(self, *, begin_anew: bool) -> tuple[UploadState, BatchStatus | None]:
+        """The batch of this request, and its status on the server unless it is new."""
+        stored_state = self._context.state
+        fresh = self._new_state()
+        earlier = None if begin_anew else stored_state.read()
+        if earlier is not None and (reason := self._explain_new_batch(earlier, fresh)) is not None:
+            self._observer.noted(reason)
             earlier = None
         if earlier is not None and earlier.batch_id is not None:
-            known = await self._known(earlier.batch_id)
+            known = await self._check_batch(earlier.batch_id)
             if known is not None:
                 return earlier, known
         elif earlier is not None and earlier.body == fresh.body:
             fresh = replace(fresh, idempotency_key=earlier.idempotency_key)
-        memory.write(fresh)
-        opened = await self._open(fresh)
+        stored_state.write(fresh)
+        opened = await self._open_batch(fresh)
         fresh = replace(fresh, batch_id=opened)
-        memory.write(fresh)
+        stored_state.write(fresh)
         return fresh, None
 
-    def _fresh(self) -> UploadState:
-        request, context = self._request, self._desk
+    def _new_state(self) -> UploadState:
+        request, context = self._request, self._context
         return UploadState(
             url=request.url,
             folder=os.fsencode(request.folder.resolve()).decode("utf-8", "backslashreplace"),
-            asked=compute_digest(self._asked()),
-            body=compute_digest(self._body()),
+            asked=compute_digest(self._describe_batch()),
+            body=compute_digest(self._build_body()),
             idempotency_key=context.ids.ulid(),
             opened_at=context.clock.now(),
         )
 
     @staticmethod
-    def _is_other(earlier: UploadState, fresh: UploadState) -> str | None:
+    def _explain_new_batch(earlier: UploadState, fresh: UploadState) -> str | None:
         if earlier.told:
-            return f"Batch {earlier.batch_id} of an earlier run is finished; beginning anew."
+            return f"Batch {earlier.batch_id} of an earlier run is finished; starting a new batch."
         if earlier.asked != fresh.asked:
-            return f"What was asked for has changed since batch {earlier.batch_id}; beginning anew."
+            return f"What was asked for has changed since batch {earlier.batch_id}; starting a new one."
         return None
 
-    async def _known(self, batch_id: str) -> BatchStatus | None:
-        """What the server has; None when the batch is of no use any more."""
+    async def _check_batch(self, batch_id: str) -> BatchStatus | None:
+        """The status of an earlier batch; None when it cannot be continued."""
         try:
-            known = await self._desk.client.status(batch_id)
+            known = await self._context.client.status(batch_id)
         except Missing:
-            self._watcher.noted(f"The server does not know batch {batch_id} any more; beginning anew.")
+            self._observer.noted(f"The server does not know batch {batch_id} any more; starting a new one.")
             return None
         if known.status == OPEN:
             return known
@@ -230,21 +232,21 @@ class _Upload:
         if all(is_same_size(file, has.get(file.logical_path)) for file in self._plan.files):
             return known
         words = f"Batch {batch_id} is closed ({known.status}) without files that are there now"
-        self._watcher.noted(f"{words}; beginning anew.")
+        self._observer.noted(f"{words}; starting a new one.")
         return None
 
-    async def _open(self, memory: UploadState) -> str:
-        keys = (memory.idempotency_key, self._desk.ids.ulid(), None)
+    async def _open_batch(self, state: UploadState) -> str:
+        keys = (state.idempotency_key, self._context.ids.ulid(), None)
         for key in keys:
             try:
-                return (await self._desk.client.init(self._body(), key)).batch_id
+                return (await self._context.client.init(self._build_body(), key)).batch_id
             except Reject as error:
-                # It was used for another request, or is not liked at all: no reason not to upload.
+                # The key was used for another request, or the server refuses keys: upload without it.
                 if key is None or "idempotency" not in str(error).lower():
                     raise
         raise AssertionError  # pragma: no cover - the last key is None
 
-    def _asked(self) -> dict[str, Any]:
+    def _describe_batch(self) -> dict[str, Any]:
         request = self._request
         asked: dict[str, Any] = {
             "uploader": request.uploader,
@@ -254,29 +256,32 @@ class _Upload:
         }
         return asked | ({"custom_prompts": request.prompts} if request.prompts else {})
 
-    def _body(self) -> dict[str, Any]:
-        return self._asked() | {"file_count": len(self._plan.files), "total_size": self._plan.total_bytes}
+    def _build_body(self) -> dict[str, Any]:
+        return self._describe_batch() | {
+            "file_count": len(self._plan.files),
+            "total_size": self._plan.total_bytes,
+        }
 
     async def _send_all(
-        self, memory: UploadState, batch_id: str, stored: Mapping[str, StoredFile]
+        self, state: UploadState, batch_id: str, stored: Mapping[str, StoredFile]
     ) -> UploadResult:
         sender = FileSender(
-            self._desk.client,
+            self._context.client,
             batch_id,
             parts_at_once=self._request.parts_at_once,
-            sent=self._watcher.sent,
+            sent=self._observer.sent,
         )
-        crew = SenderPool(sender, self._watcher, self._stop, memory.opened_at, stored)
+        pool = SenderPool(sender, self._observer, self._stop, state.opened_at, stored)
         waiting = iter(self._plan.files)
-        await gather_all([crew.work(waiting) for _ in range(self._request.files_at_once)])
-        failures = (*self._plan.refused, *crew.failures)
-        settled = crew.sent + crew.there + len(crew.failures)
+        await gather_all([pool.work(waiting) for _ in range(self._request.files_at_once)])
+        failures = (*self._plan.refused, *pool.failures)
+        settled = pool.sent + pool.there + len(pool.failures)
         return UploadResult(
             plan=self._plan,
             batch_id=batch_id,
-            sent=crew.sent,
-            sent_bytes=crew.sent_bytes,
-            there=crew.there,
+            sent=pool.sent,
+            sent_bytes=pool.sent_bytes,
+            there=pool.there,
             failures=failures,
             status=OPEN,
             stopped=settled < len(self._plan.files),
@@ -284,17 +289,17 @@ class _Upload:
 
     async def _finalize(self, batch_id: str) -> Finalized:
         try:
-            return await self._desk.client.finalize(batch_id, skip_incomplete=self._request.allow_failed)
+            return await self._context.client.finalize(batch_id, skip_incomplete=self._request.allow_failed)
         except IncompleteUpload:
             raise
         except Reject:
-            # Original servers refuse what a lost answer had already done.
-            known = await self._desk.client.status(batch_id)
+            # Original servers refuse to close a batch again after a lost answer.
+            known = await self._context.client.status(batch_id)
             if known.status == OPEN:
                 raise
             return _build_finalized(known)
 
-    async def _failed_there(self, batch_id: str) -> tuple[ExcludedFile, ...]:
+    async def _list_failed_files(self, batch_id: str) -> tuple[ExcludedFile, ...]:
         return tuple(
             ExcludedFile(
                 path=clean_text(one.path),
@@ -302,20 +307,20 @@ class _Upload:
                 error_class=clean_text(one.error_class or "unknown"),
                 reason=clean_text(one.reason or "the server gave no reason"),
             )
-            for one in await self._desk.client.failed(batch_id, limit=SHOWN_FAILURES)
+            for one in await self._context.client.failed(batch_id, limit=SHOWN_FAILURES)
         )
 
     async def _follow(self, batch_id: str, status: str) -> str:
-        """Until the batch has ended, or we are to stop."""
+        """Poll until the batch has ended, or a stop is requested."""
         delay = FIRST_LOOK_SECONDS
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
             while status not in ENDED and not self._stop.is_set():
-                pause = asyncio.ensure_future(self._desk.sleep(delay))
+                pause = asyncio.ensure_future(self._context.sleep(delay))
                 await asyncio.wait({pause, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 pause.cancel()
-                status = (await self._desk.client.status(batch_id)).status
-                self._watcher.looked(status)
+                status = (await self._context.client.status(batch_id)).status
+                self._observer.looked(status)
                 delay = min(delay * 1.5, LONGEST_LOOK_SECONDS)
         finally:
             stopped.cancel()

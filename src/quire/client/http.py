@@ -1,8 +1,8 @@
 """A client of the batch upload protocol, for any server that speaks it as published.
 
-Promise: passing faults (no connection, 5xx, 429) are tried again, later each time and not for ever; every
-other one is an error with the server's words. The key goes to the service alone, never to the addresses that
-bytes are sent to, and neither is ever in a message. Must not know: folders, when to resume, terminals.
+Promise: transient errors (no connection, 5xx, 429) are retried with growing delays, a limited number of
+times; every other error is raised with the server's words. The key is sent to the service alone, never to
+presigned URLs, and neither is ever in a message. Must not know: folders, when to resume, terminals.
 """
 
 import ssl
@@ -30,6 +30,7 @@ from quire.client.answers import (
     translate_store_refusal,
     wrong_answer,
 )
+from quire.model.backoff import backoff_seconds
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, QuireError, Reject, Retry
 
@@ -42,7 +43,7 @@ A = TypeVar("A")
 
 
 class ClientRetries(Struct, frozen=True, kw_only=True):
-    """The wait doubles from the first to the longest; chance makes it a quarter longer or shorter."""
+    """Delays double from the first to the longest; jitter makes each up to a quarter longer or shorter."""
 
     attempts: int = 5
     first_delay_seconds: float = 1.0
@@ -70,7 +71,7 @@ class IngestClient:
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
         fraction: Callable[[], float],
-        patience: ClientRetries | None = None,
+        retries: ClientRetries | None = None,
         agent: str = "quire",
         connections: int = 20,
     ) -> None:
@@ -79,7 +80,7 @@ class IngestClient:
         self._clock = clock
         self._sleep = sleep
         self._fraction = fraction
-        self._patience = patience or ClientRetries()
+        self._retries = retries or ClientRetries()
         self._http = httpx.AsyncClient(
             verify=_load_certificates(),
             headers={"User-Agent": agent},
@@ -96,50 +97,50 @@ class IngestClient:
         await self._http.aclose()
 
     async def init(self, body: Mapping[str, Any], idempotency_key: str | None) -> OpenedBatch:
-        """Open a batch. Where the server knows such keys, the same key gives the same batch again."""
+        """Open a batch. On servers with idempotency keys, the same key gives the same batch again."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        return await self._asked("POST", "init", OpenedBatch, body, headers)
+        return await self._request("POST", "init", OpenedBatch, body, headers)
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Raises Missing when the server does not know the batch."""
-        return await self._asked("GET", f"{_quote_id(batch_id)}/status", BatchStatus)
+        return await self._request("GET", f"{_quote_id(batch_id)}/status", BatchStatus)
 
     async def failed(self, batch_id: str, *, limit: int) -> tuple[FailedFile, ...]:
-        """Files that were uploaded and could not be worked on; none where a server does not tell."""
+        """Uploaded files that failed on the server; empty for servers that do not list them."""
         try:
             path = f"{_quote_id(batch_id)}/files?state=failed&limit={limit}"
-            return (await self._asked("GET", path, FailedFiles)).files
+            return (await self._request("GET", path, FailedFiles)).files
         except Reject:
             return ()
 
     async def start(self, batch_id: str, file: FileAnnouncement) -> StartedUpload:
-        """Announce a file; asked to `resume`, a server that can goes on with what was begun. Not to be
-        repeated where an original server forgets that it was announced.
+        """Announce a file; with `resume`, a server that can continues an earlier upload of it. Not to be
+        repeated: an original server would count the file twice.
         """
-        return await self._asked("POST", f"{_quote_id(batch_id)}/files/start", StartedUpload, file)
+        return await self._request("POST", f"{_quote_id(batch_id)}/files/start", StartedUpload, file)
 
     async def complete(
         self, batch_id: str, r2_key: str, upload_id: str | None = None, parts: Sequence[ConfirmedPart] = ()
     ) -> None:
-        """Say that the bytes are there. May be repeated."""
+        """Confirm that the bytes were sent. May be repeated."""
         body: dict[str, Any] = {"r2_key": r2_key}
         if upload_id is not None:
             body |= {"upload_id": upload_id, "parts": sorted(parts, key=lambda part: part.part_number)}
-        await self._asked("POST", f"{_quote_id(batch_id)}/files/complete", _Done, body)
+        await self._request("POST", f"{_quote_id(batch_id)}/files/complete", _Done, body)
 
     async def finalize(self, batch_id: str, *, skip_incomplete: bool = False) -> Finalized:
-        """Close the batch. Raises Incomplete when announced files have not come."""
+        """Close the batch. Raises IncompleteUpload when announced files have not arrived."""
         body = {"skip_incomplete": True} if skip_incomplete else {}
-        return await self._asked("POST", f"{_quote_id(batch_id)}/finalize", Finalized, body)
+        return await self._request("POST", f"{_quote_id(batch_id)}/finalize", Finalized, body)
 
     async def put(self, url: str, body: Body, size: int, content_type: str | None = None) -> str:
-        """Send bytes to an address that `start` gave; the store's tag of them, without quotes."""
+        """Send bytes to a URL that `start` gave; the store's ETag, without quotes."""
         headers = {"Content-Length": str(size)}
         if content_type is not None:
             headers["Content-Type"] = content_type
 
         async def once() -> str:
-            async with self._sent("PUT", url, headers, body()) as response:
+            async with self._open_exchange("PUT", url, headers, body()) as response:
                 if not response.is_success:
                     said = await _read_limited(response, LARGEST_REFUSAL_BYTES)
                     raise translate_store_refusal(
@@ -148,9 +149,9 @@ class IngestClient:
                 await _read_limited(response, LARGEST_REFUSAL_BYTES)
                 return str(response.headers.get("etag", "")).strip('"')
 
-        return await self._tried(once)
+        return await self._retry(once)
 
-    async def _asked(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -165,7 +166,9 @@ class IngestClient:
             headers["Content-Type"] = "application/json"
 
         async def once() -> T:
-            async with self._sent(method, f"{self._url}/api/batches/{path}", headers, content) as response:
+            async with self._open_exchange(
+                method, f"{self._url}/api/batches/{path}", headers, content
+            ) as response:
                 if not response.is_success:
                     said = await _read_limited(response, LARGEST_REFUSAL_BYTES)
                     raise translate_refusal(
@@ -177,29 +180,34 @@ class IngestClient:
             except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
                 raise wrong_answer(path.rpartition("/")[2]) from error
 
-        return await self._tried(once)
+        return await self._retry(once)
 
-    def _sent(
+    def _open_exchange(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes | AsyncIterator[bytes] | None
     ) -> "_Exchange":
         return _Exchange(self._http, method, url, headers, content)
 
-    async def _tried(self, once: Callable[[], Awaitable[A]]) -> A:
+    async def _retry(self, once: Callable[[], Awaitable[A]]) -> A:
         for attempt in count(1):
             try:
                 return await once()
             except Retry as error:
-                if attempt >= self._patience.attempts:
-                    message = f"{error}; given up after {attempt} tries, the same command again goes on"
+                if attempt >= self._retries.attempts:
+                    message = (
+                        f"{error}; gave up after {attempt} attempts; run the same command again to continue"
+                    )
                     raise Retry(message, code=error.code) from error
-                await self._sleep(self._delay(attempt, error))
+                await self._sleep(self._compute_delay(attempt, error))
         raise AssertionError  # pragma: no cover - the loop has no end of its own
 
-    def _delay(self, attempt: int, error: Retry) -> float:
+    def _compute_delay(self, attempt: int, error: Retry) -> float:
         if error.delay_seconds is not None:
             return error.delay_seconds
-        doubled = self._patience.first_delay_seconds * 2.0 ** (attempt - 1)
-        return min(doubled, self._patience.longest_delay_seconds) * (0.75 + self._fraction() / 2)
+        retries = self._retries
+        delay = backoff_seconds(
+            attempt, first=retries.first_delay_seconds, longest=retries.longest_delay_seconds
+        )
+        return delay * (0.75 + self._fraction() / 2)
 
 
 class _Done(Struct, frozen=True):
@@ -207,7 +215,7 @@ class _Done(Struct, frozen=True):
 
 
 class _Exchange:
-    """A request under way; what goes wrong with it is an error of the house."""
+    """A request in progress; transport errors become errors of `quire.model`."""
 
     def __init__(
         self,
@@ -241,7 +249,7 @@ class _Exchange:
 
 @cache
 def _load_certificates() -> ssl.SSLContext:
-    """The certificates of the system; reading them takes a tenth of a second."""
+    """The certificates of the system, read once: reading takes a tenth of a second."""
     return httpx.create_ssl_context()
 
 
@@ -257,7 +265,7 @@ def _translate_error(error: Exception) -> QuireError:
 
 
 async def _read_limited(response: httpx.Response, most: int) -> bytes:
-    """Not more than that: a server may go on for ever."""
+    """At most that many bytes: a server may send without end."""
     read = bytearray()
     async for piece in response.aiter_bytes():
         read += piece

@@ -1,7 +1,7 @@
-"""What would be uploaded of a folder: every file with its path on the server, what is left out and why.
+"""Plans the upload of a folder: every file with its path on the server, every excluded file with a reason.
 
-Nothing is sent here and no file is opened but the configurations: a name that the server would refuse and a
-configuration that cannot be read are told before the first byte is on its way.
+Nothing is sent and only configuration files are opened: a name that the server would refuse and a
+configuration that cannot be read are reported before the first byte is sent.
 """
 
 import os
@@ -24,7 +24,7 @@ PROMPTS = ("general", "reorganization", "pinax", "description", "cheimarros")
 _OPTIONAL = ("reorganize", "cheimarros")
 _LARGEST_CONFIG_BYTES = 16_384
 _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f-\x9f]')
-_RESERVED = "/_manifest.json"  # beside it the server would lay its own list of files
+_RESERVED = "/_manifest.json"  # the server stores its own list of files there
 _PARENT = re.compile(r"[0-9A-Z]{26}")
 
 
@@ -47,7 +47,7 @@ class ExcludedFile(Struct, frozen=True, kw_only=True):
 
 
 class UploadPlan(Struct, frozen=True, kw_only=True):
-    """`files` begin with the smallest."""
+    """`files` are sorted by size, the smallest first."""
 
     files: tuple[PlannedFile, ...]
     skipped: tuple[ExcludedFile, ...]
@@ -96,7 +96,7 @@ def plan_upload(
 
 
 def join_path(root: str, path: str) -> str:
-    """A path below the root path, as the server is told it."""
+    """A path below the root path, as it is sent to the server."""
     return f"{root.rstrip('/')}/{path}"
 
 
@@ -132,7 +132,7 @@ def check_parent(parent: str) -> str:
 def read_processing_config(
     said: object, place: str, default: Mapping[str, Any] = EVERYTHING
 ) -> dict[str, Any]:
-    """A processing configuration: what it does not say of ocr, describe and pinax is as in the default.
+    """A processing configuration; ocr, describe and pinax are as in the default where it does not set them.
 
     Unknown keys are kept. Raises Reject that names the place.
     """
@@ -174,7 +174,7 @@ def _is_config(found: ScannedFile) -> bool:
 def _read_configs(
     found: Iterable[ScannedFile], default: Mapping[str, Any]
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """For folders that have one: not for those below them."""
+    """The configuration of each folder that has one; it does not apply to folders below."""
     for one in found:
         if _is_config(one):
             said = decode_json(_read_config_file(one.source), str(one.source))
@@ -182,7 +182,7 @@ def _read_configs(
 
 
 def _read_config_file(path: Path) -> bytes:
-    """Raises Reject for what is no small regular file: to go on would be to ignore what was asked for."""
+    """Raises Reject for anything but a small regular file: ignoring it would ignore what was asked for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

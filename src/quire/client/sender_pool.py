@@ -1,7 +1,7 @@
-"""Several hands that send files: one after the other each, the smallest first, and every file gets its end.
+"""Sends the files of an upload with several senders at once, the smallest first.
 
-Promise: a file that cannot be sent fails alone; what concerns all of them, such as a server that is away for
-several files in a row, ends the work.
+Promise: a file that cannot be sent fails alone; an error that concerns all files, such as a server that does
+not answer for several files in a row, ends the upload.
 """
 
 import asyncio
@@ -18,24 +18,24 @@ AWAY_AFTER_FILES = 3
 
 
 class FileObserver(Protocol):
-    """Told of the end of each file."""
+    """Called with the outcome of each file."""
 
     def settled(self, file: PlannedFile, *, there: bool, failure: ExcludedFile | None) -> None: ...
 
 
 class SenderPool:
-    """Takes files one after the other, several hands at once."""
+    """Each `work` sends one file after the other; several run at once."""
 
     def __init__(
         self,
         sender: FileSender,
-        watcher: FileObserver,
+        observer: FileObserver,
         stop: asyncio.Event,
         opened_at: float,
         stored: Mapping[str, StoredFile],
     ) -> None:
         self._sender = sender
-        self._watcher = watcher
+        self._observer = observer
         self._stop = stop
         self._opened_at_ns = opened_at * 1e9
         self._stored = stored
@@ -58,17 +58,19 @@ class SenderPool:
             if not there:
                 sent_bytes = await self._sender.send(file, resume=self._is_begun(file))
         except (QuireError, OSError) as error:
-            failure = self._failure(file, error)
+            failure = self._explain_failure(file, error)
             self.failures.append(failure)
         else:
             self._away = 0
             self.there += there
             self.sent += not there
             self.sent_bytes += sent_bytes
-        self._watcher.settled(file, there=there, failure=failure)
+        self._observer.settled(file, there=there, failure=failure)
 
     async def _is_there(self, file: PlannedFile) -> bool:
-        """The server has it. What was written to since the batch was opened is compared by content."""
+        """Whether the server has the file. One written to since the batch was opened is compared by
+        content.
+        """
         stored = self._stored.get(file.logical_path)
         if stored is None or stored.status != "completed" or not is_same_size(file, stored):
             return False
@@ -77,12 +79,12 @@ class SenderPool:
         return stored.cid is not None and stored.cid == await compute_cid(file)
 
     def _is_begun(self, file: PlannedFile) -> bool:
-        """An earlier run announced it; parts of it may be there."""
+        """Whether an earlier run announced the file: parts of it may be on the server."""
         stored = self._stored.get(file.logical_path)
         return stored is not None and stored.status != "completed" and is_same_size(file, stored)
 
-    def _failure(self, file: PlannedFile, error: QuireError | OSError) -> ExcludedFile:
-        """Why this file failed. Raises what concerns all files."""
+    def _explain_failure(self, file: PlannedFile, error: QuireError | OSError) -> ExcludedFile:
+        """Why this file failed. Raises the error when it concerns all files."""
         match error:
             case Retry():
                 self._away += 1

@@ -1,7 +1,7 @@
-"""What an upload remembers between two runs of the same command: which batch is its own.
+"""The state that `quire upload` keeps between two runs of the same command: which batch it belongs to.
 
-Promise: what is written is there after a power cut, whole, and for nobody else's eyes. A memory that cannot
-be read is none.
+Promise: the file is written whole, survives a power cut and is readable by its owner alone. A file that
+cannot be read counts as absent.
 """
 
 import hashlib
@@ -15,8 +15,8 @@ from msgspec import Struct
 
 
 class UploadState(Struct, frozen=True, kw_only=True):
-    """`asked` is a digest of what the batch is to be, `body` of the request that opens it. Without `batch_id`
-    that request may or may not have arrived. `told`: the end of the batch has been told, nothing is left.
+    """`asked` is a digest of the batch's attributes, `body` of the request that opens it. Without `batch_id`
+    that request may or may not have arrived. `told`: the end was reported to the user, nothing is left to do.
     """
 
     schema: Literal[1] = 1
@@ -43,14 +43,14 @@ class UploadStateFile:
         except (FileNotFoundError, msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
             return None
 
-    def write(self, memory: UploadState) -> None:
+    def write(self, state: UploadState) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
         with suppress(FileNotFoundError):
             part.unlink()
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-            file.write(msgspec.json.encode(memory))
+            file.write(msgspec.json.encode(state))
             file.flush()
             os.fsync(descriptor)
         part.replace(self.path)

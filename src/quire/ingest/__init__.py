@@ -1,1 +1,1 @@
-"""Files arrive over HTTP: the use cases of the batch upload protocol. Must not know: HTTP."""
+"""The batch upload protocol: uploads, finalization, archiving and cleaning. Must not know: HTTP."""

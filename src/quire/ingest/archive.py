@@ -1,8 +1,8 @@
-"""Originals copied where they stay: `archive/{batch}/{asset}/original.{ext}`, one for each staged file.
+"""Copies originals to the archive: `archive/{batch}/{asset}/original.{ext}`, one for each staged file.
 
-Promises: a copy counts only when it was read back with the size and SHA-256 of its source; no copy takes the
-place of another content, whatever ids files were given; everything may be repeated and stopped at any moment.
-What a page of files became is written down beside them, so that an archive can be read without a database.
+Promises: a copy counts only when it was read back with the size and SHA-256 of its source; no copy replaces
+another content, whatever ids files were given; everything may be repeated and stopped at any moment. An index
+of each page of files is stored beside them, so that an archive can be read without a database.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from quire.model.ids import named_ulid, task_id
 PAGE = 200
 # S3 takes 2048 bytes of metadata in all; longer keys are in the index alone.
 _LONGEST_KEY_BYTES = 1400
-_MORE_NAMES = 5  # when even the name of its digest is taken
+_MORE_NAMES = 5  # tried when even the name of its digest is taken
 _encoder = msgspec.json.Encoder()
 
 
@@ -47,7 +47,7 @@ class ArchiveResult(Struct, frozen=True, kw_only=True):
 
 
 class _Source(Struct, frozen=True, kw_only=True):
-    """A staged file and what is known of it."""
+    """A staged file with its digest and what the sender said about it."""
 
     key: str
     digest: str
@@ -58,8 +58,8 @@ class _Source(Struct, frozen=True, kw_only=True):
 
 
 async def archive_batch(context: UploadContext, batch_id: str) -> ArchiveResult:
-    """All that is staged of an ended batch. Raises Missing, and Reject `still_running`; Retry
-    `archive_mismatch` when a copy was not what it should be.
+    """Archive all staged files of an ended batch. Raises Missing, Reject `still_running`, and Retry
+    `archive_mismatch` when a copy does not match its source.
     """
     batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
@@ -75,7 +75,7 @@ async def archive_batch(context: UploadContext, batch_id: str) -> ArchiveResult:
 
 
 async def list_staged(context: UploadContext, batch_id: str, after: str) -> list[str]:
-    """A page of the keys in a batch's staging."""
+    """A page of the keys below a batch's staging prefix."""
     found: list[str] = []
     async for stored in context.blobs.list(staging_prefix(batch_id), after=after):
         found.append(stored.key)
@@ -85,7 +85,7 @@ async def list_staged(context: UploadContext, batch_id: str, after: str) -> list
 
 
 async def archive_page(context: UploadContext, batch: Batch, page: Sequence[str]) -> list[ArchivedFile]:
-    """These staged files, and the lines of the index about them; the manifests are left out."""
+    """Archive a page of staged files and write its index; manifests are left out."""
     ours = {manifest_key(batch.id), original_manifest_key(batch.id)}
     found = [await _archive_file(context, batch, key) for key in page if key not in ours]
     made = [one for one in found if one is not None]
@@ -97,7 +97,7 @@ async def archive_page(context: UploadContext, batch: Batch, page: Sequence[str]
 
 
 async def _archive_file(context: UploadContext, batch: Batch, key: str) -> ArchivedFile | None:
-    """None for what is nobody's original: a copy of one that was made for a worker."""
+    """None for a key that is no original but a copy made for a worker."""
     if is_temporary(key) and await _find_upload(context, batch, key) is None:
         return None
     source = await _describe_source(context, batch, key)
@@ -126,8 +126,8 @@ async def _archive_file(context: UploadContext, batch: Batch, key: str) -> Archi
 
 
 def _candidate_ids(wanted: str, source: _Source) -> Iterator[str]:
-    """Two contents under one claimed identifier: each is kept, the later one under its own digest. Also there
-    something else may lie, as identifiers may claim anything: it is never written over.
+    """Ids to try in order. Of two contents under one claimed id both are kept, the later one under its own
+    digest; as ids may claim anything, even that place may be taken, and it is never overwritten.
     """
     yield wanted
     yield named_ulid(source.digest)
@@ -149,7 +149,7 @@ async def _describe_source(context: UploadContext, batch: Batch, key: str) -> _S
 
 
 async def _find_upload(context: UploadContext, batch: Batch, key: str) -> Upload | None:
-    """None: somebody else's product, which lies there all the same."""
+    """None: no upload, but the product of another program in the same staging folder."""
     try:
         return await context.submissions.get_upload(batch.no, _path_of(batch, key))
     except Missing:
@@ -176,7 +176,7 @@ def _find_task_id(context: UploadContext, batch: Batch, upload: Upload) -> str |
 
 
 async def _choose_asset_id(context: UploadContext, batch: Batch, source: _Source) -> str:
-    """That of the asset whose original it is; otherwise one that follows from what is known of it."""
+    """The id of the asset whose original it is; otherwise one derived from its reference, CID or digest."""
     held = await asset_records.find_holder(context.blobs, source.key)
     if held:
         return held
@@ -189,7 +189,7 @@ async def _choose_asset_id(context: UploadContext, batch: Batch, source: _Source
 
 
 async def _find_referenced_asset(context: UploadContext, batch: Batch, key: str) -> str | None:
-    """The asset that the picture's reference leads to: one that was registered by an earlier batch."""
+    """The asset that the picture's reference names: one that an earlier batch registered."""
     path = _path_of(batch, key)
     found = await context.records.list_inputs(batch.no, after=find_path_before(path), limit=1)
     if not found or found[0].path != path:
@@ -202,7 +202,7 @@ async def _find_referenced_asset(context: UploadContext, batch: Batch, key: str)
 
 
 async def _is_other_original(blobs: Blobs, asset_id: str, batch: Batch, key: str) -> bool:
-    """Whether the asset's original is another file of the same batch: its place in the archive is kept."""
+    """Whether the asset's original is another file of the same batch, which gets this place."""
     try:
         original = (await asset_records.find(blobs, asset_id)).renditions.get("original")
     except Reject:
@@ -211,7 +211,7 @@ async def _is_other_original(blobs: Blobs, asset_id: str, batch: Batch, key: str
 
 
 async def _has_same_bytes(blobs: Blobs, target: str, source: _Source) -> bool | None:
-    """Whether the very same bytes lie there, as read back; None when nothing does."""
+    """Whether the target holds the same bytes, read back; None when it does not exist."""
     try:
         if (await blobs.head(target)).size != source.size:
             return False
@@ -232,7 +232,7 @@ async def _copy(blobs: Blobs, batch: Batch, source: _Source, target: str) -> Non
     if not await _has_same_bytes(blobs, target, source):
         await blobs.delete(target)
         raise Retry(
-            f"The archive copy of {source.key!r} is not what was copied; it is made anew the next time.",
+            f"The archive copy of {source.key!r} does not match its source; it is made again the next time.",
             code="archive_mismatch",
         )
 

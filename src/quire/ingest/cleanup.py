@@ -1,8 +1,8 @@
-"""Cleaning: uploads that nobody goes on with, and the staged files of batches that ended long ago.
+"""Cleaning: abandons idle uploads and deletes the staged files of batches that ended long ago.
 
-Promises: nothing is deleted that somebody may still need: not what is being uploaded, not what waits to be
-taken over by the next stage, not a staged file that an asset leads to, not an original whose archive copy is
-to be and was not verified. Every clean-up is an event of its batch, and can be looked at beforehand.
+Promises: nothing is deleted that is still needed: no running upload, no batch that the next stage has not
+consumed yet, no staged file that an asset refers to, no original whose archive copy is wanted and was not
+verified. Every clean-up is an event of its batch and can be previewed.
 """
 
 import logging
@@ -28,7 +28,7 @@ IDLE = "nothing was uploaded for {days:g} days; open a new batch to send the fil
 
 
 class CleanupPolicy(Struct, frozen=True, kw_only=True):
-    """After how many days; 0 is never. `archives`: originals are copied to the archive before they go."""
+    """After how many days; 0 is never. `archives`: originals are archived before they are deleted."""
 
     idle_upload_days: float = 7.0
     staging_days: float = 30.0
@@ -36,7 +36,7 @@ class CleanupPolicy(Struct, frozen=True, kw_only=True):
 
 
 class CleanupCandidate(Struct, frozen=True, kw_only=True):
-    """A batch to be cleaned up. `kind`: idle_upload, staging."""
+    """A batch that is due for cleaning. `kind`: idle_upload, staging."""
 
     batch_id: str
     kind: str
@@ -46,8 +46,8 @@ class CleanupCandidate(Struct, frozen=True, kw_only=True):
 
 
 class CleanupResult(Struct, frozen=True, kw_only=True):
-    """`objects` were deleted, `kept` stay because assets lead to them; of the `postponed` batches the archive
-    could not be written, and nothing more was deleted.
+    """`objects` were deleted, `kept` stay because assets refer to them; `postponed` batches could not be
+    archived, and nothing more of them was deleted.
     """
 
     idle_uploads: int = 0
@@ -62,20 +62,20 @@ class _Tally:
     def __init__(self) -> None:
         self.idle_uploads = self.stagings = self.objects = self.kept = self.archived = self.postponed = 0
 
-    def cleaned(self) -> CleanupResult:
+    def build_result(self) -> CleanupResult:
         return CleanupResult(**vars(self))
 
 
-async def due(context: UploadContext, terms: CleanupPolicy) -> list[CleanupCandidate]:
-    """What a clean-up would take now: at most two hundred of each kind, oldest first."""
+async def list_due(context: UploadContext, policy: CleanupPolicy) -> list[CleanupCandidate]:
+    """What a clean-up would delete now: at most two hundred batches of each kind, oldest first."""
     now = context.clock.now()
     found = []
-    if terms.idle_upload_days:
-        before = now - terms.idle_upload_days * DAY_SECONDS
+    if policy.idle_upload_days:
+        before = now - policy.idle_upload_days * DAY_SECONDS
         idle = await context.submissions.list_idle_submissions(before=before, limit=PAGE)
         found += [_describe_candidate("idle_upload", one, one.active_at) for one in idle]
-    if terms.staging_days:
-        before = now - terms.staging_days * DAY_SECONDS
+    if policy.staging_days:
+        before = now - policy.staging_days * DAY_SECONDS
         ended = await context.submissions.list_sweepable(before=before, limit=PAGE)
         found += [
             _describe_candidate("staging", one, one.batch.completed_at or 0.0)
@@ -86,38 +86,38 @@ async def due(context: UploadContext, terms: CleanupPolicy) -> list[CleanupCandi
 
 
 async def clean_up(
-    context: UploadContext, presigned: PresignedUploads, terms: CleanupPolicy
+    context: UploadContext, presigned: PresignedUploads, policy: CleanupPolicy
 ) -> CleanupResult:
     """May be repeated, and stopped at any moment."""
     tally = _Tally()
-    for one in await due(context, terms):
-        # Read again: what is due may have been found minutes ago, and gone on since.
+    for one in await list_due(context, policy):
+        # Read again: the candidates may have been found minutes ago, and continued since.
         submission = await context.submissions.get_submission(one.batch_id)
-        if one.kind == "idle_upload" and await _abandon(context, submission, terms):
-            # Not noted as swept: URLs may still be valid, and what arrives by them is found the next time.
+        if one.kind == "idle_upload" and await _abandon(context, submission, policy):
+            # Not marked as swept: URLs may still be valid; what arrives by them is deleted the next time.
             await _empty_staging(context, presigned, submission, tally, archives=False)
             tally.idle_uploads += 1
         elif one.kind == "staging" and submission.batch.ended:
             try:
-                await _empty_staging(context, presigned, submission, tally, archives=terms.archives)
+                await _empty_staging(context, presigned, submission, tally, archives=policy.archives)
             except (Retry, Reject) as error:
-                # One batch that cannot be archived must not keep the others.
+                # One batch that cannot be archived must not hold up the others.
                 _log.warning("archive_postponed batch_id=%s: %s", one.batch_id, error)
                 tally.postponed += 1
                 continue
             await context.submissions.mark_swept(submission.batch.no, now=context.clock.now())
             tally.stagings += 1
-    return tally.cleaned()
+    return tally.build_result()
 
 
-async def _abandon(context: UploadContext, submission: Submission, terms: CleanupPolicy) -> bool:
-    """False when its sender has come back: it is ended before anything of it is deleted."""
+async def _abandon(context: UploadContext, submission: Submission, policy: CleanupPolicy) -> bool:
+    """End the batch before anything of it is deleted; False when its sender has continued."""
     now = context.clock.now()
     return await context.uploads.abandon_batch(
         submission.batch.no,
-        reason=IDLE.format(days=terms.idle_upload_days),
+        reason=IDLE.format(days=policy.idle_upload_days),
         now=now,
-        idle_before=now - terms.idle_upload_days * DAY_SECONDS,
+        idle_before=now - policy.idle_upload_days * DAY_SECONDS,
     )
 
 
@@ -129,15 +129,15 @@ async def _empty_staging(
     *,
     archives: bool,
 ) -> None:
-    """All that lies in the store of it and that nobody needs is gone."""
-    if submission.finalized_at is None:  # otherwise nothing is in parts
+    """Delete everything of the batch in the store that is not needed."""
+    if submission.finalized_at is None:  # a closed batch has no unfinished parts
         async for upload in _list_multipart(context, submission.batch.no):
             await presigned.abort(*upload)
     await _delete(context, submission, tally, archives=archives)
 
 
 async def _awaits_consumer(context: UploadContext, submission: Submission) -> bool:
-    """Whether the message that hands the batch over may still be in its queue, or dead."""
+    """Whether the hand-over message may still be in its queue, or among the dead letters."""
     batch = submission.batch
     if batch.position.stage is not Stage.DONE or not batch.hands_over_to:
         return False
@@ -167,20 +167,20 @@ async def _delete(context: UploadContext, submission: Submission, tally: _Tally,
     while page := await list_staged(context, batch.id, after):
         after = page[-1]
         places: dict[str, str] = {}
-        # Uploads that were never closed are nobody's originals.
+        # A batch that was never closed has no originals.
         if archives and submission.finalized_at is not None:
             made = await archive_page(context, batch, page)
             places = {one.original_r2_key: one.asset_id for one in made}
             tally.archived += len(made)
-        doomed = await _list_deletable(context, page, places)
-        for key in doomed:
+        deletable = await _list_deletable(context, page, places)
+        for key in deletable:
             await context.blobs.delete(key)
-        tally.objects += len(doomed)
-        tally.kept += len(page) - len(doomed)
+        tally.objects += len(deletable)
+        tally.kept += len(page) - len(deletable)
 
 
 async def _list_deletable(context: UploadContext, page: Sequence[str], places: dict[str, str]) -> list[str]:
-    """Those that no asset needs: none leads to them, or it finds its original in the archive."""
+    """The keys that no asset needs: none refers to them, or its original is in the archive."""
     free = []
     for key in page:
         held = await asset_records.find_holder(context.blobs, key)

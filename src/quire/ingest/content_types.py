@@ -1,20 +1,20 @@
-"""What an arrived file is: what its sender says, unless its own first bytes prove that it is something else.
+"""The content type of an upload: as declared, unless its first bytes prove another one.
 
-Senders call a JPEG application/octet-stream, and then no phase would find it. Where name and declared type
-say the same nothing is read: a wrong word of both is found by the step. Must not know: what becomes of it.
+Some clients declare a JPEG as application/octet-stream, and then no phase would select it. Where name and
+declared type agree nothing is read: if both are wrong, the step finds out. Must not know: pipelines.
 """
 
 from quire.blobs.port import Blobs
 from quire.ledger.port import Upload
 from quire.tools.sniff import HEAD_BYTES, content_type, signature
 
-# Of containers (zip, films) the first bytes do not tell what they are for; the sender's word is better.
+# The first bytes of containers (zip, video) do not tell their purpose; the declared type is better.
 _PROVEN = ("image/", "application/pdf")
 _SAME = {"image/jpg": "image/jpeg", "image/x-png": "image/png"}
 
 
 async def detect_content_type(blobs: Blobs, upload: Upload) -> str:
-    """The content type of a file that lies in the store; one small read at most. Raises Retry."""
+    """The content type of a stored file; at most one small read. Raises Retry."""
     said = upload.content_type
     declared = said.partition(";")[0].strip().lower()
     by_name = content_type(upload.path.rpartition("/")[2], b"")
@@ -30,5 +30,5 @@ async def detect_content_type(blobs: Blobs, upload: Upload) -> str:
 
 
 def is_provable(kind: str) -> bool:
-    """Could this type have been put in the place of what the sender said?"""
+    """Whether this type may have replaced the declared one."""
     return kind.startswith(_PROVEN)

@@ -16,7 +16,7 @@ from quire.model.pipeline import Pipeline
 from quire.queues.port import QueueStore
 
 MIB = 1 << 20
-# From this size on a file comes in parts of this size: numbers that published clients compute with.
+# Files from this size on are uploaded in parts of this size: published clients rely on both numbers.
 MULTIPART_FROM = 5 * MIB
 PART_SIZE = 10 * MIB
 MESSAGE_BYTES = 128_000
@@ -29,9 +29,11 @@ class IngestLimits(Struct, frozen=True, kw_only=True):
     max_files: int = 1_000_000
     prompt_characters: int = 60_000
     prompts_characters: int = 80_000
-    allowed_extensions: tuple[str, ...] = ()  # none named: all
+    allowed_extensions: tuple[str, ...] = ()  # empty: all
     url_seconds: int = 86_400
-    verify_cid_bytes: int = 64 * MIB  # larger ones are not read again for it; 0: CIDs are not looked at
+    verify_cid_bytes: int = (
+        64 * MIB
+    )  # larger files are not read to verify their CID; 0: CIDs are not verified
 
 
 class UploadContext(BatchContext, frozen=True, kw_only=True):
@@ -110,7 +112,7 @@ def bad_request(words: str, code: str = "bad_request") -> Reject:
 
 
 def get_protocol_status(submission: Submission) -> str:
-    """In the words of the protocol: uploading, preprocessing, enqueued, completed, failed."""
+    """The status in the protocol: uploading, preprocessing, enqueued, completed, failed."""
     batch = submission.batch
     match batch.position.stage:
         case Stage.OPEN:

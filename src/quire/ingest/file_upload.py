@@ -1,7 +1,7 @@
-"""One file arrives: it is announced, its bytes go straight to the store, then it is confirmed.
+"""The upload of one file: it is announced, its bytes go straight to the store, then it is confirmed.
 
-Promise: the store first, then the ledger. Whatever is repeated, by one sender or by two, a file is taken only
-when an object of its size lies under its key; until then the batch cannot be closed.
+Promise: the store first, then the ledger. Whatever is repeated, by one client or by two, a file counts as
+received only when a blob of its size is stored under its key; until then the batch cannot be closed.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ _MAX_PARTS = 10_000
 
 
 class UploadTicket(Struct, frozen=True, kw_only=True):
-    """Where the bytes of a file may be sent. In parts when there is an `upload_id`. `there` is for those who
-    go on after a break: the parts that need not be sent again. What is `completed` has no URLs.
+    """Where to send the bytes of a file; in parts when there is an `upload_id`. `there` lists the parts that
+    a client that resumes need not send again. A `completed` file has no URLs.
     """
 
     key: str
@@ -45,8 +45,8 @@ class UploadTicket(Struct, frozen=True, kw_only=True):
 
 
 async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_url: str) -> UploadTicket:
-    """Announced again, a file takes the place of what was announced under its path; unless the sender asks to
-    `resume`, and it is the same file: then what was begun goes on.
+    """Announce a file. It replaces an earlier announcement of its path, unless the client asks to `resume`
+    and it is the same file: then the earlier upload continues.
     """
     number = await context.get_number(batch_id)
     wanted = read_file_request(said, batch_id, context.limits)
@@ -83,17 +83,17 @@ async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_u
 async def _resume_upload(
     context: IngestContext, batch_id: str, number: int, wanted: FileRequest, base_url: str
 ) -> UploadTicket | None:
-    """What was begun of the same file and is still known to the store; None when it must begin anew."""
+    """The earlier upload of the same file; None when it is unknown to the store and must start again."""
     upload = await _find_same_upload(context, number, wanted)
     if upload is None or get_protocol_status(await context.get_submission(batch_id)) != "uploading":
-        return None  # announcing says why it cannot be
+        return None  # announcing raises the reason
     if upload.state == TAKEN:
         return UploadTicket(key=upload.key, urls=[], upload_id=upload.upload_id, there=[], completed=True)
     if not upload.upload_id:
         return None
     try:
         there = await context.presigned.list_parts(upload.key, upload.upload_id)
-    except (Missing, Misconfigured):  # gone, or the store may not be asked
+    except (Missing, Misconfigured):  # gone, or the store does not list parts
         return None
     urls = await _sign_urls(context, upload, base_url)
     there = [part for part in there if part.number <= len(urls)]
@@ -101,8 +101,8 @@ async def _resume_upload(
 
 
 async def _find_same_upload(context: IngestContext, number: int, wanted: FileRequest) -> Upload | None:
-    """What stands under its path, when it is said to be the same: parts of another content must not be mixed
-    with these, nor another description be kept.
+    """The recorded upload of the path, if it is described the same: parts of different contents must not be
+    mixed, and an old description must not stay.
     """
     try:
         upload = await context.submissions.get_upload(number, wanted.path)
@@ -125,11 +125,11 @@ async def _sign_urls(context: IngestContext, upload: Upload, base_url: str) -> l
 
 
 async def complete_file(context: IngestContext, batch_id: str, said: Any) -> None:
-    """Confirmed again, nothing changes."""
+    """Confirm that the bytes were sent. May be repeated."""
     number = await context.get_number(batch_id)
     if not isinstance(said, dict) or not isinstance(said.get("r2_key"), str):
         raise bad_request("Missing or invalid r2_key")
-    # Bytes that are still on their way wait at the door meanwhile, and are refused afterwards.
+    # Bytes that arrive meanwhile wait for the lock, and are refused afterwards.
     async with context.lock_key(said["r2_key"]):
         await _complete(context, batch_id, number, said)
 
@@ -157,8 +157,8 @@ async def _complete(context: IngestContext, batch_id: str, number: int, said: di
 
 @asynccontextmanager
 async def accept_bytes(context: IngestContext, key: str) -> AsyncIterator[None]:
-    """Bytes are about to be stored under this key, by a URL that was given for it. Raises Reject
-    `not_awaited` when the file has been confirmed or given up since: what was confirmed does not change.
+    """Surrounds the storing of bytes under a key by its presigned URL. Raises Reject `not_awaited` when the
+    file was confirmed or withdrawn in the meantime: confirmed bytes never change.
     """
     async with context.lock_key(key):
         await _check_awaited(context, key)
@@ -185,7 +185,7 @@ async def _check_awaited(context: IngestContext, key: str) -> None:
 
 
 async def withdraw_file(context: IngestContext, batch_id: str, key: Any) -> None:
-    """A sender gives a file up, so that the batch can be closed without it."""
+    """Withdraw a file, so that the batch can be closed without it."""
     number = await context.get_number(batch_id)
     if not isinstance(key, str):
         raise bad_request("Missing or invalid r2_key")
@@ -224,7 +224,7 @@ async def _join_parts(context: IngestContext, upload: Upload, said: dict[str, An
     try:
         return await context.presigned.join(upload.key, upload.upload_id, parts)
     except Missing as error:
-        # Joined before, and the answer was lost; or never.
+        # Joined earlier, and the answer was lost; or never.
         with suppress(Missing):
             stored = await context.blobs.head(upload.key)
             if stored.size == upload.size:
@@ -268,7 +268,7 @@ async def _get_stored(context: IngestContext, upload: Upload) -> BlobInfo:
 
 
 async def _verify_digest(context: IngestContext, upload: Upload, stored: BlobInfo) -> str:
-    """SHA-256 of what lies in the store, where it is known or cheap to find out; the CID must agree."""
+    """The SHA-256 of the stored bytes, where it is known or cheap to compute; the CID must agree."""
     known = stored.metadata.get("sha256", "")
     named = sha256_of(upload.cid) if upload.cid else None
     if named is None or not context.limits.verify_cid_bytes:
@@ -292,7 +292,7 @@ async def _hash_blob(context: IngestContext, key: str) -> str:
 
 
 async def _abort_multipart(context: IngestContext, key: str, upload_id: str) -> None:
-    """Parts of an upload that nobody will join. If it fails, the store's own clean-up takes them."""
+    """Delete parts that will not be joined. If that fails, the store's own clean-up deletes them."""
     if upload_id:
         with suppress(Retry, Reject):
             await context.presigned.abort(key, upload_id)

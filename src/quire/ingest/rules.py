@@ -1,7 +1,7 @@
-"""What a sender may say: each rule of the protocol with its message, in the order in which they are checked.
+"""The rules of the upload protocol, each with its message, in the order in which they are checked.
 
-Pure functions on decoded JSON. What they let through can be a key of any store and a path on any file system.
-Raises Reject, whose words are the answer.
+Pure functions on decoded JSON. Accepted paths are valid keys in any store and valid paths on any file system.
+Every function raises Reject; its message is the answer to the client.
 """
 
 import re
@@ -22,10 +22,10 @@ from quire.model.errors import Reject
 from quire.steps import page_choice
 
 PROMPTS = ("general", "reorganization", "pinax", "description", "cheimarros")
-MAX_WHOLE = 2**53 - 1  # beyond it JavaScript no longer counts
+MAX_WHOLE = 2**53 - 1  # beyond it JavaScript loses precision
 _PI = re.compile(r"[0-9A-Z]{26}")
 _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f-\x9f]')
-# Characters that make a name look other than it is.
+# Characters that make a name look different from what it is.
 _MISLEADING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MAX_DEPTH = 32
 _MAX_WORDS = 1024
@@ -33,7 +33,7 @@ _MAX_CONFIG_BYTES = 16_384
 
 
 class BatchRequest(Struct, frozen=True, kw_only=True):
-    """A request to open a batch, found good."""
+    """A valid request to open a batch."""
 
     uploader: str
     root_path: str
@@ -45,7 +45,7 @@ class BatchRequest(Struct, frozen=True, kw_only=True):
 
 
 class FileRequest(Struct, frozen=True, kw_only=True):
-    """A request to upload a file, found good."""
+    """A valid request to upload a file."""
 
     name: str
     path: str
@@ -116,7 +116,7 @@ def read_file_request(said: Any, batch_id: str, limits: IngestLimits) -> FileReq
 
 
 def read_logical_path(said: Any, batch_id: str) -> str:
-    """The path as it is kept: empty segments are left out, as file systems do."""
+    """The path as it is stored: empty segments are dropped, as file systems do."""
     if not isinstance(said, str) or not said.startswith("/"):
         raise bad_request("Missing or invalid logical_path (must start with /)")
     segments = [segment for segment in said.split("/") if segment]
@@ -142,7 +142,7 @@ def read_processing_config(said: Any) -> dict[str, Any]:
         if not isinstance(said.get(name), bool):
             raise bad_request(f"Invalid processing_config: {name} must be true or false")
     for name in ("reorganize", "cheimarros"):
-        # Absent has a meaning of its own, so it is not filled in.
+        # An absent value has a meaning of its own, so no default is filled in.
         if name in said and not isinstance(said[name], bool):
             raise bad_request(f"Invalid processing_config: {name} must be true or false")
     if (wrong := page_choice.find_choice_fault(said)) is not None:
@@ -156,7 +156,7 @@ def read_processing_config(said: Any) -> dict[str, Any]:
 
 
 def content_type(said: Any) -> str:
-    """Senders are unreliable here; what cannot be a content type at all is refused."""
+    """Clients are unreliable here; only text that cannot be a content type is refused."""
     if said is None or said == "":
         return "application/octet-stream"
     if not isinstance(said, str) or len(said) > 255 or not said.isascii() or not said.isprintable():
@@ -180,7 +180,7 @@ _NUL = re.compile("[\x00\ud800-\udfff]")
 
 
 def _read_count(said: Any, words: str) -> int:
-    """JSON knows no difference between 3 and 3.0."""
+    """A positive integer; JSON does not distinguish 3 from 3.0."""
     if isinstance(said, float) and said.is_integer():
         said = int(said)
     if not isinstance(said, int) or isinstance(said, bool) or not 0 < said <= MAX_WHOLE:
@@ -189,7 +189,7 @@ def _read_count(said: Any, words: str) -> int:
 
 
 def _read_root_path(said: Any) -> str:
-    """A bare `/` is the default of a published client."""
+    """The root path; a bare `/` is the default of a published client."""
     if not isinstance(said, str) or not said.startswith("/"):
         raise bad_request("Missing or invalid root_path")
     segments = [segment for segment in said.split("/") if segment]
@@ -243,7 +243,7 @@ def _check_extension(name: str, limits: IngestLimits) -> None:
 
 
 def _measure(said: dict[str, Any]) -> int | None:
-    """In bytes of JSON; None when it cannot be kept."""
+    """The size as JSON in bytes; None when it cannot be stored."""
     if _is_too_deep(said):
         return None
     try:

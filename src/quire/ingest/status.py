@@ -1,4 +1,4 @@
-"""Where an uploaded batch stands, in the words of the protocol: read in pieces, whatever its size."""
+"""The status of an uploaded batch in the protocol's format, streamed whatever its size."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,7 +17,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class UploadLine(Struct, frozen=True, kw_only=True):
-    """A file as its sender described it."""
+    """A file as its client described it."""
 
     r2_key: str
     file_name: str
@@ -34,7 +34,7 @@ class UploadLine(Struct, frozen=True, kw_only=True):
 
 
 class SubmissionLine(Struct, frozen=True, kw_only=True):
-    """All but the files."""
+    """The status without the files."""
 
     batch_id: str
     session_id: str
@@ -54,7 +54,7 @@ class SubmissionLine(Struct, frozen=True, kw_only=True):
 
 
 async def stream_status(context: IngestContext, batch_id: str, *, files: bool = True) -> AsyncIterator[bytes]:
-    """The answer as JSON, piece by piece. Raises Missing before the first."""
+    """The status as JSON, piece by piece. Raises Missing before the first piece."""
     submission = await context.get_submission(batch_id)
     head = _encoder.encode(build_submission_line(submission))
     if not files:

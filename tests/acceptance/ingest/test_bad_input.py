@@ -15,7 +15,7 @@ from tests.acceptance.ingest.home import settings_of
 from tests.acceptance.ingest.sender import Sender, bytes_of
 
 from quire.api.tables import ROUTES
-from quire.assembly.secrets import signing_secret
+from quire.assembly.secrets import load_signing_secret
 from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.testing.time import FakeClock
 
@@ -460,7 +460,7 @@ def test_a_url_is_for_its_method_and_for_its_time(api, api_only):
     def presigned(now):
         return LocalPresignedUploads(
             settings.home / "blobs",
-            secret=signing_secret(settings),
+            secret=load_signing_secret(settings),
             clock=FakeClock(now),
             max_blob_bytes=100,
             max_part_bytes=100,

@@ -7,7 +7,7 @@ import pytest
 from tests.acceptance.ingest.conftest import CONFIG, serving
 
 from quire.assembly.components import open_components
-from quire.assembly.secrets import signing_secret
+from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote.callbacks import MAX_BODY_BYTES, AttemptAddress, build_url
 from quire.model.ids import task_id
 from quire.settings import load
@@ -62,7 +62,7 @@ async def claimed(server, batch: str):
             task_no=order.task_no,
             attempt=order.attempt,
         )
-        return about, order.file.key, build_url(server.url, signing_secret(settings), about)
+        return about, order.file.key, build_url(server.url, load_signing_secret(settings), about)
 
 
 async def stored(server, key: str, data: bytes) -> None:

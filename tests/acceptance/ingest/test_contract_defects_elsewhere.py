@@ -31,7 +31,7 @@ from tests.acceptance.ingest.elsewhere import (
 )
 from tests.acceptance.ingest.home import at_home, settings_of
 
-from quire.assembly.secrets import signing_secret
+from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote.callbacks import AttemptAddress, build_url
 from quire.ledger.port import Settlement
 from quire.model.batch import TaskState
@@ -59,7 +59,7 @@ def claimed(server: Server, batch: str, prefix: str = "tiff") -> dict:
         known = await office.batches.get_batch(batch)
         member = await office.members.add_member("elsewhere", "machine", "far", now=office.clock.now())
         claims = await office.tasks.claim_tasks(known.no, member=member.no, limit=99, now=office.clock.now())
-        secret = signing_secret(settings_of(server))
+        secret = load_signing_secret(settings_of(server))
         found = {}
         for order in (claim.order for claim in claims):
             about = AttemptAddress(
@@ -250,7 +250,7 @@ def test_row_09_a_repeated_callback_counts_once_and_a_late_one_is_no_error(idle)
 def test_row_09_unknown_is_not_found_and_a_success_after_a_timeout_counts(idle):
     batch, taken = waiting_tasks(idle, TWO)
     about, order, callback = taken["/box/p1.tif"]
-    secret = signing_secret(settings_of(idle))
+    secret = load_signing_secret(settings_of(idle))
     for wrong in ({"batch_id": "01KB0000000000000000000000"}, {"task_no": 99}):
         other = structs.replace(about, **wrong)
         said = {"task_id": other.task_id, "batch_id": other.batch_id, "status": "error"}

@@ -128,7 +128,7 @@ def test_what_is_answered_is_what_is_described(checked, described):
     for word in ("replay", "discard"):
         checked.post(f"/api/queues/arke-batch-jobs/dead/{word}", json={"all": True}).raise_for_status()
     assert described.given >= {
-        route.name for route in ROUTES if route.group in {"Upload", "Act", "Queues", "House", "Service"}
+        route.name for route in ROUTES if route.group in {"Upload", "Control", "Queues", "Administration", "Service"}
     } - {"enqueueProcessed"}
 
 

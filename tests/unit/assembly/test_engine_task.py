@@ -1,4 +1,4 @@
-"""A conductor that fails in a way nobody foresaw is begun again, later each time, and never ends the API."""
+"""An engine loop that fails unforeseen is restarted, later each time, and never ends the API."""
 
 import asyncio
 import logging
@@ -14,8 +14,8 @@ from quire.settings import load
 from quire.testing.time import FakeClock
 
 
-class FailingWheel:
-    """Fails as often as it is told, then turns until it is stopped."""
+class FailingLoop:
+    """Raises the given errors one after the other, then runs until it is stopped."""
 
     def __init__(self, faults, clock=None, lasts=0.0):
         self.faults = list(faults)
@@ -24,24 +24,24 @@ class FailingWheel:
         self.lasts = lasts
         self._stopped = asyncio.Event()
 
-    async def serve(self, enough):
+    async def run(self, enough):
         assert enough is None
-        self.said.append("serve")
+        self.said.append("run")
         if self.faults:
             if self.clock is not None:
                 self.clock.advance(self.lasts)
             raise self.faults.pop(0)
         await self._stopped.wait()
 
-    async def fall(self):
-        self.said.append("fall")
+    async def abandon(self):
+        self.said.append("abandon")
 
     def stop(self):
         self._stopped.set()
 
-    async def wind_down(self, grace_seconds):
+    async def shut_down(self, grace_seconds):
         assert grace_seconds > 0
-        self.said.append("wind_down")
+        self.said.append("shut_down")
 
 
 class Pauses:
@@ -64,19 +64,17 @@ class Pauses:
         return pause
 
 
-async def run(wheel, enough, clock=None):
+async def run(loop, enough, clock=None):
     stop, faltering = asyncio.Event(), asyncio.Event()
     pauses = Pauses(stop, enough)
-    await run_engine_loop(
-        wheel, stop, faltering, clock=clock or FakeClock(), pause=pauses.watching(faltering)
-    )
+    await run_engine_loop(loop, stop, faltering, clock=clock or FakeClock(), pause=pauses.watching(faltering))
     return pauses, faltering
 
 
 async def test_it_gives_everything_up_waits_and_begins_again(caplog):
-    wheel = FailingWheel([ValueError("unforeseen")])
-    pauses, faltering = await run(wheel, 1)
-    assert wheel.said == ["serve", "fall", "serve", "wind_down"]
+    loop = FailingLoop([ValueError("unforeseen")])
+    pauses, faltering = await run(loop, 1)
+    assert loop.said == ["run", "abandon", "run", "shut_down"]
     assert pauses.faltering == [True]
     assert not faltering.is_set()
     (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
@@ -85,53 +83,53 @@ async def test_it_gives_everything_up_waits_and_begins_again(caplog):
 
 
 async def test_a_fault_that_comes_back_waits_longer_each_time_and_not_for_ever():
-    pauses, _ = await run(FailingWheel([ValueError(str(number)) for number in range(9)]), 9)
+    pauses, _ = await run(FailingLoop([ValueError(str(number)) for number in range(9)]), 9)
     assert pauses.seconds == [1, 2, 4, 8, 16, 32, 60, 60, LONGEST_PAUSE_SECONDS]
 
 
 async def test_after_a_calm_time_the_next_fault_is_a_first_one():
     clock = FakeClock()
     faults = [ValueError(str(number)) for number in range(3)]
-    pauses, _ = await run(FailingWheel(faults, clock, CALM_SECONDS), 3, clock)
+    pauses, _ = await run(FailingLoop(faults, clock, CALM_SECONDS), 3, clock)
     assert pauses.seconds == [1, 1, 1]
 
 
 async def test_a_fall_that_fails_is_told_and_tried_again_by_the_wheel(caplog):
-    wheel = FailingWheel([ValueError("first")])
+    loop = FailingLoop([ValueError("first")])
 
-    async def fall():
+    async def abandon():
         raise OSError("the ledger is away, too")
 
-    wheel.fall = fall
-    await run(wheel, 1)
-    assert wheel.said == ["serve", "serve", "wind_down"]
+    loop.abandon = abandon
+    await run(loop, 1)
+    assert loop.said == ["run", "run", "shut_down"]
     told = [record.message for record in caplog.records if record.levelno >= logging.ERROR]
     assert told == ["conductor_failed", "conductor_fall_failed"]
 
 
 async def test_what_a_person_must_put_right_ends_it():
-    wheel = FailingWheel([Misconfigured("no such pipeline")])
+    loop = FailingLoop([Misconfigured("no such pipeline")])
     with pytest.raises(Misconfigured):
-        await run(wheel, 1)
-    assert wheel.said == ["serve", "wind_down"]
+        await run(loop, 1)
+    assert loop.said == ["run", "shut_down"]
 
 
 async def test_what_goes_wrong_while_stopping_is_not_hidden():
-    wheel, stop = FailingWheel([ValueError("at the end")]), asyncio.Event()
+    loop, stop = FailingLoop([ValueError("at the end")]), asyncio.Event()
     stop.set()
     with pytest.raises(ValueError, match="at the end"):
-        await run_engine_loop(wheel, stop, asyncio.Event(), clock=FakeClock(), pause=None)
+        await run_engine_loop(loop, stop, asyncio.Event(), clock=FakeClock(), pause=None)
 
 
-async def test_the_api_goes_on_and_says_that_the_conductor_is_down(tmp_path, monkeypatch):
-    """The real server with a real wheel, whose conductor fails once."""
+async def test_the_api_goes_on_and_says_that_the_engine_loop_is_down(tmp_path, monkeypatch):
+    """The real server with a real engine loop, which fails once."""
     stop, down, go_on, back = (asyncio.Event() for _ in range(4))
     started = asyncio.get_running_loop().create_future()
     turns = []
     turn = EngineLoop._turn_or_rest
 
     async def failing(self, only):
-        turns.append(self._roster.me)
+        turns.append(self._membership.number)
         if len(turns) == 1:
             raise ValueError("unforeseen")
         back.set()
@@ -143,7 +141,9 @@ async def test_the_api_goes_on_and_says_that_the_conductor_is_down(tmp_path, mon
 
     monkeypatch.setattr(EngineLoop, "_turn_or_rest", failing)
     kept = engine_task.run_engine_loop
-    monkeypatch.setattr(server, "conduct", lambda *parts, clock, **_: kept(*parts, clock=clock, pause=pause))
+    monkeypatch.setattr(
+        server, "run_engine_loop", lambda *parts, clock, **_: kept(*parts, clock=clock, pause=pause)
+    )
     running = asyncio.ensure_future(
         server.run_server(
             load({"QUIRE_HOME": str(tmp_path), "QUIRE_SERVE_PORT": "0"}, tmp_path).settings,

@@ -50,7 +50,7 @@ async def shelf():
 
 async def test_each_tile_is_its_own_part_of_the_pack(shelf):
     blobs, record = shelf
-    assert await tiles.find(blobs, asset()) == record
+    assert await tiles.find_tiles(blobs, asset()) == record
     versions = set()
     for tile in GRID.tiles():
         given_ = await tiles.locate_tile(blobs, asset(), record, tile)
@@ -65,12 +65,12 @@ async def test_the_first_tiles_stay(shelf):
     await asset_records.register_tiles(
         blobs, ID, Tiles(key="other", size=9, width=1000, height=700, side=256)
     )
-    assert await tiles.find(blobs, asset()) == record
+    assert await tiles.find_tiles(blobs, asset()) == record
 
 
 async def test_tiles_of_another_size_are_not_the_asset_s(shelf):
     blobs, _ = shelf
-    assert await tiles.find(blobs, asset(1001, 700)) is None
+    assert await tiles.find_tiles(blobs, asset(1001, 700)) is None
 
 
 async def test_a_pack_that_is_gone_is_told_as_lost_bytes_are(shelf):
@@ -88,7 +88,7 @@ async def test_a_damaged_record_and_a_damaged_pack_are_refused(shelf):
         await tiles.locate_tile(blobs, asset(), record, next(GRID.tiles()))
     await blobs.put(keys.asset_tiles(ID), b"{}")
     with pytest.raises(Reject, match="damaged"):
-        await tiles.find(blobs, asset())
+        await tiles.find_tiles(blobs, asset())
 
 
 @given(st.integers(300, 90_000), st.integers(300, 90_000), st.sampled_from([128, 256, 512, 4096]))

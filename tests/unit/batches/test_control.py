@@ -13,7 +13,7 @@ from quire.batches import control
 from quire.batches.control import BudgetChange, FailedGroup
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import OperatorAction, Selection
+from quire.ledger.port import OperatorAction, TaskSelection
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Budget, FileOutcome, Hold, Stage
 from quire.model.cost import Cost
@@ -90,10 +90,10 @@ async def test_a_preview_changes_nothing(office):
 @pytest.mark.parametrize(
     ("selection", "tasks", "files", "first"),
     [
-        (Selection(error_class="timeout"), 1, 1, "TWO"),
-        (Selection(path="a"), 1, 1, "ONE"),
-        (Selection(path="c"), 1, 1, "TWO"),
-        (Selection(error_class="corrupt", path="a"), 1, 1, "ONE"),
+        (TaskSelection(error_class="timeout"), 1, 1, "TWO"),
+        (TaskSelection(path="a"), 1, 1, "ONE"),
+        (TaskSelection(path="c"), 1, 1, "TWO"),
+        (TaskSelection(error_class="corrupt", path="a"), 1, 1, "ONE"),
     ],
 )
 async def test_a_preview_counts_what_is_selected(office, selection, tasks, files, first):
@@ -117,7 +117,7 @@ async def test_a_retry_runs_what_failed_and_nothing_else(office, act):
 
 async def test_a_retry_of_one_file_leaves_the_other_failures(office, act):
     batch = await standing(office, Stage.DONE, failing={"a": "corrupt", "b": "corrupt"})
-    await control.retry(office, ID, act, Selection(path="b"))
+    await control.retry(office, ID, act, TaskSelection(path="b"))
     batch = await walked(office, await office.batches.get_batch(ID))
     ends = await outcomes(office, batch)
     assert (ends["a"], ends["b"]) == (FileOutcome.FAILED, FileOutcome.DONE)
@@ -163,7 +163,7 @@ async def test_a_running_batch_is_not_retried(office, act, stage):
 
 
 @pytest.mark.parametrize("stage", [Stage.ERROR, Stage.CANCELLED])
-@pytest.mark.parametrize("selection", [Selection(path="a"), Selection(error_class="corrupt")])
+@pytest.mark.parametrize("selection", [TaskSelection(path="a"), TaskSelection(error_class="corrupt")])
 async def test_a_choice_among_unfinished_work_is_refused(office, act, stage, selection):
     await standing(office, stage)
     with pytest.raises(Reject, match="as a whole") as caught:
@@ -174,10 +174,10 @@ async def test_a_choice_among_unfinished_work_is_refused(office, act, stage, sel
 @pytest.mark.parametrize(
     ("failing", "selection"),
     [
-        ({}, Selection()),
-        ({"a": "corrupt"}, Selection(path="b")),
-        ({"a": "corrupt"}, Selection(path="nobody")),
-        ({"a": "corrupt"}, Selection(error_class="timeout")),
+        ({}, TaskSelection()),
+        ({"a": "corrupt"}, TaskSelection(path="b")),
+        ({"a": "corrupt"}, TaskSelection(path="nobody")),
+        ({"a": "corrupt"}, TaskSelection(error_class="timeout")),
     ],
 )
 async def test_nothing_to_retry_is_said(office, act, failing, selection):

@@ -177,7 +177,7 @@ async def test_files_come_in_pages_and_every_one_once(office, monkeypatch):
     monkeypatch.setattr(inspection, "PAGE", 2)
     names = [f"f{number}" for number in range(7)]
     await finished(office, names, failing={"f3": "corrupt"}, refused={"e": "empty_file"})
-    found = await all_of(inspection.files(office, ID))
+    found = await all_of(inspection.list_files(office, ID))
     assert [one.path for one in found] == ["e", *names]
     assert found[1].outputs == ["f0.jpg"]
     assert (found[4].status, found[4].error_class) == (FileOutcome.FAILED, "corrupt")
@@ -193,7 +193,7 @@ async def test_files_are_filtered_by_end_and_class(office, monkeypatch):
     await finished(office, failing={"a": "corrupt", "b": "timeout"}, refused={"e": "empty_file"})
 
     async def paths(**chosen):
-        return [one.path for one in await all_of(inspection.files(office, ID, **chosen))]
+        return [one.path for one in await all_of(inspection.list_files(office, ID, **chosen))]
 
     assert await paths(outcome=FileOutcome.FAILED) == ["a", "b", "e"]
     assert await paths(outcome=FileOutcome.DONE) == ["c"]
@@ -207,7 +207,7 @@ async def test_the_story_of_a_file_has_every_attempt_of_every_round(office):
     act = OperatorAction(actor="x", reason="", now=office.clock.now())
     await control.retry(office, ID, act)
     await walked(office, await office.batches.get_batch(ID))
-    story = await inspection.story(office, ID, "a")
+    story = await inspection.get_file_history(office, ID, "a")
     assert (story.file.status, [one.path for one in story.files]) == (FileOutcome.DONE, ["a", "a.jpg"])
     assert [(one.made_in, one.replaced_in, one.withdrawn) for one in story.files] == [
         (None, None, False),
@@ -223,13 +223,13 @@ async def test_the_story_of_a_file_has_every_attempt_of_every_round(office):
 
 async def test_a_made_file_leads_to_its_input(office):
     await finished(office)
-    assert (await inspection.story(office, ID, "b.jpg")).file.path == "b"
+    assert (await inspection.get_file_history(office, ID, "b.jpg")).file.path == "b"
 
 
 async def test_a_file_refused_at_the_door_has_an_end_but_no_story(office):
     await finished(office, refused={"b0": "bad_name", "\ue000": "bad_name"})
     for path in ("b0", "\ue000"):
-        story = await inspection.story(office, ID, path)
+        story = await inspection.get_file_history(office, ID, path)
         assert (story.file.error_class, story.files, story.attempts) == ("bad_name", [], [])
 
 
@@ -237,13 +237,13 @@ async def test_a_file_refused_at_the_door_has_an_end_but_no_story(office):
 async def test_a_path_that_is_not_there_is_missing(office, path):
     await finished(office)
     with pytest.raises(Missing, match="has no file"):
-        await inspection.story(office, ID, path)
+        await inspection.get_file_history(office, ID, path)
 
 
 async def test_events_tell_what_happened_in_order(office, monkeypatch):
     monkeypatch.setattr(inspection, "PAGE", 2)
     await finished(office)
-    found = await all_of(inspection.events(office, ID))
+    found = await all_of(inspection.list_events(office, ID))
     kinds = [one.kind for one in found]
     assert kinds == [
         "batch_opened",
@@ -253,7 +253,7 @@ async def test_events_tell_what_happened_in_order(office, monkeypatch):
         "phase_started",
         "batch_done",
     ]
-    assert [one.kind for one in await all_of(inspection.events(office, ID, after=found[3].no))] == kinds[4:]
+    assert [one.kind for one in await all_of(inspection.list_events(office, ID, after=found[3].no))] == kinds[4:]
 
 
 async def test_following_goes_on_until_the_end(office):
@@ -264,7 +264,7 @@ async def test_following_goes_on_until_the_end(office):
         looks.append(1)
         await walked(office, await office.batches.get_batch(batch.id), NAMES)
 
-    kinds = [one.kind async for one in inspection.follow(office, ID, pause)]
+    kinds = [one.kind async for one in inspection.follow_events(office, ID, pause)]
     assert (kinds[0], kinds[-1], len(looks)) == ("batch_opened", "batch_done", 1)
     assert len(kinds) == len(set(kinds)) + 1  # two phases started, everything told once
 
@@ -273,13 +273,13 @@ async def test_looking_for_an_unknown_batch_is_missing(office):
     with pytest.raises(Missing):
         await inspection.show(office, "nobody")
     with pytest.raises(Missing):
-        await all_of(inspection.files(office, "nobody"))
+        await all_of(inspection.list_files(office, "nobody"))
     with pytest.raises(Missing):
-        await inspection.story(office, "nobody", "a")
+        await inspection.get_file_history(office, "nobody", "a")
     with pytest.raises(Missing):
-        await all_of(inspection.events(office, "nobody"))
+        await all_of(inspection.list_events(office, "nobody"))
     with pytest.raises(Missing):
-        await all_of(inspection.follow(office, "nobody", lambda: None))
+        await all_of(inspection.follow_events(office, "nobody", lambda: None))
 
 
 COUNTS = [

@@ -129,7 +129,7 @@ async def test_what_an_earlier_batch_took_in_is_not_read_again(ledger, folder, t
 
     monkeypatch.setattr(uploads.content, "put_file", spy)
     batch = await ledger.open_batch(draft("1" * 26, run_key="k", now=earlier.created_at))
-    options = {"ledger": ledger, "blobs": blobs, "progress": read.count, "stop": asyncio.Event()}
+    options = {"uploads": ledger, "blobs": blobs, "progress": read.count, "stop": asyncio.Event()}
     assert await upload_files(batch.no, list(scan([folder])), earlier=earlier, **options)
     assert sorted(read) == ["1.jpg", "2.jpg"]
     again = {one.path: one for one in await ledger.list_uploads(batch.no, limit=100)}

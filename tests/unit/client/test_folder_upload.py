@@ -20,8 +20,8 @@ from quire.client.folder_upload import (
     upload_folder,
 )
 from quire.client.http import ClientRetries, IngestClient
-from quire.client.memory import UploadStateFile
 from quire.client.plan import EVERYTHING
+from quire.client.upload_state import UploadStateFile
 from quire.model.errors import Lost, Misconfigured, Reject, Retry
 from quire.testing.time import CountingIds, FakeClock
 
@@ -85,16 +85,16 @@ class Uploads:
             clock=self.clock,
             sleep=self.sleep,
             fraction=lambda: 0.5,
-            patience=ClientRetries(attempts=3),
+            retries=ClientRetries(attempts=3),
         )
         async with client:
             yield ClientContext(
                 client=client,
-                memory=self.memory,
+                state=self.memory,
                 clock=self.clock,
                 ids=self.ids,
                 sleep=self.sleep,
-                claiming=nullcontext,
+                claim_upload=nullcontext,
             )
 
     def asked(self, **more):

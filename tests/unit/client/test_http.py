@@ -94,7 +94,7 @@ async def test_a_cut_connection_is_tried_again(client, server, slept):
 
 
 async def test_nobody_there_is_an_error_without_the_address(slept):
-    async with made("http://127.0.0.1:9", slept, patience=ClientRetries(attempts=2)) as client:
+    async with made("http://127.0.0.1:9", slept, retries=ClientRetries(attempts=2)) as client:
         with pytest.raises(Retry, match="cannot be reached"):
             await client.status("01KA")
 
@@ -177,7 +177,7 @@ async def test_another_kind_of_server_is_recognised(client, server, status, body
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:999999", "nonsense"])
 async def test_an_address_that_cannot_be_used_says_so(slept, url):
-    async with made(url, slept, patience=ClientRetries(attempts=1)) as client:
+    async with made(url, slept, retries=ClientRetries(attempts=1)) as client:
         with pytest.raises(QuireError):
             await client.status("01KA")
 

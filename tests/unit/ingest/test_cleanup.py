@@ -14,7 +14,7 @@ from quire.ingest.cleanup import (
     CleanupPolicy,
     CleanupResult,
     clean_up,
-    due,
+    list_due,
 )
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload
 from quire.ledger.sqlite import SqliteLedger
@@ -129,7 +129,7 @@ async def test_an_upload_that_nobody_goes_on_with_is_given_up_with_its_bytes(sce
     await scene.sent(batch)
     await scene.sent(batch, "large.bin", parts=True)
     scene.clock.advance(7 * DAY + 1)
-    assert [(one.kind, one.batch_id) for one in await due(scene.office, CleanupPolicy())] == [
+    assert [(one.kind, one.batch_id) for one in await list_due(scene.office, CleanupPolicy())] == [
         ("idle_upload", batch)
     ]
     assert (await scene.clean()).idle_uploads == 1
@@ -237,5 +237,5 @@ async def test_what_the_next_stage_has_not_taken_over_stays(scene, where):
 async def test_it_can_be_switched_off(scene, terms):
     await scene.sent(await scene.opened())
     scene.clock.advance(1000 * DAY)
-    assert await due(scene.office, CleanupPolicy(**terms)) == []
+    assert await list_due(scene.office, CleanupPolicy(**terms)) == []
     assert await scene.clean(**terms) == CleanupResult()

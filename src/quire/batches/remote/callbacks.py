@@ -1,8 +1,8 @@
-"""What workers that run elsewhere tell at the end of an attempt: one call to a URL that only they were given.
+"""Callbacks: a remote worker reports the end of its attempt by one request to a URL that only it was given.
 
-Promises: a callback is folded by the same rules as any other report, once; what it claims to have stored was
-looked at in the store. Whoever repeats one, or comes too late, is told so and changes nothing. Must not know:
-HTTP, and how the attempt was sent out.
+Promises: a callback is settled by the same rules as any other report, once; the outputs that it names were
+verified in the store. A repeated or late callback is answered as such and changes nothing. Must not know:
+HTTP, and how the worker was started.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from quire.compute.remote.callback_body import (
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import pipeline_of
 from quire.engine.settlement import decide_settlement, phase_retry_policy
-from quire.ledger.port import TaskStanding
+from quire.ledger.port import StoredTask
 from quire.model import ids
 from quire.model.batch import Batch, TaskState
 from quire.model.cost import Cost
@@ -38,18 +38,18 @@ from quire.model.files import Product
 from quire.model.pipeline import Phase
 from quire.model.work import Outcome, Report, StepResult, add_price
 
-MAX_BODY_BYTES = 4 * 1024 * 1024  # with all that is told of every page of a long TIFF
+MAX_BODY_BYTES = 4 * 1024 * 1024  # enough for every page of a long TIFF
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
-LOOKED_AT_ONCE = 16
+VERIFIED_AT_ONCE = 16
 _DEFAULT_POLICY = RetryPolicy()
 _NO_PRICES: Mapping[str, float] = {}
 _CLASS = re.compile(r"[a-z][a-z_]{0,39}")
 
 
 class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`duplicate`: the attempt had been settled already. `late`: a later attempt, phase or round has taken
-    its place. Either way it is noted, and nothing changes.
+    """`duplicate`: the attempt was settled before. `late`: a later attempt, phase or round has replaced it.
+    Either way nothing changes.
     """
 
     ok: bool
@@ -61,7 +61,7 @@ _decoder = msgspec.json.Decoder(Callback)
 
 
 class AttemptAddress(Struct, frozen=True, kw_only=True):
-    """Which attempt a callback is about, as its URL says. `task_no` is how the ledger finds the task."""
+    """The attempt of a callback, as its URL names it. `task_no` is the key of the task in the ledger."""
 
     batch_id: str
     task_id: str
@@ -69,135 +69,139 @@ class AttemptAddress(Struct, frozen=True, kw_only=True):
     attempt: int
 
 
-def sign(secret: bytes, about: AttemptAddress) -> str:
-    """Only who has the secret can make a URL that is accepted."""
-    said = (about.batch_id, about.task_id, str(about.task_no), str(about.attempt))
-    return hmac.new(secret, b"callback\0" + "\0".join(said).encode(), hashlib.sha256).hexdigest()
+def sign(secret: bytes, address: AttemptAddress) -> str:
+    """The signature of a callback URL; only a process with the secret can create it."""
+    callback = (address.batch_id, address.task_id, str(address.task_no), str(address.attempt))
+    return hmac.new(secret, b"callback\0" + "\0".join(callback).encode(), hashlib.sha256).hexdigest()
 
 
-def verify(secret: bytes, about: AttemptAddress, signature: str) -> None:
-    """In the same time whatever is wrong. Raises Reject with code `bad_signature`."""
-    if not hmac.compare_digest(sign(secret, about).encode(), signature.encode(errors="replace")):
-        raise Reject("this callback URL was not made here", code="bad_signature")
+def verify(secret: bytes, address: AttemptAddress, signature: str) -> None:
+    """Check a signature in constant time. Raises Reject with code `bad_signature`."""
+    if not hmac.compare_digest(sign(secret, address).encode(), signature.encode(errors="replace")):
+        raise Reject("this callback URL was not issued by this server", code="bad_signature")
 
 
-def build_url(base: str, secret: bytes, about: AttemptAddress, rest: str = "") -> str:
-    """The CALLBACK_URL of an attempt, or what lies below it; opaque to workers."""
-    query = urlencode({"attempt": about.attempt, "task": about.task_no, "sig": sign(secret, about)})
-    return f"{base.rstrip('/')}/callback/{quote(about.batch_id)}/{quote(about.task_id)}{rest}?{query}"
+def build_url(base: str, secret: bytes, address: AttemptAddress, rest: str = "") -> str:
+    """The CALLBACK_URL of an attempt, or a path below it; opaque to workers."""
+    query = urlencode({"attempt": address.attempt, "task": address.task_no, "sig": sign(secret, address)})
+    return f"{base.rstrip('/')}/callback/{quote(address.batch_id)}/{quote(address.task_id)}{rest}?{query}"
 
 
 async def settle_callback(
-    office: RemoteContext,
-    about: AttemptAddress,
+    context: RemoteContext,
+    address: AttemptAddress,
     body: bytes,
     *,
     policy: RetryPolicy = _DEFAULT_POLICY,
     prices: Mapping[str, float] = _NO_PRICES,
     prefix: str = "",
 ) -> CallbackAnswer:
-    """Fold the report; `about` comes from a URL that `verify` has let pass. May be repeated. `prices` are
-    those of a second on each compute; `prefix` is how keys of the bucket begin, for workers that know those.
+    """Settle the attempt; `address` comes from a URL that `verify` accepted. May be repeated. `prices` are per
+    second, by compute; `prefix` is that of the blob store in the bucket, for workers that use its keys.
 
-    Raises Reject for a body that is none or is about something else, Missing for a batch, task or attempt
-    that never was, Retry when the store cannot be asked.
+    Raises Reject for an invalid body or one about another attempt, Missing for an unknown batch, task or
+    attempt, Retry when the store is unavailable.
     """
-    said = strip_bucket_prefix(_decoded(body, about), prefix)
-    batch, task, phase = await find_attempt(office, about)
-    report = await _report(office, batch, phase, task, about.attempt, said)
-    report = _priced(report, prices.get(phase.compute, 0.0))
-    now = office.clock.now()
-    # Not remembered in the step cache: what other programs make is not what our step would have made.
+    callback = strip_bucket_prefix(_decode(body, address), prefix)
+    batch, task, phase = await find_attempt(context, address)
+    report = await _build_report(context, batch, phase, task, address.attempt, callback)
+    report = _add_machine_price(report, prices.get(phase.compute, 0.0))
+    now = context.clock.now()
+    # Not in the step cache: outputs of other programs differ from those of our step.
     settlement = decide_settlement(
-        report, task.claim, phase_retry_policy(phase, policy), now=now, fraction=office.ids.fraction()
+        report, task.claim, phase_retry_policy(phase, policy), now=now, fraction=context.ids.fraction()
     )
-    if (await office.tasks.settle_reports(batch.no, [settlement], now=now)).applied:
+    if (await context.tasks.settle_reports(batch.no, [settlement], now=now)).applied:
         return CallbackAnswer(ok=True)
-    return await _stray(office, about)
+    return await _answer_stale(context, address)
 
 
-async def find_attempt(office: RemoteContext, about: AttemptAddress) -> tuple[Batch, TaskStanding, Phase]:
-    """Raises Missing for a batch, task or attempt that never was."""
-    batch = await office.batches.get_batch(about.batch_id)
-    task = await office.tasks.get_task(batch.no, about.task_no)
-    phase = pipeline_of(batch, office.pipelines).phases[task.phase - 1]
+async def find_attempt(context: RemoteContext, address: AttemptAddress) -> tuple[Batch, StoredTask, Phase]:
+    """Raises Missing for an unknown batch, task or attempt."""
+    batch = await context.batches.get_batch(address.batch_id)
+    task = await context.tasks.get_task(batch.no, address.task_no)
+    phase = pipeline_of(batch, context.pipelines).phases[task.phase - 1]
     order = task.claim.order
-    if about.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
-        raise Missing(f"task {about.task_no} of batch {batch.id} is not {about.task_id}", code="unknown_task")
-    if not 1 <= about.attempt <= order.attempt:
-        raise Missing(f"attempt {about.attempt} of task {about.task_id} was never out", code="unknown_task")
+    if address.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
+        raise Missing(
+            f"task {address.task_no} of batch {batch.id} is not {address.task_id}", code="unknown_task"
+        )
+    if not 1 <= address.attempt <= order.attempt:
+        raise Missing(
+            f"attempt {address.attempt} of task {address.task_id} was never started", code="unknown_task"
+        )
     return batch, task, phase
 
 
-async def _stray(office: RemoteContext, about: AttemptAddress) -> CallbackAnswer:
-    batch = await office.batches.get_batch(about.batch_id)
-    task = await office.tasks.get_task(batch.no, about.task_no)
+async def _answer_stale(context: RemoteContext, address: AttemptAddress) -> CallbackAnswer:
+    batch = await context.batches.get_batch(address.batch_id)
+    task = await context.tasks.get_task(batch.no, address.task_no)
     current = (task.phase, task.round) == (batch.position.phase, batch.position.round)
-    overtaken = about.attempt < task.claim.order.attempt or task.state is TaskState.SUPERSEDED
+    overtaken = address.attempt < task.claim.order.attempt or task.state is TaskState.SUPERSEDED
     late = overtaken or not current
     return CallbackAnswer(ok=True, duplicate=not late, late=late)
 
 
-def _decoded(body: bytes, about: AttemptAddress) -> Callback:
+def _decode(body: bytes, address: AttemptAddress) -> Callback:
     if len(body) > MAX_BODY_BYTES:
         raise Reject(f"a callback has {MAX_BODY_BYTES} bytes at most, not {len(body)}", code="too_large")
     try:
-        said = _decoder.decode(body)
+        callback = _decoder.decode(body)
     except (ValueError, RecursionError) as error:  # ValueError is msgspec's, and what is not UTF-8
         raise bad_callback(f"the body is not that of a callback: {error}") from error
-    if (said.batch_id, said.task_id) != (about.batch_id, about.task_id):
+    if (callback.batch_id, callback.task_id) != (address.batch_id, address.task_id):
         raise bad_callback("the body names another batch or task than the URL")
-    return said
+    return callback
 
 
-async def _report(
-    office: RemoteContext, batch: Batch, phase: Phase, task: TaskStanding, attempt: int, said: Callback
+async def _build_report(
+    context: RemoteContext, batch: Batch, phase: Phase, task: StoredTask, attempt: int, callback: Callback
 ) -> Report:
     order, started_at = task.claim.order, task.claim.started_at
     names = (order.batch_no, order.task_no, attempt)
-    elapsed = max(0.0, office.clock.now() - started_at)
-    told = (said.performance or {}).get("total_time_ms")
-    # It cannot have taken longer than it was out, whatever it says: seconds are what budgets count.
-    seconds = elapsed if told is None else min(elapsed, max(0.0, told / 1000))
+    elapsed = max(0.0, context.clock.now() - started_at)
+    claimed_ms = (callback.performance or {}).get("total_time_ms")
+    # No longer than since its start, whatever it claims: budgets count the seconds.
+    seconds = elapsed if claimed_ms is None else min(elapsed, max(0.0, claimed_ms / 1000))
     spent = (started_at, seconds, WORKER)
-    if said.status == "error":
-        words = (said.error or "the worker gave no reason")[:MAX_ERROR_CHARACTERS]
-        failed = Report(*names, Outcome.ERRED, *spent, error_class="worker_error", error=words)
-        return _classed(failed, said.quire)
+    if callback.status == "error":
+        error = (callback.error or "the worker gave no reason")[:MAX_ERROR_CHARACTERS]
+        failed = Report(*names, Outcome.ERRED, *spent, error_class="worker_error", error=error)
+        return _apply_error_class(failed, callback.quire)
     if attempt != order.attempt or task.state in {TaskState.DONE, TaskState.SUPERSEDED}:
-        return Report(*names, Outcome.DONE, *spent)  # changes nothing: what it made need not be looked at
+        return Report(*names, Outcome.DONE, *spent)  # changes nothing: its outputs need not be verified
     try:
-        await _check_pages(office, phase, order.file.key, said)
-    except Reject as flaw:  # whoever converts it the same way again, loses the same pages again
+        await _check_pages(context, phase, order.file.key, callback)
+    except Reject as flaw:  # another try in the same way would lose the same pages
         return Report(*names, Outcome.REJECTED, *spent, error_class=flaw.code, error=str(flaw))
     try:
-        result = await _result(office, batch, phase, attempt, said)
+        result = await _verify_result(context, batch, phase, attempt, callback)
     except Reject as flaw:
         return Report(*names, Outcome.ERRED, *spent, error_class=flaw.code, error=str(flaw))
-    made = sum(product.size for product in result.products)
-    return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, made))
+    size = sum(product.size for product in result.products)
+    return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, size))
 
 
-def _classed(report: Report, own: CallbackExtension | None) -> Report:
-    """A worker of ours knows whether it is worth trying again, and under which name people find it."""
-    if own is None or not _CLASS.fullmatch(own.error_class):
+def _apply_error_class(report: Report, extension: CallbackExtension | None) -> Report:
+    """A worker of Quire knows the outcome and the error class."""
+    if extension is None or not _CLASS.fullmatch(extension.error_class):
         return report
-    return structs.replace(report, outcome=Outcome(own.outcome), error_class=own.error_class)
+    return structs.replace(report, outcome=Outcome(extension.outcome), error_class=extension.error_class)
 
 
-def _priced(report: Report, price: float) -> Report:
-    """With what the machine has cost."""
+def _add_machine_price(report: Report, price: float) -> Report:
+    """The report with the price of the machine."""
     return add_price(report, Decimal(str(price))) if price else report
 
 
-async def _check_pages(office: RemoteContext, phase: Phase, key: str, said: Callback) -> None:
-    """Raises Reject when pages would be lost: workers that know the contract alone convert the first page."""
-    if phase.step != "tiff_to_jpeg" or said.quire is not None or not wants_all_pages(phase):
+async def _check_pages(context: RemoteContext, phase: Phase, key: str, callback: Callback) -> None:
+    """Raises Reject when pages would be lost: workers of the published contract convert only the first."""
+    if phase.step != "tiff_to_jpeg" or callback.quire is not None or not wants_all_pages(phase):
         return
-    if await has_several_pages(office.blobs, key):
+    if await has_several_pages(context.blobs, key):
         raise Reject(
-            "the TIFF has several pages, and its worker converts the first alone; have it converted by a "
-            "worker of quire's, set compute.tiff to local, or set preprocess.all_pages to false",
+            "the TIFF has several pages, and its worker converts only the first; use a worker of Quire, "
+            "set compute.tiff to local, or set preprocess.all_pages to false",
             code="many_pages",
         )
 
@@ -206,27 +210,29 @@ def wants_all_pages(phase: Phase) -> bool:
     return bool(phase.options.get("all_pages", True))
 
 
-async def _result(
-    office: RemoteContext, batch: Batch, phase: Phase, attempt: int, said: Callback
+async def _verify_result(
+    context: RemoteContext, batch: Batch, phase: Phase, attempt: int, callback: Callback
 ) -> StepResult:
-    shape = CLAIM_READERS.get(phase.step)
-    if shape is None:
-        raise bad_callback(f"tasks of phase {phase.name} are not done by callback")
-    claimed, facts = shape(said, attempt)
-    few = Semaphore(LOOKED_AT_ONCE)
+    read_claims = CLAIM_READERS.get(phase.step)
+    if read_claims is None:
+        raise bad_callback(f"tasks of phase {phase.name} do not run on remote workers")
+    claimed, facts = read_claims(callback, attempt)
+    limit = Semaphore(VERIFIED_AT_ONCE)
 
-    async def looked_at(product: Product, size: int | None) -> Product:
-        async with few:
-            return await _verified(office, batch, product, size)
+    async def verify_one(product: Product, size: int | None) -> Product:
+        async with limit:
+            return await _verify_product(context, batch, product, size)
 
-    products = await gather(*(looked_at(*one) for one in claimed))
+    products = await gather(*(verify_one(*one) for one in claimed))
     return StepResult(products=tuple(products), facts=facts)
 
 
-async def _verified(office: RemoteContext, batch: Batch, product: Product, size: int | None) -> Product:
-    """As it lies in the store. Raises Reject."""
-    await _check_place(office, batch, product.key)
-    stored = (await office.blobs.head(product.key)).size
+async def _verify_product(
+    context: RemoteContext, batch: Batch, product: Product, size: int | None
+) -> Product:
+    """The product with its size in the store. Raises Reject."""
+    await _check_place(context, batch, product.key)
+    stored = (await context.blobs.head(product.key)).size
     if stored <= 0 or size not in {None, stored}:
         raise Reject(
             f"the output {product.key[:200]!r} has {stored} bytes in the store, the worker says {size}",
@@ -235,9 +241,9 @@ async def _verified(office: RemoteContext, batch: Batch, product: Product, size:
     return structs.replace(product, size=stored)
 
 
-async def _check_place(office: RemoteContext, batch: Batch, key: str) -> None:
-    """Raises Reject unless it is new and lies in the batch's own folder: of a worker that wrote over another
-    file, not both may be listed.
+async def _check_place(context: RemoteContext, batch: Batch, key: str) -> None:
+    """Raises Reject unless the key is new and in the batch's own folder: when a worker has overwritten another
+    file, both must not be listed.
     """
     keys.check(key)
     folder = f"staging/{batch.id}"
@@ -247,7 +253,7 @@ async def _check_place(office: RemoteContext, batch: Batch, key: str) -> None:
     files = [
         one
         for form in (path, path.removeprefix("/"))
-        for one in (await office.records.get_file_history(batch.no, form))[0]
+        for one in (await context.records.get_file_history(batch.no, form))[0]
     ]
     if key == batch.manifest_key or any(one.key == key and one.gone != 0 for one in files):
         raise bad_callback(f"the output {key[:200]!r} has the key of another file of the batch")

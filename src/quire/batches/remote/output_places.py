@@ -1,7 +1,7 @@
-"""Places for outputs whose number is not known before the work is done, and whether it is still to be done.
+"""Places for outputs whose number is not known in advance, and whether an attempt is still current.
 
-Promises: a worker is given places of its own attempt alone, as many as a TIFF may have pages, and none when
-another attempt has taken its place. Must not know: HTTP.
+Promises: a worker gets places of its own attempt only, as many as a TIFF may have pages, and none when another
+attempt has replaced it. Must not know: HTTP.
 """
 
 import msgspec
@@ -15,34 +15,34 @@ from quire.model.batch import Stage, TaskState
 from quire.model.errors import Reject
 
 MAX_BODY_BYTES = 8 * 1024
-SPARE_SECONDS = 300  # that URLs live longer than an attempt
+SPARE_SECONDS = 300  # for which URLs are valid longer than an attempt
 
 
 _decoder = msgspec.json.Decoder(MoreOutputs)
 
 
 async def grant_places(
-    office: RemoteContext,
+    context: RemoteContext,
     presigned: PresignedUploads,
-    about: AttemptAddress,
+    address: AttemptAddress,
     body: bytes,
     *,
     base_url: str,
     prefix: str = "",
 ) -> OutputPlaces:
-    """`about` comes from a URL that was verified. Raises Reject, and Missing for what never was. May be
+    """`address` comes from a verified URL. Raises Reject, and Missing for an unknown attempt. May be
     repeated.
     """
     try:
         wanted = _decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise Reject(f"the body does not ask for outputs: {error}", code="bad_request") from error
-    batch, task, phase = await find_attempt(office, about)
-    running = task.state is TaskState.RUNNING and task.claim.order.attempt == about.attempt
+        raise Reject(f"the body is no request for outputs: {error}", code="bad_request") from error
+    batch, task, phase = await find_attempt(context, address)
+    running = task.state is TaskState.RUNNING and task.claim.order.attempt == address.attempt
     if not running or batch.position.stage is not Stage.WORKING:
         return OutputPlaces(current=False)
     seconds = int(phase.timeout_seconds) + SPARE_SECONDS
-    made = []
+    places = []
     for role in dict.fromkeys(wanted.roles):
         page = page_of(role)
         if phase.step != "tiff_to_jpeg" or page is None:
@@ -50,7 +50,7 @@ async def grant_places(
                 f"there is no place for {role!r} here: pages of a TIFF are jpeg-2 to jpeg-{MAX_PAGES}",
                 code="bad_request",
             )
-        key = page_key(about.batch_id, about.task_id, about.attempt, page)
+        key = page_key(address.batch_id, address.task_id, address.attempt, page)
         url = await presigned.sign_put(key, seconds=seconds, base_url=base_url, announced=False)
-        made.append(OutputPlace(role=role, key=prefix + key, url=url))
-    return OutputPlaces(current=True, places=tuple(made))
+        places.append(OutputPlace(role=role, key=prefix + key, url=url))
+    return OutputPlaces(current=True, places=tuple(places))

@@ -1,6 +1,6 @@
-"""How many pages a TIFF has that lies in the store: one, or several.
+"""Whether a TIFF in the store has one page or several.
 
-Promises: a few small reads, whatever the size of the file and whatever it says of itself; nothing is decoded.
+Promises: a limited number of small reads, whatever the size and the content of the file; nothing is decoded.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from quire.model.errors import Reject, Retry
 from quire.tools import sniff, tiff
 
 BLOCK_BYTES = 64 * 1024
-MOST_READS = 500
+MAX_READS = 500
 READ_SECONDS = 60.0
 
 
-class _Distant(io.RawIOBase):
-    """A blob as a file that can be read at any place; buffered by whoever opens it."""
+class _BlobFile(io.RawIOBase):
+    """A blob as a file with random access; unbuffered."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         self._read = read
@@ -39,7 +39,7 @@ class _Distant(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         self._reads += 1
-        if self._reads > MOST_READS:
+        if self._reads > MAX_READS:
             raise Reject(
                 "the directories of the TIFF lie too far apart to be counted, and it may have several pages; "
                 "set compute.tiff to local, or preprocess.all_pages to false",
@@ -52,8 +52,8 @@ class _Distant(io.RawIOBase):
 
 
 async def has_several_pages(blobs: Blobs, key: str) -> bool:
-    """Raises Reject for a TIFF that is damaged after its first page, or that is not there, Retry when the
-    store cannot be asked.
+    """Raises Reject for a TIFF that is missing or damaged after its first page, Retry when the store is
+    unavailable.
     """
     size = (await blobs.head(key)).size
     loop = asyncio.get_running_loop()
@@ -68,9 +68,9 @@ async def has_several_pages(blobs: Blobs, key: str) -> bool:
             raise Retry("the store does not answer", code="no_answer") from error
 
     def look() -> bool:
-        stream = cast(BinaryIO, io.BufferedReader(_Distant(read, size), BLOCK_BYTES))
+        stream = cast(BinaryIO, io.BufferedReader(_BlobFile(read, size), BLOCK_BYTES))
         if sniff.signature(stream.read(sniff.HEAD_BYTES)) != "image/tiff":
-            return False  # a picture of another kind under a TIFF's name has one
+            return False  # a picture of another format under the name of a TIFF has one page
         return tiff.has_several_pages(stream, size)
 
     return await asyncio.to_thread(look)

@@ -1,9 +1,9 @@
-"""Tasks that are done elsewhere, seen from the house: what their workers are told, and what becomes of them.
+"""Remote tasks, seen from the server: the environment of their workers, and results without a callback.
 
-Promises: a worker is given one attempt's input to read and one attempt's outputs to write, by URLs that run
-out, and no key of the store but one that was made for workers. No two attempts write to the same place, and
-none to that of a file of the batch. A result whose callback was lost is folded as if it had come. Must not
-know: where workers run.
+Promises: a worker can read the input and write the outputs of one attempt, by URLs that expire, and gets no
+key of the store except one created for workers. No two attempts write to the same key, and none to that of a
+file of the batch. A result whose callback was lost is settled as if the callback had come. Must not know:
+where workers run.
 """
 
 import json
@@ -39,17 +39,16 @@ from quire.model.batch import Batch, Stage, TaskState
 from quire.model.errors import Missing, Reject
 from quire.model.files import stem_and_extension
 from quire.model.pipeline import Phase
-from quire.model.work import Order, StepCall
+from quire.model.work import AttemptKey, Order, StepCall
 from quire.pipelines import naming
 
-Name = tuple[int, int, int]
-SKEW_SECONDS = 60.0  # that the clocks of store and house may differ
+SKEW_SECONDS = 60.0  # by which the clocks of store and server may differ
 _NO_POLICY = RetryPolicy()
 
 
 class RemoteTaskOptions(Struct, frozen=True, kw_only=True):
-    """`base_url` is where workers reach this server; `registry_url` where they tell of assets, or empty.
-    `access` is what workers get that know no URLs; keys begin with `prefix` in the bucket.
+    """`base_url` is where workers reach this server; `registry_url` is the asset registry, or empty. `access`
+    is for workers that do not use URLs; `prefix` is that of the blob store in the bucket.
     """
 
     base_url: str
@@ -58,44 +57,48 @@ class RemoteTaskOptions(Struct, frozen=True, kw_only=True):
     public_url: str = ""
     registry_url: str = ""
     policy: RetryPolicy = _NO_POLICY
-    prices: Mapping[str, float] = {}  # by compute, of a second
+    prices: Mapping[str, float] = {}  # per second, by compute
     access: BucketAccess | None = None
     prefix: str = ""
 
 
 class RemoteAttempt(Struct, frozen=True):
-    """One attempt, and the key that its worker takes for that of the input."""
+    """One attempt, and the key under which its worker finds the input."""
 
     batch: Batch
     phase: Phase
-    about: AttemptAddress
+    address: AttemptAddress
     input_key: str
 
 
 class LedgerRemoteTasks:
-    def __init__(self, office: RemoteContext, presigned: PresignedUploads, terms: RemoteTaskOptions) -> None:
-        self._office = office
-        self._landing = presigned
-        self._terms = terms
+    def __init__(
+        self, context: RemoteContext, presigned: PresignedUploads, options: RemoteTaskOptions
+    ) -> None:
+        self._context = context
+        self._presigned = presigned
+        self._options = options
         self._batches: dict[int, Batch] = {}
 
-    async def pack(self, call: StepCall, order: Order) -> dict[str, str]:
+    async def build_environment(self, call: StepCall, order: Order) -> dict[str, str]:
         """The worker's environment. Raises a QuireError."""
-        place = await self._place(order)
-        about, file = place.about, order.file
-        seconds = int(call.timeout_seconds + self._terms.start_seconds) + SPARE_SECONDS
-        base = self._terms.base_url
+        remote = await self._find(order)
+        address, file = remote.address, order.file
+        seconds = int(call.timeout_seconds + self._options.start_seconds) + SPARE_SECONDS
+        base = self._options.base_url
         environment = {
-            "TASK_ID": about.task_id,
-            "BATCH_ID": about.batch_id,
-            "INPUT_R2_KEY": self._terms.prefix + place.input_key,
+            "TASK_ID": address.task_id,
+            "BATCH_ID": address.batch_id,
+            "INPUT_R2_KEY": self._options.prefix + remote.input_key,
             "INPUT_FILE_NAME": file.name,
             "INPUT_CONTENT_TYPE": file.content_type,
             "INPUT_FILE_SIZE": str(file.size),
-            "INPUT_URL": await self._landing.sign_get(file.key, seconds=seconds, base_url=base, name="input"),
-            "CALLBACK_URL": callbacks.build_url(base, self._terms.secret, about),
-            "MORE_OUTPUTS_URL": callbacks.build_url(base, self._terms.secret, about, "/outputs"),
-            "QUIRE_INPUT_KEY": self._terms.prefix + file.key,
+            "INPUT_URL": await self._presigned.sign_get(
+                file.key, seconds=seconds, base_url=base, name="input"
+            ),
+            "CALLBACK_URL": callbacks.build_url(base, self._options.secret, address),
+            "MORE_OUTPUTS_URL": callbacks.build_url(base, self._options.secret, address, "/outputs"),
+            "QUIRE_INPUT_KEY": self._options.prefix + file.key,
             "QUIRE_STEP": call.step,
             "QUIRE_OPTIONS": json.dumps(call.options),
             "QUIRE_MEMORY_MB": str(call.memory_mb),
@@ -103,72 +106,74 @@ class LedgerRemoteTasks:
         if file.cid is not None:
             environment["INPUT_CID"] = file.cid
         if call.step == "image_variants":
-            environment["CDN_PUBLIC_URL"] = self._terms.public_url
-            if self._terms.registry_url:
-                environment["CDN_API_URL"] = self._terms.registry_url
-        outputs = {role: output_key(place.input_key, role) for role in ROLES[call.step]}
-        outputs[RESULT] = _result_key(about)
+            environment["CDN_PUBLIC_URL"] = self._options.public_url
+            if self._options.registry_url:
+                environment["CDN_API_URL"] = self._options.registry_url
+        outputs = {role: output_key(remote.input_key, role) for role in ROLES[call.step]}
+        outputs[RESULT] = _result_key(address)
         for role, key in outputs.items():
-            environment[url_variable(role)] = await self._landing.sign_put(
+            environment[url_variable(role)] = await self._presigned.sign_put(
                 key, seconds=seconds, base_url=base, announced=False
             )
-        if self._terms.access is not None:
-            await self._copied(place, order)
-            environment |= self._terms.access.variables(call.step)
+        if self._options.access is not None:
+            await self._copy_input(remote, order)
+            environment |= self._options.access.variables(call.step)
         return environment
 
-    async def over(self, names: Collection[Name]) -> set[Name]:
-        standing = await self._office.batches.get_positions({name[0] for name in names})
-        working = {no for no, position in standing.items() if position.stage is Stage.WORKING}
-        return {name for name in names if name[0] not in working or not await self._runs(name)}
+    async def find_finished(self, attempts: Collection[AttemptKey]) -> set[AttemptKey]:
+        positions = await self._context.batches.get_positions({batch_no for batch_no, _, _ in attempts})
+        working = {no for no, position in positions.items() if position.stage is Stage.WORKING}
+        return {one for one in attempts if one[0] not in working or not await self._is_running(one)}
 
-    async def found(self, order: Order) -> bool:
-        """Raises Retry when the store cannot be asked."""
-        place = await self._place(order)
-        body = await self._kept(_result_key(place.about)) or await self._guessed(place, order)
+    async def settle_stored_result(self, order: Order) -> bool:
+        """Raises Retry when the store is unavailable."""
+        remote = await self._find(order)
+        body = await self._read(_result_key(remote.address)) or await self._rebuild_callback(remote, order)
         if body is None:
             return False
-        terms = self._terms
+        options = self._options
         try:
             await callbacks.settle_callback(
-                self._office,
-                place.about,
+                self._context,
+                remote.address,
                 body,
-                policy=terms.policy,
-                prices=terms.prices,
-                prefix=terms.prefix,
+                policy=options.policy,
+                prices=options.prices,
+                prefix=options.prefix,
             )
-        except Reject:  # it was no result
+        except Reject:  # it is no valid result
             return False
         return True
 
-    async def _runs(self, name: Name) -> bool:
-        batch_no, task_no, attempt = name
+    async def _is_running(self, key: AttemptKey) -> bool:
+        batch_no, task_no, attempt = key
         try:
-            task = await self._office.tasks.get_task(batch_no, task_no)
+            task = await self._context.tasks.get_task(batch_no, task_no)
         except Missing:
             return False
         return task.state is TaskState.RUNNING and task.claim.order.attempt == attempt
 
-    async def _place(self, order: Order) -> RemoteAttempt:
+    async def _find(self, order: Order) -> RemoteAttempt:
         batch = await self._batch(order.batch_no)
-        task = await self._office.tasks.get_task(order.batch_no, order.task_no)
-        phase = pipeline_of(batch, self._office.pipelines).phases[task.phase - 1]
+        task = await self._context.tasks.get_task(order.batch_no, order.task_no)
+        phase = pipeline_of(batch, self._context.pipelines).phases[task.phase - 1]
         if phase.step not in ROLES:
-            raise Reject(f"the step {phase.step} cannot be done elsewhere", code="not_elsewhere")
-        about = AttemptAddress(
+            raise Reject(f"the step {phase.step} cannot run on a remote worker", code="not_elsewhere")
+        address = AttemptAddress(
             batch_id=batch.id,
             task_id=ids.task_id(phase.task_prefix, batch.id, order.file.key),
             task_no=order.task_no,
             attempt=order.attempt,
         )
-        return RemoteAttempt(batch, phase, about, await self._input_key(batch, phase, about, order))
+        return RemoteAttempt(
+            batch, phase, address, await self._choose_input_key(batch, phase, address, order)
+        )
 
     async def _batch(self, number: int) -> Batch:
-        """Of a batch that has tasks out nothing changes that is looked at here."""
+        """Cached: nothing that is used here changes while a batch has running tasks."""
         known = self._batches.get(number)
         if known is None:
-            found = await self._office.records.list_batches(BatchFilter(before=number + 1, limit=1))
+            found = await self._context.records.list_batches(BatchFilter(before=number + 1, limit=1))
             known = next((batch for batch in found if batch.no == number), None)
             if known is None:
                 raise Missing(f"there is no batch {number}", code="unknown_batch")
@@ -177,36 +182,38 @@ class LedgerRemoteTasks:
             self._batches[number] = known
         return known
 
-    async def _input_key(self, batch: Batch, phase: Phase, about: AttemptAddress, order: Order) -> str:
-        """Workers name outputs after it. The file's own key where that is safe; otherwise one of the
-        attempt's own, so that a worker that was given up cannot write over what a later one made.
+    async def _choose_input_key(
+        self, batch: Batch, phase: Phase, address: AttemptAddress, order: Order
+    ) -> str:
+        """Workers derive the keys of outputs from it. The file's own key where that is safe; otherwise a key of
+        the attempt, so that a worker that timed out cannot overwrite the outputs of a later one.
         """
         own = order.file.key
         inside = own.startswith(f"staging/{batch.id}/") and has_valid_output_keys(own, phase.step)
-        if order.attempt == 1 and inside and await self._free(batch, phase, order):
+        if order.attempt == 1 and inside and await self._has_free_keys(batch, phase, order):
             return own
         ending = ".tif" if phase.step == "tiff_to_jpeg" else stem_and_extension(order.file.name)[1]
         if not ending.isascii() or not ending[1:].isalnum() or len(ending) > 10:
             ending = ".bin"
-        return work_key(batch.id, about.task_id, order.attempt, ending)
+        return work_key(batch.id, address.task_id, order.attempt, ending)
 
-    async def _copied(self, place: RemoteAttempt, order: Order) -> None:
-        """Whoever reads the input by its key must find it under the one that it is told. The copy goes with
-        all that is staged of the batch. Raises Reject when a file of the batch has that key.
+    async def _copy_input(self, remote: RemoteAttempt, order: Order) -> None:
+        """Copy the input for workers that read it by the key of the attempt. The copy is removed with the
+        staging folder of the batch. Raises Reject when a file of the batch has that key.
         """
-        alias, file, blobs = place.input_key, order.file, self._office.blobs
+        alias, file, blobs = remote.input_key, order.file, self._context.blobs
         if alias == file.key:
             return
-        path = alias.removeprefix(f"staging/{place.batch.id}").casefold()
-        if await self._office.files.count_paths(place.batch.no, {path, path.removeprefix("/")}):
+        path = alias.removeprefix(f"staging/{remote.batch.id}").casefold()
+        if await self._context.files.count_paths(remote.batch.no, {path, path.removeprefix("/")}):
             raise Reject(f"a file of the batch has the key {alias!r} of a copy for a worker", code="bad_key")
         with suppress(Missing):
             if (await blobs.head(alias)).size == file.size:
                 return
         await blobs.put(alias, blobs.stream(file.key), content_type=file.content_type)
 
-    async def _free(self, batch: Batch, phase: Phase, order: Order) -> bool:
-        """Has no other file of the batch, and no output of one, the names of these outputs?"""
+    async def _has_free_keys(self, batch: Batch, phase: Phase, order: Order) -> bool:
+        """Are the keys of these outputs used by no other file of the batch, and by no output of one?"""
         file = order.file
         if phase.step == "tiff_to_jpeg":
             if not naming.is_tiff_name(file.name):
@@ -215,43 +222,47 @@ class LedgerRemoteTasks:
         else:
             rivals = {output_key(file.path, role).casefold() for role in ROLES[phase.step]}
         own = file.path.casefold()
-        taken = await self._office.files.count_paths(batch.no, rivals | {own})
+        taken = await self._context.files.count_paths(batch.no, rivals | {own})
         return taken.pop(own, 1) == 1 and not taken
 
-    async def _kept(self, key: str, limit: int = MAX_BODY_BYTES) -> bytes | None:
+    async def _read(self, key: str, limit: int = MAX_BODY_BYTES) -> bytes | None:
         try:
-            if (await self._office.blobs.head(key)).size > limit:
+            if (await self._context.blobs.head(key)).size > limit:
                 return None
-            return await self._office.blobs.get(key)
+            return await self._context.blobs.get(key)
         except Missing:
             return None
 
-    async def _guessed(self, place: RemoteAttempt, order: Order) -> bytes | None:
-        """What a worker would have said that keeps no result, by the output it left: that is stored last."""
-        about = place.about
-        said: dict[str, object] = {"task_id": about.task_id, "batch_id": about.batch_id, "status": "success"}
-        role = JPEG if place.phase.step == "tiff_to_jpeg" else REFERENCE
-        key = output_key(place.input_key, role)
+    async def _rebuild_callback(self, remote: RemoteAttempt, order: Order) -> bytes | None:
+        """The callback of a worker that stores no result, from its output, which it stores last."""
+        address = remote.address
+        callback: dict[str, object] = {
+            "task_id": address.task_id,
+            "batch_id": address.batch_id,
+            "status": "success",
+        }
+        role = JPEG if remote.phase.step == "tiff_to_jpeg" else REFERENCE
+        key = output_key(remote.input_key, role)
         try:
-            stored = await self._office.blobs.head(key)
+            stored = await self._context.blobs.head(key)
         except Missing:
             return None
-        task = await self._office.tasks.get_task(order.batch_no, order.task_no)
+        task = await self._context.tasks.get_task(order.batch_no, order.task_no)
         if stored.size == 0 or stored.modified_at < task.claim.started_at - SKEW_SECONDS:
             return None
         if role == JPEG:
-            if callbacks.wants_all_pages(place.phase) and await has_several_pages(
-                self._office.blobs, order.file.key
+            if callbacks.wants_all_pages(remote.phase) and await has_several_pages(
+                self._context.blobs, order.file.key
             ):
-                return None  # the others may not have been stored
+                return None  # the other pages may be missing
             named = {"output_r2_key": key, "output_file_name": key.rpartition("/")[2]}
-            return msgspec.json.encode(said | named | {"output_file_size": stored.size})
+            return msgspec.json.encode(callback | named | {"output_file_size": stored.size})
         try:
-            reference = msgspec.json.decode(await self._kept(key) or b"", type=Reference)
+            reference = msgspec.json.decode(await self._read(key) or b"", type=Reference)
         except (msgspec.MsgspecError, UnicodeError):
             return None
-        return msgspec.json.encode(said | {"ref_json_r2_key": key, "ref_data": reference})
+        return msgspec.json.encode(callback | {"ref_json_r2_key": key, "ref_data": reference})
 
 
-def _result_key(about: AttemptAddress) -> str:
-    return work_key(about.batch_id, about.task_id, about.attempt, ".result.json")
+def _result_key(address: AttemptAddress) -> str:
+    return work_key(address.batch_id, address.task_id, address.attempt, ".result.json")

@@ -33,11 +33,11 @@ def clean(
     Exit codes: 0 done, 1 could not run, 2 usage.
     """
     from quire.assembly.presigned import build_cleanup_policy
-    from quire.ingest.cleanup import due
+    from quire.ingest.cleanup import list_due
 
     if dry_run:
         found = use_components(
-            lambda components, settings: due(components, build_cleanup_policy(settings)),
+            lambda components, settings: list_due(components, build_cleanup_policy(settings)),
             home=home,
             config=config,
             json_output=json_output,
