@@ -47,3 +47,18 @@ def test_a_reason_in_words_is_shown():
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
     )
     assert (ran.returncode, ran.stderr) == (1, "no such thing\n")
+
+
+def test_idle_threads_of_a_pool_do_not_keep_the_process_alive():
+    program = PROGRAM.format(
+        native=False, end="sys.pool = Pool(1); sys.pool.submit(print, ' done ').result()"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", "from concurrent.futures import ThreadPoolExecutor as Pool\n" + program],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "done" in ran.stdout.split()
