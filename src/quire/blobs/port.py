@@ -93,10 +93,6 @@ class Blobs(Protocol):
         """
         ...
 
-    async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
-        """A URL that allows one method (GET or PUT) on one key for a time; None: the store cannot sign."""
-        ...
-
     async def close(self) -> None:
         """Release connections and files. May be repeated."""
         ...

@@ -8,8 +8,6 @@ Runs under pytest with pytest-asyncio in auto mode. Must not know: any store.
 """
 
 import asyncio
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -240,7 +238,6 @@ class BlobsSuite:
             yield blobs.head(key)
             yield blobs.delete(key)
             yield anext(aiter(blobs.stream(key)))
-            yield blobs.signed_url(key, method="GET", seconds=60)
 
         async for call in every():
             with pytest.raises(Reject) as refused:
@@ -309,25 +306,6 @@ class BlobsSuite:
         path = blobs.local_path("a/b")
         assert path is None or path.read_bytes() == b"bytes"
 
-    async def test_a_signed_url_allows_one_method_on_one_key(self, blobs: Blobs) -> None:
-        key = "signed/a b+c%20é"
-        await blobs.put(key, b"for whom it may concern")
-        await blobs.put("signed/other", b"not for you")
-        reading = await blobs.signed_url(key, method="GET", seconds=60)
-        if reading is None:
-            return
-        assert await asyncio.to_thread(_send, "GET", reading) == (200, b"for whom it may concern")
-        assert (await asyncio.to_thread(_send, "PUT", reading, b"no"))[0] == 403
-        elsewhere = reading.replace(reading.partition("?")[0].rpartition("/")[2], "other")
-        assert (await asyncio.to_thread(_send, "GET", elsewhere))[0] == 403
-        writing = await blobs.signed_url(key, method="PUT", seconds=60)
-        assert writing is not None
-        assert (await asyncio.to_thread(_send, "PUT", writing, b"new"))[0] == 200
-        assert await blobs.get(key) == b"new"
-        for method, seconds in (("DELETE", 60), ("GET", 0)):
-            with pytest.raises(Reject):
-                await blobs.signed_url(key, method=method, seconds=seconds)
-
     async def test_the_probe_finds_nothing_and_leaves_nothing(self, blobs: Blobs) -> None:
         assert len(await probe(blobs, SystemIds())) == 8
         assert [stored.key async for stored in blobs.list()] == []
@@ -341,14 +319,3 @@ def _is_stale(outcome: object) -> bool:
     if isinstance(outcome, BaseException) and not isinstance(outcome, Stale):
         raise outcome
     return isinstance(outcome, Stale)
-
-
-def _send(method: str, url: str, body: bytes | None = None) -> tuple[int, bytes]:
-    request = urllib.request.Request(url, data=body, method=method)  # noqa: S310 - the store's own URL
-    request.add_unredirected_header("Content-Type", "")  # urllib would add one that is not signed
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, b""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from quire.blobs import keys
 from quire.blobs.labels import Labels, check_labels
 from quire.blobs.port import BlobInfo, Condition, IfAbsent, IfVersion, Metadata
-from quire.model.errors import Missing, Reject, Stale
+from quire.model.errors import Missing, Stale
 
 _PIECE_BYTES = 1 << 20
 _EPOCH = 1_700_000_000.0
@@ -75,12 +75,6 @@ class MemoryBlobs:
 
     def local_path(self, key: str) -> Path | None:
         keys.check(key)
-        return None
-
-    async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
-        keys.check(key)
-        if method not in {"GET", "PUT"} or seconds < 1:
-            raise Reject("a signed URL is for GET or PUT, for a second at least", code="bad_url")
         return None
 
     async def close(self) -> None:

@@ -111,10 +111,6 @@ class LocalBlobs:
     def local_path(self, key: str) -> Path | None:
         return self._files.path(keys.check(key))
 
-    async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:  # noqa: ARG002
-        keys.check(key)
-        return None
-
     async def close(self) -> None:
         """Do nothing: no file stays open between calls."""
 

@@ -7,7 +7,6 @@ nonce. Conditional writes are single requests from memory: 64 MiB at most. Must 
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from quire.blobs.s3.body import CountingStream, read_whole, size_of
 from quire.blobs.s3.client import open_store
 from quire.blobs.s3.conditional import ConditionalWriter, version_of
 from quire.blobs.s3.errors import translate_errors
-from quire.model.errors import Missing, QuireError, Reject
+from quire.model.errors import Missing, QuireError
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 20
 _PART_BYTES = 8 << 20  # S3 takes 10,000 parts: 80 GB to a blob
 _PARTS_AT_ONCE = 4
-_MAX_SIGNED_SECONDS = 7 * 24 * 3600  # the protocol's limit
 
 
 class S3Blobs:
@@ -158,22 +156,6 @@ class S3Blobs:
     def local_path(self, key: str) -> Path | None:
         keys.check(key)
         return None
-
-    async def signed_url(self, key: str, *, method: str, seconds: int) -> str | None:
-        """Never log it: anyone who has the URL may use it until it expires."""
-        import obstore
-
-        path = self._path(key)
-        if method not in ("GET", "PUT") or not 0 < seconds <= _MAX_SIGNED_SECONDS:
-            raise Reject(
-                f"URLs are signed for GET or PUT and for 1 to {_MAX_SIGNED_SECONDS} seconds, "
-                f"not for {method!r} and {seconds}.",
-                code="bad_request",
-            )
-        with self._translate("sign", key):
-            return await obstore.sign_async(
-                self._store, "GET" if method == "GET" else "PUT", path, timedelta(seconds=seconds)
-            )
 
     async def close(self) -> None:
         """Do nothing: the client releases its connections when it is garbage-collected."""
