@@ -7,7 +7,7 @@ from tests.servers.postgres import fresh_schema
 
 from quire.database.postgres import PostgresDatabase
 from quire.model.errors import Lost
-from quire.queues.port import DeadLetterFilter, QueueCounter, Message
+from quire.queues.port import DeadLetterFilter, Message, QueueCounter
 from quire.queues.postgres import PostgresQueues
 from quire.testing.time import CountingIds
 
@@ -176,8 +176,8 @@ async def test_what_many_do_at_once_is_counted_exactly(consumers):
     )
     await asyncio.gather(*(consume(queues, asyncio.Barrier(1)) for queues in consumers))
     counted = await consumers[0].counters("q", since=0)
-    assert [counted[one] for one in (QueueCounter.SENT, QueueCounter.DELIVERED, QueueCounter.ACKNOWLEDGED)] == [
-        500
-    ] * 3
+    assert [
+        counted[one] for one in (QueueCounter.SENT, QueueCounter.DELIVERED, QueueCounter.ACKNOWLEDGED)
+    ] == [500] * 3
     await asyncio.gather(*(queues.sweep(now=10**4) for queues in consumers))
     assert await consumers[0].counters("q") == counted

@@ -9,7 +9,7 @@ from tests.situations.schemas import postgres_tables, shown_schema, sqlite_table
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import load_migrations, load_queries
 from quire.database.sqlite import SqliteDatabase, split_statements
-from quire.queues.port import Message, FailedDelivery
+from quire.queues.port import FailedDelivery, Message
 from quire.queues.postgres import PostgresQueues
 from quire.queues.sqlite import SqliteQueues
 from quire.testing.time import CountingIds

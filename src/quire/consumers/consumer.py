@@ -17,9 +17,9 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from quire.consumers.deliveries import (
-    Delivery,
     DeliveryEvent,
     DeliveryLogEntry,
+    MessageDelivery,
     find_lost,
     run_both,
 )
@@ -80,8 +80,8 @@ class Consumer(Generic[T]):
         self._log = log
         self._trouble = trouble
         self._at_once = at_once or (lambda: policy.concurrency)
-        self._ready: deque[Delivery] = deque()
-        self._running: set[Delivery] = set()
+        self._ready: deque[MessageDelivery] = deque()
+        self._running: set[MessageDelivery] = set()
         self._settlements = Settlements(
             queues, clock, report=self._report_result, on_release=self._expect_more
         )
@@ -209,7 +209,7 @@ class Consumer(Generic[T]):
         return False
 
     def _receive(self, leased: LeasedMessage, now: float) -> None:
-        delivery = Delivery(leased, leased_until=now + self._policy.lease_seconds)
+        delivery = MessageDelivery(leased, leased_until=now + self._policy.lease_seconds)
         self._report(DeliveryEvent.RECEIVED, delivery, seconds=max(0.0, now - leased.sent_at))
         delivery.result = check_deliveries(leased.deliveries, self._policy)
         if delivery.result is not None:
@@ -237,7 +237,7 @@ class Consumer(Generic[T]):
             delivery.task = asyncio.ensure_future(self._work(delivery))
             self._running.add(delivery)
 
-    async def _work(self, delivery: Delivery) -> None:
+    async def _work(self, delivery: MessageDelivery) -> None:
         result: DeliveryResult | None = None
         try:
             await self._handler(self._decode_body(delivery.leased.body), delivery.leased)
@@ -253,14 +253,14 @@ class Consumer(Generic[T]):
             delivery.seconds = self._clock.monotonic() - delivery.started_at
             self._on_handled(delivery)
 
-    def _on_handled(self, delivery: Delivery) -> None:
+    def _on_handled(self, delivery: MessageDelivery) -> None:
         self._running.discard(delivery)
         if not delivery.is_lost:
             self._settlements.add(delivery)
             self._start_handlers()  # while the loop is busy storing results
         self._nudge()
 
-    def _decide(self, error: Exception, delivery: Delivery) -> DeliveryResult:
+    def _decide(self, error: Exception, delivery: MessageDelivery) -> DeliveryResult:
         return decide(error, delivery.leased.deliveries, self._policy, self._ids.fraction())
 
     def _decode_body(self, body: bytes) -> T:
@@ -287,7 +287,7 @@ class Consumer(Generic[T]):
                     delivery.leased_until = now + seconds
         self._extend_at = self._clock.monotonic() + self._policy.lease_seconds / 3
 
-    def _drop(self, delivery: Delivery) -> None:
+    def _drop(self, delivery: MessageDelivery) -> None:
         """Another consumer has the message, or will."""
         if delivery.result is not None:
             return  # storing its result shows whether it still counts
@@ -386,11 +386,16 @@ class Consumer(Generic[T]):
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
         self._wait_task = None
 
-    def _report_result(self, event: DeliveryEvent, delivery: Delivery, result: DeliveryResult) -> None:
+    def _report_result(self, event: DeliveryEvent, delivery: MessageDelivery, result: DeliveryResult) -> None:
         self._report(event, delivery, seconds=delivery.seconds, result=result)
 
     def _report(
-        self, event: DeliveryEvent, delivery: Delivery, *, seconds: float, result: DeliveryResult = DONE
+        self,
+        event: DeliveryEvent,
+        delivery: MessageDelivery,
+        *,
+        seconds: float,
+        result: DeliveryResult = DONE,
     ) -> None:
         if self._log is not None:
             self._log(delivery.log_entry(event, worker=self._worker, seconds=seconds, result=result))

@@ -44,7 +44,7 @@ EVENT_OF = {
 }
 
 
-class Delivery:
+class MessageDelivery:
     """A leased message, from its lease to the moment its result is stored."""
 
     def __init__(self, leased: LeasedMessage, *, leased_until: float) -> None:
@@ -73,7 +73,7 @@ class Delivery:
         )
 
 
-async def find_lost(deliveries: Sequence[Delivery], storing: Awaitable[None]) -> set[Delivery]:
+async def find_lost(deliveries: Sequence[MessageDelivery], storing: Awaitable[None]) -> set[MessageDelivery]:
     """Those whose lease was gone; all of them where the backend names none."""
     try:
         await storing

@@ -6,7 +6,7 @@ may run while the consumer leases more messages. Must not know: leasing and hand
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from quire.consumers.deliveries import EVENT_OF, Delivery, DeliveryEvent, find_lost
+from quire.consumers.deliveries import EVENT_OF, DeliveryEvent, MessageDelivery, find_lost
 from quire.consumers.rules import DONE, RELEASED, DeliveryOutcome, DeliveryResult
 from quire.model.clock import Clock
 from quire.model.errors import Unavailable
@@ -19,7 +19,7 @@ class Settlements:
         queues: MessageQueues,
         clock: Clock,
         *,
-        report: Callable[[DeliveryEvent, Delivery, DeliveryResult], None],
+        report: Callable[[DeliveryEvent, MessageDelivery, DeliveryResult], None],
         on_release: Callable[[], None],
     ) -> None:
         """`on_release` is called after a release: the message may be due at once, or before anything else."""
@@ -27,10 +27,10 @@ class Settlements:
         self._clock = clock
         self._report = report
         self._on_release = on_release
-        self._waiting: dict[Delivery, None] = {}
-        self._storing: dict[Delivery, None] = {}
+        self._waiting: dict[MessageDelivery, None] = {}
+        self._storing: dict[MessageDelivery, None] = {}
 
-    def __iter__(self) -> Iterator[Delivery]:
+    def __iter__(self) -> Iterator[MessageDelivery]:
         yield from self._storing
         yield from self._waiting
 
@@ -42,7 +42,7 @@ class Settlements:
         """How many are not being stored yet."""
         return len(self._waiting)
 
-    def add(self, delivery: Delivery) -> None:
+    def add(self, delivery: MessageDelivery) -> None:
         self._waiting[delivery] = None
 
     async def settle(self) -> None:
@@ -58,7 +58,7 @@ class Settlements:
         finally:
             self._waiting, self._storing = self._storing | self._waiting, {}
 
-    async def _await_stored(self, deliveries: Sequence[Delivery], storing: Awaitable[None]) -> None:
+    async def _await_stored(self, deliveries: Sequence[MessageDelivery], storing: Awaitable[None]) -> None:
         try:
             lost = await find_lost(deliveries, storing)
         except Unavailable:
@@ -74,7 +74,7 @@ class Settlements:
                 event = DeliveryEvent.UNCONFIRMED if one.is_unanswered else DeliveryEvent.LOST
             self._report(event, one, result)
 
-    async def _store(self, delivery: Delivery, result: DeliveryResult) -> None:
+    async def _store(self, delivery: MessageDelivery, result: DeliveryResult) -> None:
         now = self._clock.now()
         if result.outcome is DeliveryOutcome.DEAD_LETTERED:
             await self._queues.dead_letter(

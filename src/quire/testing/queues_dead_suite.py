@@ -76,7 +76,10 @@ class DeadLettersSuite:
         first = await queues.list_dead_letters("q", limit=3)
         assert [one.id for one in first] == ["c", "a", "b"]
         assert [one.no for one in first] == sorted({one.no for one in first})
-        assert [one.id for one in await queues.list_dead_letters("q", after=first[1].no, limit=9)] == ["b", "d"]
+        assert [one.id for one in await queues.list_dead_letters("q", after=first[1].no, limit=9)] == [
+            "b",
+            "d",
+        ]
         assert await queues.list_dead_letters("p", limit=9) == []
 
     async def test_the_number_of_a_dead_letter_never_comes_again(self, queues: QueueStore) -> None:

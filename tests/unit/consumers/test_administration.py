@@ -259,7 +259,7 @@ class Forgetful(MemoryQueues):
 
 class Generous(MemoryQueues):
     async def dead_letter(self, leased, *, now, reason, error_class=""):
-        if self._held(leased):
+        if self._find_leased(leased):
             await super().dead_letter(leased, now=now, reason=reason, error_class=error_class)
 
 

@@ -1,6 +1,6 @@
-"""Dead letters: to look at, to replay, to discard. Nothing leaves by itself.
+"""Dead letters: list, replay, discard.
 
-Error class and ids are sorted out by the server, text here: Redis knows upper and lower case of ASCII only.
+The server filters by error class and id, this module by text: Redis ignores case of ASCII only.
 """
 
 import json
@@ -12,7 +12,7 @@ from quire.queues.redis_streams.server import Argument, Server
 from quire.queues.rows import has_text, list_ids, read_history
 
 _FIELDS = 10
-# How many are looked at in one call: whole ones have bodies of up to 128 KiB.
+# How many are read in one call: whole ones have bodies of up to 128 KiB.
 _WHOLE, _SLIM = 100, 2000
 
 
@@ -23,7 +23,7 @@ class RedisDeadLetters:
     async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = DeadLetterFilter(), after: int = 0, limit: int
     ) -> list[DeadLetter]:
-        return await self._letters(queue, chosen, after=after, limit=limit, whole=True)
+        return await self._find_letters(queue, chosen, after=after, limit=limit, whole=True)
 
     async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
         for letter in await self.list_dead_letters(queue, chosen=DeadLetterFilter(ids=[message_id]), limit=1):
@@ -56,37 +56,38 @@ class RedisDeadLetters:
         )
 
     async def _resolve(self, queue: str, chosen: DeadLetterFilter, limit: int, *values: Argument) -> int:
-        """Choose, then act on all in one call. Who is faster leaves fewer; none is taken twice."""
-        letters = await self._letters(queue, chosen, after=0, limit=limit, whole=bool(chosen.text))
+        """Select, then act on all in one call. Those that another call took meanwhile are skipped."""
+        letters = await self._find_letters(queue, chosen, after=0, limit=limit, whole=bool(chosen.text))
         if not letters:
             return 0
         flat = (part for letter in letters for part in (letter.id, letter.no))
-        dug: int = await self._server.run("resolve", self._keys.of(queue), *values, *flat)
-        return dug
+        resolved: int = await self._server.run("resolve", self._keys.of(queue), *values, *flat)
+        return resolved
 
-    async def _letters(
+    async def _find_letters(
         self, queue: str, chosen: DeadLetterFilter, *, after: int, limit: int, whole: bool
     ) -> list[DeadLetter]:
-        """In order of burial, page by page; without payload and history unless they are `whole`."""
+        """In order of their number, page by page; payload and history only if `whole`."""
         found: list[DeadLetter] = []
         ids = list_ids(chosen)
         if ids == []:
             return found
         page = _WHOLE if whole else _SLIM
         if chosen.text is None and chosen.error_class is None:
-            page = min(page, limit)  # every one that is looked at fits
+            page = min(page, limit)  # every one that is read matches
         error_class = b"" if chosen.error_class is None else encode_text(chosen.error_class)
         kind = (int(chosen.error_class is not None), error_class, int(whole), *(ids or ()))
         while after >= 0 and len(found) < limit:
             after, *flat = await self._server.run("dead_letters", self._keys.of(queue), after, page, *kind)
             letters = (
-                _letter(queue, flat[place : place + _FIELDS]) for place in range(0, len(flat), _FIELDS)
+                _to_dead_letter(queue, flat[place : place + _FIELDS])
+                for place in range(0, len(flat), _FIELDS)
             )
             found += [one for one in letters if not chosen.text or has_text(one, chosen.text)]
         return found[: max(0, limit)]
 
 
-def _letter(queue: str, fields: list[bytes]) -> DeadLetter:
+def _to_dead_letter(queue: str, fields: list[bytes]) -> DeadLetter:
     name, no, priority, deliveries, sent, buried, error_class, reason, body, trials = fields
     return DeadLetter(
         no=int(no),

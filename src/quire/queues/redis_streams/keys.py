@@ -1,4 +1,4 @@
-"""What the keys of a queue are called, and how values are written into them.
+"""The names of the Redis keys of a queue, and the encoding of values.
 
 The scripts take all keys of a queue, in the order that `lua/shared.lua` lists.
 """
@@ -46,12 +46,12 @@ class RedisKeys:
 
 
 def format_moment(seconds: float) -> str:
-    """All digits, so that it comes back as the same number."""
+    """With all digits, so that it is read back as the same number."""
     return repr(float(seconds))
 
 
 def encode_text(text: str) -> bytes:
-    """Error texts may hold what no encoding has: pieces of file names."""
+    """Error texts may hold characters that UTF-8 refuses: pieces of file names."""
     return text.encode("utf-8", "surrogatepass")
 
 

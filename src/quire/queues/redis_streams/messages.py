@@ -1,4 +1,4 @@
-"""Messages in and out: send, wait, lease, and the four ways in which a lease ends."""
+"""Send, lease and settle messages."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
 from quire.queues.redis_streams.keys import RedisKeys, build_entry_end, encode_text, format_moment
 from quire.queues.redis_streams.server import Argument, Server
 
-# Who waits longer is woken for nothing now and then: a line that died silently is noticed.
+# Longer waits end in between: so a connection that died silently is noticed.
 LONGEST_WAIT_SECONDS = 300.0
 GRACE_SECONDS = 5.0
 
@@ -30,7 +30,7 @@ class RedisMessages:
             arguments += (message.id, message.body, message.priority)
         if not messages:
             return 0
-        # Before the messages: a name without messages harms nobody, messages without a name are not seen.
+        # Before the messages: a name without messages does no harm, messages without a name are not found.
         name = ("ZADD", self._keys.registry, "GT", format_moment(now), encode_text(queue))
         new: int = await self._server.run_after(name, "send", self._keys.of(queue), *arguments)
         return new
@@ -70,8 +70,10 @@ class RedisMessages:
         keys = [self._keys.of(name) for name in names]
         try:
             async with asyncio.timeout(seconds + GRACE_SECONDS):
-                # Rounded up: 0 would be for ever.
-                await self._server.hear("news", keys, places, milliseconds=math.ceil(seconds * 1000))
+                # Rounded up: 0 would wait for ever.
+                await self._server.wait_for_entry(
+                    "news", keys, places, milliseconds=math.ceil(seconds * 1000)
+                )
         except TimeoutError as error:
             raise Unavailable(f"{self._server.name} does not answer") from error
 
@@ -99,7 +101,7 @@ class RedisMessages:
         due = format_moment(now + max(0.0, delay_seconds))
         values = (format_moment(now), due, leased.id, leased.token, int(counted), trial)
         if not await self._server.run("release", self._keys.of(leased.queue), *values):
-            raise _lost([leased.id])
+            raise _lost_error([leased.id])
 
     async def dead_letter(
         self, leased: LeasedMessage, *, now: float, reason: str, error_class: str = ""
@@ -114,7 +116,7 @@ class RedisMessages:
             trial,
         )
         if not await self._server.run("dead_letter", self._keys.of(leased.queue), *values):
-            raise _lost([leased.id])
+            raise _lost_error([leased.id])
 
     async def _on_leases(self, script: str, leased: Sequence[LeasedMessage], *values: Argument) -> None:
         by_queue: dict[str, dict[tuple[str, str], None]] = {}
@@ -126,9 +128,9 @@ class RedisMessages:
             answer = await self._server.run(script, self._keys.of(queue), *values, *flat)
             lost += [name.decode() for name in answer]
         if lost:
-            raise _lost(lost)
+            raise _lost_error(lost)
 
 
-def _lost(ids: Sequence[str]) -> Lost:
+def _lost_error(ids: Sequence[str]) -> Lost:
     named = ", ".join(ids[:3]) + (" …" if len(ids) > 3 else "")
     return Lost(f"the lease is gone, stop working on: {named}", code="lease_lost", ids=tuple(ids))

@@ -1,4 +1,4 @@
-"""Looking on: depths, counters, what comes next; and the two brooms."""
+"""Inspection and clean-up."""
 
 import json
 import math
@@ -8,8 +8,8 @@ from quire.queues.redis_streams.keys import RedisKeys, decode_text, encode_text,
 from quire.queues.redis_streams.server import Server
 
 _FIELDS = 7
-# A script holds up everybody else: a broom takes this many at a stroke, some 20 ms.
-_STROKE = 5000
+# A script blocks the server: purge and sweep take this many at a time, some 20 ms.
+_CHUNK = 5000
 _MINUTE_SECONDS = 60
 
 
@@ -62,24 +62,24 @@ class RedisOverview:
         return counted
 
     async def purge(self, queue: str, *, now: float) -> int:
-        """In strokes of some thousands; what is sent meanwhile may go with the rest."""
+        """In chunks of some thousands; messages that are sent meanwhile may be deleted, too."""
         gone = 0
         while True:
-            stroke: int = await self._server.run("purge", self._keys.of(queue), format_moment(now), _STROKE)
-            gone += stroke
-            if stroke < _STROKE:
+            chunk: int = await self._server.run("purge", self._keys.of(queue), format_moment(now), _CHUNK)
+            gone += chunk
+            if chunk < _CHUNK:
                 return gone
 
     async def sweep(self, *, now: float) -> int:
-        """Also brings back what is out on loan to nobody: a server that lost a part of its data has such."""
+        """Also restores messages that are leased by nobody: a server that lost data has such."""
         forgotten = 0
         for name in await self.names():
             empty = False
-            stroke = _STROKE
-            while stroke == _STROKE:
-                answer = await self._server.run("sweep", self._keys.of(name), format_moment(now), _STROKE)
-                stroke, _, empty = answer
-                forgotten += stroke
+            chunk = _CHUNK
+            while chunk == _CHUNK:
+                answer = await self._server.run("sweep", self._keys.of(name), format_moment(now), _CHUNK)
+                chunk, _, empty = answer
+                forgotten += chunk
             if empty:
                 long_ago = format_moment(now - DEDUPE_SECONDS)
                 await self._server.run("forget", [self._keys.registry], encode_text(name), long_ago)

@@ -1,4 +1,4 @@
-"""Is this server one to trust with messages? Asked once, at the start."""
+"""Checks whether this server may lose messages. Runs once, at the start."""
 
 from quire.model.errors import Bug, Misconfigured
 from quire.queues.redis_streams.server import Server
@@ -7,11 +7,11 @@ OLDEST = (6, 2)
 
 
 async def probe(server: Server) -> list[str]:
-    """What may be lost, and which setting prevents it, one text each; none when all is well.
+    """What may be lost, and which setting prevents it, one text each; empty when nothing may be lost.
 
     Raises Misconfigured for a server older than 6.2 and for one that throws keys away when it is full.
     """
-    info = _facts(await server.ask("INFO", "everything"))
+    info = _parse_info(await server.ask("INFO", "everything"))
     version = info.get("redis_version", "0")
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         raise Misconfigured(f"{server.name} is version {version}: queues need 6.2 or newer", code="too_old")
@@ -22,7 +22,7 @@ async def probe(server: Server) -> list[str]:
             "set maxmemory-policy noeviction, or use a server of its own",
             code="evicts",
         )
-    warnings = await _about_disk(server, info)
+    warnings = await _check_persistence(server, info)
     if policy != "noeviction":
         warnings.append(
             f"{server.name}: maxmemory-policy is {policy}; messages are safe from it, but set noeviction: "
@@ -33,25 +33,25 @@ async def probe(server: Server) -> list[str]:
     return warnings
 
 
-async def _about_disk(server: Server, info: dict[str, str]) -> list[str]:
+async def _check_persistence(server: Server, info: dict[str, str]) -> list[str]:
     if info.get("aof_enabled") != "1":
         lost = "a restart loses what came after the last snapshot, set appendonly yes and appendfsync always"
         return [f"{server.name}: appendonly is off; {lost}"]
     try:
         known = await server.ask("CONFIG", "GET", "appendfsync")
     except (Bug, Misconfigured):
-        # Hosted servers keep their settings to themselves.
+        # Hosted servers do not show their settings.
         return [
             f"{server.name} does not tell its appendfsync: unless it is always, a power cut loses messages"
         ]
-    how = _text(known).get("appendfsync", "unknown")
+    how = _parse_config(known).get("appendfsync", "unknown")
     if how == "always":
         return []
     lost = "a power cut loses what was answered in the last seconds, set appendfsync always"
     return [f"{server.name}: appendfsync is {how}; {lost}"]
 
 
-def _facts(answer: object) -> dict[str, str]:
+def _parse_info(answer: object) -> dict[str, str]:
     """The lines of INFO; the library may have taken them apart already."""
     if isinstance(answer, dict):
         return {str(name): str(value) for name, value in answer.items()}
@@ -59,14 +59,14 @@ def _facts(answer: object) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
-def _text(answer: object) -> dict[str, str]:
+def _parse_config(answer: object) -> dict[str, str]:
     if isinstance(answer, dict):
         pairs = list(answer.items())
     else:
         flat = list(answer) if isinstance(answer, list | tuple) else []
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
-    return {_word(name): _word(value) for name, value in pairs}
+    return {_decode(name): _decode(value) for name, value in pairs}
 
 
-def _word(value: object) -> str:
+def _decode(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,7 +1,7 @@
-"""One Redis server: connections, scripts, and its errors in our words.
+"""One Redis server: connections, scripts, and its errors as ours.
 
-A script is called by its digest and loaded when the server does not know it, as after a restart. Nothing is
-repeated by itself after a lost connection: the call may have happened. The password is in no message.
+A script is called by its digest and loaded when the server does not know it, as after a restart. No call is
+repeated after a lost connection: it may have been executed. The password is in no message.
 Needs the extra `quire[redis]`, imported when a server is made.
 """
 
@@ -30,13 +30,13 @@ _AWAY = re.compile(
     r"\b(BusyLoadingError|LOADING|ReadOnlyError|READONLY|MISCONF|MasterDownError|MASTERDOWN|ClusterDownError|"
     r"CLUSTERDOWN|TryAgainError|TRYAGAIN|MaxConnectionsError|NOREPLICAS|BUSY|UNBLOCKED)\b"
 )
-# A server of version 7 hangs up on long commands of somebody who has given no password yet.
+# A server of version 7 closes the connection on long commands before authentication.
 _REFUSED = re.compile(
     r"\b(NoPermissionError|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DB index is out of range|unauthenticated)\b"
 )
 
 
-def _script(name: str) -> bytes:
+def _load_script(name: str) -> bytes:
     folder = resources.files(_SCRIPTS)
     return b"\n".join(folder.joinpath(f"{part}.lua").read_bytes() for part in ("shared", name))
 
@@ -63,7 +63,7 @@ class Server:
             pool = BlockingConnectionPool.from_url(
                 url, max_connections=connections, timeout=None, socket_timeout=timeout_seconds, **settings
             )
-            # Of its own for who waits: a line is busy for as long as nothing comes.
+            # A pool of its own for waiting: such a connection is busy until something arrives.
             waiting = ConnectionPool.from_url(url, socket_timeout=None, **settings)
         except (ValueError, TypeError, AttributeError):
             # Without the cause: the library quotes the part it could not read, often the password's.
@@ -77,8 +77,8 @@ class Server:
         place = known.get("path") or f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
         self.name = f"Redis {place}/{known.get('db', 0) or 0}"
         self._password = str(known.get("password") or "")
-        self._texts = {name: _script(name) for name in _NAMES}
-        # The digest by which Redis knows a script, no matter of security.
+        self._texts = {name: _load_script(name) for name in _NAMES}
+        # The digest by which Redis knows a script; not for security.
         self._digests = {
             name: hashlib.sha1(text, usedforsecurity=False).hexdigest() for name, text in self._texts.items()
         }
@@ -92,12 +92,12 @@ class Server:
 
     async def ask(self, *command: Argument) -> Any:
         """One plain command."""
-        with self._translated():
+        with self._translate_errors():
             return await self._client.execute_command(*command)
 
     async def table(self, key: bytes) -> dict[bytes, bytes]:
         """All of a hash."""
-        with self._translated():
+        with self._translate_errors():
             found: dict[bytes, bytes] = await self._client.execute_command("HGETALL", key)
         return found
 
@@ -112,15 +112,15 @@ class Server:
         """First a plain command that may be repeated, on a key of another slot; still one round trip."""
         return (await self._run([(script, keys, arguments)], self._client, first=command))[0]
 
-    async def hear(
+    async def wait_for_entry(
         self, script: str, keys: Sequence[Sequence[bytes]], places: Sequence[bytes], *, milliseconds: int
     ) -> None:
-        """Ask each queue for its news; when there are none, wait for an entry in one of `places`."""
+        """Returns at once when a queue has messages; otherwise waits for an entry in one of `places`."""
         answers = await self._run([(script, one, ()) for one in keys], self._waiting)
         if any(there for there, _ in answers):
             return
         last = [entry for _, entry in answers]
-        with self._translated():
+        with self._translate_errors():
             await self._waiting.execute_command("XREAD", "BLOCK", milliseconds, "STREAMS", *places, *last)
 
     async def _run(
@@ -131,16 +131,16 @@ class Server:
     ) -> list[Any]:
         from redis.exceptions import NoScriptError
 
-        with self._translated():
+        with self._translate_errors():
             commands = [
                 ("EVALSHA", self._digests[name], len(keys), *keys, *arguments)
                 for name, keys, arguments in calls
             ]
             for known in (False, True):
-                answers = await _together([*([first] if first else []), *commands], client)
+                answers = await _send_all([*([first] if first else []), *commands], client)
                 if known or not any(isinstance(answer, NoScriptError) for answer in answers):
                     break
-                # Those that were known have run: only what may be repeated is ever called together.
+                # Scripts that were known have run: only calls that may be repeated are sent together.
                 for name in {name for name, _, _ in calls}:
                     await client.execute_command("SCRIPT LOAD", self._texts[name])
             for answer in answers:
@@ -149,21 +149,21 @@ class Server:
         return answers[1:] if first else answers
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 
         try:
             yield
         except (AuthenticationError, AuthorizationError) as error:
-            raise Misconfigured(f"{self.name} refuses: {self._words(error)}") from error
+            raise Misconfigured(f"{self.name} refuses: {self._message_of(error)}") from error
         except (RedisError, OSError, TimeoutError) as error:
-            raise self._ours(error) from error
+            raise self._translate(error) from error
 
-    def _ours(self, error: Exception) -> Exception:
+    def _translate(self, error: Exception) -> Exception:
         from redis.exceptions import ConnectionError as LostConnection
         from redis.exceptions import TimeoutError as TooLate
 
-        words = self._words(error)
+        words = self._message_of(error)
         kind = f"{type(error).__name__} {words}"
         if _REFUSED.search(kind):
             return Misconfigured(f"{self.name} refuses: {words}. Look at its user, password and key prefix.")
@@ -172,15 +172,15 @@ class Server:
                 f"{self.name} is full: {words}. Give it more memory or disk.", code="storage_full"
             )
         if isinstance(error, LostConnection | TooLate | OSError | TimeoutError) or _AWAY.search(kind):
-            return Unavailable(f"{self.name} cannot be used just now: {words or type(error).__name__}")
+            return Unavailable(f"{self.name} cannot be used now: {words or type(error).__name__}")
         return Bug(f"{self.name} did not understand: {words}")
 
-    def _words(self, error: Exception) -> str:
+    def _message_of(self, error: Exception) -> str:
         words = str(error)
         return words.replace(self._password, "…") if self._password else words
 
 
-async def _together(commands: Sequence[Sequence[Argument]], client: Any) -> list[Any]:
+async def _send_all(commands: Sequence[Sequence[Argument]], client: Any) -> list[Any]:
     """The answers, errors among them, in one round trip."""
     from redis.exceptions import ResponseError
 

@@ -1,4 +1,4 @@
-"""All doors of one Redis server."""
+"""Every queue port on one Redis server."""
 
 from quire.model.ids import Ids
 from quire.queues.redis_streams import probe
@@ -21,7 +21,7 @@ class RedisStreamQueues(RedisMessages, RedisDeadLetters, RedisOverview):
         connections: int = CONNECTIONS,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
-        """All keys begin with `prefix`, so that several houses may share a server.
+        """All keys begin with `prefix`, so that several installations may share a server.
 
         Raises Misconfigured for a missing extra, a malformed URL or prefix.
         """

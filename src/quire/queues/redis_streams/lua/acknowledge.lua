@@ -1,12 +1,12 @@
--- now, when the ids are forgotten, then id and token of each. The ids whose lease is somebody else's.
+-- now, when the ids are forgotten, then id and token of each. The ids whose lease belongs to another consumer.
 local now, forgotten = ARGV[1], ARGV[2]
 local ids = every_second(3)
-local lease_data = asked(ids, 'HMGET', LEASE_DATA)
+local lease_data = ask_each(ids, 'HMGET', LEASE_DATA)
 local done, remembered, entries, lost = {}, {}, {}, {}
 for place, id in ipairs(ids) do
   local token, entry, priority
   if lease_data[place] then
-    token, entry, priority = unpack_lease(lease_data[place])
+    token, entry, priority = unpack_values(lease_data[place])
   end
   if token == ARGV[place * 2 + 2] then
     entries[priority] = entries[priority] or {}

@@ -1,10 +1,10 @@
--- now, id, token, error class, reason, the end of its trial. 1, or 0 when the lease is gone.
+-- now, id, token, error class, reason, the end of its history entry. 1, or 0 when the lease is gone.
 local now, id, token, class, reason, trial = unpack(ARGV)
 local priority, body, deliveries, sent, worker = end_lease(id, token)
 if not priority then
   return 0
 end
-note(id, deliveries, worker, trial)
+record(id, deliveries, worker, trial)
 call('ZREM', SENT, id)
 call('ZADD', DEAD_ORDER, call('INCR', NUMBERS), id)
 call('HSET', DEAD, id, pack(priority, deliveries, sent, now, class, reason, body))

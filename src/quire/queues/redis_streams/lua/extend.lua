@@ -1,10 +1,10 @@
--- now, until, then id and token of each. The ids whose lease has run out or is somebody else's.
+-- now, until, then id and token of each. The ids whose lease has run out or belongs to another consumer.
 local now, ends = ARGV[1], ARGV[2]
 local ids = every_second(3)
-local lease_data, leases = asked(ids, 'HMGET', LEASE_DATA), asked(ids, 'ZMSCORE', LEASES)
+local lease_data, leases = ask_each(ids, 'HMGET', LEASE_DATA), ask_each(ids, 'ZMSCORE', LEASES)
 local ids_kept, kept, lost = {}, {}, {}
 for place, id in ipairs(ids) do
-  local token = lease_data[place] and unpack_lease(lease_data[place])
+  local token = lease_data[place] and unpack_values(lease_data[place])
   if token == ARGV[place * 2 + 2] and leases[place] and tonumber(leases[place]) > tonumber(now) then
     ids_kept[#ids_kept + 1] = id
     kept[#kept + 1] = ends

@@ -1,5 +1,5 @@
 -- A name and a time. The only script with a key of its own, 1: zset of all queues, by when something was last sent.
--- Whoever sends writes the name first: one that looked empty a moment ago is not struck off then.
+-- A sender writes the name first: so a queue that was empty a moment ago is not removed then.
 local sent = call('ZSCORE', KEYS[1], ARGV[1])
 if sent and tonumber(sent) <= tonumber(ARGV[2]) then
   call('ZREM', KEYS[1], ARGV[1])

@@ -13,8 +13,8 @@ for priority = 1, LEAST do
         expired = expired + 1
         local lease = call('HGET', LEASE_DATA, id)
         if lease then
-          local _, _, _, delivery, _, who = unpack_lease(lease)
-          note(id, delivery, who, '"at":' .. now .. ',"ending":"expired"}')
+          local _, _, _, delivery, _, who = unpack_values(lease)
+          record(id, delivery, who, '"at":' .. now .. ',"ending":"expired"}')
         end
       end
       lease_data[#lease_data + 1] = id

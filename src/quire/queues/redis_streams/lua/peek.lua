@@ -1,5 +1,5 @@
 -- now, limit. Flat: id, body, priority, deliveries, sent, due and worker (empty: leased by nobody) of each.
--- First what is due, then what is delayed, then what is out, each by priority and time. Changes nothing.
+-- First due, then delayed, then leased messages, each by priority and time. Changes nothing.
 local now, limit = ARGV[1], tonumber(ARGV[2])
 local found = {}
 
@@ -12,7 +12,7 @@ local function see_delayed(group, from, to)
   for place = 1, #late, 2 do
     local no, priority, sent, id = delayed_parts(late[place])
     see(group, tonumber(priority), late[place + 1], no, function()
-      local tries, body = unpack_lease(call('HGET', HELD, id))
+      local tries, body = unpack_values(call('HGET', HELD, id))
       return id, body, tries, sent, ''
     end)
   end
@@ -22,7 +22,7 @@ local function see_leases(group, from, to)
   local leases = call('ZRANGEBYSCORE', LEASES, from, to, 'WITHSCORES', 'LIMIT', 0, MOST)
   for place = 1, #leases, 2 do
     local id = leases[place]
-    local _, entry, priority, deliveries, sent, worker, no = unpack_lease(call('HGET', LEASE_DATA, id))
+    local _, entry, priority, deliveries, sent, worker, no = unpack_values(call('HGET', LEASE_DATA, id))
     see(group, priority, leases[place + 1], no, function()
       local one = call('XRANGE', KEYS[priority], entry, entry)[1]
       return id, one and one[2][4] or '', deliveries, sent, group == 3 and worker or ''

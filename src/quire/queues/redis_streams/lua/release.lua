@@ -1,4 +1,4 @@
--- now, due, id, token, '1' when the delivery counts, the end of its trial. 1, or 0 when the lease is gone.
+-- now, due, id, token, '1' when the delivery counts, the end of its history entry. 1, or 0 when the lease is gone.
 local now, due, id, token, counted, trial = unpack(ARGV)
 local crowded = bring_due(now, MOST)
 local priority, body, deliveries, sent, worker, no = end_lease(id, token)
@@ -6,7 +6,7 @@ if not priority then
   return 0
 end
 if counted == '1' then
-  note(id, deliveries, worker, trial)
+  record(id, deliveries, worker, trial)
   count('released', 1, now)
 else
   deliveries = deliveries - 1

@@ -6,7 +6,7 @@ for place = 3, #ARGV, 3 do
 end
 local crowded = bring_due(now, MOST)
 local later = crowded or tonumber(due) > tonumber(now)
-local known, seen = asked(ids, 'ZMSCORE', IDS), {}
+local known, seen = ask_each(ids, 'ZMSCORE', IDS), {}
 local new, sent = {}, {}
 -- Numbers without a message are no harm.
 local no = call('INCRBY', NUMBERS, #ids) - #ids
@@ -19,7 +19,7 @@ for place, id in ipairs(ids) do
     new[#new + 1] = id
     local body, priority = ARGV[place * 3 + 1], tonumber(ARGV[place * 3 + 2])
     if later then
-      hold(priority, id, body, now, due, 0, no)
+      delay(priority, id, body, now, due, 0, no)
     else
       sent[#sent + 1] = now
       sent[#sent + 1] = id
@@ -31,7 +31,7 @@ if #new > 0 then
   with_all(new, 'ZADD', IDS)
   with_all(sent, 'ZADD', SENT)
   count('sent', #new / 2, now)
-  -- Also for what is delayed: who waits for the next that becomes due may have an earlier one now.
+  -- Also for delayed messages: a consumer that waits for the next due one may have an earlier one now.
   wake()
 end
 return #new / 2

@@ -4,9 +4,9 @@
 --   7    hash    held: id -> tries and body of what is delayed
 --   8    zset    leases: id, scored by the end of its lease
 --   9    hash    loans: id -> token, entry, priority, deliveries, sent, worker, no; outlives a lease that ran
---                out until the message is given to somebody else, so that late work still counts
+--                out until another consumer leases the message, so that late work still counts
 --   10   zset    ids: every known id, scored by when it is forgotten; infinite while its message is there
---   11   zset    sent: id of what waits or is out, scored by when it was sent
+--   11   zset    sent: id of what is waiting or leased, scored by when it was sent
 --   12   hash    trials: id -> history, one JSON object a line
 --   13   zset    graves: id of the dead, scored by number
 --   14   hash    dead: id -> priority, deliveries, sent, buried, class, reason, body
@@ -21,7 +21,7 @@ local NUMBERS, WAKE = KEYS[17], KEYS[18]
 local GROUP, LEAST = 'quire', 5
 -- As much as one call brings back by the way, so that none holds up the server for long.
 local MOST, MOST_AHEAD = 1000, 100
-local call, pack, unpack_lease = redis.call, cmsgpack.pack, cmsgpack.unpack
+local call, pack, unpack_values = redis.call, cmsgpack.pack, cmsgpack.unpack
 
 -- Lua takes at most some 8000 values in a call.
 local function in_parts(list, act)
@@ -42,7 +42,7 @@ local function with_all(list, command, key, group)
 end
 
 -- The answers to one question about each of `list`.
-local function asked(list, command, key)
+local function ask_each(list, command, key)
   local answers = {}
   in_parts(list, function(first, last)
     for place, answer in ipairs(call(command, key, unpack(list, first, last))) do
@@ -72,7 +72,7 @@ local function wake()
 end
 
 -- `rest` is the end of a JSON object, `worker` a JSON string.
-local function note(id, delivery, worker, rest)
+local function record(id, delivery, worker, rest)
   local line = string.format('{"delivery":%d,"worker":%s,%s', delivery, worker, rest)
   local before = call('HGET', TRIALS, id)
   call('HSET', TRIALS, id, before and (before .. '\n' .. line) or line)
@@ -101,7 +101,7 @@ local function offer(priority, id, body, sent, due, tries, no, expired)
   return call('XADD', stream, '*', 'id', id, 'body', body, 'sent', sent, 'due', due, 'tries', tries, 'no', no)
 end
 
-local function hold(priority, id, body, sent, due, tries, no)
+local function delay(priority, id, body, sent, due, tries, no)
   call('ZADD', DELAYED, due, string.format('%016d %d %s %s', no, priority, sent, id))
   call('HSET', HELD, id, pack(tonumber(tries), body))
 end
@@ -148,7 +148,7 @@ local function offer_in_order(priority, id, body, sent, due, tries, no, expired)
       priority, fields[2], fields[4], fields[6], fields[8], fields[10], fields[12], fields[14])
     local lease = fields[14] and call('HGET', LEASE_DATA, fields[2])
     if lease then
-      local token, _, of, deliveries, when, worker, number = unpack_lease(lease)
+      local token, _, of, deliveries, when, worker, number = unpack_values(lease)
       call('HSET', LEASE_DATA, fields[2], pack_lease(token, moved, of, deliveries, when, worker, number))
     end
   end
@@ -156,12 +156,12 @@ local function offer_in_order(priority, id, body, sent, due, tries, no, expired)
 end
 
 -- A delayed message has become due.
-local function bring(member, due)
+local function make_due(member, due)
   local no, priority, sent, id = delayed_parts(member)
   local held = call('HGET', HELD, id)
   call('ZREM', DELAYED, member)
   if held then
-    local tries, body = unpack_lease(held)
+    local tries, body = unpack_values(held)
     call('HDEL', HELD, id)
     call('ZADD', SENT, sent, id)
     offer_in_order(tonumber(priority), id, body, sent, due, tries, tonumber(no))
@@ -169,13 +169,13 @@ local function bring(member, due)
 end
 
 -- A lease has run out: to the end of the stream, for that is where it stands by the time it became due again.
-local function take_back(id, ended)
+local function expire_lease(id, ended)
   local lease = call('HGET', LEASE_DATA, id)
   call('ZREM', LEASES, id)
   if not lease then
     return
   end
-  local token, entry, priority, deliveries, sent, worker, no = unpack_lease(lease)
+  local token, entry, priority, deliveries, sent, worker, no = unpack_values(lease)
   local found = call('XRANGE', KEYS[priority], entry, entry)[1]
   call('XACK', KEYS[priority], GROUP, entry)
   call('XDEL', KEYS[priority], entry)
@@ -190,7 +190,7 @@ local function in_order(leases)
   local list = {}
   for place = 1, #leases, 2 do
     local lease = call('HGET', LEASE_DATA, leases[place])
-    local no = lease and select(7, unpack_lease(lease)) or 0
+    local no = lease and select(7, unpack_values(lease)) or 0
     list[#list + 1] = {tonumber(leases[place + 1]), no, place}
   end
   table.sort(list, function(one, other)
@@ -217,10 +217,10 @@ local function bring_due(now, most)
   for _ = 1, math.min(most, (#leases + #delayed) / 2) do
     local ended, due = tonumber(leases[lease + 1]), tonumber(delayed[late + 1])
     if ended and (not due or ended <= due) then
-      take_back(leases[lease], leases[lease + 1])
+      expire_lease(leases[lease], leases[lease + 1])
       lease = lease + 2
     else
-      bring(delayed[late], delayed[late + 1])
+      make_due(delayed[late], delayed[late + 1])
       late = late + 2
     end
   end
@@ -231,7 +231,7 @@ end
 local function put(priority, id, body, sent, due, tries, no, now, crowded)
   if crowded or tonumber(due) > tonumber(now) then
     call('ZREM', SENT, id)
-    hold(priority, id, body, sent, due, tries, no)
+    delay(priority, id, body, sent, due, tries, no)
   else
     call('ZADD', SENT, sent, id)
     offer_in_order(priority, id, body, sent, due, tries, no)
@@ -239,13 +239,13 @@ local function put(priority, id, body, sent, due, tries, no, now, crowded)
 end
 
 -- What the holder of this token has: priority, body, deliveries, sent, worker, no; it is out of all places then.
--- Nil when the lease is somebody else's.
+-- Nil when the lease belongs to another consumer.
 local function end_lease(id, token)
   local lease = call('HGET', LEASE_DATA, id)
   if not lease then
     return nil
   end
-  local mine, entry, priority, deliveries, sent, worker, no = unpack_lease(lease)
+  local mine, entry, priority, deliveries, sent, worker, no = unpack_values(lease)
   if mine ~= token then
     return nil
   end

@@ -11,21 +11,21 @@ for _, field in ipairs(call('HKEYS', COUNTS)) do
   end
 end
 
--- An entry that is out but leased by nobody would never be delivered again. No script leaves one behind; a
--- server that lost a part of its keys, or a stranger's XREADGROUP, does.
+-- An entry that was delivered but is leased by nobody would never be delivered again. No script leaves one behind; a
+-- server that lost a part of its keys, or another program's XREADGROUP, does.
 local function found_again(priority, entry)
   local fields = (call('XRANGE', KEYS[priority], entry, entry)[1] or {})[2]
   local id = fields and fields[2]
   local lease = id and call('HGET', LEASE_DATA, id)
   if lease then
-    local _, current = unpack_lease(lease)
+    local _, current = unpack_values(lease)
     if current == entry and call('ZSCORE', LEASES, id) then
       return 0
     end
   end
   call('XACK', KEYS[priority], GROUP, entry)
   call('XDEL', KEYS[priority], entry)
-  if not id or lease and select(2, unpack_lease(lease)) ~= entry then
+  if not id or lease and select(2, unpack_values(lease)) ~= entry then
     return 0
   end
   if call('HEXISTS', HELD, id) == 1 or call('HEXISTS', DEAD, id) == 1 then
