@@ -70,11 +70,17 @@ class Absent(MetaPathFinder):
 
 sys.meta_path.insert(0, Absent())
 sys.path.insert(0, {str(wheel)!r})
-import quire.assembly.batches, quire.cli.app
+import quire.assembly.components, quire.assembly.engine, quire.cli.app
+from importlib import import_module
+from quire.cli import commands
+from quire.cli.library.commands import COMMANDS
+for table in [COMMANDS, *(one for one in vars(commands).values() if isinstance(one, dict))]:
+    for entry in table.values():
+        import_module(getattr(entry, "target", "quire").partition(":")[0])
 assert quire.__file__.startswith({str(wheel)!r}), quire.__file__
 from quire.ledger.sqlite.rows import SQL
-from quire.database.sql import migrations
-assert SQL and migrations("quire.ledger.sqlite.sql") and migrations("quire.queues.sql", "sqlite")
+from quire.database.sql import load_migrations
+assert SQL and load_migrations("quire.ledger.sqlite.sql") and load_migrations("quire.queues.sqlite.sql")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -45,7 +45,7 @@ def pictures(tmp_path_factory):
 MEASURED = """
 import json, sys
 from pathlib import Path
-from quire.compute import memory
+from quire.compute.pool import memory
 from quire.model.files import File
 from quire.model.step import StepInput
 from quire.model.work import StepCall
@@ -56,7 +56,7 @@ memory.limit(megabytes)
 file = File(key="x", path="x", name="x", size=1, content_type="x")
 given = StepInput(file=file, source=source, folder=folder)
 call = StepCall(step=name, version=1, memory_mb=megabytes)
-said = memory.needed_mb(STEPS[name], given, call)
+said = memory.estimate_mb(STEPS[name], given, call)
 least = STEPS[name].estimate_memory(given).least
 STEPS[name].run(given)
 peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]

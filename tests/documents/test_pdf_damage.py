@@ -345,7 +345,7 @@ def test_a_full_disk_is_not_the_documents_fault(corpus):
 MEASURED = """
 import json, resource, sys
 from pathlib import Path
-from quire.compute import memory
+from quire.compute.pool import memory
 from quire.model.files import File
 from quire.model.step import StepInput
 from quire.steps.registry import STEPS
@@ -355,7 +355,7 @@ memory.limit(megabytes)
 file = File(key="x", path="x.pdf", name="x.pdf", size=1, content_type="application/pdf")
 options = json.loads(sys.argv[4])
 output = STEPS["pdf_split"].run(StepInput(file=file, source=source, folder=folder, options=options))
-print(json.dumps([len(output.made), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]))
+print(json.dumps([len(output.files), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]))
 """
 
 

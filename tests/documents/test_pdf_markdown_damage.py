@@ -150,7 +150,7 @@ def test_a_page_with_too_large_a_picture_keeps_its_text_and_is_never_drawn(
 ):
     source = page_with_picture(write_pdf, tmp_path / "bomb.pdf", 8000, "Words beside a very large picture")
     monkeypatch.setattr(pdfium.PdfPage, "draw", lambda *_: pytest.fail("drawn"))
-    monkeypatch.setattr(liteparse, "_pages", lambda *_: pytest.fail("converted"))
+    monkeypatch.setattr(liteparse, "_build_pages", lambda *_: pytest.fail("converted"))
     result = to_markdown(source, max_pixels=1_000_000)
 
     assert "Words beside a very large picture" in result.markdown

@@ -48,10 +48,10 @@ def read(monkeypatch):
 @pytest.fixture
 def faulty(monkeypatch):
     """Changes pages as they leave the converter."""
-    real = liteparse._pages
+    real = liteparse._build_pages
 
     def install(change):
-        monkeypatch.setattr(liteparse, "_pages", lambda *asked: map(change, real(*asked)))
+        monkeypatch.setattr(liteparse, "_build_pages", lambda *asked: map(change, real(*asked)))
 
     return install
 

@@ -97,7 +97,7 @@ def test_everything_else_is_as_without_tiles(corpus, run_step):
 BIG = """
 import sys
 from pathlib import Path
-from quire.compute import memory
+from quire.compute.pool import memory
 from quire.model.files import File
 from quire.model.step import StepInput
 from quire.steps.registry import STEPS

@@ -27,7 +27,7 @@ async def find_tiles(blobs: Blobs, asset: Asset) -> Tiles | None:
 def match_tile(tiles: Tiles | None, region: str, size: str, file_name: str) -> Tile | None:
     if tiles is None or file_name != "default.jpg":
         return None
-    return tiling.grid_of(tiles).asked(region, size)
+    return tiling.grid_of(tiles).find_tile(region, size)
 
 
 async def locate_tile(blobs: Blobs, asset: Asset, tiles: Tiles, tile: Tile) -> Delivery:

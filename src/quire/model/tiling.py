@@ -80,7 +80,7 @@ class Grid(Struct, frozen=True):
                     yield self._tile(number, scale, column, row)
                     number += 1
 
-    def asked(self, region: str, size: str) -> Tile | None:
+    def find_tile(self, region: str, size: str) -> Tile | None:
         """The tile at two parts of an IIIF address: `full` or `x,y,w,h`, and `w,h` or `w,`. None for
         everything else.
         """

@@ -37,8 +37,8 @@ def page_bases(file: File, pages: int, taken: Container[str]) -> tuple[str, ...]
     """
     for base in _pdf_bases(_name(file)):
         if not any(rival in taken for rival in _fold(file, _pdf_rivals(base, pages))):
-            return tuple(sibling(file.path, name) for name in _numbered(base, pages))
-    return tuple(sibling(file.path, name) for name in _numbered(_add_number(file), pages))
+            return tuple(sibling(file.path, name) for name in _page_numbers(base, pages))
+    return tuple(sibling(file.path, name) for name in _page_numbers(_add_number(file), pages))
 
 
 def page_rivals(file: File, pages: int) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def _pdf_bases(name: str) -> tuple[str, ...]:
     return (stem, name) if is_pdf_name(extension) else (name,)
 
 
-def _numbered(base: str, pages: int) -> list[str]:
+def _page_numbers(base: str, pages: int) -> list[str]:
     """No name is made of two bases: what follows the last `-p` is the number."""
     return [f"{base}-p{page:04d}" for page in range(1, pages + 1)]
 
@@ -97,7 +97,7 @@ def _numbered(base: str, pages: int) -> list[str]:
 def _pdf_rivals(base: str, pages: int) -> list[str]:
     """Every name of a page, and of every file with the same base or whose name a page could take."""
     found = [base, base + _PDF_EXTENSION]
-    for numbered in _numbered(base, pages):
+    for numbered in _page_numbers(base, pages):
         names = [numbered + extension for extension in _PAGE_EXTENSIONS]
         found += [numbered, *names, *(name + _PDF_EXTENSION for name in names)]
     return found

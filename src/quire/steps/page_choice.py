@@ -13,9 +13,9 @@ IMAGE_ROLE, PDF_ROLE = "page_image", "page_pdf"
 
 
 def read_choice(config: Mapping[str, Any], default: str) -> Any:
-    """The choice in the file's configuration, or None. Not validated: see `find_choice_fault`."""
-    said = config.get(CONFIG_KEY)
-    return default if said is None else said
+    """The choice in the file's configuration, else the default. Not validated: see `find_choice_fault`."""
+    choice = config.get(CONFIG_KEY)
+    return default if choice is None else choice
 
 
 def find_choice_fault(config: Mapping[str, Any]) -> str | None:

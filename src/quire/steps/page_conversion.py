@@ -151,7 +151,7 @@ class PageConversion:
         if found is None:
             return _plain(page, links)
         self._compared += 1
-        self._sampling.compared(found, text)
+        self._sampling.compare(found, text)
         fault = found.fault or markdown_guard.find_fault(found.markdown, text)
         if not fault:
             whole = markdown_links.complete_links(found.markdown, links) if links else found.markdown

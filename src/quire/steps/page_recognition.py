@@ -60,11 +60,11 @@ class PageClassifier:
         share = page.picture_share()
         if share is None:
             return "text" if letters else "blank"
-        if share >= _LARGE or (letters and is_garbled(text)) or (not letters and self._suspected(number)):
+        if share >= _LARGE or (letters and is_garbled(text)) or (not letters and self._is_suspected(number)):
             return "scan"
         return "text" if letters or share else "blank"
 
-    def _suspected(self, number: int) -> bool:
+    def _is_suspected(self, number: int) -> bool:
         if self._suspects is None:
             self._suspects = inspector.find_pages_needing_ocr(self._path)
         return number in self._suspects

@@ -51,7 +51,7 @@ class Sampling:
             or markdown_guard.is_doubtful(found.markdown, found.text)
         )
 
-    def compared(self, found: MarkdownPage, text: str) -> None:
-        """`text` is PDFium's, of a page that has any."""
+    def compare(self, found: MarkdownPage, text: str) -> None:
+        """Compare a page with PDFium's `text`; if they disagree, all pages are compared."""
         if found.text is not None and not self.everything:
             self.everything = bool(markdown_guard.find_fault(found.text, text))

@@ -72,17 +72,17 @@ def _without_profile(picture: Any) -> Any:
     if picture.format == "uint":
         picture = (picture / (1 << 24)).cast("uchar").copy(interpretation="b-w" if grey else "srgb")
     elif picture.format in {"char", "short", "int"} and picture.interpretation not in _LAB:
-        picture = _stretched(picture)
+        picture = _stretch(picture)
     elif grey and picture.format in {"float", "double"}:
         # libvips expects 0 to 255 here and makes a picture of 0 to 1 black.
         unit = picture.min() >= 0 and picture.max() <= 1
         picture = (
-            picture.bandjoin([picture, picture]).copy(interpretation="scrgb") if unit else _stretched(picture)
+            picture.bandjoin([picture, picture]).copy(interpretation="scrgb") if unit else _stretch(picture)
         )
     return picture.colourspace("b-w" if grey else "srgb")
 
 
-def _stretched(picture: Any) -> Any:
+def _stretch(picture: Any) -> Any:
     """Scale the lowest value to black and the highest to white, where the format defines no white."""
     low, high = picture.min(), picture.max()
     scale = _WHITE / (high - low) if high > low else 0

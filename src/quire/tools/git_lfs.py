@@ -70,7 +70,7 @@ def fetch(
         return
     message = errors[-_MESSAGE_BYTES:].decode("utf-8", "replace").strip()
     if _ABSENT.search(message):
-        raise _absent()
+        raise _not_installed()
     raise Reject(f"git lfs could not get the file: {message or 'no message'}", code="lfs_unavailable")
 
 
@@ -96,10 +96,10 @@ def _start(
             start_new_session=True,
         )
     except FileNotFoundError as error:
-        raise _absent() from error
+        raise _not_installed() from error
 
 
-def _absent() -> Reject:
+def _not_installed() -> Reject:
     return Reject(
         f"git-lfs is not installed, so the file cannot be fetched; {_ADVICE}.", code="git_lfs_missing"
     )

@@ -70,7 +70,7 @@ class PdfFile:
     @property
     def damage(self) -> tuple[str, ...]:
         """What was found wrong and repaired so far, in qpdf's words; the first few."""
-        return tuple(self._heard())[:_MOST_DAMAGES]
+        return tuple(self._read_warnings())[:_MOST_DAMAGES]
 
     def largest_picture(self) -> int:
         """Pixels of the largest picture in it, as it says itself; of the first so many objects."""
@@ -101,9 +101,9 @@ class PdfFile:
                         large.add(one.objgen)
                     elif pdf_pictures.frames(one, library):
                         forms.add(one.objgen)
-            return self._showing(large), self._showing(forms)
+            return self._pages_showing(large), self._pages_showing(forms)
 
-    def _showing(self, wanted: set[tuple[int, int]]) -> frozenset[int]:
+    def _pages_showing(self, wanted: set[tuple[int, int]]) -> frozenset[int]:
         library = _pikepdf()
         pages = enumerate(self._pdf.pages, 1) if wanted else ()
         return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, wanted, library))
@@ -131,7 +131,7 @@ class PdfFile:
         """The number of pages. Refuses an incomplete document: a repair must not lose pages silently."""
         claimed = self._pdf.Root.Pages.get("/Count")
         found = len(self._pdf.pages)
-        damage = self._heard()
+        damage = self._read_warnings()
         if damage:
             _check_end(self._path)
         if any(_PAGE_LOST.search(words) for words in damage):
@@ -153,7 +153,7 @@ class PdfFile:
             if not all(isinstance(one, library.Stream) for one in streams):
                 raise refusals.corrupt(f"the content of page {number} is missing", "PDF")
 
-    def _heard(self) -> dict[str, None]:
+    def _read_warnings(self) -> dict[str, None]:
         """All warnings so far: qpdf reports each of them once."""
         found = (self._words(one) for one in self._pdf.get_warnings())
         self._damage |= dict.fromkeys(words for words in found if not _ROUTINE.search(words))

@@ -72,11 +72,11 @@ def check_pixels(sizes: Sequence[tuple[int, int]], limits: PixelLimits) -> None:
         if width * height > limits.max_pixels:
             page = f"page {number}" if len(sizes) > 1 else "the picture"
             raise too_many_pixels(
-                _compared(f"{page} of {width} x {height} pixels", width * height, limits.max_pixels)
+                _compare_limit(f"{page} of {width} x {height} pixels", width * height, limits.max_pixels)
             )
     total = sum(width * height for width, height in sizes)
     if total > limits.max_total_pixels:
-        what = _compared(f"{len(sizes)} pages together", total, limits.max_total_pixels)
+        what = _compare_limit(f"{len(sizes)} pages together", total, limits.max_total_pixels)
         raise too_many_pixels(what)
 
 
@@ -109,7 +109,7 @@ def check_pages(pages: int, limit: int) -> None:
 def check_page_pixels(number: int, width: int, height: int, limit: int) -> None:
     """Check a page before it is drawn."""
     if width * height > limit:
-        what = _compared(f"page {number} of {width} x {height} pixels", width * height, limit)
+        what = _compare_limit(f"page {number} of {width} x {height} pixels", width * height, limit)
         advice = "Lower preprocess.pdf_dpi, or raise preprocess.pdf_max_megapixels if the page is genuine."
         raise Reject(f"{what}. {advice}", code="too_many_pixels")
     check_jpeg_sides(width, height)
@@ -122,5 +122,5 @@ def check_total_bytes(written: int, number: int, pages: int, limit: int) -> None
         raise Reject(f"{number} of {pages} pages take {size}. {advice}", code="too_many_bytes")
 
 
-def _compared(what: str, pixels: int, limit: int) -> str:
+def _compare_limit(what: str, pixels: int, limit: int) -> str:
     return f"{what}: {pixels / MEGAPIXEL:.0f} megapixels, the limit is {limit / MEGAPIXEL:.0f}"

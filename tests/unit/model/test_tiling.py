@@ -43,19 +43,19 @@ def test_only_the_last_scale_is_a_single_tile(grid):
 def test_every_tile_is_found_by_its_address(grid, data):
     tile = data.draw(st.sampled_from(list(grid.tiles())))
     region, size = address(tile)
-    found = grid.asked(region, size)
+    found = grid.find_tile(region, size)
     assert found is not None
     assert address(found) == (region, size)
     # By its width alone the first tile of that region and width is meant: a strip may look alike at two scales.
     alike = [one for one in grid.tiles() if address(one)[0] == region and one.width == tile.width]
-    assert grid.asked(region, f"{tile.width},") == alike[0]
+    assert grid.find_tile(region, f"{tile.width},") == alike[0]
 
 
 def test_the_whole_picture_has_two_names():
     grid = Grid(1777, 1111, 512)
     last = list(grid.tiles())[-1]
-    assert grid.asked("full", "445,278") == grid.asked("0,0,1777,1111", "445,") == last
-    assert grid.asked("full", "1777,1111") is None
+    assert grid.find_tile("full", "445,278") == grid.find_tile("0,0,1777,1111", "445,") == last
+    assert grid.find_tile("full", "1777,1111") is None
 
 
 @given(
@@ -65,14 +65,14 @@ def test_numbers_that_are_no_tile_mean_nothing(grid, x, y, wide, high, data):
     width, height = data.draw(st.integers(0, 600)), data.draw(st.integers(0, 600))
     known = {address(one) for one in grid.tiles()}
     region, size = f"{x},{y},{wide},{high}", f"{width},{height}"
-    assert (grid.asked(region, size) is not None) == ((region, size) in known)
+    assert (grid.find_tile(region, size) is not None) == ((region, size) in known)
 
 
 @given(st.text(), st.text())
 def test_any_other_text_means_nothing_and_breaks_nothing(region, size):
     grid = Grid(1777, 1111, 512)
     known = {address(one) for one in grid.tiles()}
-    found = grid.asked(region, size)
+    found = grid.find_tile(region, size)
     assert found is None or (region, size) in known
 
 
@@ -98,7 +98,7 @@ def test_any_other_text_means_nothing_and_breaks_nothing(region, size):
     ],
 )
 def test_near_misses_mean_nothing(region, size):
-    assert Grid(1777, 1111, 512).asked(region, size) is None
+    assert Grid(1777, 1111, 512).find_tile(region, size) is None
 
 
 def test_where_a_tile_lies_is_read_from_its_own_entry():
