@@ -79,7 +79,7 @@ def test_who_does_not_know_its_own_writing_wastes_an_attempt(monkeypatch: pytest
         return None
         yield
 
-    monkeypatch.setattr(lifecycle, "_own", nobody)
+    monkeypatch.setattr(lifecycle, "_find_own_write", nobody)
     budget = Budget(workers=1, janitors=0, claims=1, crashes=0, lost=1, releases=0, beats=0)
     assert "an attempt was counted that nobody began" in Explorer(budget).run().violations
 
@@ -93,7 +93,7 @@ def test_attempts_that_are_counted_at_their_end_never_end(monkeypatch: pytest.Mo
         begun = started(job, actor, nonce)
         return lifecycle.structs.replace(begun, charged=job.charged)
 
-    monkeypatch.setattr(lifecycle, "_started", free)
+    monkeypatch.setattr(lifecycle, "_running_record", free)
     budget = Budget(
         workers=1, janitors=1, passes=2, claims=2, crashes=2, lost=0, releases=0, beats=0, limit=1
     )

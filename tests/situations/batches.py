@@ -92,10 +92,14 @@ async def _step(
             return await office.batches.apply_move(moves.fill(batch, through, files, complete=True, now=now))
         case Stage.DISCOVERING:
             listed = await office.files.list_files(batch, after=0, limit=MANY)
-            return await office.batches.apply_move(moves.discover(batch, through, listed, complete=True, now=now))
+            return await office.batches.apply_move(
+                moves.discover(batch, through, listed, complete=True, now=now)
+            )
         case Stage.TRANSFORMING:
             tasks = await office.files.list_settled_tasks(batch, after=0, limit=MANY)
-            return await office.batches.apply_move(moves.transform(batch, through, tasks, {}, complete=True, now=now))
+            return await office.batches.apply_move(
+                moves.transform(batch, through, tasks, {}, complete=True, now=now)
+            )
     claims = await office.tasks.claim_tasks(batch.no, member=member, limit=MANY, now=now)
     assert claims, f"nothing to do in {batch.position}"
     await office.tasks.settle_reports(

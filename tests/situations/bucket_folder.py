@@ -1,4 +1,4 @@
-"""A bucket in a folder, furnished by hand as the published tools would have left it."""
+"""A bucket in a folder, filled as the published tools would have left it."""
 
 import asyncio
 import hashlib
@@ -14,16 +14,16 @@ from quire.blobs.local import LocalBlobs
 WORKER = "9f1c02aa77d3"
 
 
-def named(text: str) -> str:
-    """The hash of a document."""
+def hash_of(text: str) -> str:
+    """The hash of a document with this text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def archive(members: Mapping[str, str | bytes]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as made:
+    with zipfile.ZipFile(buffer, "w") as target:
         for name, body in members.items():
-            made.writestr(name, body)
+            target.writestr(name, body)
     return buffer.getvalue()
 
 
@@ -39,7 +39,7 @@ class Bucket:
         path.write_bytes(body if isinstance(body, bytes) else json.dumps(body).encode())
 
     def raw(self, job: str, metadata: Mapping[str, str] | None = None) -> None:
-        """With metadata, if any, as the store has them once they are decoded."""
+        """Store a PDF with decoded metadata, if any."""
         blobs = LocalBlobs(self.root)
         asyncio.run(blobs.put(f"store/raw/{job}.pdf", b"%PDF-1.4", metadata=metadata or {}))
 

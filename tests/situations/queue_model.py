@@ -66,7 +66,17 @@ def plays() -> st.SearchStrategy[list[Call]]:
         "sweep": {},
     }
     # What makes a life of a message comes more often than what ends all of them.
-    often = ["send", "lease", "lease", "pass", "acknowledge", "release", "dead_letter", "dead_letter", "replay"]
+    often = [
+        "send",
+        "lease",
+        "lease",
+        "pass",
+        "acknowledge",
+        "release",
+        "dead_letter",
+        "dead_letter",
+        "replay",
+    ]
     return st.lists(
         st.sampled_from([*often, *calls]).flatmap(
             lambda name: st.tuples(st.just(name), st.fixed_dictionaries(calls[name]))

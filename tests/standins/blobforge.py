@@ -1,8 +1,8 @@
 """A stand-in for the published tools of the bucket library, built from the contract and with their habits.
 
-It reads and writes a bucket exactly as they do, and nothing that they do not know: no state objects, no
-conditions where they have none, their way of counting, a todo marker that stays when a job fails. So that
-tests can let them work beside ours. Blocking. Must not know: anything of `quire.library.protocol`.
+It reads and writes a bucket exactly as they do: no state objects, no conditions where they have none, their
+way of counting, a todo marker that stays when a job fails. Tests let it work beside ours. Blocking. Must
+not know: anything of `quire.library.protocol`.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from obstore.store import S3Store
 
 TIERS = ("1_critical", "2_high", "3_normal", "4_low", "5_background")
 PLAIN, JSON = "binary/octet-stream", "application/json"
-LISTED = 1000  # they never ask for a second page
+LISTED = 1000  # published tools never ask for a second page
 
 
 class BucketClient:
-    """The few requests that they make."""
+    """The few requests that the published tools make."""
 
     def __init__(self, store: S3Store, prefix: str = "pdf/") -> None:
         self._store = store
@@ -89,7 +89,7 @@ class BucketClient:
         return []
 
     def body(self, key: str) -> dict[str, Any]:
-        """An empty or broken one counts as one that says nothing."""
+        """An empty or broken body counts as an empty object."""
         try:
             said = json.loads(self.get(key) or b"{}")
         except ValueError:
@@ -177,7 +177,7 @@ class Blobforge:
         return json.dumps(said | {"priority": tier, "retries": retries}).encode()
 
     def beat(self, job: str) -> None:
-        """Whatever is there, and whoever has it: without any condition."""
+        """Overwrites the lock without a condition, whichever worker has it."""
         said = self.bucket.body(f"queue/processing/{job}")
         said |= {"last_heartbeat": round(self._now() * 1000), "progress": {"stage": "converting"}}
         self.bucket.put(f"queue/processing/{job}", json.dumps(said).encode())
@@ -205,10 +205,10 @@ class Blobforge:
         self.bucket.delete(f"queue/processing/{job}")
 
     def fail(self, job: str, error: str) -> None:
-        """Given up: the lock stays behind. Otherwise: the todo marker does."""
+        """A dead job keeps its lock; any other keeps its todo marker."""
         retries = self.bucket.body(f"queue/processing/{job}").get("retries", 0)
         if retries >= self._max_retries:
-            self._bury(job, error, retries)
+            self._mark_dead(job, error, retries)
             for tier in TIERS:
                 self.bucket.delete(f"queue/todo/{tier}/{job}")
             return
@@ -224,19 +224,19 @@ class Blobforge:
             said = self.bucket.body(f"queue/processing/{job}")
             if self._now() - said.get("last_heartbeat", 0) / 1000 > stale_seconds:
                 tier = said.get("priority", "3_normal")
-                self._again(job, said.get("retries", 0) + 1, tier, "stale_processing", "processing")
+                self._requeue(job, said.get("retries", 0) + 1, tier, "stale_processing", "processing")
                 moved.append(job)
         for job in self.bucket.names("queue/failed"):
             said = self.bucket.body(f"queue/failed/{job}")
             tier = said.get("priority", "3_normal")
-            self._again(job, said.get("retries", 0) + 1, tier, "failed_queue", "failed")
+            self._requeue(job, said.get("retries", 0) + 1, tier, "failed_queue", "failed")
             moved.append(job)
         return moved
 
-    def _again(self, job: str, retries: int, tier: str, reason: str, folder: str) -> None:
+    def _requeue(self, job: str, retries: int, tier: str, reason: str, folder: str) -> None:
         error = self.bucket.body(f"queue/{folder}/{job}").get("error", "stale")
         if retries > self._max_retries:
-            self._bury(job, error, retries)
+            self._mark_dead(job, error, retries)
         else:
             said: dict[str, Any] = {
                 "retries": retries,
@@ -246,7 +246,7 @@ class Blobforge:
             self.bucket.put(f"queue/todo/{tier}/{job}", json.dumps(said | {"last_error": error}).encode())
         self.bucket.delete(f"queue/{folder}/{job}")
 
-    def _bury(self, job: str, error: str, retries: int) -> None:
+    def _mark_dead(self, job: str, error: str, retries: int) -> None:
         said: dict[str, Any] = {
             "error": error,
             "moved_to_dead_at": "2026-02-03T11:31:00Z",

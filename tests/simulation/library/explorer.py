@@ -1,9 +1,10 @@
-"""Every order in which workers, janitors, crashes and lost answers can meet over one job of the bucket.
+"""Explores every order in which workers, janitors, crashes and lost answers can meet over one job of the
+bucket.
 
-It runs the real protocol (`quire.library.protocol`), request by request, breadth first, and looks at every state
-for what must never be. Whatever the protocol does is a function of the answers it was given, so an actor is
-its answers so far, and equal situations are met once. A claim may begin at any moment, as if on an old
-listing; a job may be judged stale at any moment. `Budget.drop` takes one condition away: then the known
+Runs the real protocol (`quire.library.protocol`), request by request, breadth first, and checks every
+situation for what must never happen. An operation is a function of the answers it was given, so an actor is
+its answers so far, and equal situations are visited once. A claim may begin at any moment, as if on an old
+listing; a job may be judged stale at any moment. `Budget.drop` removes one condition: then the known
 violations must be found again.
 """
 
@@ -48,9 +49,9 @@ from tests.simulation.library.situations import (
     apply,
     changed,
     demand,
+    describe,
     job_in,
     trace_of,
-    words,
 )
 
 
@@ -60,7 +61,7 @@ class Explorer:
         self._steps: dict[tuple[Any, ...], tuple[bool, Any]] = {}
 
     def run(self, *, until: Collection[str] = ()) -> Explored:
-        """All there is; or, when violations are named, only as far as these."""
+        """Explore everything; or, when violations are named, only until they are found."""
         budget = self._budget
         actors = [Actor(f"w{no}", budget.claims) for no in range(budget.workers)]
         actors += [Actor(f"j{no}", budget.passes) for no in range(budget.janitors)]
@@ -76,42 +77,44 @@ class Explorer:
         found: dict[str, Violation] = {}
         while waiting:
             here = waiting.popleft()
-            for told, make in self._moves(here):
+            for move, make in self._list_moves(here):
                 try:
                     there = make()
                 except BrokenError as broken:
                     what = str(broken)
                     if what not in found:
-                        found[what] = Violation(what, (*trace_of(parents, here), told))
+                        found[what] = Violation(what, (*trace_of(parents, here), move))
                     if until and set(until) <= set(found):
                         return Explored(len(parents), found)
                     continue
                 if there not in parents:
-                    parents[there] = (here, told)
+                    parents[there] = (here, move)
                     waiting.append(there)
             if len(parents) > budget.most:
-                raise AssertionError(f"more than {budget.most} situations: a smaller budget, please")
+                raise AssertionError(f"more than {budget.most} situations: choose a smaller budget")
         return Explored(len(parents), found)
 
-    def _moves(self, here: Situation) -> Iterator[tuple[str, Callable[[], Situation]]]:
+    def _list_moves(self, here: Situation) -> Iterator[tuple[str, Callable[[], Situation]]]:
         ended = True
         for no, actor in enumerate(here.actors):
             if actor.gone:
                 continue
             if actor.op:
                 ended = False
-                yield from self._requests(here, no, actor)
+                yield from self._list_outcomes(here, no, actor)
             else:
-                for told, op, args, after in self._choices(here, actor):
+                for move, op, args, after in self._list_choices(here, actor):
                     ended = False
-                    yield f"{actor.name} {told}", partial(self._begin, here, no, after, op, args)
+                    yield f"{actor.name} {move}", partial(self._begin, here, no, after, op, args)
             if here.facts.crashes and (actor.op or actor.held):
                 yield f"{actor.name} crashes", partial(self._crash, here, no)
         if ended:
-            yield "everything comes to rest", partial(self._rest, here)
+            yield "everything comes to rest", partial(self._check_rest, here)
 
-    def _choices(self, here: Situation, actor: Actor) -> Iterator[tuple[str, str, tuple[Any, ...], Actor]]:
-        """What an actor may begin now: (in words, operation, arguments, actor thereafter)."""
+    def _list_choices(
+        self, here: Situation, actor: Actor
+    ) -> Iterator[tuple[str, str, tuple[Any, ...], Actor]]:
+        """What an actor may begin now: (description, operation, arguments, actor afterwards)."""
         if actor.name.startswith("j"):
             if actor.left:
                 yield "looks", "settle", (actor.left,), actor._replace(left=actor.left - 1)
@@ -119,8 +122,8 @@ class Explorer:
         if actor.name.startswith("p"):
             if actor.left:
                 after = actor._replace(left=actor.left - 1)
-                yield "tries it again", "again", (actor.left,), after
-                yield "takes it back", "taken", (actor.left,), after
+                yield "tries it again", "retry", (actor.left,), after
+                yield "takes it back", "cancel", (actor.left,), after
             return
         if actor.held is None:
             if actor.left:
@@ -140,101 +143,105 @@ class Explorer:
         return changed(here, no, actor._replace(op=op, args=args, answers=(), deleted=0), facts=facts)
 
     def _crash(self, here: Situation, no: int) -> Situation:
-        """The process is gone; another one of its kind comes while there is budget for it."""
+        """The process is gone; another one takes its place while there is budget for it."""
         actor = here.actors[no]
         anew = Actor(actor.name, actor.left, gone=actor.left == 0)
         facts = here.facts._replace(crashes=here.facts.crashes - 1, disturbed=True)
         return changed(here, no, anew, facts=facts)
 
-    def _requests(
+    def _list_outcomes(
         self, here: Situation, no: int, actor: Actor
     ) -> Iterator[tuple[str, Callable[[], Situation]]]:
-        ask = self._ask(actor)
-        told = f"{actor.name} {actor.op}: {words(ask)}"
-        if isinstance(ask, CheckStale):
-            yield f"{told} -> stale", partial(self._judge, here, no, stale=True)
-            yield f"{told} -> fresh", partial(self._judge, here, no, stale=False)
+        request = self._next_request(actor)
+        move = f"{actor.name} {actor.op}: {describe(request)}"
+        if isinstance(request, CheckStale):
+            yield f"{move} -> stale", partial(self._judge, here, no, stale=True)
+            yield f"{move} -> fresh", partial(self._judge, here, no, stale=False)
             return
-        yield told, partial(self._perform, here, no, ask, lost=False)
-        if isinstance(ask, CreateObject | SwapObject | CommitResult) and here.facts.lost:
-            yield f"{told} (answer lost)", partial(self._perform, here, no, ask, lost=True)
+        yield move, partial(self._perform, here, no, request, lost=False)
+        if isinstance(request, CreateObject | SwapObject | CommitResult) and here.facts.lost:
+            yield f"{move} (answer lost)", partial(self._perform, here, no, request, lost=True)
 
     def _judge(self, here: Situation, no: int, *, stale: bool) -> Situation:
         facts = here.facts
         there = job_in(here.store)
         if stale and there is not None and there.state == "running":
             facts = facts._replace(judged=facts.judged | {there.attempt}, disturbed=True)
-        return self._answered(here, no, stale, here.store, facts)
+        return self._take_answer(here, no, stale, here.store, facts)
 
-    def _perform(self, here: Situation, no: int, ask: StoreRequest, *, lost: bool) -> Situation:
-        if isinstance(ask, DeleteObjects) and not self._budget.whole_deletions:
-            return self._delete(here, no, ask.keys)
+    def _perform(self, here: Situation, no: int, request: StoreRequest, *, lost: bool) -> Situation:
+        if isinstance(request, DeleteObjects) and not self._budget.whole_deletions:
+            return self._delete(here, no, request.keys)
         store, facts, actor = dict(here.store), here.facts, here.actors[no]
-        answer = apply(store, ask, kept=not self._dropped(ask))
-        if isinstance(ask, CommitResult) and answer:
+        answer = apply(store, request, kept=not self._is_dropped(request))
+        if isinstance(request, CommitResult) and answer:
             facts = facts._replace(committed=facts.committed + 1)
             demand(facts.committed == 1, "two results were committed")
-        elif isinstance(ask, CreateObject | SwapObject) and answer is not None:
-            facts = self._written(here, actor, ask, facts)
+        elif isinstance(request, CreateObject | SwapObject) and answer is not None:
+            facts = self._check_write(here, actor, request, facts)
         if lost:
             facts = facts._replace(lost=facts.lost - 1)
-            answer = False if isinstance(ask, CommitResult) else None
-        return self._answered(here, no, answer, tuple(sorted(store.items())), facts)
+            answer = False if isinstance(request, CommitResult) else None
+        return self._take_answer(here, no, answer, tuple(sorted(store.items())), facts)
 
-    def _dropped(self, ask: StoreRequest) -> bool:
-        why: str = getattr(ask, "why", "")
+    def _is_dropped(self, request: StoreRequest) -> bool:
+        why: str = getattr(request, "why", "")
         return bool(why) and why == self._budget.drop
 
     def _delete(self, here: Situation, no: int, keys: tuple[str, ...]) -> Situation:
-        """One key in a step: nobody promises that they go together."""
+        """One key per step: deletions are not atomic."""
         actor, store = here.actors[no], dict(here.store)
         for at, key in enumerate(keys[actor.deleted :], start=actor.deleted):
             if store.pop(key, None) is not None:
                 left = tuple(sorted(store.items()))
                 if at + 1 < len(keys):
                     return changed(here, no, actor._replace(deleted=at + 1), store=left)
-                return self._answered(here, no, None, left, here.facts)
-        return self._answered(here, no, None, here.store, here.facts)
+                return self._take_answer(here, no, None, left, here.facts)
+        return self._take_answer(here, no, None, here.store, here.facts)
 
-    def _written(self, here: Situation, actor: Actor, ask: CreateObject | SwapObject, facts: Facts) -> Facts:
-        """A write of the state that takes effect: was it right to do so?"""
-        if ask.key != STATE:
+    def _check_write(
+        self, here: Situation, actor: Actor, request: CreateObject | SwapObject, facts: Facts
+    ) -> Facts:
+        """Check a write of the state at the moment it takes effect."""
+        if request.key != STATE:
             return facts
-        before, after = job_in(here.store), decode(ask.body, JobRecord)
+        before, after = job_in(here.store), decode(request.body, JobRecord)
         if after is None:
             raise BrokenError("an unreadable state was written")
-        if actor.op in {"again", "taken"}:
+        if actor.op in {"retry", "cancel"}:
             return facts._replace(disturbed=True, given_back=facts.given_back + self._budget.limit)
         if before is not None and before.state == "dead":
             raise BrokenError("a job that was given up came back by itself")
         if actor.op in {"beat", "fail", "release"}:
             own = before is not None and before.state == "running" and before.attempt == after.attempt
             demand(own, "a worker wrote the state of a job that is not its own")
-            # Counted when it is written: its worker may never hear of it.
+            # Counted when it is written: its worker may never get the answer.
             back = facts.given_back + (actor.op == "release")
             return facts._replace(judged=facts.judged - {after.attempt}, given_back=back)
         if before is not None and before.state == "running" and before.attempt not in facts.judged:
-            demand(not self._lives(here, before.attempt), "a live worker was robbed that nobody judged stale")
+            demand(
+                not self._is_alive(here, before.attempt), "a live worker was robbed that nobody judged stale"
+            )
         return facts
 
     @staticmethod
-    def _lives(here: Situation, attempt: int) -> bool:
+    def _is_alive(here: Situation, attempt: int) -> bool:
         return any(one.held is not None and one.held.job.attempt == attempt for one in here.actors)
 
-    def _answered(self, here: Situation, no: int, answer: Any, store: Store, facts: Facts) -> Situation:
+    def _take_answer(self, here: Situation, no: int, answer: Any, store: Store, facts: Facts) -> Situation:
         actor = here.actors[no]
         actor = actor._replace(answers=(*actor.answers, answer), deleted=0)
         done, result = self._step(actor)
         if not done:
             return changed(here, no, actor, store=store, facts=facts)
-        return self._completed(here, no, actor, result, store, facts)
+        return self._complete(here, no, actor, result, store, facts)
 
-    def _completed(
+    def _complete(
         self, here: Situation, no: int, actor: Actor, result: Any, store: Store, facts: Facts
     ) -> Situation:
         idle = actor._replace(op="", args=(), answers=())
         if actor.op == "claim" and result is not None:
-            facts = self._work_begins(result, store, facts)
+            facts = self._check_start(result, store, facts)
             idle = idle._replace(held=result, beats=self._budget.beats)
         elif actor.op == "beat":
             idle = idle._replace(held=result, beats=0 if result is None else idle.beats)
@@ -244,7 +251,7 @@ class Explorer:
             idle = idle._replace(gone=True)
         return changed(here, no, idle, store=store, facts=facts)
 
-    def _work_begins(self, held: HeldJob, store: Store, facts: Facts) -> Facts:
+    def _check_start(self, held: HeldJob, store: Store, facts: Facts) -> Facts:
         demand(all(key != OUT for key, _ in store) or facts.committed == 0, "a finished job was begun again")
         demand(held.job.attempt not in facts.begun, "two attempts have one number")
         facts = facts._replace(begun=(*facts.begun, held.job.attempt))
@@ -252,21 +259,21 @@ class Explorer:
         demand(counted <= self._budget.limit, "more attempts than allowed")
         return facts
 
-    def _rest(self, here: Situation) -> Situation:
-        """Nobody does anything any more. One worker and one janitor that come later must end it, and leave
+    def _check_rest(self, here: Situation) -> Situation:
+        """No actor has anything left to do. One more worker and one more janitor must end the job, and leave
         nothing behind."""
         store = dict(here.store)
         undisturbed = not here.facts.disturbed
         begun = begun_before = len(here.facts.begun) - here.facts.given_back
         before = job_in(here.store)
         for turn in range(4 + 2 * self._budget.limit):
-            self._alone(store, "settle", f"last{turn}")
+            self._run_alone(store, "settle", f"last{turn}")
             if layout.todo(TIER, JOB) in store:
-                held = self._alone(store, "claim", f"work{turn}")
+                held = self._run_alone(store, "claim", f"work{turn}")
                 if held is not None:
                     demand(not here.facts.committed, "a finished job was begun again")
                     begun += 1
-                    self._alone(store, "finish", f"end{turn}", held)
+                    self._run_alone(store, "finish", f"end{turn}", held)
         if undisturbed and before is not None and not here.facts.committed:
             demand(before.charged == begun_before, "an attempt was counted that nobody began")
         there = job_in(tuple(store.items()))
@@ -279,41 +286,41 @@ class Explorer:
                 demand(begun >= self._budget.limit, "a job was given up before its last attempt")
         return here
 
-    def _alone(self, store: dict[str, bytes], op: str, name: str, *given: Any) -> Any:
-        """One operation from beginning to end with nobody beside it, everything silent being stale."""
-        asking = self._asking(name, op, (*given, 0))
+    def _run_alone(self, store: dict[str, bytes], op: str, name: str, *given: Any) -> Any:
+        """One operation from beginning to end without any other actor; every silent job is stale."""
+        operation = self._build_operation(name, op, (*given, 0))
         answer: Any = None
         while True:
             try:
-                ask = asking.send(answer)
+                request = operation.send(answer)
             except StopIteration as done:
                 return done.value
-            answer = apply(store, ask)
+            answer = apply(store, request)
 
-    def _ask(self, actor: Actor) -> StoreRequest:
-        done, ask = self._step(actor)
+    def _next_request(self, actor: Actor) -> StoreRequest:
+        done, request = self._step(actor)
         if done:
             raise AssertionError(actor)
-        found: StoreRequest = ask
+        found: StoreRequest = request
         return found
 
     def _step(self, actor: Actor) -> tuple[bool, Any]:
-        """What the operation does after these answers: (False, request) or (True, result)."""
+        """The next step of an operation after these answers: (False, request) or (True, result)."""
         key = (actor.name, actor.op, actor.args, actor.answers)
         known = self._steps.get(key)
         if known is None:
-            asking = self._asking(actor.name, actor.op, actor.args)
+            operation = self._build_operation(actor.name, actor.op, actor.args)
             try:
-                ask: Any = next(asking)
+                request: Any = next(operation)
                 for answer in actor.answers:
-                    ask = asking.send(answer)
-                known = (False, ask)
+                    request = operation.send(answer)
+                known = (False, request)
             except StopIteration as done:
                 known = (True, done.value)
             self._steps[key] = known
         return known
 
-    def _asking(self, name: str, op: str, args: tuple[Any, ...]) -> Operation[Any]:
+    def _build_operation(self, name: str, op: str, args: tuple[Any, ...]) -> Operation[Any]:
         numbers = count()
         mark = f"{name}.{op}.{args[-1] if isinstance(args[-1], int) else 0}"
         actor = JobActor(
@@ -325,8 +332,8 @@ class Explorer:
             "finish": lambda: lifecycle.finish(args[0]),
             "fail": lambda: lifecycle.fail(args[0], actor, "it broke"),
             "release": lambda: lifecycle.release(args[0], actor, "graceful_shutdown"),
-            "again": lambda: operator.retry(JOB, actor, tier=None, reset=False),
-            "taken": lambda: operator.cancel(JOB, actor, tier=None),
+            "retry": lambda: operator.retry(JOB, actor, tier=None, reset=False),
+            "cancel": lambda: operator.cancel(JOB, actor, tier=None),
             "settle": lambda: janitor.settle(JOB, actor),
         }
         return operations[op]()
@@ -344,7 +351,7 @@ LARGE = (
 
 
 def main() -> int:
-    """The budgets that take minutes."""
+    """Explore the budgets that take minutes."""
     failed = False
     for budget in LARGE:
         began = time.monotonic()

@@ -1,11 +1,12 @@
-"""Workers, janitors and people of a bucket library on a store where everything goes wrong, decided by a seed.
+"""Workers, janitors and operators of a bucket library on a store where everything goes wrong, decided by a
+seed.
 
-The real protocol runs on `StormyObjects` through `perform`, one request at a time, in one thread; who goes on
-next is drawn. Actors crash at any request, fall asleep beyond what counts as stale and go on, judge by wrong
-clocks, begin on old listings. Every write is looked at when it takes effect (`bucket_witness`); at the end
-everything calms down, and what is left must be a result alone, or a dead job, for each job.
+The real protocol runs on `StormyObjects` through `perform`, one request at a time, in one thread; the next
+actor is drawn. Actors crash at any request, sleep until they count as stale and continue, judge by wrong
+clocks, begin on old listings. Every write is checked when it takes effect (`witness`); at the end the
+faults stop, and each job must end as a result alone or as a dead job.
 
-    run(123)                                     raises Broken, which names the seed and shows the last steps
+    run(123)                                     raises BrokenError, with the seed and the last steps
     python -m tests.simulation.library.simulation --seeds 100000
 """
 
@@ -41,8 +42,8 @@ _MOST_STEPS = 60_000
 TELL_EVERY = 1000
 
 
-class Ran(Struct, frozen=True, kw_only=True):
-    """What a run came to."""
+class RunCounts(Struct, frozen=True, kw_only=True):
+    """The counts of a run."""
 
     seed: int
     steps: int
@@ -84,20 +85,20 @@ class Simulation:
         self.trace: deque[str] = deque(maxlen=_TRACE_LINES)
         self.steps = self.crashes = 0
         self.crash_rate = chance.choice((0.0, 0.001, 0.005, 0.02))
-        self._weather = Weather.drawn(chance)
+        self._weather = Weather.draw(chance)
         self._numbers = count()
         for job in self.jobs:
             self.store.write("ingest", layout.raw(job), b"pdf")
             self.store.write("ingest", layout.todo(chance.choice(TIERS), job), b"")
-        self.store.observers += [self._told, self.witness.write]
+        self.store.observers += [self._trace_write, self.witness.check_write]
         self._actors = [
-            *(self._hired(f"w{no}", self._work(f"w{no}")) for no in range(chance.choice((1, 2, 3, 4)))),
-            *(self._hired(f"j{no}", self._clean(f"j{no}")) for no in range(chance.choice((0, 1, 2)))),
-            *(self._hired(f"p{no}", self._meddle(f"p{no}")) for no in range(chance.choice((0, 0, 1, 2)))),
+            *(self._start(f"w{no}", self._work(f"w{no}")) for no in range(chance.choice((1, 2, 3, 4)))),
+            *(self._start(f"j{no}", self._sweep(f"j{no}")) for no in range(chance.choice((0, 1, 2)))),
+            *(self._start(f"p{no}", self._operate(f"p{no}")) for no in range(chance.choice((0, 0, 1, 2)))),
         ]
 
     def run(self) -> None:
-        """Until everybody has gone home or died; then what was under way arrives, and all is put right."""
+        """Run until every actor has ended or crashed; then late requests arrive, and a calm end follows."""
         try:
             while self._actors and self.steps < _MOST_STEPS:
                 self._step()
@@ -105,10 +106,10 @@ class Simulation:
             for actor in self._actors:
                 actor.life.close()
         self.store.catch_up()
-        self._rest()
+        self._check_rest()
 
-    def _hired(self, name: str, life: Coroutine[Any, Any, None]) -> _Actor:
-        """As far as its first waiting: one that has not begun cannot be ended."""
+    def _start(self, name: str, life: Coroutine[Any, Any, None]) -> _Actor:
+        """Run an actor to its first wait: a coroutine that has not started cannot be closed."""
         return _Actor(name, life, self.now + life.send(None) + self.chance.random() * 50)
 
     def _step(self) -> None:
@@ -127,8 +128,8 @@ class Simulation:
             self.trace.append(f"{actor.name} crashes")
             actor.life.close()
             self._actors.remove(actor)
-            if actor.name[0] == "w" and chance.random() < 0.7:  # somebody starts it again
-                self._actors.append(self._hired(actor.name, self._work(actor.name)))
+            if actor.name[0] == "w" and chance.random() < 0.7:  # it is restarted
+                self._actors.append(self._start(actor.name, self._work(actor.name)))
             return
         try:
             actor.wake_at = self.now + actor.life.send(None)
@@ -144,7 +145,7 @@ class Simulation:
             now=lambda: self.now + skew,
         )
 
-    def _means(self, name: str, weather: Weather | None = None) -> StoreAccess:
+    def _access(self, name: str, weather: Weather | None = None) -> StoreAccess:
         objects = StormyObjects(self.store, name, self.chance, weather or self._weather, _turn)
         return StoreAccess(
             objects=objects,
@@ -152,71 +153,71 @@ class Simulation:
             result=Path(f"of-{name}-{next(self._numbers)}"),
         )
 
-    def _told(self, who: str, key: str, _: object, body: bytes | None) -> None:
+    def _trace_write(self, who: str, key: str, _: object, body: bytes | None) -> None:
         word = "deletes" if body is None else "writes"
         self.trace.append(f"{self.now - EPOCH:9.2f} {who} {word} {key} {(body or b'')[:120].decode()}")
 
     async def _work(self, name: str) -> None:
-        chance, actor, means = self.chance, self._actor(name), self._means(name)
+        chance, actor, access = self.chance, self._actor(name), self._access(name)
         for _ in range(chance.choice((3, 8, 20))):
             await _Pass(chance.choice((0.0, 1.0, 20.0)))
             try:
-                candidate = await self._candidate(means)
+                candidate = await self._candidate(access)
                 if candidate is None:
                     continue
-                held = await self._performed(lifecycle.claim(candidate, actor), means)
+                held = await self._perform(lifecycle.claim(candidate, actor), access)
                 if held is not None:
                     self.trace.append(f"{name} has attempt {held.job.attempt} of {held.id[-2:]}")
-                    self.witness.begun(held.id, held.job.attempt)
-                    await self._attempt(held, actor, means)
+                    self.witness.start_attempt(held.id, held.job.attempt)
+                    await self._attempt(held, actor, access)
             except Retry:
-                continue  # the job, if there is one, is taken for lost
+                continue  # the job, if there is one, counts as lost
 
-    async def _candidate(self, means: StoreAccess) -> JobCandidate | None:
+    async def _candidate(self, access: StoreAccess) -> JobCandidate | None:
         found = [
             JobCandidate(id=job, tier=seen.key.split("/")[2], blank=seen.size == 0)
-            async for page in means.objects.pages(layout.TODO)
+            async for page in access.objects.pages(layout.TODO)
             for seen in page
             if (job := layout.parse_job(seen.key)) is not None
         ]
         return self.chance.choice(found) if found else None
 
-    async def _attempt(self, held: HeldJob, actor: JobActor, means: StoreAccess) -> None:
+    async def _attempt(self, held: HeldJob, actor: JobActor, access: StoreAccess) -> None:
         chance = self.chance
         for _ in range(chance.choice((0, 0, 1, 3))):
             await _Pass(chance.choice((1.0, 30.0, 30.0, 3 * STALE_SECONDS)))
-            beaten = await self._performed(lifecycle.beat(held, actor, {}), means)
+            beaten = await self._perform(lifecycle.beat(held, actor, {}), access)
             if beaten is None and chance.random() < 0.9:
-                return  # the others are careless, and go on with what is not theirs
+                return  # the other workers are careless, and continue with a lost job
             held = beaten or held
         await _Pass(chance.choice((0.0, 1.0, 10.0, 2 * STALE_SECONDS)))  # a zombie in the end, perhaps
         ending = chance.choice(("finish", "finish", "fail", "fail", "release", "release", "vanish"))
         for _ in range(2):
             try:
                 if ending == "finish":
-                    if await self._performed(lifecycle.finish(held), means) is not None:
+                    if await self._perform(lifecycle.finish(held), access) is not None:
                         return
                 elif ending == "fail":
-                    await self._performed(lifecycle.fail(held, actor, "it broke"), means)
+                    await self._perform(lifecycle.fail(held, actor, "it broke"), access)
                     return
                 elif ending == "release":
-                    await self._performed(lifecycle.release(held, actor, "graceful_shutdown"), means)
+                    await self._perform(lifecycle.release(held, actor, "graceful_shutdown"), access)
                     return
             except Retry:
                 continue
 
-    async def _clean(self, name: str) -> None:
-        actor, means = self._actor(name), self._means(name)
+    async def _sweep(self, name: str) -> None:
+        actor, access = self._actor(name), self._access(name)
         for _ in range(self.chance.choice((3, 10, 30))):
             await _Pass(self.chance.choice((1.0, 20.0, 60.0, 2 * STALE_SECONDS)))
             for job in self.chance.sample(self.jobs, len(self.jobs)):
                 try:
-                    await self._performed(janitor.settle(job, actor), means)
+                    await self._perform(janitor.settle(job, actor), access)
                 except Retry:
                     continue
 
-    async def _meddle(self, name: str) -> None:
-        chance, actor, means = self.chance, self._actor(name), self._means(name)
+    async def _operate(self, name: str) -> None:
+        chance, actor, access = self.chance, self._actor(name), self._access(name)
         for _ in range(chance.choice((1, 3))):
             await _Pass(chance.choice((10.0, 100.0, 500.0)))
             job, tier = chance.choice(self.jobs), chance.choice((None, *TIERS))
@@ -226,44 +227,44 @@ class Simulation:
                 operator.reprioritize(job, actor, tier=tier or TIERS[0]),
             )
             try:
-                await self._performed(chance.choice(acts), means)
+                await self._perform(chance.choice(acts), access)
             except Retry:
                 continue
 
     @staticmethod
-    async def _performed(asking: Operation[Any], means: StoreAccess) -> Any:
-        return await perform(asking, means)
+    async def _perform(operation: Operation[Any], access: StoreAccess) -> Any:
+        return await perform(operation, access)
 
-    def _rest(self) -> None:
-        """No more faults: a janitor and a worker that come later must end every job, and leave nothing."""
+    def _check_rest(self) -> None:
+        """No more faults: a janitor and a worker must end every job, and leave nothing behind."""
         calm = Weather()
         for turn in range(6 + 3 * self.limit):
             self.now += 2 * STALE_SECONDS
             for job in self.jobs:
-                self._alone(janitor.settle(job, self._actor(f"j last {turn}")), self._means("j last", calm))
+                self._alone(janitor.settle(job, self._actor(f"j last {turn}")), self._access("j last", calm))
             self.now += 1.0
             for job in self.jobs:
-                self._last_worker(job, f"w last {turn}", self._means(f"w last {turn}", calm))
+                self._last_worker(job, f"w last {turn}", self._access(f"w last {turn}", calm))
         for job in self.jobs:
-            self.witness.at_rest(job, [key for key in self.store.objects if layout.parse_job(key) == job])
+            self.witness.check_rest(job, [key for key in self.store.objects if layout.parse_job(key) == job])
 
-    def _last_worker(self, job: str, name: str, means: StoreAccess) -> None:
+    def _last_worker(self, job: str, name: str, access: StoreAccess) -> None:
         actor = self._actor(name)
         for tier in TIERS:
             marker = self.store.objects.get(layout.todo(tier, job))
             if marker is None:
                 continue
             candidate = JobCandidate(id=job, tier=tier, blank=not marker.body)
-            held = self._alone(lifecycle.claim(candidate, actor), means)
+            held = self._alone(lifecycle.claim(candidate, actor), access)
             if held is not None:
-                self.witness.begun(job, held.job.attempt)
+                self.witness.start_attempt(job, held.job.attempt)
                 if self.chance.random() < 0.5:
-                    self._alone(lifecycle.fail(held, actor, "it broke again"), means)
+                    self._alone(lifecycle.fail(held, actor, "it broke again"), access)
                 else:
-                    self._alone(lifecycle.finish(held), means)
+                    self._alone(lifecycle.finish(held), access)
 
-    def _alone(self, asking: Operation[Any], means: StoreAccess) -> Any:
-        life = perform(asking, means)
+    def _alone(self, operation: Operation[Any], access: StoreAccess) -> Any:
+        life = perform(operation, access)
         while True:
             try:
                 life.send(None)
@@ -271,7 +272,7 @@ class Simulation:
                 return done.value
 
 
-def run(seed: int, *, drop: Collection[str] = ()) -> Ran:
+def run(seed: int, *, drop: Collection[str] = ()) -> RunCounts:
     """Raises BrokenError when a promise is broken."""
     simulation = Simulation(seed, drop=drop)
     try:
@@ -280,7 +281,7 @@ def run(seed: int, *, drop: Collection[str] = ()) -> Ran:
         lines = "\n".join(simulation.trace)
         raise BrokenError(f"seed {seed}: {broken}\nthe last steps:\n{lines}") from broken
     witness = simulation.witness
-    return Ran(
+    return RunCounts(
         seed=seed,
         steps=simulation.steps,
         done=len(witness.results),
@@ -291,7 +292,7 @@ def run(seed: int, *, drop: Collection[str] = ()) -> Ran:
 
 
 def main() -> int:
-    """Many seeds, one after the other, until one breaks a promise."""
+    """Run many seeds, until one breaks a promise."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.library.simulation")
     parser.add_argument("--seeds", type=int, default=10_000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")

@@ -1,6 +1,6 @@
-"""What the explorer of the bucket looks at: one job's objects, and whoever is about to do something to them.
+"""The situations of the explorer: one job's objects, and the actors that are about to do something to them.
 
-The store here does what it is told, at once; a version is the bytes themselves, as ETags nearly are.
+The store here answers at once and correctly; a version is the bytes themselves, much like an ETag.
 """
 
 from typing import Any, NamedTuple
@@ -39,12 +39,12 @@ class Budget(Struct, frozen=True, kw_only=True):
     beats: int = 1  # of each claim
     limit: int = 2
     crashes: int = 1
-    lost: int = 1  # writes that are done, though the writer is told that they were refused
+    lost: int = 1  # writes that take effect, although the answer says that they were refused
     releases: int = 1
-    people: int = 0  # acts of a person who tries it again or takes it from its worker
-    whole_deletions: bool = False  # keys that are deleted together go together: fewer situations
+    people: int = 0  # actions of an operator who retries or cancels the job
+    whole_deletions: bool = False  # keys of one deletion go at once: fewer situations
     drop: str = ""
-    most: int = 30_000_000  # situations, before it is too much
+    most: int = 30_000_000  # situations, before the exploration fails
 
 
 class Violation(NamedTuple):
@@ -58,14 +58,16 @@ class Explored(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """`op` is empty between two; `answers` are those given to it. `left` counts what it may still begin."""
+    """`op` is empty between two operations; `answers` are those it got. `left` counts what it may still
+    begin.
+    """
 
     name: str
     left: int
     op: str = ""
     args: tuple[Any, ...] = ()
     answers: tuple[Any, ...] = ()
-    deleted: int = 0  # of the keys of the request in hand
+    deleted: int = 0  # keys of the current request
     held: HeldJob | None = None
     beats: int = 0
     gone: bool = False
@@ -79,7 +81,7 @@ class Facts(NamedTuple):
     given_back: int = 0
     committed: int = 0
     judged: frozenset[int] = frozenset()  # attempts that were judged stale since their last beat
-    disturbed: bool = False  # a crash, or somebody was judged stale
+    disturbed: bool = False  # a crash, or an attempt was judged stale
 
 
 class Situation(NamedTuple):
@@ -92,9 +94,9 @@ class BrokenError(Exception):
     """Something happened that must never happen."""
 
 
-def apply(store: dict[str, bytes], ask: StoreRequest, *, kept: bool = True) -> Any:
-    """The answer of a store that does as it is told; not `kept`: it forgets about the condition."""
-    match ask:
+def apply(store: dict[str, bytes], request: StoreRequest, *, kept: bool = True) -> Any:
+    """Apply a request and return the answer; without `kept` the store ignores the condition."""
+    match request:
         case ReadObject(key):
             answer: Any = ObjectBody(store[key], store[key].hex()) if key in store else None
         case CheckExists(key):
@@ -104,10 +106,10 @@ def apply(store: dict[str, bytes], ask: StoreRequest, *, kept: bool = True) -> A
             if answer:
                 store[key] = b"a result"
         case CreateObject(key) | SwapObject(key) | PutObject(key):
-            done = _holds(store, ask) or not kept
+            done = _holds(store, request) or not kept
             if done:
-                store[key] = ask.body
-            answer = ask.body.hex() if done else None
+                store[key] = request.body
+            answer = request.body.hex() if done else None
         case DeleteObjects(keys):
             answer = [store.pop(key, None) for key in keys] and None
         case CheckStale():
@@ -115,10 +117,12 @@ def apply(store: dict[str, bytes], ask: StoreRequest, *, kept: bool = True) -> A
     return answer
 
 
-def _holds(store: dict[str, bytes], ask: CreateObject | SwapObject | PutObject) -> bool:
-    if isinstance(ask, CreateObject):
-        return ask.key not in store
-    return isinstance(ask, PutObject) or (ask.key in store and store[ask.key].hex() == ask.version)
+def _holds(store: dict[str, bytes], request: CreateObject | SwapObject | PutObject) -> bool:
+    if isinstance(request, CreateObject):
+        return request.key not in store
+    return isinstance(request, PutObject) or (
+        request.key in store and store[request.key].hex() == request.version
+    )
 
 
 def job_in(store: Store) -> JobRecord | None:
@@ -138,15 +142,15 @@ def changed(
 
 
 def trace_of(parents: dict[Situation, tuple[Situation | None, str]], last: Situation) -> tuple[str, ...]:
-    told: list[str] = []
+    moves: list[str] = []
     at: Situation | None = last
     while at is not None:
         at, how = parents[at]
-        told.append(how)
-    return tuple(reversed(told[:-1]))
+        moves.append(how)
+    return tuple(reversed(moves[:-1]))
 
 
-def words(ask: StoreRequest) -> str:
-    key = ask.keys[0] if isinstance(ask, DeleteObjects) else ask.key
+def describe(request: StoreRequest) -> str:
+    key = request.keys[0] if isinstance(request, DeleteObjects) else request.key
     short = key.replace(JOB, "job")
-    return f"{type(ask).__name__} {short}"
+    return f"{type(request).__name__} {short}"

@@ -1,9 +1,10 @@
-"""An object store on which everything goes wrong that may: the port `quire.model.objects`, decided by a seed.
+"""An object store on which everything goes wrong that may: the port `quire.model.objects`, decided by a
+seed.
 
-Requests take effect late and in any order; answers get lost after the write; a request whose caller was told
-that it failed may take effect long afterwards; conditional writes are refused without a reason; listings are
-old. What never goes wrong is what every store promises: a condition is tested and the object written in one
-moment. `drop` takes such a promise away, to show that somebody notices.
+Requests take effect late and in any order; answers get lost after the write; a request that was reported as
+failed may take effect long afterwards; conditional writes are refused without a reason; listings are old.
+What never goes wrong is what every store promises: a condition is checked and the object written in one
+step. `drop` removes such a promise, to show that the checks notice.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -21,7 +22,7 @@ _MOST_LISTINGS = 40
 
 
 class Weather(Struct, frozen=True, kw_only=True):
-    """How often, of all requests."""
+    """Rates of faults, of all requests."""
 
     failed: float = 0.0  # Retry, and nothing happened
     lost: float = 0.0  # Retry, though it happened
@@ -31,8 +32,8 @@ class Weather(Struct, frozen=True, kw_only=True):
     stale: float = 0.0  # a listing of some time ago
 
     @classmethod
-    def drawn(cls, chance: Random) -> "Weather":
-        """Some seeds are calm about some things: faults that never come alone hide each other."""
+    def draw(cls, chance: Random) -> "Weather":
+        """Some seeds have only some faults: faults that never come alone hide each other."""
         return cls(**{name: chance.choice((0.0, 0.01, 0.05, 0.2)) for name in cls.__struct_fields__})
 
 
@@ -42,13 +43,13 @@ class Kept(Struct, frozen=True):
     modified_at: float
 
 
-# Told before a write or deletion takes effect: who, key, what is there, what will be.
+# Called before a write or deletion takes effect: actor, key, current object, new body.
 Observer = Callable[[str, str, Kept | None, bytes | None], None]
 Effect = Callable[[], Any]
 
 
 class StormyStore:
-    """What all clients see. `clock` is the store's own."""
+    """The objects that all clients see. `clock` is the store's own."""
 
     def __init__(self, clock: Callable[[], float], *, drop: Collection[str] = ()) -> None:
         self.clock = clock
@@ -89,7 +90,7 @@ class StormyStore:
         return self.objects
 
     def catch_up(self) -> None:
-        """Whatever is still under way arrives."""
+        """Apply every late request."""
         while self.late:
             self.late.pop(0)()
 
@@ -99,7 +100,7 @@ class StormyStore:
 
 
 class StormyObjects:
-    """One client's way to the store. `turn` gives everybody else the chance to go first."""
+    """One client of the store. `turn` lets the other actors go first."""
 
     def __init__(
         self,
@@ -175,7 +176,7 @@ class StormyObjects:
         return self._store.clock()
 
     async def _request(self, effect: Effect) -> Any:
-        """An effect is for one moment; before and after it anything may happen to others."""
+        """An effect is atomic; before and after it other actors may act."""
         await self._turn()
         drawn, weather = self._chance.random(), self._weather
         if drawn < weather.failed:

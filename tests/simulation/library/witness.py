@@ -1,6 +1,6 @@
-"""Looks at every write to a bucket library at the moment it takes effect: was it right to do so?
+"""Checks every write to a bucket library at the moment it takes effect.
 
-Must not know how the protocol does it; only what must never be seen from outside.
+Must not know how the protocol works; only what must never be seen from outside.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ class Witness:
         self._given_back: defaultdict[str, int] = defaultdict(int)
         self._last: dict[str, JobRecord] = {}
 
-    def write(self, who: str, key: str, there: Kept | None, body: bytes | None) -> None:
+    def check_write(self, who: str, key: str, there: Kept | None, body: bytes | None) -> None:
         """Before it takes effect. `body` None is a deletion."""
         self._moment += 1
         job = layout.parse_job(key)
@@ -37,11 +37,11 @@ class Witness:
             _demand(job not in self.results, "two results were committed")
             self.results[job] = self._moment
         elif key == layout.state(job):
-            self._state(who, job, there, body)
+            self._check_state(who, job, there, body)
         elif key == layout.raw(job):
             _demand(body is not None, "a source was deleted")
 
-    def _state(self, who: str, job: str, there: Kept | None, body: bytes | None) -> None:
+    def _check_state(self, who: str, job: str, there: Kept | None, body: bytes | None) -> None:
         before = None if there is None else decode(there.body, JobRecord)
         if body is None:
             _demand(job in self.results, "the state of a job without a result was deleted")
@@ -53,15 +53,15 @@ class Witness:
             _demand(after.attempt >= before.attempt, "an attempt number was taken back")
             self._given_back[job] += max(0, before.charged - after.charged)
             if who[0] != "p":
-                self._alone(who, before, after, there)
+                self._check_alone(who, before, after, there)
         if after.state == "running" and (before is None or before.attempt < after.attempt):
             _demand(
                 (job, after.attempt) not in self._started or job in self.results, "an attempt began twice"
             )
             self._started[job, after.attempt] = self._moment
 
-    def _alone(self, who: str, before: JobRecord, after: JobRecord, there: Kept) -> None:
-        """What nobody but a person may do."""
+    def _check_alone(self, who: str, before: JobRecord, after: JobRecord, there: Kept) -> None:
+        """Check what only an operator may do."""
         _demand(before.state != "dead", "a job that was given up came back by itself")
         if before.state != "running":
             return
@@ -71,8 +71,8 @@ class Witness:
         silent = self._clock() - there.modified_at
         _demand(silent > self._stale_seconds, "a live worker was robbed that was not stale")
 
-    def begun(self, job: str, attempt: int) -> None:
-        """A worker was told that the job is its own."""
+    def start_attempt(self, job: str, attempt: int) -> None:
+        """A worker got the answer that the job is its own."""
         numbers = self.attempts[job]
         _demand(attempt not in numbers, "two attempts have one number")
         numbers.append(attempt)
@@ -82,7 +82,7 @@ class Witness:
         started = self._started.get((job, attempt), 0)
         _demand(done is None or started < done, "a finished job was begun again")
 
-    def at_rest(self, job: str, keys: Collection[str]) -> None:
+    def check_rest(self, job: str, keys: Collection[str]) -> None:
         left = set(keys) - {layout.raw(job)}
         if job in self.results:
             _demand(left == {layout.out(job)}, f"left behind beside a result: {sorted(left)}")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.situations.bucket_folder import WORKER, Bucket, named
+from tests.situations.bucket_folder import WORKER, Bucket, hash_of
 
 from quire.cli.library.commands import COMMANDS
 
@@ -15,7 +15,7 @@ CONTRACT = (
     "search search-queue manifest repair-metadata config workers test-s3 logs download preview cancel remove "
     "clear-dead"
 )
-A, B, C, D, E, F, G = (named(letter) for letter in "ABCDEFG")
+A, B, C, D, E, F, G = (hash_of(letter) for letter in "ABCDEFG")
 
 
 def furnished(bucket: Bucket) -> None:

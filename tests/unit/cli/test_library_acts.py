@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from tests.situations.bucket_folder import named
+from tests.situations.bucket_folder import hash_of
 
 from quire.library.protocol.bodies import JobRecord, encode
 
-A, B, C, D, E, G = (named(letter) for letter in "ABCDEG")
+A, B, C, D, E, G = (hash_of(letter) for letter in "ABCDEG")
 
 
 def furnished(bucket):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from rich.console import Console
-from tests.situations.bucket_folder import named
+from tests.situations.bucket_folder import hash_of
 
 from quire.cli.library.dashboard import drawn
 from quire.cli.library.output import size_of, span
@@ -29,7 +29,7 @@ def glance(**more):
         "done_age_seconds": 130.0,
         "running": (
             RunningJob(
-                job=named("a"),
+                job=hash_of("a"),
                 worker="node01",
                 name=EVIL,
                 stage="converting",
@@ -39,7 +39,7 @@ def glance(**more):
                 attempt=2,
             ),
         ),
-        "mishaps": (FailedJob(job=named("b"), error=EVIL * 9, attempts=4),),
+        "mishaps": (FailedJob(job=hash_of("b"), error=EVIL * 9, attempts=4),),
         "finished": 12,
         "watched_seconds": 1800.0,
         "per_hour": 24.0,
@@ -66,7 +66,7 @@ def test_everything_worth_knowing_is_in_it():
         "converting 42 %",
         "2 h 1 min",
         "… and 39 more",
-        named("b")[:16],
+        hash_of("b")[:16],
     ):
         assert words in text, words
 
@@ -89,7 +89,7 @@ def test_before_anything_is_known_it_says_so():
 
 
 def test_watching_gives_a_line_for_each_round_and_ends_when_asked(bucket):
-    bucket.todo(named("a"))
+    bucket.todo(hash_of("a"))
     command = [sys.executable, "-m", "quire.cli.blobforge", "watch", "-i", "0.5", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as process:
         first, second = (json.loads(process.stdout.readline()) for _ in range(2))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec import Struct, field
-from tests.situations.bucket_folder import archive, named
+from tests.situations.bucket_folder import archive, hash_of
 
 from quire.assembly import library_worker
 from quire.library import janitor, metadata
@@ -19,7 +19,7 @@ from quire.library.ingest import checksums, pdf_search, run
 from quire.library.manifest import search, store
 from quire.library.worker import conversion, loop
 
-A, B = named("A"), named("B")
+A, B = hash_of("A"), hash_of("B")
 
 
 class Tally(Struct, kw_only=True):

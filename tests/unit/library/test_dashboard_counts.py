@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.situations.bucket_folder import named
+from tests.situations.bucket_folder import hash_of
 
 from quire.blobs.objects import BlobObjects
 from quire.library import listing
@@ -41,18 +41,18 @@ def context():
 
 async def queued(context, *names, tier="3_normal"):
     for name in names:
-        await context.objects.put(layout.todo(tier, named(name)), b"")
+        await context.objects.put(layout.todo(tier, hash_of(name)), b"")
 
 
 async def locked(context, *names, **more):
     for name in names:
         lock = LockMarker(worker="w", started=1_699_999_000_000, **more)
-        await context.objects.put(layout.processing(named(name)), encode(lock))
+        await context.objects.put(layout.processing(hash_of(name)), encode(lock))
 
 
 async def finished(context, *names):
     for name in names:
-        job = named(name)
+        job = hash_of(name)
         await context.objects.put(layout.out(job), b"zip")
         await context.objects.delete([*layout.todos(job), layout.processing(job)])
 
@@ -69,12 +69,12 @@ async def test_a_job_counts_once_and_waits_in_the_more_urgent_tier(context):
 async def test_what_is_not_ours_is_not_counted(context):
     for key in (
         "queue/todo/3_normal/readme.txt",
-        "queue/todo/9_odd/" + named("x"),
+        "queue/todo/9_odd/" + hash_of("x"),
         "queue/dead/x/y",
         "queue/z",
     ):
         await context.objects.put(key, b"")
-    await context.objects.put(f"queue/failed/{named('x')}.tmp", b"")
+    await context.objects.put(f"queue/failed/{hash_of('x')}.tmp", b"")
     found = await listing.list_queue(context)
     assert (found.waiting, len(found.failed), len(found.dead)) == (0, 0, 0)
 
@@ -122,7 +122,7 @@ async def test_what_was_missed_between_two_listings_is_not_finished(context):
     await queued(context, "a")
     board = Dashboard(context)
     await board.refresh()
-    await context.objects.delete([layout.todo("3_normal", named("a"))])
+    await context.objects.delete([layout.todo("3_normal", hash_of("a"))])
     assert (await board.refresh()).finished == 1
     await queued(context, "a")
     assert (await board.refresh()).finished == 0
@@ -132,17 +132,17 @@ async def test_a_death_is_no_finish_nor_is_its_burial_forgotten(context):
     await queued(context, "a")
     board = Dashboard(context)
     await board.refresh()
-    await context.objects.delete([layout.todo("3_normal", named("a"))])
-    await context.objects.put(layout.dead(named("a")), b"no json")
+    await context.objects.delete([layout.todo("3_normal", hash_of("a"))])
+    await context.objects.put(layout.dead(hash_of("a")), b"no json")
     assert (await board.refresh()).finished == 0
-    await context.objects.delete([layout.dead(named("a"))])
+    await context.objects.delete([layout.dead(hash_of("a"))])
     assert (await board.refresh()).finished == 0
 
 
 async def test_the_last_mishaps_are_told(context):
-    await context.objects.put(layout.failed(named("a")), encode(FailedMarker(error="oom", retries=1)))
+    await context.objects.put(layout.failed(hash_of("a")), encode(FailedMarker(error="oom", retries=1)))
     glance = await Dashboard(context).refresh(mishaps=5)
-    assert [(one.job, one.error, one.attempts) for one in glance.mishaps] == [(named("a"), "oom", 2)]
+    assert [(one.job, one.error, one.attempts) for one in glance.mishaps] == [(hash_of("a"), "oom", 2)]
     assert (await Dashboard(context).refresh()).mishaps == ()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.situations.bucket_folder import archive, named
+from tests.situations.bucket_folder import archive, hash_of
 
 from quire.blobs.objects import BlobObjects
 from quire.library.context import LibraryContext
@@ -19,7 +19,7 @@ from quire.model.errors import Retry
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.time import CountingIds, FakeClock
 
-A, B = named("A"), named("B")
+A, B = hash_of("A"), hash_of("B")
 BOOK = {"content.md": "![p](assets/p 1.png)", "assets/p 1.png": "png", "assets/deep/x": "x"}
 
 
@@ -81,7 +81,7 @@ async def test_what_is_there_stays_unless_it_is_asked_for(context, tmp_path):
 async def test_a_missing_result_is_no_error_and_a_broken_one_stops_nobody(context, tmp_path):
     await context.blobs.put(layout.out(B), b"no zip")
     await context.blobs.put(layout.out(A), archive(BOOK))
-    want = [HydrationSource(tmp_path / f"{n}.pdf", job) for n, job in enumerate([named("none"), B, A])]
+    want = [HydrationSource(tmp_path / f"{n}.pdf", job) for n, job in enumerate([hash_of("none"), B, A])]
     told = []
     tally = await hydrate(context, each(want), on_each=told.append)
     assert tally.outcomes == {
@@ -115,11 +115,11 @@ async def test_a_link_in_the_collection_leads_nothing_elsewhere(context, tmp_pat
 
 
 async def test_few_are_asked_for_and_many_are_listed_once(context, tmp_path):
-    few = [HydrationSource(tmp_path / f"{n}.pdf", named(str(n))) for n in range(5)]
+    few = [HydrationSource(tmp_path / f"{n}.pdf", hash_of(str(n))) for n in range(5)]
     await hydrate(context, each(few))
     assert (context.objects.looks, context.objects.listings) == (5, 0)
-    many = [HydrationSource(tmp_path / f"{n}.pdf", named(str(n))) for n in range(2 * LISTED_FROM + 7)]
-    await context.blobs.put(layout.out(named("3")), archive(BOOK))
+    many = [HydrationSource(tmp_path / f"{n}.pdf", hash_of(str(n))) for n in range(2 * LISTED_FROM + 7)]
+    await context.blobs.put(layout.out(hash_of("3")), archive(BOOK))
     tally = await hydrate(context, each(many))
     assert tally.outcomes == {HydrationOutcome.MISSING: 2 * LISTED_FROM + 6, HydrationOutcome.WRITTEN: 1}
     assert (context.objects.looks, context.objects.listings) == (5, 1)

@@ -38,7 +38,7 @@ class WorkerMetrics(Struct, frozen=True, kw_only=True):
     jobs_per_hour: float = 0.0
 
 
-class Registration(Struct, frozen=True, kw_only=True):
+class RegistrationBody(Struct, frozen=True, kw_only=True):
     worker_id: str
     hostname: str
     platform: str
@@ -66,7 +66,7 @@ class WorkerRegistration:
         self._written_at: float | None = None
         self._spent_seconds = 0.0
         now = timestamp(context.clock.now())
-        self._now = Registration(
+        self._now = RegistrationBody(
             worker_id=worker,
             hostname=socket.gethostname(),
             platform=platform.system(),
