@@ -12,10 +12,10 @@ PAGE = ROOT / "docs" / "reference" / "report.md"
 SOURCE = ROOT / "src" / "quire"
 # Functions that take a class as an argument, by position: file, function, which argument.
 TAKES_A_CLASS = {
-    ("service/scan.py", "_skipped"): 2,
-    ("service/scan.py", "_failed"): 2,
-    ("compute/failures.py", "Failure"): 1,
-    ("cli/errors.py", "_tell"): 0,
+    ("tools/folder_scan.py", "_skip"): 2,
+    ("tools/folder_scan.py", "_fail"): 2,
+    ("compute/failures.py", "AttemptFailure"): 1,
+    ("cli/errors.py", "_print_error"): 0,
 }
 
 # `code = "…"` in a class of errors, and a code that stands under a name of its own.
@@ -47,11 +47,11 @@ def _of_module(path: Path) -> Iterator[str]:
             yield from _of_call(node, module)
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in NAMES_OF_CLASSES:
             yield from _text(node.value)
-        if module == "service/intake.py" and isinstance(node, ast.Tuple) and len(node.elts) == 2:
+        if module == "batches/uploads.py" and isinstance(node, ast.Tuple) and len(node.elts) == 2:
             yield from _text(node.elts[0])  # error class, reason
         if module == "ledger/record_rows.py" and isinstance(node, ast.Tuple) and len(node.elts) == 3:
             yield from _text(node.elts[1])  # outcome, error class, reason
-        if module == "blobs/s3_edge.py" and isinstance(node, ast.Tuple) and len(node.elts) == 4:
+        if module == "blobs/s3/errors.py" and isinstance(node, ast.Tuple) and len(node.elts) == 4:
             yield from _text(node.elts[3])  # its table: fits, kind, advice, code
 
 
