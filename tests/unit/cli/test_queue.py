@@ -294,7 +294,7 @@ def test_queues_in_a_bucket_are_refused_as_other_bad_settings_are(quire, monkeyp
         monkeypatch.setenv("QUIRE_QUEUE_STORE", value)
         ended.append(quire(*words))
     assert [ran.exit_code for ran in ended] == [1, 1]
-    assert ["no longer supported" in " ".join(ran.stderr.split()) for ran in ended] == [True, False]
+    assert ["were removed" in " ".join(ran.stderr.split()) for ran in ended] == [True, False]
 
 
 def test_a_broken_promise_is_told_and_ends_with_1(quire, monkeypatch):
