@@ -40,7 +40,11 @@ def draw_ways_back() -> str:
 
 def fill_page(page: str) -> str:
     """The page with every diagram between its markers."""
-    for name, drawing in {"stages": draw_table(STAGES), "again": draw_ways_back(), "tasks": draw_table(TASKS)}.items():
+    for name, drawing in {
+        "stages": draw_table(STAGES),
+        "again": draw_ways_back(),
+        "tasks": draw_table(TASKS),
+    }.items():
         begin, end = f"<!-- diagram {name} begins -->", f"<!-- diagram {name} ends -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         drawn = f"{begin}\n```mermaid\n{drawing}\n```\n{end}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from quire.assembly.engine import open_engine
 from quire.batches.folder_run import RunRequest, RunResult, run_folder
 from quire.cli.console import Reporter
-from quire.cli.run.progress import progress_for
+from quire.cli.run.progress import show_progress
 from quire.model.errors import Reject
 from quire.model.files import File
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Phase, Pipeline, from_product
@@ -58,7 +58,7 @@ async def main(folder: Path, out: Path) -> RunResult:
     """The same as `quire run FOLDER --out OUT --pipeline words`."""
     settings = load_here().settings
     request = RunRequest(roots=[folder], out=out, pipeline="words", own_folders=[settings.home])
-    with progress_for(Reporter(json_output=False)) as watcher:
+    with show_progress(Reporter(json_output=False)) as watcher:
         async with open_engine(
             settings, pipelines={"words": PIPELINE}, step_modules=("own_step",)
         ) as components:

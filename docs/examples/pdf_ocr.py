@@ -20,7 +20,7 @@ from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 from quire.assembly.engine import STEP_MODULES, open_engine
 from quire.batches.folder_run import RunRequest, RunResult, run_folder
 from quire.cli.console import Reporter
-from quire.cli.run.progress import progress_for
+from quire.cli.run.progress import show_progress
 from quire.model.errors import Reject
 from quire.model.files import File
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Phase, Pipeline, from_product
@@ -133,7 +133,7 @@ async def main(folder: Path, out: Path) -> RunResult:
     settings = load_here().settings
     request = RunRequest(roots=[folder], out=out, pipeline=PIPELINE.name, own_folders=[settings.home])
     reporter = Reporter(json_output=False)
-    with progress_for(reporter) as watcher:
+    with show_progress(reporter) as watcher:
         async with open_engine(
             settings,
             pipelines={PIPELINE.name: PIPELINE},

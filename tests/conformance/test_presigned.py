@@ -1,4 +1,4 @@
-"""The suite of landings: on a real S3 server, and on a folder behind a small HTTP server of its own."""
+"""The suite of presigned uploads: on a real S3 server, and a folder behind a small HTTP server of its own."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ HOUR_AGO = 3600
 
 
 class Routes:
-    """The two routes that a landing of ours needs, as a bare ASGI application."""
+    """The two routes that local presigned uploads need, as a bare ASGI application."""
 
     def __init__(self, presigned, blobs):
         self.presigned = presigned
@@ -129,7 +129,7 @@ class TestS3PresignedUploads(PresignedUploadsSuite):
             "region": s3_server.region,
             "access_key_id": s3_server.access_key_id,
             "secret_access_key": s3_server.secret_access_key,
-            "prefix": f"landing/{SystemIds().ulid()}",  # an empty store for each test
+            "prefix": f"presigned/{SystemIds().ulid()}",  # an empty store for each test
             "allow_http": True,
         }
 

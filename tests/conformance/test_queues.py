@@ -77,7 +77,7 @@ class TestPostgres(QueuesSuite):
         await queues.prepare()
         assert (await queues.depth("q", now=0)).waiting == 1
 
-    async def test_who_listens_is_told_of_what_comes_and_of_nothing_else(self, queues, told):
+    async def test_listeners_are_woken_by_new_messages_and_by_nothing_else(self, queues, told):
         messages = [Message(id=str(n), body=b"") for n in range(3)]
         await queues.send("q", messages, now=0)
         assert await told() == [""]

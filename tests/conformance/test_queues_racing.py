@@ -139,7 +139,7 @@ async def test_a_lease_ended_in_two_ways_at_once_ends_in_one(consumers):
         assert [type(answer) for answer in answers if answer is not None] == [Lost, Lost]
 
 
-async def test_two_who_replay_and_discard_share_the_dead(consumers):
+async def test_two_that_replay_and_discard_share_the_dead_letters(consumers):
     await consumers[0].send("q", MESSAGES[:60], now=0)
     leased = await consumers[0].lease("q", limit=60, seconds=60, now=1)
     await asyncio.gather(*(consumers[0].dead_letter(one, now=1, reason="x") for one in leased))

@@ -101,7 +101,7 @@ class TestLeases:
         depths = [await queues.depth(name, now=21) for name in ("q", "p")]
         assert [(one.waiting, one.leased) for one in depths] == [(0, 1), (0, 0)]
 
-    async def test_late_work_counts_until_the_message_is_given_to_somebody_else(self, queues):
+    async def test_late_work_counts_until_another_consumer_leases_the_message(self, queues):
         await queues.send("q", some("a"), now=0)
         (late,) = await lease_all(queues, now=0, seconds=1)
         await queues.send("q", some("b"), now=5)  # brings the other one back into the stream
@@ -110,7 +110,7 @@ class TestLeases:
         await queues.acknowledge([late], now=6)
         assert ids(await lease_all(queues, now=7)) == ["b"]
 
-    async def test_a_lease_that_ran_out_may_still_be_released_or_buried_by_its_holder(self, queues):
+    async def test_a_lease_that_ran_out_may_still_be_released_or_given_up_by_its_holder(self, queues):
         await queues.send("q", some("a", "b"), now=0)
         a, b = await lease_all(queues, now=0, seconds=1, worker="w")
         await queues.release(a, now=5, error="x")
@@ -285,7 +285,7 @@ class TestDeadLetters:
         counted = await buried.counters("q")
         assert (counted[QueueCounter.REPLAYED], counted[QueueCounter.DISCARDED]) == (2, 3)
 
-    async def test_two_who_replay_at_once_replay_each_letter_once(self, buried):
+    async def test_two_replays_at_once_replay_each_dead_letter_once(self, buried):
         assert sum(await asyncio.gather(*(buried.replay("q", now=2, limit=9) for _ in range(4)))) == 6
         assert len(await lease_all(buried, now=3)) == 6
 
@@ -368,7 +368,7 @@ class TestWaiting:
         async with asyncio.timeout(10):
             await queues.wait(["q"], seconds=0.01)
 
-    async def test_everybody_who_waits_is_woken_and_nothing_is_taken_away(self, queues, redis_server):
+    async def test_all_waiting_consumers_are_woken_and_nothing_is_leased(self, queues, redis_server):
         waiting = [asyncio.create_task(queues.wait(["p", "q"], seconds=60)) for _ in range(3)]
         await blocked(redis_server, 3)
         await queues.send("q", some("a"), now=0)
@@ -376,7 +376,7 @@ class TestWaiting:
             await asyncio.gather(*waiting)
         assert ids(await lease_all(queues, now=0)) == ["a"]
 
-    async def test_what_is_given_back_wakes_too(self, queues, redis_server):
+    async def test_a_release_wakes_too(self, queues, redis_server):
         await queues.send("q", some("a"), now=0)
         (leased,) = await lease_all(queues, now=0)
         waiting = asyncio.create_task(queues.wait(["q"], seconds=60))
@@ -385,7 +385,7 @@ class TestWaiting:
         async with asyncio.timeout(10):
             await waiting
 
-    async def test_who_gives_up_waiting_leaves_the_line_in_order(self, queues, redis_server):
+    async def test_a_cancelled_wait_leaves_the_connection_in_order(self, queues, redis_server):
         waiting = asyncio.create_task(queues.wait(["q"], seconds=60))
         await blocked(redis_server, 1)
         waiting.cancel()
@@ -407,7 +407,7 @@ async def blocked(url, number):
 
 
 class TestRepair:
-    async def test_what_is_out_on_loan_to_nobody_is_found_again(self, queues, redis_server):
+    async def test_a_message_leased_by_nobody_is_found_again(self, queues, redis_server):
         """As after a stranger's XREADGROUP: no call of ours leaves such a thing behind."""
         from redis.asyncio import Redis
 

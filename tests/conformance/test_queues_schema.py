@@ -94,7 +94,7 @@ class OldMessages:
             FailedDelivery(delivery=3, at=51, ending="buried", error="no"),
         )
 
-    async def test_the_dead_are_in_order_of_burial_with_their_history(self, queues):
+    async def test_dead_letters_are_in_order_with_their_history(self, queues):
         soon, late = await queues.list_dead_letters("q", limit=9)
         assert (soon.id, soon.reason, soon.buried_at) == ("dead soon", "x", 8.0)
         assert (late.id, late.reason, late.deliveries, late.body) == ("dead late", "poison", 2, b"3")

@@ -65,7 +65,7 @@ async def test_what_is_heard_from_others_is_remembered_for_queues_that_were_look
     await notifier.wait(["q"], seconds=LONG_SECONDS)
 
 
-async def test_who_gives_up_is_forgotten(notifier):
+async def test_a_cancelled_wait_is_forgotten(notifier):
     waiting = start(notifier, "q")
     await settle()
     waiting.cancel()
@@ -93,7 +93,7 @@ async def test_however_many_wait_one_listens_and_what_came_before_that_is_not_mi
     await waiting
 
 
-async def test_who_could_not_listen_tries_again():
+async def test_a_failed_listen_is_tried_again():
     answers = [ConnectionError, None]
 
     async def listen(heard):

@@ -29,7 +29,7 @@ CALLS = {"tiff": PLAN.phases[0].call(), "img": PLAN.phases[1].call()}
 
 
 class Signing:
-    """A landing whose URLs say what they allow."""
+    """Presigned uploads whose URLs say what they allow."""
 
     async def sign_put(self, key, *, seconds, base_url, announced=True):
         return f"PUT {key} for {seconds} at {base_url} announced={announced}"

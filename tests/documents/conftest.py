@@ -160,19 +160,19 @@ def book() -> Callable[..., Objects]:
     def objects(pages: int, *, box: str = "0 0 200 100", page: str = "", catalog: str = "") -> Objects:
         first = 10
         kids = " ".join(f"{first + 2 * at} 0 R" for at in range(pages))
-        files: Objects = {
+        numbered: Objects = {
             1: f"<</Type/Catalog/Pages 2 0 R{catalog}>>",
             2: f"<</Type/Pages/Count {pages}/Kids[{kids}]>>",
             3: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
         }
         for at in range(pages):
             text = f"BT /F 40 Tf 10 30 Td (page {at + 1}) Tj ET"
-            made[first + 2 * at] = (
+            numbered[first + 2 * at] = (
                 f"<</Type/Page/Parent 2 0 R/MediaBox[{box}]/Resources<</Font<</F 3 0 R>>>>"
                 f"/Contents {first + 2 * at + 1} 0 R{page}>>"
             )
-            made[first + 2 * at + 1] = ("", text.encode())
-        return made
+            numbered[first + 2 * at + 1] = ("", text.encode())
+        return numbered
 
     return objects
 

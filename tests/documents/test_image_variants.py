@@ -118,7 +118,9 @@ def test_a_repeated_run_gives_the_same_bytes(name, corpus, run_step):
     first = run_step("image_variants", corpus / "image" / name)
     second = run_step("image_variants", corpus / "image" / name)
 
-    assert [made.path.read_bytes() for made in first.files] == [made.path.read_bytes() for made in second.files]
+    assert [made.path.read_bytes() for made in first.files] == [
+        made.path.read_bytes() for made in second.files
+    ]
     assert first.facts == second.facts
 
 

@@ -151,4 +151,7 @@ def test_what_cannot_be_judged_is_light_and_left_to_the_step(tmp_path, step, nam
     file = File(
         key="x", path=name, name=name, size=1, content_type="x", processing_config={"pdf_pages": "images"}
     )
-    assert STEPS[step].estimate_memory(StepInput(file=file, source=source, folder=tmp_path)) == memory_estimate.LIGHT
+    assert (
+        STEPS[step].estimate_memory(StepInput(file=file, source=source, folder=tmp_path))
+        == memory_estimate.LIGHT
+    )

@@ -42,7 +42,7 @@ def test_a_cut_off_pdf_is_refused_and_never_half_split(name, share, corpus, run_
     assert refused(run_step, tmp_path / "cut.pdf").code == "truncated"
 
 
-def test_a_broken_index_is_mended_and_told(run_step, write_pdf, book, tmp_path):
+def test_a_broken_index_is_repaired_and_reported(run_step, write_pdf, book, tmp_path):
     source = write_pdf(tmp_path / "book.pdf", book(3))
     whole = source.read_bytes()
     source.write_bytes(whole.replace(b"startxref\n", b"startxref\n9"))

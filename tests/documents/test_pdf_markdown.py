@@ -172,7 +172,7 @@ def test_without_an_engine_a_scan_is_named_and_kept_as_a_picture(options, corpus
     assert result.markdown == "<!-- page 1 -->\n\n![](assets/page-1-0001.jpg)\n\n"
 
 
-def test_in_a_mixed_document_scans_alone_are_recognised_and_blank_pages_are_told(
+def test_in_a_mixed_document_scans_alone_are_recognised_and_blank_pages_are_listed(
     corpus, to_markdown, tmp_path
 ):
     source = tmp_path / "mixed.pdf"
@@ -251,7 +251,9 @@ def test_info_is_as_the_contract_says(corpus, to_markdown):
 
 
 def test_plain_text_is_a_converter_of_its_own(corpus, to_markdown):
-    result = to_markdown(corpus / "pdf" / "code_and_formula.pdf", converter=converters.choose_converter("pdfium"))
+    result = to_markdown(
+        corpus / "pdf" / "code_and_formula.pdf", converter=converters.choose_converter("pdfium")
+    )
     in_order(
         result.markdown, "# JavaScript Code Example", "Listing 1: Simple JavaScript Program", "# Formula"
     )

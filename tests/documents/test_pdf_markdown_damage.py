@@ -88,7 +88,9 @@ def test_more_pages_than_the_limit_are_refused(corpus, tmp_path):
 def test_other_bytes_than_promised_are_refused(corpus, tmp_path):
     about = DocumentInfo(original_filename="a.pdf", worker_id="w", converted_at="now", hash="0" * 64)
     with pytest.raises(Reject) as refusal:
-        convert(corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", PdfMarkdownOptions(), about, lambda *_: None)
+        convert(
+            corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", PdfMarkdownOptions(), about, lambda *_: None
+        )
     assert refusal.value.code == "wrong_hash"
 
 
@@ -96,7 +98,11 @@ def test_other_bytes_than_promised_are_refused(corpus, tmp_path):
 def test_an_unknown_name_is_answered_with_the_known_ones(options, corpus, tmp_path):
     with pytest.raises(Misconfigured, match=r"liteparse|tesseract"):
         convert(
-            corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", PdfMarkdownOptions(**options), ABOUT, lambda *_: None
+            corpus / "pdf" / "crazyones.pdf",
+            tmp_path / "r.zip",
+            PdfMarkdownOptions(**options),
+            ABOUT,
+            lambda *_: None,
         )
 
 
@@ -107,7 +113,7 @@ def test_an_engine_that_is_asked_for_by_name_must_be_there(corpus, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_index_and_junk_before_the_header_are_mended_and_told(
+def test_a_damaged_index_and_junk_before_the_header_are_repaired_and_reported(
     write_pdf, book, to_markdown, tmp_path
 ):
     source = write_pdf(tmp_path / "book.pdf", book(2))
@@ -179,7 +185,7 @@ def test_a_page_as_large_as_a_house_keeps_its_text(write_pdf, book, to_markdown,
     assert "200 inches" in result.info["warnings"][0]
 
 
-def test_pictures_beyond_the_limit_of_bytes_are_left_out_and_told(corpus, to_markdown):
+def test_pictures_beyond_the_limit_of_bytes_are_left_out_and_listed(corpus, to_markdown):
     result = to_markdown(corpus / "pdf" / "picture_classification.pdf", max_asset_bytes=60_000)
 
     assert result.assets == ("page-1-0001.jpg",)
@@ -300,7 +306,11 @@ def test_equal_pictures_are_stored_once_and_strange_ones_not_at_all(corpus, to_m
         MarkdownPage(
             1,
             "![](../../a.jpg) ![](b.jpg) ![](c.svg)",
-            (PagePicture("../../a.jpg", picture), PagePicture("b.jpg", picture), PagePicture("c.svg", b"<svg/>")),
+            (
+                PagePicture("../../a.jpg", picture),
+                PagePicture("b.jpg", picture),
+                PagePicture("c.svg", b"<svg/>"),
+            ),
         ),
         guarded=False,
     )

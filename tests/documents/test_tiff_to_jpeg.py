@@ -128,7 +128,9 @@ def test_a_repeated_run_gives_the_same_bytes(name, corpus, run_step):
     first = run_step("tiff_to_jpeg", corpus / "tiff" / name)
     second = run_step("tiff_to_jpeg", corpus / "tiff" / name)
 
-    assert [made.path.read_bytes() for made in first.files] == [made.path.read_bytes() for made in second.files]
+    assert [made.path.read_bytes() for made in first.files] == [
+        made.path.read_bytes() for made in second.files
+    ]
     assert [made.facts for made in first.files] == [made.facts for made in second.files]
 
 

@@ -32,7 +32,7 @@ async def test_one_bad_file_of_each_kind_costs_its_own_attempts_only(tmp_path):
         "transient.tif": ("busy", 2, "the line is busy"),
         "bug.tif": ("step_error", 2, "KeyError"),
         "costly.tif": ("no_answer", 2, "the model gave no answer"),
-        "nonsense.tif": ("bad_result", 1, "the step misbehave gave back a str"),
+        "nonsense.tif": ("bad_result", 1, "the step misbehave returned a str"),
     }
     outcome = await run_names(tmp_path, MISBEHAVE, [*GOOD, *bad, "noise.tif"])
     assert outcome.batch.status == "DONE"

@@ -94,7 +94,7 @@ async def test_large_pictures_take_turns_the_largest_is_refused_and_no_worker_ex
         while len(reports) < len(orders):
             await signal.wait()
             reports += compute.take_reports()
-        peaks = [peak_mb(hand.name) for hand in compute._hands]
+        peaks = [peak_mb(hand.name) for hand in compute._handles]
     ended = {one.task_no: one for one in reports}
     assert (ended[1].outcome, ended[1].error_class) == (Outcome.REJECTED, "too_much_memory")
     assert "385 MB" in ended[1].error

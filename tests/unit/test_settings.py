@@ -221,7 +221,7 @@ def test_keys_for_workers_are_taken_when_they_are_whole_and_their_own(tmp_path):
     assert not load({}, tmp_path).settings.worker_keys.handed_out
 
 
-def test_all_problems_are_told_at_once(tmp_path):
+def test_all_problems_are_reported_at_once(tmp_path):
     _file(tmp_path, "worker = 1\n[preprocess]\ntiff_quality = 101\n")
     environment = {"QUIRE_WORKERS": "two", "QUIRE_STORE": "s3", "QUIRE_S4_BUCKET": "x"}
     message = _refusal(environment, tmp_path, overrides={"preprocess.max_attempts": 0})

@@ -9,7 +9,7 @@ from quire.assembly.blobs import encode_worker_configuration, open_blobs
 from quire.assembly.components import Components, EngineComponents, build_components, field_values
 from quire.assembly.ledger import Listen, open_stores
 from quire.assembly.machine import usable_memory_mb
-from quire.assembly.pipelines import phase_policy, retry_policy, shares
+from quire.assembly.pipelines import build_phase_policy, build_retry_policy, build_shares
 from quire.assembly.presence import HomeMember, join_home, lock_request
 from quire.assembly.queue_compute import start_queue_compute
 from quire.assembly.queues import queue_policies
@@ -122,7 +122,7 @@ class EngineStarter:
             dispatcher=self._build_dispatcher(compute) if compute is not None else None,
             clock=components.clock,
             signal=signal,
-            policy=retry_policy(settings),
+            policy=build_retry_policy(settings),
             trouble=self._trouble,
         )
         try:
@@ -202,7 +202,7 @@ class EngineStarter:
             ),
             pipelines=components.pipelines,
             clock=components.clock,
-            policy=phase_policy(self._settings),
+            policy=build_phase_policy(self._settings),
         )
 
     def _build_dispatcher(self, compute: Compute) -> Dispatcher:
@@ -215,6 +215,6 @@ class EngineStarter:
             pipelines=components.pipelines,
             clock=components.clock,
             ids=components.ids,
-            policy=retry_policy(self._settings),
-            shares=shares(self._settings),
+            policy=build_retry_policy(self._settings),
+            shares=build_shares(self._settings),
         )

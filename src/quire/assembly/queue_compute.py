@@ -3,8 +3,8 @@
 import asyncio
 
 from quire.assembly.components import Components
-from quire.assembly.pipelines import retry_policy
-from quire.assembly.secrets import signing_secret
+from quire.assembly.pipelines import build_retry_policy
+from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote.queue_members import LedgerQueueMembers
 from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
 from quire.compute.queue.envelopes import derive_ledger_id
@@ -21,7 +21,7 @@ def start_queue_compute(
     compute = QueueCompute(
         components.queues,
         components.blobs,
-        sender=f"{derive_ledger_id(signing_secret(settings), ledger)}-{name}",
+        sender=f"{derive_ledger_id(load_signing_secret(settings), ledger)}-{name}",
         options=QueueComputeOptions(
             queue=chosen.queue,
             max_out=chosen.max_out,
@@ -31,7 +31,7 @@ def start_queue_compute(
         clock=components.clock,
         signal=signal,
         sleep=asyncio.sleep,
-        members=LedgerQueueMembers(components.remote_context(), retry_policy(settings)),
+        members=LedgerQueueMembers(components.remote_context(), build_retry_policy(settings)),
     )
     compute.start()
     return compute

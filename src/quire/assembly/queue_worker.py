@@ -31,7 +31,7 @@ class QueueWorkerContext(Struct, frozen=True):
 
 
 def task_policy(settings: Settings, workers: int) -> QueuePolicy:
-    """Tasks are not leased ahead unless the queue's table says so: they are long, and other workers may be free."""
+    """Without a table of the queue no task is leased ahead: tasks are long, and other workers may be free."""
     name = settings.compute.queue
     plain = QueuePolicy(name=name, max_batch_size=1, dead_letter=f"{name}-dlq")
     return structs.replace(apply_table(plain, name, settings), concurrency=workers)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from quire.assembly.components import Components
-from quire.assembly.pipelines import retry_policy
+from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.presigned import open_presigned_uploads
-from quire.assembly.secrets import signing_secret
+from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote import tasks
 from quire.batches.remote.callbacks import AttemptAddress
 from quire.batches.remote.tasks import LedgerRemoteTasks
@@ -103,11 +103,11 @@ class RemoteComputes:
         settings = self._settings
         return tasks.RemoteTaskOptions(
             base_url=self._base_url,
-            secret=signing_secret(settings),
+            secret=load_signing_secret(settings),
             start_seconds=settings.compute.start_seconds,
             public_url=settings.preprocess.public_url,
             registry_url=settings.compute.registry_url,
-            policy=retry_policy(settings),
+            policy=build_retry_policy(settings),
             prices=prices(settings),
             access=_access(settings),
             prefix=bucket_prefix(settings),
@@ -146,7 +146,7 @@ class RemoteComputes:
             token=fly.token.reveal(),
             apps={step: app for step, app in apps.items() if used[step] == "fly"},
             guest=FlyGuest(region=fly.region, cpus=fly.cpus, cpu_kind=fly.cpu_kind),
-            owner=hashlib.sha256(b"machines\0" + signing_secret(self._settings)).hexdigest()[:16],
+            owner=hashlib.sha256(b"machines\0" + load_signing_secret(self._settings)).hexdigest()[:16],
             per_second=fly.per_second,
             clock=components.clock,
             sleep=asyncio.sleep,

@@ -1,4 +1,4 @@
-"""What a step raised, as it will stand in its report."""
+"""Failures of attempts, in the words of their reports."""
 
 import traceback
 from pathlib import Path
@@ -9,124 +9,128 @@ from quire.model.errors import QuireError, Reject, Retry
 from quire.model.work import Outcome, StepCall
 
 MAX_ERROR_LENGTH = 2000
-_NOT_ITS_FAULT = "the worker died before this result was stored, and not through this file"
+_NOT_ITS_FAULT = "the worker died before this result was stored, and this file was not the cause"
 
 
-class Failure(Struct, frozen=True):
+class AttemptFailure(Struct, frozen=True):
     outcome: Outcome
     error_class: str
     error: str
     delay_seconds: float = 0.0
 
 
-def of_error(error: BaseException, call: StepCall) -> Failure:
+def of_error(error: BaseException, call: StepCall) -> AttemptFailure:
     if isinstance(error, MemoryError):
         text = (
             f"the step {call.step} needed more than its memory limit of {call.memory_mb} MB; raise "
             "preprocess.memory_mb (in a pipeline of your own memory_mb of the phase), and local.memory_mb or "
             "the memory of the machine where that is less"
         )
-        return Failure(Outcome.OUT_OF_MEMORY, "out_of_memory", text)
-    text = _words(error) or type(error).__name__
+        return AttemptFailure(Outcome.OUT_OF_MEMORY, "out_of_memory", text)
+    text = _message(error) or type(error).__name__
     if isinstance(error, Reject):
-        return Failure(Outcome.REJECTED, error.code, text)
+        return AttemptFailure(Outcome.REJECTED, error.code, text)
     if isinstance(error, Retry):
-        return Failure(Outcome.ERRED, error.code, text, error.delay_seconds or 0.0)
+        return AttemptFailure(Outcome.ERRED, error.code, text, error.delay_seconds or 0.0)
     if isinstance(error, QuireError):
-        return Failure(Outcome.ERRED, error.code, text)
+        return AttemptFailure(Outcome.ERRED, error.code, text)
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" ({Path(where[0].filename).name}:{where[0].lineno})" if where else ""
-    return Failure(Outcome.ERRED, "step_error", f"{type(error).__name__}: {text}{place}")
+    return AttemptFailure(Outcome.ERRED, "step_error", f"{type(error).__name__}: {text}{place}")
 
 
-def of_store(error: BaseException, call: StepCall) -> Failure:
-    """Bytes could not be fetched or kept. A passing fault of the store is not the file's."""
+def of_store(error: BaseException, call: StepCall) -> AttemptFailure:
+    """Bytes could not be fetched or stored. A passing fault of the store does not count against the file."""
     failure = of_error(error, call)
     if isinstance(error, Retry):
-        return Failure(Outcome.INTERRUPTED, failure.error_class, failure.error, failure.delay_seconds)
+        return AttemptFailure(Outcome.INTERRUPTED, failure.error_class, failure.error, failure.delay_seconds)
     return failure
 
 
-def of_unknown_step(call: StepCall) -> Failure:
+def of_unknown_step(call: StepCall) -> AttemptFailure:
     text = (
         f"this worker has no step {call.step} in version {call.version}; install the package that brings it"
     )
-    return Failure(Outcome.ERRED, "unknown_step", text)
+    return AttemptFailure(Outcome.ERRED, "unknown_step", text)
 
 
-def of_timeout(call: StepCall) -> Failure:
+def of_timeout(call: StepCall) -> AttemptFailure:
     text = f"the step {call.step} gave no result within {call.timeout_seconds:g} s and was stopped"
-    return Failure(Outcome.TIMED_OUT, "timeout", text)
+    return AttemptFailure(Outcome.TIMED_OUT, "timeout", text)
 
 
-def of_stall(call: StepCall, done: int, total: int) -> Failure:
+def of_stall(call: StepCall, done: int, total: int) -> AttemptFailure:
     heard = f" after {done} of {total}" if total else ""
     limit = f"{call.stall_seconds:g} s"
     text = f"the step {call.step} stalled: it showed no progress{heard} for {limit} and was stopped"
-    return Failure(Outcome.TIMED_OUT, "stalled", text)
+    return AttemptFailure(Outcome.TIMED_OUT, "stalled", text)
 
 
-def of_unreadable(error: BaseException, call: StepCall) -> Failure:
-    """What the step gave back, or how it failed, cannot be told to the pool."""
-    text = f"the step {call.step} gave back what cannot be told: {_words(error)}"
-    return Failure(Outcome.REJECTED, "bad_result", text)
+def of_bad_result(error: BaseException, call: StepCall) -> AttemptFailure:
+    """The output of the step, or its error, cannot be encoded for the pool."""
+    text = f"the step {call.step} returned a result that cannot be encoded: {_message(error)}"
+    return AttemptFailure(Outcome.REJECTED, "bad_result", text)
 
 
-def of_crash(call: StepCall, ending: str, last_words: str) -> Failure:
-    said = f"; its last words: {last_words[-300:]}" if last_words else ""
-    return Failure(Outcome.CRASHED, "crash", f"the worker process died in step {call.step} ({ending}){said}")
+def of_crash(call: StepCall, ending: str, stderr: str) -> AttemptFailure:
+    said = f"; its last output: {stderr[-300:]}" if stderr else ""
+    return AttemptFailure(
+        Outcome.CRASHED, "crash", f"the worker process died in step {call.step} ({ending}){said}"
+    )
 
 
-def of_silence(call: StepCall, ending: str) -> Failure:
-    text = f"the machine of step {call.step} ended without a word ({ending})"
-    return Failure(Outcome.CRASHED, "crash", text[:MAX_ERROR_LENGTH])
+def of_silent_machine(call: StepCall, ending: str) -> AttemptFailure:
+    text = f"the machine of step {call.step} ended without a callback ({ending})"
+    return AttemptFailure(Outcome.CRASHED, "crash", text[:MAX_ERROR_LENGTH])
 
 
-def of_launch(error: BaseException, again_seconds: float) -> Failure:
-    """No machine came about. A passing fault is not the file's; what a person must mend ends it in time."""
-    text = f"no machine could be started: {_words(error)}"[:MAX_ERROR_LENGTH]
+def of_failed_launch(error: BaseException, again_seconds: float) -> AttemptFailure:
+    """No machine was started. A passing fault does not count against the file; one that a person must correct
+    uses up its attempts.
+    """
+    text = f"no machine could be started: {_message(error)}"[:MAX_ERROR_LENGTH]
     if isinstance(error, Retry):
-        return Failure(Outcome.INTERRUPTED, "not_launched", text, error.delay_seconds or again_seconds)
-    return Failure(Outcome.ERRED, "not_launched", text)
+        return AttemptFailure(Outcome.INTERRUPTED, "not_launched", text, error.delay_seconds or again_seconds)
+    return AttemptFailure(Outcome.ERRED, "not_launched", text)
 
 
-def of_no_report(queue: str) -> Failure:
-    """Nobody took it, or whoever did was never heard of. Not the file's fault."""
+def of_no_report(queue: str) -> AttemptFailure:
+    """No worker took the task, or its worker never reported. Does not count against the file."""
     text = (
         f"no worker reported this task in time; do workers run (`quire worker --from-queue`), and are there "
         f"dead letters in the queue {queue}?"
     )
-    return Failure(Outcome.INTERRUPTED, "no_report", text)
+    return AttemptFailure(Outcome.INTERRUPTED, "no_report", text)
 
 
-def of_dead_letter(error_class: str, reason: str) -> Failure:
-    """Whoever took it could not read it, or gave it up."""
-    text = f"a worker gave the message of this task up: {reason}"[:MAX_ERROR_LENGTH]
-    return Failure(Outcome.ERRED, error_class, text)
+def of_dead_letter(error_class: str, reason: str) -> AttemptFailure:
+    """A worker could not read the message, or gave up on it."""
+    text = f"a worker gave up on the message of this task: {reason}"[:MAX_ERROR_LENGTH]
+    return AttemptFailure(Outcome.ERRED, error_class, text)
 
 
-def of_late_start(queue: str) -> Failure:
+def of_late_start(queue: str) -> AttemptFailure:
     text = f"this task waited in the queue {queue} for longer than compute.wait_seconds; start more workers"
-    return Failure(Outcome.INTERRUPTED, "late_start", text)
+    return AttemptFailure(Outcome.INTERRUPTED, "late_start", text)
 
 
-def of_deliveries(call: StepCall, times: int) -> Failure:
-    """Each time whoever had it died, perhaps through it."""
+def of_deliveries(call: StepCall, times: int) -> AttemptFailure:
+    """Each time the worker of the task died, perhaps because of it."""
     text = (
-        f"the step {call.step} was begun {times} times, and each time its worker died or lost its lease "
-        "without a word"
+        f"the step {call.step} was started {times} times, and each time its worker died or lost its "
+        "lease without reporting"
     )
-    return Failure(Outcome.CRASHED, "too_many_deliveries", text)
+    return AttemptFailure(Outcome.CRASHED, "too_many_deliveries", text)
 
 
-def of_interruption() -> Failure:
-    return Failure(Outcome.INTERRUPTED, "interrupted", _NOT_ITS_FAULT)
+def of_interruption() -> AttemptFailure:
+    return AttemptFailure(Outcome.INTERRUPTED, "interrupted", _NOT_ITS_FAULT)
 
 
-def _words(error: BaseException) -> str:
-    """The message, however odd. File names may hold halves of characters, which no pipe or table takes."""
+def _message(error: BaseException) -> str:
+    """The message of the error. File names may hold halves of characters, which no pipe or table accepts."""
     try:
         said = str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot speak is told by its name
+    except Exception:  # noqa: BLE001 - the name of an error without a message is enough
         said = ""
     return said[:MAX_ERROR_LENGTH].encode("utf-8", "replace").decode("utf-8")

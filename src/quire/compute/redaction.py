@@ -1,21 +1,21 @@
-"""What a worker was told in confidence, taken out of what is said about it.
+"""Removes the secrets of a worker's environment from texts about it.
 
-Keys and signed addresses stand in the environment of workers. What they, or those who start them, say before
-they end becomes part of reports and logs.
+The environment of workers holds keys and signed URLs. What a worker, or the service that starts it, writes
+before the end becomes part of reports and logs.
 """
 
 from collections.abc import Mapping
 
-SHORTEST = 6  # of a value that is looked for: shorter ones are words of any text
-_TELLING = ("SECRET", "ACCESS_KEY", "TOKEN", "PASSWORD", "_URL")
+SHORTEST = 6  # value that is removed: shorter ones occur in any text
+_SECRET_NAMES = ("SECRET", "ACCESS_KEY", "TOKEN", "PASSWORD", "_URL")
 
 
-def discreet(text: str, environment: Mapping[str, str]) -> str:
-    """The text without the values of these variables that could be secrets."""
+def redact(text: str, environment: Mapping[str, str]) -> str:
+    """The text without those values of the environment that could be secrets."""
     secrets = {
         value
         for name, value in environment.items()
-        if len(value) >= SHORTEST and any(part in name for part in _TELLING)
+        if len(value) >= SHORTEST and any(part in name for part in _SECRET_NAMES)
     }
     for value in sorted(secrets, key=len, reverse=True):
         text = text.replace(value, "…")

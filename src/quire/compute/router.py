@@ -1,6 +1,6 @@
 """Several computes at once: each phase runs on the one that it names.
 
-Promise: that of every compute, for all of them together. Must not know: what any of them is.
+Promise: that of every compute, for all of them together. Must not know: any kind of compute.
 """
 
 import asyncio
@@ -14,20 +14,18 @@ class ComputeRouter:
     def __init__(self, computes: Mapping[str, Compute]) -> None:
         self._computes = dict(computes)
 
-    def room(self, compute: str = "") -> int:
+    def capacity(self, compute: str = "") -> int:
         found = self._computes.get(compute)
-        return 0 if found is None else found.room(compute)
+        return 0 if found is None else found.capacity(compute)
 
-    async def hand(self, call: StepCall, orders: list[Order]) -> None:
+    async def submit(self, call: StepCall, orders: list[Order]) -> None:
         found = self._computes.get(call.compute)
         if found is None:
-            raise Misconfigured(
-                f"there is no compute {call.compute!r} here; it was not asked for room either"
-            )
-        await found.hand(call, orders)
+            raise Misconfigured(f"there is no compute {call.compute!r} here, so it has no capacity either")
+        await found.submit(call, orders)
 
-    def reports(self) -> list[Report]:
-        return [report for compute in self._computes.values() for report in compute.reports()]
+    def take_reports(self) -> list[Report]:
+        return [report for compute in self._computes.values() for report in compute.take_reports()]
 
     def revoke(self, batch_no: int) -> None:
         for compute in self._computes.values():

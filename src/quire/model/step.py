@@ -80,7 +80,7 @@ class OutputFile(Struct, frozen=True, kw_only=True):
 
 
 class StepOutput(Struct, frozen=True, kw_only=True):
-    """With `asset`, the input file is registered as an asset when the products are stored, unless it is one."""
+    """With `asset`, the input file is registered as an asset when its products are stored."""
 
     files: tuple[OutputFile, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)

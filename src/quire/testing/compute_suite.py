@@ -113,7 +113,7 @@ class ComputeSuite:
             "reject": (Outcome.REJECTED, "never", "never works"),
             "transient": (Outcome.ERRED, "busy", "the line is busy"),
             "bug": (Outcome.ERRED, "step_error", "KeyError"),
-            "nonsense": (Outcome.REJECTED, "bad_result", "gave back a str"),
+            "nonsense": (Outcome.REJECTED, "bad_result", "returned a str"),
             "noise": (Outcome.DONE, "", ""),
         }
         short = StepCall(step="misbehave", version=1, timeout_seconds=1.0)

@@ -1,4 +1,4 @@
-"""What every queue adapter must keep about dead letters. Part of `QueuesSuite`."""
+"""What every queue adapter promises about dead letters. Part of `QueuesSuite`."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def dead(queues: QueueStore, chosen: DeadLetterFilter = DeadLetterFilter()
 
 
 class DeadLettersSuite:
-    async def test_a_buried_message_stays_dead_and_its_id_is_known(self, queues: QueueStore) -> None:
+    async def test_a_dead_letter_stays_dead_and_its_id_is_known(self, queues: QueueStore) -> None:
         await dead_letter(queues, "m")
         far = 10 * DEDUPE_SECONDS
         assert await queues.lease("q", limit=10, seconds=10, now=far) == []
@@ -70,7 +70,7 @@ class DeadLettersSuite:
             with pytest.raises(Missing):
                 await queues.get_dead_letter(queue, name)
 
-    async def test_dead_letters_are_read_page_by_page_in_order_of_burial(self, queues: QueueStore) -> None:
+    async def test_dead_letters_are_read_page_by_page_in_order(self, queues: QueueStore) -> None:
         await dead_letter(queues, "c", "a", "b", now=1)
         await dead_letter(queues, "d", now=2)
         first = await queues.list_dead_letters("q", limit=3)
@@ -89,7 +89,7 @@ class DeadLettersSuite:
         await dead_letter(queues, "b")
         assert [one.id for one in await queues.list_dead_letters("q", after=first.no, limit=9)] == ["b"]
 
-    async def test_one_who_is_buried_again_is_the_last_one(self, queues: QueueStore) -> None:
+    async def test_a_message_that_is_given_up_again_is_the_last_one(self, queues: QueueStore) -> None:
         await dead_letter(queues, "a", "b")
         assert await queues.replay("q", chosen=DeadLetterFilter(ids=["a"]), now=2, limit=9) == 1
         (again,) = await queues.lease("q", limit=9, seconds=9, now=2)
@@ -151,7 +151,9 @@ class DeadLettersSuite:
         assert await queues.replay("q", chosen=DeadLetterFilter(text="body"), now=5, limit=0) == 0
         assert await queues.replay("q", chosen=DeadLetterFilter(text="BODY"), now=5, limit=9) == 1
 
-    async def test_replayed_together_they_come_in_order_of_burial(self, queues: QueueStore) -> None:
+    async def test_replayed_together_they_come_in_the_order_of_their_numbers(
+        self, queues: QueueStore
+    ) -> None:
         await queues.send("q", [Message(id=name, body=b"") for name in "abc"], now=0)
         for leased in reversed(await queues.lease("q", limit=9, seconds=9, now=0)):
             await queues.dead_letter(leased, now=1, reason="x")

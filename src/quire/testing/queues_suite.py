@@ -167,7 +167,7 @@ class LeasingSuite:
         assert await queues.lease("q", limit=10, seconds=10, now=10.9) == []
         assert (await one_of(queues, now=11)).deliveries == 2
 
-    async def test_who_lost_the_lease_can_do_nothing_with_it(self, queues: QueueStore) -> None:
+    async def test_a_lost_lease_allows_nothing(self, queues: QueueStore) -> None:
         await queues.send("q", plain("m"), now=0)
         late = await one_of(queues, now=1, seconds=1)
         current = await one_of(queues, now=3)
@@ -301,11 +301,11 @@ class WaitingSuite:
         assert await queues.next_due("q", now=20) == 30
         assert await queues.next_due("q", now=30) is None
 
-    async def test_who_waits_is_back_when_the_time_is_over(self, queues: QueueStore) -> None:
+    async def test_a_wait_ends_when_the_time_is_over(self, queues: QueueStore) -> None:
         await queues.wait(["q", "p"], seconds=0)
         await queues.wait(["q", "p"], seconds=0.01)
 
-    async def test_who_waits_is_woken_by_what_is_sent(self, queues: QueueStore) -> None:
+    async def test_a_wait_is_woken_by_what_is_sent(self, queues: QueueStore) -> None:
         async with asyncio.timeout(LONG_SECONDS / 2):
             waiting = asyncio.create_task(queues.wait(["p", "q"], seconds=LONG_SECONDS))
             sent = 0
@@ -314,7 +314,7 @@ class WaitingSuite:
                 sent += await queues.send("q", plain(f"{sent}"), now=0)
             await waiting
 
-    async def test_who_waits_is_woken_by_what_is_given_back_or_replayed(self, queues: QueueStore) -> None:
+    async def test_a_wait_is_woken_by_a_release_or_a_replay(self, queues: QueueStore) -> None:
         await queues.send("q", plain("back", "dead"), now=0)
         async with asyncio.timeout(LONG_SECONDS / 2):
             for replay in (False, True):
@@ -329,7 +329,7 @@ class WaitingSuite:
                         await queues.release(leased, now=0)
                 await waiting
 
-    async def test_waiting_may_be_given_up(self, queues: QueueStore) -> None:
+    async def test_waiting_may_be_cancelled(self, queues: QueueStore) -> None:
         waiting = asyncio.create_task(queues.wait(["q"], seconds=LONG_SECONDS))
         await asyncio.wait({waiting}, timeout=0.01)
         waiting.cancel()

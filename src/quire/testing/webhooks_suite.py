@@ -80,13 +80,13 @@ class WebhookSuite:
         await webhooks.add_webhook(hook())
         batch = await walked(ledger, await filled(ledger, ["f.tif"], ONE), ONE)
         happened = await ledger.list_events(batch.no, limit=99)
-        told = await due(webhooks)
-        assert [(one.event_no, one.happened_at, one.kind) for one in told] == [one[:3] for one in happened]
-        assert [one.kind for one in told][-1] == "batch_done"
-        assert {(one.hook_id, one.batch_id, one.state, one.tries) for one in told} == {
+        found = await due(webhooks)
+        assert [(one.event_no, one.happened_at, one.kind) for one in found] == [one[:3] for one in happened]
+        assert [one.kind for one in found][-1] == "batch_done"
+        assert {(one.hook_id, one.batch_id, one.state, one.tries) for one in found} == {
             ("hook_1", "01B", "waiting", 1)
         }
-        assert len({one.id for one in told}) == len(told)
+        assert len({one.id for one in found}) == len(found)
 
     async def test_only_wanted_kinds_of_wanted_batches_are_delivered(
         self, ledger: LedgerAdapter, webhooks: WebhookStore
@@ -99,15 +99,15 @@ class WebhookSuite:
         await webhooks.add_webhook(hook("both", batch_id="01A", kinds=("batch_done",)))
         await ledger.cancel(1, act())
         await ledger.set_priority(2, 1, act())
-        told = {(one.hook_id, one.batch_id, one.kind) for one in await due(webhooks)}
-        assert told == {
+        found = {(one.hook_id, one.batch_id, one.kind) for one in await due(webhooks)}
+        assert found == {
             ("all", "01A", "batch_cancelled"),
             ("kinds", "01A", "batch_cancelled"),
             ("all", "01B", "batch_prioritised"),
             ("batch", "01B", "batch_prioritised"),
         }
 
-    async def test_what_did_not_happen_is_not_told(
+    async def test_an_event_that_was_rolled_back_is_not_delivered(
         self, ledger: LedgerAdapter, webhooks: WebhookStore
     ) -> None:
         batch = await ledger.open_batch(draft())
@@ -117,25 +117,25 @@ class WebhookSuite:
         assert await webhooks.next_delivery_at() is None
         assert await due(webhooks) == []
 
-    async def test_what_happened_before_a_hook_is_not_told(
+    async def test_what_happened_before_a_webhook_is_not_delivered(
         self, ledger: LedgerAdapter, webhooks: WebhookStore
     ) -> None:
         await ledger.open_batch(draft())
         await webhooks.add_webhook(hook())
         assert await due(webhooks) == []
 
-    async def test_a_batch_that_is_held_for_its_budget_is_told_of(
+    async def test_a_batch_that_is_held_for_its_budget_is_delivered(
         self, ledger: LedgerAdapter, webhooks: WebhookStore
     ) -> None:
         await webhooks.add_webhook(hook(kinds=("batch_held",)))
         batch = await started(ledger, budget=Budget(seconds=0.05))
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=1, now=10.0)
         await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
-        (told,) = await due(webhooks)
-        assert (told.kind, told.happened_at) == ("batch_held", 11.0)
-        assert "reason" in told.data
+        (found,) = await due(webhooks)
+        assert (found.kind, found.happened_at) == ("batch_held", 11.0)
+        assert "reason" in found.data
 
-    async def test_a_delivery_is_leased_and_comes_again_when_nobody_tells(
+    async def test_a_delivery_is_leased_and_comes_again_when_no_result_is_recorded(
         self, ledger: LedgerAdapter, webhooks: WebhookStore
     ) -> None:
         await one_waiting(ledger, webhooks)
@@ -243,7 +243,7 @@ class WebhookSuite:
         assert len(log) == 6
         page = await webhooks.list_deliveries(limit=2)
         assert page + await webhooks.list_deliveries(limit=99, before=page[-1].no) == log
-        for hook_id, batch_id, found in (
+        for hook_id, batch_id, wanted in (
             ("hook_2", None, 2),
             ("hook_1", None, 4),
             (None, "01A", 3),
@@ -252,10 +252,10 @@ class WebhookSuite:
             (None, "nobody", 0),
         ):
             chosen: dict[str, Any] = {"hook_id": hook_id, "batch_id": batch_id}
-            told = await webhooks.list_deliveries(**chosen, limit=99)
-            assert len(told) == found
-            assert told == [one for one in log if _is_of(one, hook_id, batch_id)]
-            after_the_first = [one for one in told if one.no < log[0].no]
+            found = await webhooks.list_deliveries(**chosen, limit=99)
+            assert len(found) == wanted
+            assert found == [one for one in log if _is_of(one, hook_id, batch_id)]
+            after_the_first = [one for one in found if one.no < log[0].no]
             assert await webhooks.list_deliveries(**chosen, before=log[0].no, limit=1) == after_the_first[:1]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from quire.ledger.rows import decode_result, file_of
+from quire.ledger.rows import decode_result, read_file
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Batch, FileOutcome, Stage
 from tests.simulation.engine.compute import FORGED
@@ -150,7 +150,7 @@ def _results_are_true(database: SimDatabase, world: World, batch: Batch) -> Prob
     ):
         phase = phases[row[0] - 1]
         result = decode_result(row[2])
-        expected, _ = result_of(phase, file_of(row[4:]))
+        expected, _ = result_of(phase, read_file(row[4:]))
         told = phase.rank is not None and bool(result.products)
         if row[3] == FORGED or result.facts != expected.facts or (not told and result != expected):
             yield f"task {row[1]} has the result {result}, not {expected}"

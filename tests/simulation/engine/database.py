@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from quire.database.sql import migrations
-from quire.database.sqlite import statements
+from quire.database.sql import load_migrations
+from quire.database.sqlite import split_statements
 from quire.engine.states import REOPENED_STAGES, STAGES, TASKS
 
 T = TypeVar("T")
@@ -64,8 +64,8 @@ def _prepared() -> bytes:
     """An empty database with all tables and guards, made once."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     for package in ("quire.ledger.sqlite.sql", "quire.queues.sqlite.sql"):
-        for _, _, script in migrations(package):
-            for statement in statements(script):
+        for _, _, script in load_migrations(package):
+            for statement in split_statements(script):
                 connection.execute(statement)
     for statement in _guards():
         connection.execute(statement)

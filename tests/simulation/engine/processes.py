@@ -16,7 +16,7 @@ from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.scheduler import Scheduler
 from quire.engine.sharing import Shares
-from quire.ledger.port import BatchDraft, OperatorAction, Selection
+from quire.ledger.port import BatchDraft, OperatorAction, TaskSelection
 from quire.model.batch import Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
@@ -195,11 +195,11 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
         case "again":
             if batch.position.stage is not Stage.DONE:
                 return
-            chosen = await outside.ledger.preview_retry(batch.no, Selection())
+            chosen = await outside.ledger.preview_retry(batch.no, TaskSelection())
             if chosen.failed:
                 pipeline = outside.pipelines[batch.pipeline]
                 move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
-                await outside.ledger.retry_tasks(move, Selection(), act)
+                await outside.ledger.retry_tasks(move, TaskSelection(), act)
         case "reopen":
             status = moves.status_of(batch, outside.pipelines[batch.pipeline])
             await outside.ledger.reopen(batch.no, act, status=status)

@@ -17,7 +17,7 @@ from quire.blobs import keys
 from quire.ledger.port import Upload
 from quire.model.batch import Budget
 from quire.model.files import File, Product, sibling, stem_and_extension
-from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pace, Phase, Pipeline, Unit, from_product
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Phase, Pipeline, Unit, from_product
 from quire.model.work import EarlierResult, StepResult
 
 PLACES = ("", "a", "a/b", "a/b/c", "d", "d/e")

@@ -33,20 +33,20 @@ async def test_a_good_store_is_probed_once_a_day(tmp_path, monkeypatch):
 
     monkeypatch.setattr(library, "probe", probe)
     for _ in range(2):
-        async with open_library(settings(tmp_path), probed=True):
+        async with open_library(settings(tmp_path), probe=True):
             pass
     assert len(tried) == 1
-    async with open_library(settings(tmp_path, QUIRE_LIBRARY_PREFIX="other"), probed=True):
+    async with open_library(settings(tmp_path, QUIRE_LIBRARY_PREFIX="other"), probe=True):
         pass
     assert len(tried) == 2
     remembered = tmp_path / "home/library/probed.json"
     old = {key: at - 25 * 3600 for key, at in json.loads(remembered.read_text()).items()}
     remembered.write_text(json.dumps(old))
-    async with open_library(settings(tmp_path), probed=True):
+    async with open_library(settings(tmp_path), probe=True):
         pass
     assert len(tried) == 3
     remembered.write_text("[nonsense")
-    async with open_library(settings(tmp_path), probed=True):
+    async with open_library(settings(tmp_path), probe=True):
         pass
     assert len(tried) == 4
 
@@ -62,7 +62,7 @@ async def test_a_store_without_conditions_is_refused_every_time(tmp_path, monkey
     monkeypatch.setattr("quire.assembly.worker_blobs.LocalBlobs", Careless)
     for _ in range(2):
         with pytest.raises(Misconfigured, match="If-None-Match"):
-            async with open_library(settings(tmp_path), probed=True):
+            async with open_library(settings(tmp_path), probe=True):
                 pass
     async with open_library(settings(tmp_path)):  # who only looks is let in
         pass
@@ -71,7 +71,7 @@ async def test_a_store_without_conditions_is_refused_every_time(tmp_path, monkey
 async def test_rules_come_from_the_variable_then_the_bucket_then_the_default(tmp_path):
     async with open_library(settings(tmp_path)) as context:
         await context.objects.put("registry/config.json", b'{"max_retries": 9, "stale_timeout_minutes": 60}')
-    async with open_library(settings(tmp_path, BLOBFORGE_MAX_RETRIES="1"), ruled=True) as context:
+    async with open_library(settings(tmp_path, BLOBFORGE_MAX_RETRIES="1"), shared_rules=True) as context:
         assert (context.rules.max_retries, context.rules.stale_seconds) == (1, 3600)
         assert context.rules.conversion_seconds == 3600
 
@@ -98,7 +98,7 @@ async def test_a_bucket_is_opened_and_probed(tmp_path, s3_server):
         "AWS_SECRET_ACCESS_KEY": s3_server.secret_access_key,
     }
     loaded = settings(tmp_path, **more)
-    async with open_library(loaded, probed=True, ruled=True) as context:
+    async with open_library(loaded, probe=True, shared_rules=True) as context:
         version = await context.objects.create("queue/x", b"1")
         assert (await context.blobs.head("queue/x")).version == version
         await context.objects.delete(["queue/x"])

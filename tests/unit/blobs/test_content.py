@@ -18,7 +18,7 @@ LARGE = bytes(range(256)) * (10 << 12)  # 10 MiB: not held in memory
 
 
 class Counting(LocalBlobs):
-    """A store that must be told the key first, as remote ones are."""
+    """A store that needs the key first, as remote ones do."""
 
     store_files = None
     puts = 0
@@ -96,7 +96,7 @@ async def test_what_is_not_there_is_missing(blobs, tmp_path):
         await content.get(blobs, "../" * 10)
 
 
-async def test_a_full_disk_while_waiting_is_told(blobs, tmp_path, monkeypatch):
+async def test_a_full_disk_while_waiting_is_reported(blobs, tmp_path, monkeypatch):
     real = Path.open
 
     def full(self, *args, **kwargs):

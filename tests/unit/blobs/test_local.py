@@ -252,7 +252,7 @@ async def test_a_cancelled_upload_leaves_nothing(blobs, root):
     ],
 )
 @pytest.mark.parametrize("call", ["write", "fsync", "replace"])
-async def test_a_failing_disk_is_told_with_advice_and_leaves_nothing(
+async def test_a_failing_disk_is_reported_with_advice_and_leaves_nothing(
     blobs, root, monkeypatch, number, error, code, call
 ):
     await blobs.put("key", b"before", metadata={"a": "b"})

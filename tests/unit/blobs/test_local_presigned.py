@@ -1,4 +1,4 @@
-"""What only the local landing promises: limits, digests, a restart in between, nothing left behind."""
+"""What only local presigned uploads promise: limits, digests, a restart in between, nothing left behind."""
 
 import asyncio
 import contextlib
@@ -81,7 +81,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_it_is_a_landing_that_receives(presigned: PresignedUploads):
+def test_local_presigned_uploads_are_received_by_quire(presigned: PresignedUploads):
     assert isinstance(presigned, UploadReceiver)
 
 
@@ -92,7 +92,7 @@ async def test_a_url_leads_to_our_own_route(presigned):
     assert presigned.read_download(reading.rpartition("/")[2]) == (KEY, "Ü.tif")
 
 
-async def test_what_landed_knows_its_digest(presigned, blobs):
+async def test_an_uploaded_blob_has_its_digest_in_its_metadata(presigned, blobs):
     body = random.Random(1).randbytes(3 * MIB + 5)
     digest = hashlib.sha256(body).hexdigest()
     url = await presigned.sign_put(KEY, seconds=60, base_url="")
@@ -318,7 +318,7 @@ async def test_broken_off_and_cancelled_uploads_leave_nothing(presigned, root):
     assert open_files() == files
 
 
-async def test_a_full_disk_is_told_and_leaves_nothing(presigned, root, monkeypatch):
+async def test_a_full_disk_is_reported_and_leaves_nothing(presigned, root, monkeypatch):
     def full(_, __):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -346,7 +346,7 @@ async def test_idle_uploads_are_swept_and_others_not(presigned, blobs, root):
     assert await blobs.sweep(3600, time.time(), uploads_older_than_seconds=-60) == 0
 
 
-async def test_a_folder_that_is_not_there_is_told(tmp_path):
+async def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises((Misconfigured, Retry)):
         open_presigned(tmp_path / "nowhere")
 

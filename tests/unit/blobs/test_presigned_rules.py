@@ -1,4 +1,4 @@
-"""What all landings check alike."""
+"""Checks that all presigned uploads share."""
 
 from urllib.parse import unquote
 

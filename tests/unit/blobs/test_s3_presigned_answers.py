@@ -106,7 +106,7 @@ async def test_a_join_is_well_formed_whatever_the_etags_are(presigned, server):
 
 
 @pytest.mark.parametrize("bad", [None, (500, ""), (503, error("SlowDown")), (200, error("InternalError"))])
-async def test_passing_faults_are_tried_again_and_then_told(presigned, server, bad):
+async def test_transient_faults_are_retried_and_then_reported(presigned, server, bad):
     server.script = [bad, bad, (200, BEGUN)]
     assert await presigned.begin("k", content_type="a/b") == "u+1/="
     server.script = [bad]
@@ -240,7 +240,7 @@ async def test_parts_of_an_upload_that_is_not_there_are_missing(presigned, serve
         await presigned.list_parts("k", "u")
 
 
-async def test_nobody_at_the_address_is_told(unused_tcp_port):
+async def test_an_address_without_a_server_is_reported(unused_tcp_port):
     presigned = open_presigned(unused_tcp_port)
     with pytest.raises(Retry) as told:
         await presigned.begin("k", content_type="a/b")

@@ -80,7 +80,7 @@ async def test_what_passes_is_tried_again_later_each_time(client, server, slept,
 
 async def test_it_is_not_tried_for_ever(client, server, slept):
     server.faults += [Fault("init", status=500)] * 9
-    with pytest.raises(Retry, match=r"a fault.*given up after 5 tries") as caught:
+    with pytest.raises(Retry, match=r"a fault.*gave up after 5 attempts") as caught:
         await client.init(INIT, None)
     assert caught.value.code == "server_unavailable"
     assert len(slept) == 4

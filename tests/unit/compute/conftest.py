@@ -13,10 +13,10 @@ from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool import frames
 from quire.compute.pool import worker as worker_module
-from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.chunking import StepDurations
+from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.pipe import FrameReader, FrameWriter
-from quire.compute.pool.worker import WorkerContext, StepWorker
+from quire.compute.pool.worker import StepWorker, WorkerContext
 from quire.model.step import NO_OUTPUT, Step
 from quire.model.work import Order, StepCall
 from quire.system import LoopSignal, SystemClock
@@ -39,7 +39,9 @@ class Bench:
 
     def step(self, run, *, needs_source=False, estimate_memory=None, **changes):
         """Put a step on the bench; the call for it."""
-        self.steps["it"] = Step(name="it", version=1, run=run, needs_source=needs_source, estimate_memory=estimate_memory)
+        self.steps["it"] = Step(
+            name="it", version=1, run=run, needs_source=needs_source, estimate_memory=estimate_memory
+        )
         return StepCall(step="it", version=1, **changes)
 
     def hears(self, *chunks, revoked=None, answers=()):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.compute.queue import envelopes
-from quire.compute.queue.envelopes import TaskEnvelope, Task
+from quire.compute.queue.envelopes import Task, TaskEnvelope
 from quire.model.errors import Missing, Reject
 from quire.model.work import Order, StepCall, StepResult
 from quire.queues.port import MAX_MESSAGE_BYTES
@@ -18,7 +18,9 @@ from quire.testing.memory_blobs import MemoryBlobs
 SENDER = "0123456789abcdef-" + "0" * 26
 CALL = StepCall(step="copy", version=1, options={"a": [1, "b"]}, timeout_seconds=5.0)
 TASK = Task(CALL, Order(1, 2, 3, file("a/b.tif")))
-ENVELOPE = TaskEnvelope(schema_version=1, sender=SENDER, batch_no=1, serial=7, start_by=10.0, proof="cas/aa/proof")
+ENVELOPE = TaskEnvelope(
+    schema_version=1, sender=SENDER, batch_no=1, serial=7, start_by=10.0, proof="cas/aa/proof"
+)
 
 
 def read_told(body):
@@ -61,7 +63,7 @@ async def test_what_is_too_large_is_stored_and_told_by_its_digest(blobs):
 async def test_what_is_far_too_large_is_refused(blobs, monkeypatch):
     monkeypatch.setattr(envelopes, "MAX_STORED_BYTES", MAX_MESSAGE_BYTES)
     done = report(result=StepResult(facts={"text": "x" * MAX_MESSAGE_BYTES}))
-    with pytest.raises(Reject, match="let the step make a file of it"):
+    with pytest.raises(Reject, match="let the step write a file instead"):
         await envelopes.pack_report(SENDER, done, blobs)
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from tests.standins.machines import MachinesServer, machines_server
 
-from quire.compute.remote.fly import FlyApp, FlyLauncher, FlyGuest
+from quire.compute.remote.fly import FlyApp, FlyGuest, FlyLauncher
 from quire.model.errors import Misconfigured, Retry
 from quire.model.work import Order, StepCall
 from quire.testing.factories import file
@@ -42,7 +42,7 @@ class Provider:
             self.slept.append(seconds)
             self.clock.advance(seconds)
 
-        parts = {"api": self.server.url, "token": "token", "apps": APPS, "house": "h1", "per_second": 2.0}
+        parts = {"api": self.server.url, "token": "token", "apps": APPS, "owner": "h1", "per_second": 2.0}
         launcher = FlyLauncher(
             **(parts | changes),
             guest=FlyGuest(region="ord", cpus=2, cpu_kind="shared"),
@@ -138,7 +138,7 @@ async def test_a_provider_that_is_away_is_a_passing_fault(provider):
     with pytest.raises(Retry, match="answered 500"):
         await provider.launcher().launch(order(), CALL, environment())
     with pytest.raises(Retry, match="no answer"):
-        await provider.launcher(api="http://127.0.0.1:9").listed()
+        await provider.launcher(api="http://127.0.0.1:9").list_machines()
     assert provider.server.machines == []
 
 
@@ -161,13 +161,13 @@ async def test_machines_are_not_asked_for_faster_than_allowed(provider):
 async def test_who_is_gone_is_told_and_ending_is_repeatable(provider):
     launcher = provider.launcher()
     first, second = [await launcher.launch(order(no), CALL, environment(no)) for no in (1, 2)]
-    assert await launcher.ended([first, second]) == {}
+    assert await launcher.find_ended([first, second]) == {}
     provider.server.machines[0].kill()
     provider.server.wait_until(lambda: len(provider.server.running()) == 1)
-    assert await launcher.ended([first, second]) == {first: "destroyed"}
+    assert await launcher.find_ended([first, second]) == {first: "destroyed"}
     await launcher.end(second)
     await launcher.end(second)
-    assert await launcher.ended([second, "pictures/none"]) == {
+    assert await launcher.find_ended([second, "pictures/none"]) == {
         second: "destroyed",
         "pictures/none": "destroyed",
     }
@@ -180,16 +180,16 @@ async def test_a_name_that_is_taken_by_one_that_has_ended_is_gone(provider):
     machine = provider.server
     handle = await launcher.launch(order(), CALL, environment())
     machine.wait_until(lambda: machine.machines and not machine.running())
-    assert await launcher.ended([handle]) == {handle: "destroyed"}
+    assert await launcher.find_ended([handle]) == {handle: "destroyed"}
 
 
 async def test_machines_of_this_house_are_listed_with_their_attempts(provider):
-    await provider.launcher(house="h2").launch(order(9), CALL, environment(9))
+    await provider.launcher(owner="h2").launch(order(9), CALL, environment(9))
     launcher = provider.launcher()
     first = await launcher.launch(order(1, attempt=3), CALL, environment())
     call = StepCall(step="image_variants", version=1)
     second = await launcher.launch(order(2), call, {"TASK_ID": "img_1", "BATCH_ID": "b"})
-    assert await provider.launcher().listed() == {first: (4, 1, 3), second: (4, 2, 1)}
+    assert await provider.launcher().list_machines() == {first: (4, 1, 3), second: (4, 2, 1)}
     assert provider.server.machines[-1].name == "img-img_1-a1"
 
 

@@ -23,7 +23,9 @@ def test_frames_come_out_whole_and_in_order_however_they_were_cut(sent, cuts):
         size = cuts[turn % len(cuts)]
         heard += [(kind, bytes(payload)) for kind, payload in unframer.feed(stream[at : at + size])]
         at, turn = at + size, turn + 1
-    assert heard == [(kind, frames.encode_frame(kind, content)[frames.HEAD_BYTES :]) for kind, content in sent]
+    assert heard == [
+        (kind, frames.encode_frame(kind, content)[frames.HEAD_BYTES :]) for kind, content in sent
+    ]
 
 
 def test_a_chunk_and_a_report_arrive_as_they_were_sent():

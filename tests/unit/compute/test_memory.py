@@ -4,7 +4,7 @@ import pytest
 
 from quire.compute.pool import memory
 from quire.model.errors import Reject
-from quire.model.step import NO_OUTPUT, Step, StepInput, MemoryEstimate
+from quire.model.step import NO_OUTPUT, MemoryEstimate, Step, StepInput
 from quire.model.work import StepCall
 from quire.testing.factories import file
 

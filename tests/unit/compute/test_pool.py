@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from quire.compute.pool.local import LocalCompute
 from quire.compute.pool import pool as pool_module
+from quire.compute.pool.local import LocalCompute
 from quire.model.cost import Cost
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file
@@ -74,7 +74,7 @@ async def test_a_revoked_order_gives_no_report_whatever_it_has_spent(pool):
     async with pool() as open_pool:
         await open_pool.compute.submit(MISBEHAVE, [order("good", 1, batch_no=2), revoked])
         await open_pool.take_reports(1)
-        (hand,) = open_pool.compute._hands
+        (hand,) = open_pool.compute._handles
         hand._spent[revoked.attempt_key] = Cost(tokens_in=1)
         open_pool.compute.revoke(1)
         assert await open_pool.left_over() == ([], [])
@@ -122,13 +122,15 @@ async def test_an_order_that_the_worker_had_just_turned_to_runs_again_elsewhere(
         compute = open_pool.compute
         await compute.submit(MISBEHAVE, [order("good", 2, batch_no=2), innocent])
         await open_pool.take_reports(1)
-        (hand,) = compute._hands
+        (hand,) = compute._handles
         assert hand.current[1] is innocent
         hand._kill_revoked()
-        while hand in compute._hands or not compute._hands:
+        while hand in compute._handles or not compute._handles:
             await open_pool._signal.wait()
-        (other,) = compute._hands
-        assert [one.attempt_key for _, one in (*other.unstarted, *other.started.values())] == [innocent.attempt_key]
+        (other,) = compute._handles
+        assert [one.attempt_key for _, one in (*other.unstarted, *other.started.values())] == [
+            innocent.attempt_key
+        ]
         compute.revoke(2)
         assert await open_pool.left_over() == ([], [])
 
@@ -155,10 +157,15 @@ class Judged:
 async def test_a_pool_that_was_held_up_hears_its_workers_before_it_judges(monkeypatch):
     monkeypatch.setattr(pool_module, "WATCH_SECONDS", 0)
     compute = LocalCompute(
-        command=(), environment={}, configuration=b"", workers=0, clock=ScriptedClock(0, 100, 100.2), signal=None
+        command=(),
+        environment={},
+        configuration=b"",
+        workers=0,
+        clock=ScriptedClock(0, 100, 100.2),
+        signal=None,
     )
     hand = Judged()
-    compute._hands = [hand]
+    compute._handles = [hand]
     watching = asyncio.create_task(compute._watch())
     assert await hand.first == 100.2
     watching.cancel()

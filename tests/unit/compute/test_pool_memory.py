@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from quire.compute.pool.memory import IDLE_MB
 from quire.compute.pool.chunking import StepDurations
+from quire.compute.pool.memory import IDLE_MB
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file
 
@@ -128,7 +128,7 @@ async def test_what_waits_behind_a_slow_one_is_taken_back_by_who_has_nothing_to_
         given = [order("gate", 1), *(order("good", number) for number in range(2, 8))]
         await compute.submit(call, given)
         door = await reached(path)
-        (hand,) = compute._hands
+        (hand,) = compute._handles
         compute._workers = 2
         await compute._start_one()
         reports = await opened.take_reports(6)

@@ -47,11 +47,11 @@ def telling(what):
     return f"import os,resource\nopen(os.environ['OUT'],'w').write(str({what}))\n"
 
 
-async def wait(launcher, handle):
-    minder = launcher._tasks.get(handle)
-    if minder is not None:
-        await minder
-    return (await launcher.ended([handle]))[handle]
+async def ending(launcher, handle):
+    watcher = launcher._watchers.get(handle)
+    if watcher is not None:
+        await watcher
+    return (await launcher.find_ended([handle]))[handle]
 
 
 async def test_a_process_gets_the_workers_environment_and_nothing_of_ours(bench, monkeypatch):
@@ -81,12 +81,12 @@ async def test_it_is_ended_with_all_that_it_started(bench):
     launcher = bench.launcher(program)
     handle = await launcher.launch(ORDER, CALL, {"OUT": str(bench.out)})
     grandchild = os.pidfd_open(int(await bench.says()))
-    assert await launcher.listed() == {handle: (1, 2, 3)}
+    assert await launcher.list_machines() == {handle: (1, 2, 3)}
     await launcher.end(handle)
     assert select.select([grandchild], [], [], 30)[0]
     os.close(grandchild)
     assert await ending(launcher, handle) == "signal SIGKILL"
-    assert await launcher.listed() == {}
+    assert await launcher.list_machines() == {}
     await launcher.end(handle)  # again, and nothing happens
 
 

@@ -19,7 +19,7 @@ from quire.testing.time import FakeClock
 
 LEDGER_ID = derive_ledger_id(b"secret", "ledger")
 CALL = StepCall(step="noop", version=1, timeout_seconds=60.0)
-TERMS = QueueComputeOptions(queue="t", max_out=9, wait_seconds=100.0, slack_seconds=10.0)
+OPTIONS = QueueComputeOptions(queue="t", max_out=9, wait_seconds=100.0, slack_seconds=10.0)
 
 
 def sender(number):
@@ -56,7 +56,7 @@ class Bench:
             self.queues,
             self.blobs,
             sender=sender(number),
-            options=TERMS,
+            options=OPTIONS,
             clock=self.clock,
             signal=LoopSignal(),
             sleep=sleep,
@@ -69,7 +69,7 @@ class Bench:
 
     async def handed(self, compute, *orders):
         await compute.submit(CALL, list(orders))
-        await compute._finish_errands(1)
+        await compute._finish_background(1)
 
     async def leased(self, limit=99):
         now = self.clock.now()
@@ -111,7 +111,7 @@ async def test_the_first_report_of_an_attempt_counts_and_no_other(bench):
         await bench.told(report(5, outcome=Outcome.CRASHED), message_id="b")
         await bench.told(report(5, attempt=2), message_id="c")
         await bench.told(report(9), message_id="d")
-        await compute.receive()
+        await compute.receive_reports()
         assert compute.take_reports() == [report(5)]
         depth = await bench.queues.depth(envelopes.reports_queue("t", sender(1)), now=bench.clock.now())
         assert (depth.waiting, depth.leased, depth.dead) == (0, 0, 0)
@@ -123,7 +123,7 @@ async def test_a_report_that_is_none_is_a_dead_letter(bench):
         foreign = await envelopes.pack_report(sender(2), report(), bench.blobs)
         bad = [Message(id="a", body=b"{}"), Message(id="b", body=foreign)]
         await bench.queues.send(queue, bad, now=bench.clock.now())
-        await compute.receive()
+        await compute.receive_reports()
         assert await bench.queues.count_dead_letters(queue) == {"wrong_schema_version": 1, "bad_message": 1}
 
 
@@ -150,7 +150,7 @@ async def test_what_nobody_reports_is_interrupted_after_wait_timeout_and_slack(b
         (given_up,) = compute.take_reports()
         assert (given_up.outcome, given_up.error_class) == (Outcome.INTERRUPTED, "no_report")
         await bench.told(report(5))
-        await compute.receive()
+        await compute.receive_reports()
         assert compute.take_reports() == []
 
 
@@ -159,10 +159,10 @@ async def test_a_revoked_batch_is_recalled_until_nothing_of_it_can_begin(bench):
         await bench.handed(compute, order(5), order(6, batch_no=2))
         serial = compute._serial
         compute.revoke(1)
-        await compute._finish_errands(1)
+        await compute._finish_background(1)
         assert await bench.recalls() == {(sender(1), 1): serial}
         await bench.told(report(5))
-        await compute.receive()
+        await compute.receive_reports()
         assert compute.take_reports() == []
         bench.clock.advance(171)
         await compute.check_orders()
@@ -213,7 +213,7 @@ async def test_the_tasks_of_a_house_that_is_gone_are_recalled(bench):
         bench.queues,
         bench.blobs,
         sender=sender(2),
-        options=TERMS,
+        options=OPTIONS,
         clock=bench.clock,
         signal=LoopSignal(),
         sleep=never,
@@ -223,7 +223,7 @@ async def test_the_tasks_of_a_house_that_is_gone_are_recalled(bench):
     async with bench.opened(members=members) as compute:
         await bench.handed(compute, order(3))
         await compute.clean_up(members)
-        await compute._finish_errands(1)
+        await compute._finish_background(1)
         assert await bench.recalls() == {(sender(2), ALL_BATCHES): dead._serial}
 
 

@@ -36,7 +36,7 @@ class Machines:
         self.launched.append((handle, call.step, environment["BATCH_ID"]))
         return handle
 
-    async def ended(self, handles):
+    async def find_ended(self, handles):
         if self.away is not None:
             raise self.away
         return {handle: words for handle, words in self.gone.items() if handle in handles}
@@ -46,7 +46,7 @@ class Machines:
             raise Misconfigured("it may not be ended")
         self.ends.append(handle)
 
-    async def listed(self):
+    async def list_machines(self):
         if self.away is not None:
             raise self.away
         return self.left
@@ -55,21 +55,21 @@ class Machines:
         pass
 
 
-class House:
+class Tasks:
     def __init__(self):
         self.settled = set()
         self.results = set()
         self.trouble = None
 
-    async def pack(self, _call, order):
+    async def build_environment(self, _call, order):
         if self.trouble is not None:
             raise self.trouble
         return {"BATCH_ID": f"b{order.batch_no}"}
 
-    async def over(self, names):
+    async def find_finished(self, names):
         return self.settled & set(names)
 
-    async def found(self, order):
+    async def settle_stored_result(self, order):
         return order.attempt_key in self.results
 
 
@@ -78,12 +78,14 @@ def order(task_no=1, attempt=1, batch_no=1):
 
 
 class Scene:
-    def __init__(self, **terms):
-        self.machines, self.house, self.clock = Machines(), House(), FakeClock()
-        chosen = RemoteComputeOptions(**({"at_once": 2, "start_seconds": 10.0, "grace_seconds": 2.0} | terms))
+    def __init__(self, **options):
+        self.machines, self.tasks, self.clock = Machines(), Tasks(), FakeClock()
+        chosen = RemoteComputeOptions(
+            **({"at_once": 2, "start_seconds": 10.0, "grace_seconds": 2.0} | options)
+        )
         signal = LoopSignal()
         self.compute = RemoteCompute(
-            "far", self.machines, self.house, clock=self.clock, signal=signal, terms=chosen
+            "far", self.machines, self.tasks, clock=self.clock, signal=signal, options=chosen
         )
 
     async def submit(self, *orders):
@@ -97,7 +99,7 @@ class Scene:
 
     async def look(self, after=0.0):
         self.clock.advance(after)
-        await self.compute.look()
+        await self.compute.check_orders()
         await self.quiet()
         return self.compute.take_reports()
 
@@ -116,17 +118,17 @@ async def test_no_more_are_out_than_there_is_room_for(scene):
     await scene.submit(order(1), order(2))
     assert scene.compute.capacity("far") == 0
     assert scene.machines.launched == [("m1.1", "tiff_to_jpeg", "b1"), ("m2.1", "tiff_to_jpeg", "b1")]
-    scene.compute.deliver("b1", 2, 1)
+    scene.compute.note_callback("b1", 2, 1)
     assert scene.compute.capacity() == 1
 
 
 async def test_an_order_is_back_when_its_callback_was_received_here(scene):
     await scene.submit(order(1))
-    scene.compute.deliver("b1", 1, 2)  # of another attempt
-    scene.compute.deliver("b2", 1, 1)  # of another batch
+    scene.compute.note_callback("b1", 1, 2)  # of another attempt
+    scene.compute.note_callback("b2", 1, 1)  # of another batch
     assert scene.compute.take_reports() == []
-    scene.compute.deliver("b1", 1, 1)
-    scene.compute.deliver("b1", 1, 1)
+    scene.compute.note_callback("b1", 1, 1)
+    scene.compute.note_callback("b1", 1, 1)
     assert told(scene.compute.take_reports()) == [(1, Outcome.DONE, True)]
     assert scene.machines.ends == []  # it ends by itself
 
@@ -134,7 +136,7 @@ async def test_an_order_is_back_when_its_callback_was_received_here(scene):
 async def test_an_order_is_back_when_somebody_else_received_its_callback(scene):
     await scene.submit(order(1))
     assert await scene.look() == []
-    scene.house.settled = {(1, 1, 1)}
+    scene.tasks.settled = {(1, 1, 1)}
     assert told(await scene.look()) == [(1, Outcome.DONE, True)]
     assert scene.machines.ends == ["m1.1"]
     assert await scene.look() == []
@@ -152,7 +154,7 @@ async def test_a_machine_that_is_gone_has_crashed_after_the_grace(scene):
 async def test_a_result_that_lies_in_the_store_is_taken_though_nobody_called(scene):
     await scene.submit(order(1))
     scene.machines.gone = {"m1.1": "destroyed"}
-    scene.house.results = {(1, 1, 1)}
+    scene.tasks.results = {(1, 1, 1)}
     await scene.look()
     assert told(await scene.look(after=3.0)) == [(1, Outcome.DONE, True)]
 
@@ -161,7 +163,7 @@ async def test_a_callback_within_the_grace_counts(scene):
     await scene.submit(order(1))
     scene.machines.gone = {"m1.1": "destroyed"}
     await scene.look()
-    scene.compute.deliver("b1", 1, 1)
+    scene.compute.note_callback("b1", 1, 1)
     assert told(await scene.look(after=3.0)) == [(1, Outcome.DONE, True)]
 
 
@@ -170,7 +172,7 @@ async def test_a_callback_within_the_grace_counts(scene):
 )
 async def test_a_machine_that_had_its_time_is_ended(scene, results, expected):
     await scene.submit(order(1))
-    scene.house.results = results
+    scene.tasks.results = results
     assert await scene.look(after=69.0) == []
     (report,) = await scene.look(after=2.0)
     assert (report.outcome, report.known) == expected
@@ -187,7 +189,7 @@ async def test_a_machine_that_had_its_time_is_ended(scene, results, expected):
         (RuntimeError("what"), Outcome.ERRED, "step_error", 0.0),
     ],
 )
-@pytest.mark.parametrize("where", ["machines", "house"])
+@pytest.mark.parametrize("where", ["machines", "tasks"])
 async def test_what_cannot_be_launched_is_reported(scene, where, trouble, outcome, code, delay):
     getattr(scene, where).trouble = trouble
     await scene.submit(order(1))
@@ -207,14 +209,14 @@ async def test_what_a_machine_cost_is_in_the_report_of_its_end():
 
 async def test_a_revoked_batch_takes_its_machines_with_it_and_reports_nothing(scene):
     await scene.submit(order(1), order(2, batch_no=7))
-    scene.compute.deliver("b7", 2, 1)
+    scene.compute.note_callback("b7", 2, 1)
     scene.compute.revoke(7)
     assert scene.compute.take_reports() == []
     scene.compute.revoke(1)
     await scene.quiet()
     assert scene.machines.ends == ["m1.1"]
     assert scene.compute.capacity() == 2
-    scene.compute.deliver("b1", 1, 1)
+    scene.compute.note_callback("b1", 1, 1)
     assert await scene.look(after=100.0) == []
 
 
@@ -231,7 +233,7 @@ async def test_an_order_that_is_revoked_while_it_is_launched_is_ended_then(scene
 async def test_a_launch_whose_answer_is_lost_is_not_repeated_when_the_work_is_done(scene):
     scene.machines.gate.clear()
     await scene.submit(order(1))
-    scene.compute.deliver("b1", 1, 1)
+    scene.compute.note_callback("b1", 1, 1)
     await scene.quiet()
     scene.machines.gate.set()
     await scene.quiet()
@@ -252,23 +254,23 @@ async def test_stopping_ends_what_runs_and_gives_back_what_was_not_started(scene
 
 async def test_stopping_still_sees_who_is_back(scene):
     await scene.submit(order(1))
-    scene.house.settled = {(1, 1, 1)}
+    scene.tasks.settled = {(1, 1, 1)}
     await scene.compute.stop(0)
     assert told(scene.compute.take_reports()) == [(1, Outcome.DONE, True)]
 
 
 async def test_the_reaper_ends_machines_that_stand_for_nothing(scene):
     scene.machines.left = {"old": (1, 1, 1), "running": (1, 2, 3)}
-    scene.house.settled = {(1, 1, 1)}
-    await scene.compute.reap()
+    scene.tasks.settled = {(1, 1, 1)}
+    await scene.compute.end_orphans()
     assert scene.machines.ends == ["old"]
 
 
 async def test_one_that_cannot_be_ended_keeps_no_other_from_its_end(scene):
     scene.machines.left = {"locked": (1, 1, 1), "old": (1, 2, 1)}
     scene.machines.stubborn = ("locked",)
-    scene.house.settled = {(1, 1, 1), (1, 2, 1)}
-    await scene.compute.reap()
+    scene.tasks.settled = {(1, 1, 1), (1, 2, 1)}
+    await scene.compute.end_orphans()
     assert scene.machines.ends == ["old"]
 
 
@@ -276,7 +278,7 @@ async def test_one_that_cannot_be_ended_keeps_no_other_from_its_end(scene):
 async def test_while_the_provider_is_away_who_is_back_or_had_its_time_is_still_told(scene, away):
     await scene.submit(order(1), order(2))
     scene.machines.away = away
-    scene.house.settled = {(1, 1, 1)}
+    scene.tasks.settled = {(1, 1, 1)}
     with pytest.raises(type(away)):
         await scene.look()
     assert told(scene.compute.take_reports()) == [(1, Outcome.DONE, True)]
@@ -290,7 +292,7 @@ async def test_machines_that_cannot_be_listed_do_not_keep_us_from_looking_after_
     scene = Scene(look_seconds=0.001)
     await scene.submit(order(1))
     scene.machines.away = away
-    scene.house.settled = {(1, 1, 1)}
+    scene.tasks.settled = {(1, 1, 1)}
     scene.compute.start()
     async with asyncio.timeout(10):
         while not (reports := scene.compute.take_reports()):

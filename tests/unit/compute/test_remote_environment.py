@@ -72,7 +72,9 @@ def test_an_environment_that_is_none_says_what_is_wrong(environment, words):
 
 
 def test_what_the_published_variables_say():
-    errand = read_task(without(IMAGE, "INPUT_URL") | KEYS | {"ARCHIVE_BUCKET": "a", "CDN_API_URL": "https://c/"})
+    errand = read_task(
+        without(IMAGE, "INPUT_URL") | KEYS | {"ARCHIVE_BUCKET": "a", "CDN_API_URL": "https://c/"}
+    )
     assert (errand.step, errand.name, errand.size, errand.cid) == ("image_variants", "p1.jpg", 4096, None)
     assert errand.access == BucketAccess(
         bucket="b",
@@ -84,7 +86,7 @@ def test_what_the_published_variables_say():
     )
     assert "secret" not in repr(errand.access)
     assert (errand.registry_url, errand.options) == ("https://c", {"public_url": "https://cdn.example"})
-    assert not errand.ours
+    assert not errand.is_extended
 
 
 def test_an_endpoint_of_our_own_comes_first():
@@ -107,7 +109,7 @@ def test_an_endpoint_of_our_own_comes_first():
 )
 def test_the_step_and_its_options(said, step, options, ours):
     errand = read_task(TIFF | said)
-    assert (errand.step, errand.options, errand.ours) == (step, options, ours)
+    assert (errand.step, errand.options, errand.is_extended) == (step, options, ours)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ class TaskServer:
         folder.mkdir(exist_ok=True)
         transport = httpx.MockTransport(self.answer)
         async with TransferClient(sleep=sleep, fraction=lambda: 1.0, transport=transport) as line:
-            kit = RemoteWorkerContext(carrier=self, line=line, steps=STEPS, clock=FakeClock(), folder=folder)
+            kit = RemoteWorkerContext(files=self, client=line, steps=STEPS, clock=FakeClock(), folder=folder)
             return await run_task(read_task(environment), kit)
 
     @property

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from quire.blobs.keys import check
 from quire.compute.remote.output_keys import (
     MAX_PAGES,
-    strip_prefix,
     is_temporary,
     output_key,
     page_key,
     page_of,
     page_role,
+    strip_prefix,
     work_key,
 )
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from quire.assembly.ray import NodeWorkerSetup
-from quire.compute.ray.compute import RayOptions
 from quire.compute.ray import compute as ray_module
+from quire.compute.ray.compute import RayOptions
 from quire.compute.ray.remote_process import ActorProcess, RemoteSlot, summarize_error
 from quire.model.errors import Misconfigured
 
@@ -59,7 +59,7 @@ class Far:
         pid, name = await self.handle.start.remote()
         assert name == f"far-{pid}"
         return ActorProcess(
-            self.handle, pid, name, lost=GoneError, back=lambda _, usable: self.given_back.append(usable)
+            self.handle, pid, name, lost=GoneError, on_end=lambda _, usable: self.given_back.append(usable)
         )
 
 
@@ -147,14 +147,14 @@ def test_with_the_bytes_elsewhere_a_machine_has_a_folder_of_its_own_for_a_while(
 def test_a_folder_that_others_can_look_into_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / f"quire-ray-{os.getuid()}").mkdir(mode=0o755)
-    with pytest.raises(Misconfigured, match="not ours alone"):
+    with pytest.raises(Misconfigured, match="accessible to other users"):
         NodeWorkerSetup("")
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(Misconfigured, match=r"pip install 'quire\[ray\]'"):
-        ray_module._ray()
+        ray_module._import_ray()
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 )
 def test_an_address_at_which_nobody_answers_is_told_at_once(address, words):
     with pytest.raises(Misconfigured, match=words):
-        ray_module._reach(address)
+        ray_module._check_reachable(address)
 
 
 @pytest.mark.parametrize(
@@ -176,5 +176,5 @@ def test_an_address_at_which_nobody_answers_is_told_at_once(address, words):
 )
 def test_as_many_workers_fit_as_processors_and_memory_allow(cpus, memory_mb, workers):
     resources = {"CPU": 4.0, "memory": 2.5 * (1 << 30)}
-    assert ray_module._fitting(resources, RayOptions(cpus=cpus, memory_mb=memory_mb)) == workers
-    assert ray_module._fitting({}, RayOptions()) == 0
+    assert ray_module._count_fitting(resources, RayOptions(cpus=cpus, memory_mb=memory_mb)) == workers
+    assert ray_module._count_fitting({}, RayOptions()) == 0

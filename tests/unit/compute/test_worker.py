@@ -13,7 +13,7 @@ from quire.compute.pool.meter import PROGRESS_INTERVAL_SECONDS
 from quire.model.asset import AssetDraft
 from quire.model.cost import Cost
 from quire.model.errors import Reject, Retry
-from quire.model.step import NO_OUTPUT, OutputFile, StepOutput, MemoryEstimate
+from quire.model.step import NO_OUTPUT, MemoryEstimate, OutputFile, StepOutput
 from quire.model.work import EarlierResult, Order, Outcome, StepCall, StepResult
 from quire.testing.factories import file
 from quire.testing.steps import NONSENSE
@@ -216,7 +216,7 @@ def test_nonsense_becomes_a_failed_attempt_that_names_the_step(bench, kind):
     call = StepCall(step="nonsense", version=1, options={"kind": kind})
     (report,) = bench.take_reports(call, given)
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "bad_result"), report.error
-    assert "the step nonsense gave back" in report.error
+    assert "the step nonsense returned" in report.error
     assert [name for name in bench.left() if name != "outside"] == []
 
 
@@ -287,7 +287,9 @@ def test_a_unit_step_is_given_its_members_and_what_came_earlier(bench, unit):
 def test_a_unit_step_that_needs_no_source_is_given_its_members_too(bench):
     bench = bench()
     call = bench.step(lambda given: StepOutput(facts={"members": len(given.members)}))
-    (report,) = bench.take_reports(msgspec.structs.replace(call, unit="batch"), unit_order(bench, [file()] * 3))
+    (report,) = bench.take_reports(
+        msgspec.structs.replace(call, unit="batch"), unit_order(bench, [file()] * 3)
+    )
     assert report.result.facts == {"members": 3}
 
 
@@ -445,7 +447,11 @@ def test_an_order_that_needs_more_than_its_chunk_was_granted_asks_first(
     heard = bench.hears(frames.Chunk(call, [order()], 256), answers=[answer] if answer else [])
     assert [kind for kind, _ in heard] == kinds
     assert len(ran) == runs
-    asked = [frames.memory_request_decoder.decode(payload) for kind, payload in heard if kind == frames.NEEDS_MEMORY]
+    asked = [
+        frames.memory_request_decoder.decode(payload)
+        for kind, payload in heard
+        if kind == frames.NEEDS_MEMORY
+    ]
     assert asked == [frames.MemoryRequest(IDLE_MB + megabytes)] * (answer is not None)
 
 

@@ -46,7 +46,7 @@ def counter():
     return Counter()
 
 
-async def test_a_queue_is_told_with_depth_age_rate_and_retries(counter):
+async def test_a_queue_is_described_with_depth_age_rate_and_retries(counter):
     await counter.send("a", "b", "c", "d", "e")
     await counter.send("later", delay_seconds=100)
     done, again, _out = await counter.lease(3)
@@ -178,14 +178,14 @@ async def test_what_is_chosen_is_counted_and_replayed(counter, chosen, count):
     assert (depth.waiting, depth.dead) == (count, 4 - count)
 
 
-async def test_an_id_that_is_not_there_is_told_before_anything_is_touched(counter):
+async def test_an_id_that_does_not_exist_is_reported_before_anything_is_changed(counter):
     await counter.dead_letter("a")
     with pytest.raises(Missing):
         await administration.discard(counter.context, QUEUE, DeadLetterFilter(ids=["a", "typo"]))
     assert await administration.count_dead(counter.context, QUEUE, DeadLetterFilter()) == 1
 
 
-async def test_a_replay_in_steps_ends_although_a_consumer_buries_again(counter, monkeypatch):
+async def test_a_replay_in_steps_ends_although_a_consumer_gives_up_again(counter, monkeypatch):
     monkeypatch.setattr(administration, "CHUNK", 2)
     await counter.dead_letter(*"abcde")
     replay = counter.queues.replay
@@ -243,7 +243,7 @@ async def test_prometheus_reads_every_queue(counter):
     assert text.endswith("\n")
 
 
-async def test_a_backend_that_keeps_its_promises_is_told_so_and_left_empty(counter):
+async def test_a_backend_that_keeps_its_promises_passes_and_is_left_empty(counter):
     promises = await check_guarantees(counter.queues, counter.clock, CountingIds())
     assert len(promises) == 12
     assert [one for one in promises if not one.ok] == []

@@ -22,7 +22,7 @@ POLICY = QueuePolicy(name="q", max_batch_size=1, lease_seconds=30, delays_second
 
 
 class Hours(FakeClock):
-    """A clock whose time passes for those who wait on its signals, and only when it is told to."""
+    """A clock whose time passes for those that wait on its signals, and only by `go`."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class HoursSignal:
         return was_set
 
 
-class Shop:
+class Scene:
     """A queue, consumers of it, and what their handlers saw."""
 
     def __init__(self):
@@ -137,124 +137,124 @@ class Shop:
 
 
 @pytest.fixture
-async def shop():
-    shop = Shop()
-    yield shop
-    for task in shop.tasks:
+async def scene():
+    scene = Scene()
+    yield scene
+    for task in scene.tasks:
         task.cancel()
-    await asyncio.gather(*shop.tasks, return_exceptions=True)
+    await asyncio.gather(*scene.tasks, return_exceptions=True)
 
 
-async def test_what_is_done_is_acknowledged(shop):
-    await shop.send("a", "b", "c")
-    await shop.opened()
-    assert shop.seen == [("a", 1), ("b", 1), ("c", 1)]
-    counters = await shop.queues.counters("q")
-    assert (counters[QueueCounter.ACKNOWLEDGED], (await shop.depth()).leased) == (3, 0)
-    assert [note.id for note in shop.told(DeliveryEvent.DONE)] == ["a", "b", "c"]
+async def test_what_is_done_is_acknowledged(scene):
+    await scene.send("a", "b", "c")
+    await scene.opened()
+    assert scene.seen == [("a", 1), ("b", 1), ("c", 1)]
+    counters = await scene.queues.counters("q")
+    assert (counters[QueueCounter.ACKNOWLEDGED], (await scene.depth()).leased) == (3, 0)
+    assert [note.id for note in scene.told(DeliveryEvent.DONE)] == ["a", "b", "c"]
 
 
-async def test_what_comes_later_wakes_a_consumer_that_rests(shop):
-    await shop.opened()
-    await shop.send("late")
-    await shop.hours.settle()  # no time passes
-    assert shop.seen == [("late", 1)]
+async def test_what_comes_later_wakes_a_consumer_that_rests(scene):
+    await scene.opened()
+    await scene.send("late")
+    await scene.hours.settle()  # no time passes
+    assert scene.seen == [("late", 1)]
 
 
-async def test_a_delayed_message_is_begun_when_it_is_due(shop):
-    await shop.send("later", delay_seconds=600)
-    await shop.opened()
-    await shop.hours.go(599)
-    assert shop.seen == []
-    await shop.hours.go(1)
-    assert shop.seen == [("later", 1)]
+async def test_a_delayed_message_is_begun_when_it_is_due(scene):
+    await scene.send("later", delay_seconds=600)
+    await scene.opened()
+    await scene.hours.go(599)
+    assert scene.seen == []
+    await scene.hours.go(1)
+    assert scene.seen == [("later", 1)]
 
 
-async def test_not_more_than_its_concurrency_at_once_and_not_more_leased_than_agreed(shop):
+async def test_not_more_than_its_concurrency_at_once_and_not_more_leased_than_agreed(scene):
     ids = [f"m{n}" for n in range(20)]
-    shop.gate(*ids)
-    await shop.send(*ids)
-    await shop.opened(replace(POLICY, max_batch_size=4, concurrency=3))
-    assert len(shop.seen) == 3
-    assert (await shop.depth()).leased == 3 + 4 - 1
+    scene.gate(*ids)
+    await scene.send(*ids)
+    await scene.opened(replace(POLICY, max_batch_size=4, concurrency=3))
+    assert len(scene.seen) == 3
+    assert (await scene.depth()).leased == 3 + 4 - 1
 
 
-async def test_long_work_is_not_leased_ahead(shop):
-    shop.gate("a")
-    await shop.send("a", "b")
-    await shop.opened()
-    depth = await shop.depth()
+async def test_long_work_is_not_leased_ahead(scene):
+    scene.gate("a")
+    await scene.send("a", "b")
+    await scene.opened()
+    depth = await scene.depth()
     assert (depth.leased, depth.waiting) == (1, 1)
 
 
-async def test_many_are_acknowledged_at_once(shop):
+async def test_many_are_acknowledged_at_once(scene):
     calls = []
-    acknowledge = shop.queues.acknowledge
+    acknowledge = scene.queues.acknowledge
 
     async def counted(leased, *, now):
         calls.append(len(leased))
         await asyncio.sleep(0)
         await acknowledge(leased, now=now)
 
-    shop.queues.acknowledge = counted
-    await shop.send(*[f"m{n}" for n in range(100)])
-    await shop.opened(replace(POLICY, max_batch_size=50, concurrency=10))
-    await shop.hours.settle()
+    scene.queues.acknowledge = counted
+    await scene.send(*[f"m{n}" for n in range(100)])
+    await scene.opened(replace(POLICY, max_batch_size=50, concurrency=10))
+    await scene.hours.settle()
     assert sum(calls) == 100
     assert max(calls) >= 10
 
 
-async def test_an_incomplete_batch_is_waited_for_and_then_begun(shop):
+async def test_an_incomplete_batch_is_waited_for_and_then_begun(scene):
     policy = replace(POLICY, max_batch_size=3, max_batch_timeout_seconds=30)
-    await shop.send("a", "b")
-    await shop.opened(policy)
-    await shop.hours.go(29)
-    assert shop.seen == []
-    await shop.hours.go(1)
-    assert [one for one, _ in shop.seen] == ["a", "b"]
-    await shop.send("c")
-    await shop.hours.go(10)
-    await shop.send("d", "e")  # now it is whole
-    await shop.hours.settle()
-    assert [one for one, _ in shop.seen] == ["a", "b", "c", "d", "e"]
+    await scene.send("a", "b")
+    await scene.opened(policy)
+    await scene.hours.go(29)
+    assert scene.seen == []
+    await scene.hours.go(1)
+    assert [one for one, _ in scene.seen] == ["a", "b"]
+    await scene.send("c")
+    await scene.hours.go(10)
+    await scene.send("d", "e")  # now it is whole
+    await scene.hours.settle()
+    assert [one for one, _ in scene.seen] == ["a", "b", "c", "d", "e"]
 
 
-async def test_leases_are_extended_while_a_handler_works(shop):
-    shop.gate("long")
-    await shop.send("long")
-    await shop.opened()
-    await shop.hours.go(20 * POLICY.lease_seconds)
-    assert await shop.queues.lease("q", limit=1, seconds=9, now=shop.hours.now(), worker="other") == []
-    shop.gates["long"].set()
-    await shop.hours.settle()
-    assert shop.seen == [("long", 1)]
-    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
+async def test_leases_are_extended_while_a_handler_works(scene):
+    scene.gate("long")
+    await scene.send("long")
+    await scene.opened()
+    await scene.hours.go(20 * POLICY.lease_seconds)
+    assert await scene.queues.lease("q", limit=1, seconds=9, now=scene.hours.now(), worker="other") == []
+    scene.gates["long"].set()
+    await scene.hours.settle()
+    assert scene.seen == [("long", 1)]
+    assert (await scene.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
-async def test_a_lost_lease_stops_the_handler(shop):
-    shop.gate("a")
-    await shop.send("a")
-    await shop.opened()
+async def test_a_lost_lease_stops_the_handler(scene):
+    scene.gate("a")
+    await scene.send("a")
+    await scene.opened()
     # As if this process had been asleep: the lease ran out and another consumer has the message.
-    shop.hours.advance(POLICY.lease_seconds + 1)
-    (other,) = await shop.queues.lease("q", limit=1, seconds=900, now=shop.hours.now(), worker="other")
-    await shop.hours.go(1)
-    assert shop.cancelled == ["a"]
-    assert [note.id for note in shop.told(DeliveryEvent.LOST)] == ["a"]
-    await shop.queues.acknowledge([other], now=shop.hours.now())
-    assert (other.deliveries, shop.seen) == (2, [("a", 1)])
+    scene.hours.advance(POLICY.lease_seconds + 1)
+    (other,) = await scene.queues.lease("q", limit=1, seconds=900, now=scene.hours.now(), worker="other")
+    await scene.hours.go(1)
+    assert scene.cancelled == ["a"]
+    assert [note.id for note in scene.told(DeliveryEvent.LOST)] == ["a"]
+    await scene.queues.acknowledge([other], now=scene.hours.now())
+    assert (other.deliveries, scene.seen) == (2, [("a", 1)])
 
 
-async def test_work_that_ends_after_its_lease_was_lost_changes_nothing(shop):
-    shop.gate("a")
-    await shop.send("a")
-    await shop.opened()
-    shop.hours.advance(POLICY.lease_seconds + 1)
-    (other,) = await shop.queues.lease("q", limit=1, seconds=900, now=shop.hours.now())
-    shop.gates["a"].set()
-    await shop.hours.settle()
-    assert [note.id for note in shop.told(DeliveryEvent.LOST)] == ["a"]
-    await shop.queues.extend([other], seconds=9, now=shop.hours.now())  # still theirs
+async def test_work_that_ends_after_its_lease_was_lost_changes_nothing(scene):
+    scene.gate("a")
+    await scene.send("a")
+    await scene.opened()
+    scene.hours.advance(POLICY.lease_seconds + 1)
+    (other,) = await scene.queues.lease("q", limit=1, seconds=900, now=scene.hours.now())
+    scene.gates["a"].set()
+    await scene.hours.settle()
+    assert [note.id for note in scene.told(DeliveryEvent.LOST)] == ["a"]
+    await scene.queues.extend([other], seconds=9, now=scene.hours.now())  # still theirs
 
 
 @pytest.mark.parametrize(
@@ -265,19 +265,19 @@ async def test_work_that_ends_after_its_lease_was_lost_changes_nothing(shop):
         (Misconfigured("no API key"), "misconfigured"),
     ],
 )
-async def test_a_permanent_error_buries_at_once_with_its_class(shop, error, error_class):
-    shop.errors["a"] = error
-    await shop.send("a", "b")
-    await shop.opened()
-    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
+async def test_a_permanent_error_makes_a_dead_letter_at_once_with_its_class(scene, error, error_class):
+    scene.errors["a"] = error
+    await scene.send("a", "b")
+    await scene.opened()
+    (letter,) = await scene.queues.list_dead_letters("q", limit=9)
     assert (letter.id, letter.error_class, letter.reason, letter.deliveries) == (
         "a",
         error_class,
         str(error),
         1,
     )
-    assert shop.seen == [("a", 1), ("b", 1)]
-    (note,) = shop.told(DeliveryEvent.DEAD_LETTERED)
+    assert scene.seen == [("a", 1), ("b", 1)]
+    (note,) = scene.told(DeliveryEvent.DEAD_LETTERED)
     assert (note.queue, note.id, note.delivery, note.worker, note.error_class) == (
         "q",
         "a",
@@ -288,40 +288,40 @@ async def test_a_permanent_error_buries_at_once_with_its_class(shop, error, erro
 
 
 @pytest.mark.parametrize("error", [Retry("rate limit"), ValueError("a surprise")])
-async def test_a_passing_error_is_tried_again_after_exactly_1_5_and_15_minutes_then_buried(shop, error):
-    shop.errors["a"] = error
-    await shop.send("a")
-    await shop.opened()
+async def test_a_passing_error_is_tried_again_after_exactly_1_5_and_15_minutes_then_dead(scene, error):
+    scene.errors["a"] = error
+    await scene.send("a")
+    await scene.opened()
     for wait, deliveries in ((60, 2), (300, 3), (900, 4)):
-        await shop.hours.go(wait - 1)
-        assert len(shop.seen) == deliveries - 1
-        await shop.hours.go(1)
-        assert shop.seen[-1] == ("a", deliveries)
-    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
+        await scene.hours.go(wait - 1)
+        assert len(scene.seen) == deliveries - 1
+        await scene.hours.go(1)
+        assert scene.seen[-1] == ("a", deliveries)
+    (letter,) = await scene.queues.list_dead_letters("q", limit=9)
     assert [trial.ending for trial in letter.history] == ["released"] * 3 + ["buried"]
     assert all(str(error) in trial.error and trial.worker == "w" for trial in letter.history)
-    assert len(shop.told(DeliveryEvent.RETRIED)) == 3
+    assert len(scene.told(DeliveryEvent.RETRIED)) == 3
 
 
-async def test_who_asks_for_a_longer_delay_gets_it(shop):
-    shop.errors["a"] = Retry("come back later", delay_seconds=3600)
-    await shop.send("a")
-    await shop.opened()
-    await shop.hours.go(3599)
-    assert len(shop.seen) == 1
-    await shop.hours.go(1)
-    assert len(shop.seen) == 2
+async def test_an_error_that_asks_for_a_longer_delay_gets_it(scene):
+    scene.errors["a"] = Retry("come back later", delay_seconds=3600)
+    await scene.send("a")
+    await scene.opened()
+    await scene.hours.go(3599)
+    assert len(scene.seen) == 1
+    await scene.hours.go(1)
+    assert len(scene.seen) == 2
 
 
-async def test_our_own_database_being_away_costs_no_delivery(shop):
-    shop.errors["a"] = Unavailable("the ledger restarts")
-    await shop.send("a")
-    await shop.opened()
-    await shop.hours.go(60 * 60)
-    del shop.errors["a"]
-    await shop.hours.go(60)
-    assert {deliveries for _, deliveries in shop.seen} == {1}
-    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
+async def test_our_own_database_being_away_costs_no_delivery(scene):
+    scene.errors["a"] = Unavailable("the ledger restarts")
+    await scene.send("a")
+    await scene.opened()
+    await scene.hours.go(60 * 60)
+    del scene.errors["a"]
+    await scene.hours.go(60)
+    assert {deliveries for _, deliveries in scene.seen} == {1}
+    assert (await scene.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
 class Order(Struct, forbid_unknown_fields=True):
@@ -345,87 +345,87 @@ class Order(Struct, forbid_unknown_fields=True):
         (b'{"schema_version": 1, "book": "' + b"x" * 1000 + b'"}', "message_too_large"),
     ],
 )
-async def test_poison_is_buried_at_once_with_the_reason_and_the_consumer_lives(shop, body, error_class):
-    await shop.send("poison", body=body)
-    await shop.send("good", body=b'{"schema_version": 1, "book": "b"}')
-    await shop.opened(
+async def test_poison_is_dead_at_once_with_the_reason_and_the_consumer_continues(scene, body, error_class):
+    await scene.send("poison", body=body)
+    await scene.send("good", body=b'{"schema_version": 1, "book": "b"}')
+    await scene.opened(
         decode=json_decoder(Order, schema_version=1, max_bytes=200_000 if b"[[" in body else 500)
     )
-    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
+    (letter,) = await scene.queues.list_dead_letters("q", limit=9)
     assert (letter.error_class, letter.deliveries, letter.body) == (error_class, 1, body)
-    assert shop.seen == [("good", 1)]
+    assert scene.seen == [("good", 1)]
 
 
-async def test_a_decoder_that_breaks_buries_too(shop):
-    await shop.send("a")
-    await shop.opened(decode=lambda _: 1 / 0)
-    assert await shop.queues.count_dead_letters("q") == {"bad_message": 1}
+async def test_a_decoder_that_breaks_makes_a_dead_letter_too(scene):
+    await scene.send("a")
+    await scene.opened(decode=lambda _: 1 / 0)
+    assert await scene.queues.count_dead_letters("q") == {"bad_message": 1}
 
 
-async def test_the_largest_message_is_read(shop):
+async def test_the_largest_message_is_read(scene):
     body = json.dumps({"book": "x" * (MAX_MESSAGE_BYTES - 13)}).encode()
     assert len(body) <= MAX_MESSAGE_BYTES
     assert json_decoder(dict)(body)["book"]
 
 
-async def test_a_message_that_kills_its_consumers_is_buried_before_it_is_handed_out_again(shop):
-    await shop.send("deadly")
+async def test_a_message_that_kills_its_consumers_is_dead_before_it_is_handed_out_again(scene):
+    await scene.send("deadly")
     for delivery in range(1, 5):  # the first and three retries: each takes its consumer down
-        (leased,) = await shop.queues.lease("q", limit=1, seconds=30, now=shop.hours.now(), worker="victim")
+        (leased,) = await scene.queues.lease("q", limit=1, seconds=30, now=scene.hours.now(), worker="victim")
         assert leased.deliveries == delivery
-        shop.hours.advance(31)
-    await shop.opened()
-    assert shop.seen == []
-    (letter,) = await shop.queues.list_dead_letters("q", limit=9)
+        scene.hours.advance(31)
+    await scene.opened()
+    assert scene.seen == []
+    (letter,) = await scene.queues.list_dead_letters("q", limit=9)
     assert letter.error_class == "too_many_deliveries"
     assert "4 times" in letter.reason
     assert [trial.ending for trial in letter.history] == ["expired"] * 4 + ["buried"]
 
 
-async def test_a_message_that_outlived_its_consumer_is_worked_on_while_its_count_allows(shop):
-    await shop.send("a")
+async def test_a_message_that_outlived_its_consumer_is_worked_on_while_its_count_allows(scene):
+    await scene.send("a")
     for _ in range(3):
-        await shop.queues.lease("q", limit=1, seconds=30, now=shop.hours.now())
-        shop.hours.advance(31)
-    await shop.opened()
-    assert shop.seen == [("a", 4)]
+        await scene.queues.lease("q", limit=1, seconds=30, now=scene.hours.now())
+        scene.hours.advance(31)
+    await scene.opened()
+    assert scene.seen == [("a", 4)]
 
 
-async def test_stopping_finishes_what_runs_and_gives_the_rest_back_uncounted(shop):
-    shop.gate("a")
-    await shop.send("a", "b", "c")
-    consumer = shop.consumer(replace(POLICY, max_batch_size=3))
-    running = shop.begin(consumer, grace_seconds=100)
-    await shop.hours.settle()
+async def test_stopping_finishes_what_runs_and_releases_the_rest_uncounted(scene):
+    scene.gate("a")
+    await scene.send("a", "b", "c")
+    consumer = scene.consumer(replace(POLICY, max_batch_size=3))
+    running = scene.begin(consumer, grace_seconds=100)
+    await scene.hours.settle()
     consumer.stop()
-    await shop.hours.go(50)
+    await scene.hours.go(50)
     assert not running.done()
-    shop.gates["a"].set()
-    await shop.hours.settle()
+    scene.gates["a"].set()
+    await scene.hours.settle()
     assert running.done()
-    depth = await shop.depth()
+    depth = await scene.depth()
     assert (depth.waiting, depth.leased) == (2, 0)
-    assert [one.deliveries for one in await shop.queues.peek("q", limit=9, now=shop.hours.now())] == [0, 0]
-    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
+    assert [one.deliveries for one in await scene.queues.peek("q", limit=9, now=scene.hours.now())] == [0, 0]
+    assert (await scene.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
-async def test_what_does_not_end_within_the_grace_is_given_back_uncounted(shop):
-    shop.gate("a")
-    await shop.send("a")
-    consumer = shop.consumer()
-    running = shop.begin(consumer, grace_seconds=100)
-    await shop.hours.settle()
+async def test_what_does_not_end_within_the_grace_is_released_uncounted(scene):
+    scene.gate("a")
+    await scene.send("a")
+    consumer = scene.consumer()
+    running = scene.begin(consumer, grace_seconds=100)
+    await scene.hours.settle()
     consumer.stop()
-    await shop.hours.go(100)  # longer than a lease: it is kept
-    await shop.hours.settle()
+    await scene.hours.go(100)  # longer than a lease: it is kept
+    await scene.hours.settle()
     assert running.done()
-    assert shop.cancelled == ["a"]
-    (one,) = await shop.queues.peek("q", limit=9, now=shop.hours.now())
+    assert scene.cancelled == ["a"]
+    (one,) = await scene.queues.peek("q", limit=9, now=scene.hours.now())
     assert (one.deliveries, one.leased_to) == (0, None)
-    assert [note.id for note in shop.told(DeliveryEvent.RELEASED)] == ["a"]
+    assert [note.id for note in scene.told(DeliveryEvent.RELEASED)] == ["a"]
 
 
-async def test_a_handler_that_will_not_let_go_does_not_hold_up_the_stop(shop):
+async def test_a_handler_that_will_not_let_go_does_not_hold_up_the_stop(scene):
     release = asyncio.Event()
 
     async def stubborn(_content, _leased):
@@ -435,97 +435,97 @@ async def test_a_handler_that_will_not_let_go_does_not_hold_up_the_stop(shop):
             except asyncio.CancelledError:
                 continue
 
-    await shop.send("a")
-    consumer = shop.consumer(handler=stubborn)
-    running = shop.begin(consumer, grace_seconds=1)
-    await shop.hours.settle()
+    await scene.send("a")
+    consumer = scene.consumer(handler=stubborn)
+    running = scene.begin(consumer, grace_seconds=1)
+    await scene.hours.settle()
     consumer.stop()
-    await shop.hours.go(1 + CANCEL_SECONDS)
+    await scene.hours.go(1 + CANCEL_SECONDS)
     release.set()  # or the very last wait for it would take real seconds
-    await shop.hours.settle()
+    await scene.hours.settle()
     assert running.done()
 
 
-async def test_a_backend_that_is_away_is_waited_for_and_told_once(shop):
-    shop.queues.away = True
-    await shop.opened()
-    await shop.hours.go(120)
-    assert shop.troubles == ["the queues are away"]
-    shop.queues.away = False
-    await shop.send("a")
-    await shop.hours.go(6)
-    assert shop.seen == [("a", 1)]
-    assert shop.troubles == ["the queues are away", None]
+async def test_an_outage_of_the_backend_is_waited_for_and_reported_once(scene):
+    scene.queues.away = True
+    await scene.opened()
+    await scene.hours.go(120)
+    assert scene.troubles == ["the queues are away"]
+    scene.queues.away = False
+    await scene.send("a")
+    await scene.hours.go(6)
+    assert scene.seen == [("a", 1)]
+    assert scene.troubles == ["the queues are away", None]
 
 
-async def test_what_was_done_while_the_backend_was_away_is_acknowledged_when_it_is_back(shop):
-    shop.gate("a")
-    await shop.send("a")
-    await shop.opened()
-    shop.queues.away = True
-    shop.gates["a"].set()
-    await shop.hours.go(15)
-    shop.queues.away = False
-    await shop.hours.go(6)
-    assert shop.seen == [("a", 1)]
-    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
+async def test_what_was_done_while_the_backend_was_away_is_acknowledged_when_it_is_back(scene):
+    scene.gate("a")
+    await scene.send("a")
+    await scene.opened()
+    scene.queues.away = True
+    scene.gates["a"].set()
+    await scene.hours.go(15)
+    scene.queues.away = False
+    await scene.hours.go(6)
+    assert scene.seen == [("a", 1)]
+    assert (await scene.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
-async def test_stopping_while_the_backend_is_away_ends_within_the_grace(shop):
-    await shop.send("a")
-    consumer = shop.consumer()
-    shop.gate("a")
-    running = shop.begin(consumer, grace_seconds=10)
-    await shop.hours.settle()
-    shop.queues.away = True
-    shop.gates["a"].set()
+async def test_stopping_while_the_backend_is_away_ends_within_the_grace(scene):
+    await scene.send("a")
+    consumer = scene.consumer()
+    scene.gate("a")
+    running = scene.begin(consumer, grace_seconds=10)
+    await scene.hours.settle()
+    scene.queues.away = True
+    scene.gates["a"].set()
     consumer.stop()
-    await shop.hours.go(11)
+    await scene.hours.go(11)
     assert running.done()
     running.result()
 
 
-async def test_until_empty_ends_when_nothing_is_left_not_even_delayed(shop):
-    await shop.send("a")
-    await shop.send("b", delay_seconds=100)
-    running = shop.begin(shop.consumer(), until_empty=True)
-    await shop.hours.go(99)
+async def test_until_empty_ends_when_nothing_is_left_not_even_delayed(scene):
+    await scene.send("a")
+    await scene.send("b", delay_seconds=100)
+    running = scene.begin(scene.consumer(), until_empty=True)
+    await scene.hours.go(99)
     assert not running.done()
-    await shop.hours.go(1)
+    await scene.hours.go(1)
     assert running.done()
-    assert [one for one, _ in shop.seen] == ["a", "b"]
+    assert [one for one, _ in scene.seen] == ["a", "b"]
 
 
-async def test_until_empty_ends_as_soon_as_its_own_work_is_stored(shop):
-    shop.gate("a")
-    await shop.send("a")
-    running = shop.begin(shop.consumer(replace(POLICY, concurrency=2)), until_empty=True)
-    await shop.hours.go(1)
+async def test_until_empty_ends_as_soon_as_its_own_work_is_stored(scene):
+    scene.gate("a")
+    await scene.send("a")
+    running = scene.begin(scene.consumer(replace(POLICY, concurrency=2)), until_empty=True)
+    await scene.hours.go(1)
     assert not running.done()
-    shop.gates["a"].set()
-    await shop.hours.settle()  # no time passes, though its lease would have lasted
+    scene.gates["a"].set()
+    await scene.hours.settle()  # no time passes, though its lease would have lasted
     assert running.done()
 
 
-async def test_until_empty_waits_for_what_others_have(shop):
-    await shop.send("theirs")
-    await shop.queues.lease("q", limit=1, seconds=20, now=shop.hours.now())
-    running = shop.begin(shop.consumer(), until_empty=True)
-    await shop.hours.go(19)
+async def test_until_empty_waits_for_what_others_have(scene):
+    await scene.send("theirs")
+    await scene.queues.lease("q", limit=1, seconds=20, now=scene.hours.now())
+    running = scene.begin(scene.consumer(), until_empty=True)
+    await scene.hours.go(19)
     assert not running.done()
-    await shop.hours.go(1)
+    await scene.hours.go(1)
     assert running.done()
-    assert shop.seen == [("theirs", 2)]
+    assert scene.seen == [("theirs", 2)]
 
 
 class Held:
     """Calls of one method of the queues wait here, before anything happens or before the answer."""
 
-    def __init__(self, shop, name, *, after=False):
+    def __init__(self, scene, name, *, after=False):
         self.let_go = asyncio.Event()
         self.calls = 0
         self.ended = 0
-        act = getattr(shop.queues, name)
+        act = getattr(scene.queues, name)
 
         async def held(*values, **options):
             self.calls += 1
@@ -536,125 +536,125 @@ class Held:
             finally:
                 self.ended += 1
 
-        setattr(shop.queues, name, held)
+        setattr(scene.queues, name, held)
 
 
-async def test_what_was_leased_is_begun_before_anything_else_is_asked(shop):
-    await shop.send("later", delay_seconds=10)
-    await shop.opened(replace(POLICY, concurrency=2))
-    await shop.hours.go(9.9)
-    held = Held(shop, "next_due")
-    await shop.hours.go(0.1)
+async def test_what_was_leased_is_begun_before_anything_else_is_asked(scene):
+    await scene.send("later", delay_seconds=10)
+    await scene.opened(replace(POLICY, concurrency=2))
+    await scene.hours.go(9.9)
+    held = Held(scene, "next_due")
+    await scene.hours.go(0.1)
     assert held.calls == 1
-    assert shop.seen == [("later", 1)]
+    assert scene.seen == [("later", 1)]
 
 
-async def test_more_is_leased_while_what_ended_is_stored(shop):
-    held = Held(shop, "acknowledge")
-    shop.gate("b")
-    await shop.send("a", "b", "c")
-    await shop.opened()
+async def test_more_is_leased_while_what_ended_is_stored(scene):
+    held = Held(scene, "acknowledge")
+    scene.gate("b")
+    await scene.send("a", "b", "c")
+    await scene.opened()
     assert held.calls == 1
-    assert shop.seen == [("a", 1), ("b", 1)]
+    assert scene.seen == [("a", 1), ("b", 1)]
     held.let_go.set()
-    shop.gates["b"].set()
-    await shop.hours.settle()
-    assert [note.id for note in shop.told(DeliveryEvent.DONE)] == ["a", "b", "c"]
+    scene.gates["b"].set()
+    await scene.hours.settle()
+    assert [note.id for note in scene.told(DeliveryEvent.DONE)] == ["a", "b", "c"]
 
 
-async def test_what_cannot_be_stored_is_not_piled_up(shop):
+async def test_what_cannot_be_stored_is_not_piled_up(scene):
     async def refuses(_leased, *, now):
         raise Unavailable("the disk is full")
 
-    shop.queues.acknowledge = refuses
-    await shop.send(*[f"m{n}" for n in range(50)])
-    await shop.opened(replace(POLICY, max_batch_size=4, concurrency=3))
-    await shop.hours.go(60)
+    scene.queues.acknowledge = refuses
+    await scene.send(*[f"m{n}" for n in range(50)])
+    await scene.opened(replace(POLICY, max_batch_size=4, concurrency=3))
+    await scene.hours.go(60)
     most = 3 + 4 - 1
-    assert most <= (await shop.depth()).leased <= 2 * most
+    assert most <= (await scene.depth()).leased <= 2 * most
 
 
-async def test_what_could_not_be_stored_while_more_was_leased_is_stored_later(shop):
-    acknowledge, answers = shop.queues.acknowledge, [Unavailable("away"), None]
+async def test_what_could_not_be_stored_while_more_was_leased_is_stored_later(scene):
+    acknowledge, answers = scene.queues.acknowledge, [Unavailable("away"), None]
 
     async def hesitates(leased, *, now):
         if answer := answers.pop(0) if answers else None:
             raise answer
         await acknowledge(leased, now=now)
 
-    shop.queues.acknowledge = hesitates
-    await shop.send("a", "b")
-    await shop.opened()
-    await shop.hours.go(1)
-    assert shop.seen == [("a", 1), ("b", 1)]
-    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 2
-    assert shop.troubles == ["away", None]
+    scene.queues.acknowledge = hesitates
+    await scene.send("a", "b")
+    await scene.opened()
+    await scene.hours.go(1)
+    assert scene.seen == [("a", 1), ("b", 1)]
+    assert (await scene.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 2
+    assert scene.troubles == ["away", None]
 
 
 @pytest.mark.parametrize("broken", ["acknowledge", "lease"])
-async def test_a_mistake_is_not_hidden_by_a_backend_that_is_away(shop, broken):
-    shop.gate("a")
-    await shop.send("a")
-    running = shop.begin(shop.consumer(replace(POLICY, concurrency=2)))
-    await shop.hours.settle()
+async def test_a_mistake_is_not_hidden_by_a_backend_that_is_away(scene, broken):
+    scene.gate("a")
+    await scene.send("a")
+    running = scene.begin(scene.consumer(replace(POLICY, concurrency=2)))
+    await scene.hours.settle()
 
     async def mistaken(*_, **__):
         raise Bug("a mistake of ours")
 
-    shop.queues.away = True
-    setattr(shop.queues, broken, mistaken)
-    await shop.hours.go(3)  # the net: it looks again, at the latest then
-    shop.gates["a"].set()
-    await shop.hours.go(3)
+    scene.queues.away = True
+    setattr(scene.queues, broken, mistaken)
+    await scene.hours.go(3)  # the net: it looks again, at the latest then
+    scene.gates["a"].set()
+    await scene.hours.go(3)
     with pytest.raises(Bug):
         await running
 
 
-async def test_who_is_cancelled_while_it_stores_and_leases_leaves_neither(shop):
-    storing = Held(shop, "acknowledge")
-    await shop.send("a")
-    running = shop.begin(shop.consumer(replace(POLICY, concurrency=2)))
-    shop.gate("a")
-    await shop.hours.settle()
-    leasing = Held(shop, "lease", after=True)
-    await shop.send("b")
-    shop.gates["a"].set()
-    await shop.hours.settle()
+async def test_a_consumer_cancelled_while_it_stores_and_leases_leaves_neither(scene):
+    storing = Held(scene, "acknowledge")
+    await scene.send("a")
+    running = scene.begin(scene.consumer(replace(POLICY, concurrency=2)))
+    scene.gate("a")
+    await scene.hours.settle()
+    leasing = Held(scene, "lease", after=True)
+    await scene.send("b")
+    scene.gates["a"].set()
+    await scene.hours.settle()
     assert (storing.calls, leasing.calls) == (1, 1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert (storing.ended, leasing.ended) == (1, 1)
 
 
-async def test_an_outage_shorter_than_what_is_left_of_a_lease_costs_no_lease(shop):
-    shop.gate("a")
-    await shop.send("a")
-    await shop.opened(replace(POLICY, lease_seconds=3))
-    await shop.hours.go(1.1)  # extended a moment ago, until 4
-    shop.queues.away = True
-    await shop.hours.go(2.1)
-    shop.queues.away = False
-    await shop.hours.go(10)
-    assert (shop.cancelled, shop.told(DeliveryEvent.LOST)) == ([], [])
+async def test_an_outage_shorter_than_what_is_left_of_a_lease_costs_no_lease(scene):
+    scene.gate("a")
+    await scene.send("a")
+    await scene.opened(replace(POLICY, lease_seconds=3))
+    await scene.hours.go(1.1)  # extended a moment ago, until 4
+    scene.queues.away = True
+    await scene.hours.go(2.1)
+    scene.queues.away = False
+    await scene.hours.go(10)
+    assert (scene.cancelled, scene.told(DeliveryEvent.LOST)) == ([], [])
 
 
-async def test_what_could_not_be_kept_while_the_backend_was_away_is_not_begun(shop):
-    shop.gate("a")
-    await shop.send("a", "b")
-    await shop.opened(replace(POLICY, max_batch_size=2))
-    shop.queues.away = True
-    await shop.hours.go(POLICY.lease_seconds)
-    shop.gates["a"].set()
-    await shop.hours.settle()
-    assert shop.seen == [("a", 1)]
-    assert [note.id for note in shop.told(DeliveryEvent.LOST)] == ["b"]
-    shop.queues.away = False
-    await shop.hours.go(6)
-    assert shop.seen == [("a", 1), ("b", 2)]
+async def test_what_could_not_be_kept_while_the_backend_was_away_is_not_begun(scene):
+    scene.gate("a")
+    await scene.send("a", "b")
+    await scene.opened(replace(POLICY, max_batch_size=2))
+    scene.queues.away = True
+    await scene.hours.go(POLICY.lease_seconds)
+    scene.gates["a"].set()
+    await scene.hours.settle()
+    assert scene.seen == [("a", 1)]
+    assert [note.id for note in scene.told(DeliveryEvent.LOST)] == ["b"]
+    scene.queues.away = False
+    await scene.hours.go(6)
+    assert scene.seen == [("a", 1), ("b", 2)]
 
 
-async def test_an_end_that_was_stored_but_not_answered_is_no_lost_lease(shop):
-    acknowledge = shop.queues.acknowledge
+async def test_an_end_that_was_stored_but_not_answered_is_no_lost_lease(scene):
+    acknowledge = scene.queues.acknowledge
     calls = []
 
     async def answer_is_lost(leased, *, now):
@@ -663,53 +663,53 @@ async def test_an_end_that_was_stored_but_not_answered_is_no_lost_lease(shop):
         if len(calls) == 1:
             raise Unavailable("cut off")
 
-    shop.queues.acknowledge = answer_is_lost
-    await shop.send("a")
-    await shop.opened()
-    await shop.hours.go(1)
+    scene.queues.acknowledge = answer_is_lost
+    await scene.send("a")
+    await scene.opened()
+    await scene.hours.go(1)
     assert len(calls) == 2
-    assert [note.event for note in shop.notes] == [DeliveryEvent.RECEIVED, DeliveryEvent.UNCONFIRMED]
-    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
+    assert [note.event for note in scene.notes] == [DeliveryEvent.RECEIVED, DeliveryEvent.UNCONFIRMED]
+    assert (await scene.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 1
 
 
-async def test_a_cancelled_consumer_leaves_nothing_running(shop):
-    shop.gate("a", "b")
-    await shop.send("a", "b")
-    running = shop.begin(shop.consumer())
-    await shop.hours.settle()
+async def test_a_cancelled_consumer_leaves_nothing_running(scene):
+    scene.gate("a", "b")
+    await scene.send("a", "b")
+    running = scene.begin(scene.consumer())
+    await scene.hours.settle()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert shop.cancelled == ["a"]
-    assert shop.seen == [("a", 1)]  # the end of one must not begin the next
+    assert scene.cancelled == ["a"]
+    assert scene.seen == [("a", 1)]  # the end of one must not begin the next
 
 
-async def test_urgent_messages_are_begun_first(shop):
-    await shop.send("normal")
-    await shop.queues.send("q", [Message(id="now", body=b"{}", priority=URGENT)], now=shop.hours.now())
-    await shop.opened()
-    assert [one for one, _ in shop.seen] == ["now", "normal"]
+async def test_urgent_messages_are_begun_first(scene):
+    await scene.send("normal")
+    await scene.queues.send("q", [Message(id="now", body=b"{}", priority=URGENT)], now=scene.hours.now())
+    await scene.opened()
+    assert [one for one, _ in scene.seen] == ["now", "normal"]
 
 
-async def test_a_log_event_has_all_its_fields(shop):
-    await shop.send("a")
-    shop.hours.advance(7)
-    await shop.opened()
-    (note,) = shop.told(DeliveryEvent.RECEIVED)
+async def test_a_log_event_has_all_its_fields(scene):
+    await scene.send("a")
+    scene.hours.advance(7)
+    await scene.opened()
+    (note,) = scene.told(DeliveryEvent.RECEIVED)
     assert (note.queue, note.id, note.delivery, note.worker, note.seconds) == ("q", "a", 1, "w", 7)
 
 
-async def test_a_stage_of_a_batch_is_done_once_whatever_the_message_is_called(shop):
+async def test_a_stage_of_a_batch_is_done_once_whatever_the_message_is_called(scene):
     done = []
 
     async def work(content, _leased):
         done.append(content["batch"])
 
     handler = once(work, lambda content: (content["batch"], "ocr"), StageMarks(MemoryBlobs()))
-    await shop.send("one", "two", body=b'{"batch": "../b"}')
-    await shop.send("other", body=b'{"batch": "c"}')
-    await shop.opened(handler=handler)
+    await scene.send("one", "two", body=b'{"batch": "../b"}')
+    await scene.send("other", body=b'{"batch": "c"}')
+    await scene.opened(handler=handler)
     assert done == ["../b", "c"]
-    assert (await shop.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 3
+    assert (await scene.queues.counters("q"))[QueueCounter.ACKNOWLEDGED] == 3
 
 
 async def test_a_stage_that_failed_is_not_marked():

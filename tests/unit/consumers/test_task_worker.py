@@ -249,7 +249,7 @@ def _true(condition):
     return asked
 
 
-async def test_stopping_gives_back_what_runs_uncounted(bench):
+async def test_stopping_releases_what_runs_uncounted(bench):
     async with bench.opened():
         await bench.send(5)
         order = await bench.taken()

@@ -67,7 +67,7 @@ async def test_an_answer_means_it_is_on_disk(database, tmp_path):
     assert level == (2,)  # FULL
 
 
-async def test_a_damaged_file_is_told_with_advice(tmp_path):
+async def test_a_damaged_file_is_reported_with_advice(tmp_path):
     (tmp_path / "bad.db").write_bytes(b"this is not a database, but it is long enough to be one" * 100)
     with pytest.raises(Misconfigured, match="damaged"):
         await SqliteDatabase(tmp_path / "bad.db").open()
@@ -79,7 +79,7 @@ async def test_a_file_that_cannot_be_opened_is_a_matter_of_settings(tmp_path):
         await SqliteDatabase(tmp_path / "x.db").open()
 
 
-async def test_a_full_database_is_told_with_advice_and_takes_what_fits(database):
+async def test_a_full_database_is_reported_with_advice_and_takes_what_fits(database):
     await database.write(lambda connection: connection.execute("CREATE TABLE big (b)"))
     pages = await database.write(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
     await database.write(
@@ -117,7 +117,7 @@ async def test_errors_of_a_statement_stay_what_they_are(database):
         await database.write(lambda connection: connection.execute("SELECT 1 FROM absent"))
 
 
-def test_a_write_that_the_system_refuses_is_told_with_advice_and_nothing_is_lost(tmp_path):
+def test_a_write_that_the_system_refuses_is_reported_with_advice_and_nothing_is_lost(tmp_path):
     """For real, in a process that may write only small files."""
     script = """
         import asyncio, resource, signal, sys

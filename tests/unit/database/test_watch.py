@@ -31,7 +31,7 @@ def readable(watch):
     return bool(select.select([watch], [], [], 0)[0])
 
 
-def test_a_touch_is_told_once_until_it_is_set_again(watch, file):
+def test_a_touch_is_reported_once_until_it_is_set_again(watch, file):
     os.utime(file)
     assert not watch.was_touched()
     watch.set()

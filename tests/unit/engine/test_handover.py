@@ -10,7 +10,7 @@ from quire.engine import (
     moves,
     scheduler,
 )
-from quire.ledger.port import Selection
+from quire.ledger.port import TaskSelection
 from quire.model.batch import Stage
 from quire.model.errors import Retry, Stale
 from quire.model.files import folder_of
@@ -123,7 +123,7 @@ async def test_a_later_round_brings_the_manifest_up_to_date_and_sends_nothing(sm
     first = await small.blobs.get(batch.manifest_key)
     batch = await small.wheel(TWO, making("a/bad.tif")).run_batch(ID, ignore)
     again = moves.retry_round(batch, TWO, 1, now=small.clock.now())
-    await small.ledger.retry_tasks(again, Selection(), small.act())
+    await small.ledger.retry_tasks(again, TaskSelection(), small.act())
     batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
     assert (batch.position.stage, batch.position.round) == (Stage.DONE, 2)
     found = {one.path for one in await listed(small, batch)}

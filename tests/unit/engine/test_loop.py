@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import Selection, Settlement
+from quire.ledger.port import TaskSelection, Settlement
 from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Unavailable
 from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pace, Pipeline, Unit, from_product
@@ -95,7 +95,7 @@ async def test_only_what_failed_runs_again_and_only_its_own_followers(small):
     batch = await small.wheel(TWO, making(NAMES[1], NAMES[2])).run_batch(ID, ignore)
     assert (await ends(small, batch))[NAMES[1]] is FileOutcome.FAILED
     small_move = _again(batch, 1, small)
-    batch = await small.ledger.retry_tasks(small_move, Selection(path=NAMES[1]), small.act())
+    batch = await small.ledger.retry_tasks(small_move, TaskSelection(path=NAMES[1]), small.act())
     assert batch.position.round == 2
     batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
     assert [order.file.path for order in small.compute.seen] == [NAMES[1], f"{NAMES[1]}.jpg"]
@@ -377,7 +377,7 @@ async def test_a_directory_that_failed_is_retried_with_all_its_files(small):
         "b/z": FileOutcome.DONE,
     }
     again = moves.retry_round(batch, folders, 1, now=small.clock.now())
-    await small.ledger.retry_tasks(again, Selection(), small.act())
+    await small.ledger.retry_tasks(again, TaskSelection(), small.act())
     batch = await small.wheel(folders, making(), name="second").run_batch(ID, ignore)
     assert [order.file.path for order in small.compute.seen] == ["a"]
     assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}

@@ -3,7 +3,7 @@
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import NewTask, UnitContent, Verdict
+from quire.ledger.port import NewTask, UnitContent, InputOutcome
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
 from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pace, Unit
 from quire.testing.factories import batch, file, listed_file, phase, pipeline, product, settled_task
@@ -52,7 +52,7 @@ def test_a_failed_task_leaves_its_file_and_says_why():
     task = settled_task(3, TaskState.FAILED, of=listed_file(7, root=2), error_class="corrupt", error="bad strip")
     move = moves.transform(batch(Stage.TRANSFORMING, 1), TWO, [task], {}, complete=True, now=5.0)
     assert (move.new_files, move.gone, move.retagged) == ([], [], [])
-    assert move.verdicts == [Verdict(2, FileOutcome.FAILED, 1, "corrupt", "bad strip")]
+    assert move.verdicts == [InputOutcome(2, FileOutcome.FAILED, 1, "corrupt", "bad strip")]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ async def test_a_copy_that_is_not_right_is_removed_and_its_original_stays(scene,
     assert await cleaned(scene, archives=True) == CleanupResult(postponed=1)
     assert await under(scene, "staging/") == [f"staging/{batch_id}/p1.jpg"]
     assert await under(scene, "archive/") == []
-    with pytest.raises(Retry, match="made anew"):
+    with pytest.raises(Retry, match="made again"):
         await archive_batch(scene.office, batch_id)
     monkeypatch.undo()
     assert (await cleaned(scene, archives=True)).stagings == 1

@@ -46,7 +46,7 @@ def test_every_tile_is_found_by_its_address(grid, data):
     found = grid.find_tile(region, size)
     assert found is not None
     assert address(found) == (region, size)
-    # By its width alone the first tile of that region and width is meant: a strip may look alike at two scales.
+    # The width alone means the first tile of that region and width: a strip may look alike at two scales.
     alike = [one for one in grid.tiles() if address(one)[0] == region and one.width == tile.width]
     assert grid.find_tile(region, f"{tile.width},") == alike[0]
 
@@ -111,7 +111,7 @@ def test_where_a_tile_lies_is_read_from_its_own_entry():
 @pytest.mark.parametrize(
     "said", [b"", b"x" * 16, BOUNDS.pack(900, 100), BOUNDS.pack(0, 9), BOUNDS.pack(99, 1001)]
 )
-def test_a_damaged_pack_is_told_and_not_read(said):
+def test_a_damaged_pack_is_reported_and_not_read(said):
     with pytest.raises(Reject, match="damaged"):
         bounds(said, RECORD)
 

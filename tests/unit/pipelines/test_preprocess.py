@@ -269,7 +269,9 @@ def test_a_pdf_is_split_when_its_configuration_or_the_setting_says_so(config, se
         ("x-p0001.pdf", "application/pdf", ("PdfSplitter",), False),
     ],
 )
-def test_a_pdf_is_told_by_name_or_type_and_its_pages_are_not_split_again(name, content_type, tags, found):
+def test_a_pdf_is_recognised_by_name_or_type_and_its_pages_are_not_split_again(
+    name, content_type, tags, found
+):
     assert SPLIT.finds(file(name, content_type, tags)) is found
 
 

@@ -123,7 +123,7 @@ async def test_a_lost_server_is_unavailable_and_the_next_call_after_its_return_w
     assert (await queues.depth("q", now=0)).waiting == 1
 
 
-async def test_who_waits_is_told_of_a_lost_server(server, queues):
+async def test_waiting_raises_when_the_server_is_lost(server, queues):
     waiting = asyncio.create_task(queues.wait(["q"], seconds=60))
     while (await queues._server.ask("INFO", "clients"))["blocked_clients"] < 1:
         pass
@@ -186,7 +186,7 @@ async def test_a_wrong_password_is_for_a_person_and_in_no_message(server, who):
     await queues.close()
 
 
-async def test_a_user_who_may_not_is_for_a_person(server, queues):
+async def test_a_user_without_rights_is_misconfigured(server, queues):
     await queues._server.ask("ACL SETUSER", "weak", "on", ">weak-secret", "~*", "+@all", "-evalsha")
     weak = RedisStreamQueues(server.url.replace(f":{PASSWORD}", "weak:weak-secret"), ids=CountingIds())
     with pytest.raises(Misconfigured):
@@ -194,7 +194,7 @@ async def test_a_user_who_may_not_is_for_a_person(server, queues):
     await weak.close()
 
 
-async def test_keys_of_somebody_else_are_for_a_person(queues):
+async def test_keys_of_another_program_are_misconfigured(queues):
     await queues._server.ask("SET", queues._keys.of("q")[5], "mine")
     with pytest.raises(Misconfigured, match="prefix"):
         await queues.send("q", some("a"), now=0)

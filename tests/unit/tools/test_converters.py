@@ -62,7 +62,7 @@ def test_the_tools_of_this_environment_are_there():
     assert all(tool.probe().version for tool in (liteparse, inspector, tesseract))
 
 
-def test_marker_is_run_as_a_program_and_its_pages_are_told_apart(pdf, scratch, tmp_path):
+def test_marker_is_run_as_a_program_and_its_pages_are_separated(pdf, scratch, tmp_path):
     meta = {}
     command = program(tmp_path, MARKER)
     one, two, three = marker.pages(pdf, 3, scratch=scratch, command=command, meta=meta)

@@ -51,7 +51,7 @@ def test_probes_tell_the_version():
     assert pillow.probe().version
 
 
-def test_a_missing_library_is_told_with_advice(monkeypatch):
+def test_a_missing_library_is_reported_with_advice(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyvips", None)
     vips._vips.cache_clear()
     try:

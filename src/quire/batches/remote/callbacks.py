@@ -96,8 +96,8 @@ async def settle_callback(
     prices: Mapping[str, float] = _NO_PRICES,
     prefix: str = "",
 ) -> CallbackAnswer:
-    """Settle the attempt; `address` comes from a URL that `verify` accepted. May be repeated. `prices` are per
-    second, by compute; `prefix` is that of the blob store in the bucket, for workers that use its keys.
+    """Settle the attempt; `address` comes from a URL that `verify` accepted. May be repeated. `prices` are
+    per second, by compute; `prefix` is that of the blob store in the bucket, for workers that use its keys.
 
     Raises Reject for an invalid body or one about another attempt, Missing for an unknown batch, task or
     attempt, Retry when the store is unavailable.
@@ -242,8 +242,8 @@ async def _verify_product(
 
 
 async def _check_place(context: RemoteContext, batch: Batch, key: str) -> None:
-    """Raises Reject unless the key is new and in the batch's own folder: when a worker has overwritten another
-    file, both must not be listed.
+    """Raises Reject unless the key is new and in the batch's own folder: when a worker has overwritten a file,
+    both must not be listed.
     """
     keys.check(key)
     folder = f"staging/{batch.id}"

@@ -1,7 +1,7 @@
 """Places for outputs whose number is not known in advance, and whether an attempt is still current.
 
-Promises: a worker gets places of its own attempt only, as many as a TIFF may have pages, and none when another
-attempt has replaced it. Must not know: HTTP.
+Promises: a worker gets places of its own attempt only, as many as a TIFF may have pages, and none when
+another attempt has replaced it. Must not know: HTTP.
 """
 
 import msgspec

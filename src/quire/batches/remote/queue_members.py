@@ -1,7 +1,7 @@
 """The members of one ledger, as queue compute sees them, and how to settle reports to dead members.
 
-Promise: a report to a member that is gone is settled by the usual rules; settling twice changes nothing, and a
-late report is ignored, because the ledger compares the attempt. Must not know: queues and messages.
+Promise: a report to a member that is gone is settled by the usual rules; settling twice changes nothing, and
+a late report is ignored, because the ledger compares the attempt. Must not know: queues and messages.
 """
 
 from collections.abc import Collection

@@ -185,8 +185,8 @@ class LedgerRemoteTasks:
     async def _choose_input_key(
         self, batch: Batch, phase: Phase, address: AttemptAddress, order: Order
     ) -> str:
-        """Workers derive the keys of outputs from it. The file's own key where that is safe; otherwise a key of
-        the attempt, so that a worker that timed out cannot overwrite the outputs of a later one.
+        """Workers derive the keys of outputs from it. The file's own key where that is safe; otherwise a key
+        of the attempt, so that a worker that timed out cannot overwrite the outputs of a later one.
         """
         own = order.file.key
         inside = own.startswith(f"staging/{batch.id}/") and has_valid_output_keys(own, phase.step)

@@ -1,15 +1,15 @@
-"""What the pool and a worker say to each other over a pipe.
+"""The protocol between the pool and a worker, as frames over a pipe.
 
-A frame is four bytes of length, one of kind, then MessagePack. To the worker: HELLO once, then CHUNKs, at the
-end STOP; REVOKE says that nothing of a batch is to be started any more of what was sent before it. From the
-worker: READY once, then for each order STARTED (no content: orders start in the order they were given),
-COMPUTED when its step has returned and its products are being stored, and a REPORT; or SKIPPED alone for one
-that was revoked. While a step runs, PROGRESS and SPENT speak of it. An order that needs more memory than its
-chunk was granted asks between STARTED and its step (WEIGHED), and is answered at once: GO, or LATER, and
-then there is no report, as it was never begun. RECALL asks for whatever was sent before it and has not
-started; RECALLED gives all of that back, also while a step runs.
-Everything written before a crash is still read after it, so the pool knows exactly which order a dead
-worker was on.
+A frame is four bytes of length, one of kind, then MessagePack. To the worker: HELLO once, with the worker
+configuration, then CHUNKs, at the end STOP; REVOKE forbids starting any order of a batch that was sent before
+it. From the worker: READY once, then for each order STARTED (no content: orders start in the sequence in
+which they were given), COMPUTED when its step has returned and its products are being stored, and a REPORT;
+or only SKIPPED for a revoked order. While a step runs, PROGRESS and SPENT are about its order. An order that
+needs more memory than its chunk was granted asks between STARTED and its step (NEEDS_MEMORY), and the pool
+answers at once: GO, or WAIT, after which no report follows, because the step was not started. RECALL asks for
+all orders that were sent before it and have not started; RECALLED gives them back, also while a step runs.
+Everything written before a crash is still read after it, so the pool knows exactly which order a dead worker
+was running.
 """
 
 import struct
@@ -23,10 +23,10 @@ from quire.model.errors import Bug
 from quire.model.work import Order, Report, StepCall
 
 HELLO, CHUNK, REVOKE, STOP = b"H", b"C", b"V", b"X"
-GO, LATER, RECALL = b"G", b"L", b"B"
+GO, WAIT, RECALL = b"G", b"L", b"B"
 READY, STARTED, SKIPPED, COMPUTED, REPORT = b"Y", b"S", b"K", b"D", b"R"
 PROGRESS, SPENT = b"P", b"M"
-WEIGHED, RECALLED = b"W", b"A"
+NEEDS_MEMORY, RECALLED = b"W", b"A"
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 _HEAD = struct.Struct("<IB")
@@ -37,19 +37,19 @@ _KINDS = [bytes((number,)) for number in range(256)]
 class Chunk(Struct, frozen=True, array_like=True):
     call: StepCall
     orders: list[Order]
-    granted_mb: int = 1 << 30  # what each of them may need without asking
+    granted_mb: int = 1 << 30  # memory that each order may use without asking
 
 
 class Revoke(Struct, frozen=True, array_like=True):
     batch_no: int
 
 
-class Progress(Struct, frozen=True, array_like=True):
+class ProgressFrame(Struct, frozen=True, array_like=True):
     done: int
     total: int
 
 
-class Weighed(Struct, frozen=True, array_like=True):
+class MemoryRequest(Struct, frozen=True, array_like=True):
     megabytes: int
 
 
@@ -61,36 +61,36 @@ _encoder = msgspec.msgpack.Encoder()
 chunk_decoder = msgspec.msgpack.Decoder(Chunk)
 report_decoder = msgspec.msgpack.Decoder(Report)
 revoke_decoder = msgspec.msgpack.Decoder(Revoke)
-progress_decoder = msgspec.msgpack.Decoder(Progress)
+progress_decoder = msgspec.msgpack.Decoder(ProgressFrame)
 cost_decoder = msgspec.msgpack.Decoder(Cost)
-weighed_decoder = msgspec.msgpack.Decoder(Weighed)
+memory_request_decoder = msgspec.msgpack.Decoder(MemoryRequest)
 ready_decoder = msgspec.msgpack.Decoder(Ready)
 
 
-def frame(kind: bytes, content: Any = None) -> bytes:
+def encode_frame(kind: bytes, content: Any = None) -> bytes:
     payload = b"" if content is None else _encoder.encode(content)
     if len(payload) > MAX_FRAME_BYTES:
-        raise Bug(f"a frame of {len(payload)} bytes is more than the other side takes")
+        raise Bug(f"a frame of {len(payload)} bytes is more than the other side accepts")
     return _HEAD.pack(len(payload), kind[0]) + payload
 
 
-STARTED_FRAME = frame(STARTED)
-SKIPPED_FRAME = frame(SKIPPED)
-COMPUTED_FRAME = frame(COMPUTED)
-RECALL_FRAME = frame(RECALL)
-RECALLED_FRAME = frame(RECALLED)
+STARTED_FRAME = encode_frame(STARTED)
+SKIPPED_FRAME = encode_frame(SKIPPED)
+COMPUTED_FRAME = encode_frame(COMPUTED)
+RECALL_FRAME = encode_frame(RECALL)
+RECALLED_FRAME = encode_frame(RECALLED)
 
 
-def head(data: bytes) -> tuple[int, bytes]:
-    """(length, kind) of a frame's first bytes."""
+def decode_head(data: bytes) -> tuple[int, bytes]:
+    """(length, kind) from the first bytes of a frame."""
     length, kind = _HEAD.unpack(data)
     if length > MAX_FRAME_BYTES:
-        raise _out_of_step(length)
+        raise _bad_length(length)
     return length, _KINDS[kind]
 
 
-class Unframer:
-    """Turns pieces of a byte stream into frames, however they were cut."""
+class FrameDecoder:
+    """Turns pieces of a byte stream into frames, wherever the pieces were cut."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -99,11 +99,11 @@ class Unframer:
         buffer = self._rest + data if self._rest else data
         view, end, at = memoryview(buffer), len(buffer), 0
         found = []
-        # Tens of thousands of frames per second go through here: nothing is called that can be written out.
+        # Tens of thousands of frames per second pass here: inlined instead of calling functions.
         while end - at >= HEAD_BYTES:
             length, kind = _HEAD.unpack_from(buffer, at)
             if length > MAX_FRAME_BYTES:
-                raise _out_of_step(length)
+                raise _bad_length(length)
             start = at + HEAD_BYTES
             if start + length > end:
                 break
@@ -113,5 +113,5 @@ class Unframer:
         return found
 
 
-def _out_of_step(length: int) -> Bug:
-    return Bug(f"a frame of {length} bytes: the pipe is out of step")
+def _bad_length(length: int) -> Bug:
+    return Bug(f"a frame of {length} bytes: the stream is corrupt")

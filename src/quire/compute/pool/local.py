@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from quire.compute.pool.child import Child
-from quire.compute.pool.memory_budget import crew_size
+from quire.compute.pool.child import LocalProcess
+from quire.compute.pool.memory_budget import limit_workers
 from quire.compute.pool.pool import Pool
 from quire.compute.pool.worker_handle import WorkerHandle
 from quire.model.clock import Clock
@@ -16,16 +16,16 @@ class LocalCompute(Pool):
         *,
         command: Sequence[str],
         environment: Mapping[str, str],
-        greeting: bytes,
+        configuration: bytes,
         workers: int,
         clock: Clock,
         signal: Signal,
         memory_mb: int = 0,
         price_per_second: float = 0.0,
     ) -> None:
-        """Fewer workers than wanted are hired when `memory_mb` has no room for so many."""
+        """Fewer workers are started when `memory_mb` does not suffice for all of them."""
         super().__init__(
-            workers=crew_size(workers, memory_mb),
+            workers=limit_workers(workers, memory_mb),
             clock=clock,
             signal=signal,
             memory_mb=memory_mb,
@@ -33,9 +33,9 @@ class LocalCompute(Pool):
         )
         self._command = command
         self._environment = environment
-        self._greeting = greeting
+        self._configuration = configuration
 
-    async def _hire(self) -> WorkerHandle:
-        return await WorkerHandle.hire(
-            await Child.start(self._command, self._environment), self._greeting, self._clock
+    async def _start_worker(self) -> WorkerHandle:
+        return await WorkerHandle.start(
+            await LocalProcess.start(self._command, self._environment), self._configuration, self._clock
         )

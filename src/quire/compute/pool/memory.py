@@ -1,7 +1,7 @@
-"""The memory of a worker process: what an order will need, what it may have at most, and giving it back.
+"""The memory of a worker process: estimates, limits, and returning freed memory to the system.
 
-Promise: an order that cannot be done within its limit is refused before it is begun, with words that say
-what to set. Must not know: other workers.
+Promise: an order that cannot run within its limit is refused before its step starts, and the error says what
+to set. Must not know: other workers.
 """
 
 import ctypes
@@ -13,23 +13,23 @@ from quire.model.errors import Reject
 from quire.model.step import Step, StepInput
 from quire.model.work import StepCall
 
-# A worker that has loaded its libraries and does nothing.
+# Of a worker that has loaded its libraries and is idle.
 IDLE_MB = 64
-# Of the memory of a process, the part that is the libraries' own files: no limit on its data counts that.
+# Mapped files of libraries, which a limit on data does not count.
 LIBRARIES_MB = 32
-# After an order of this size what it leaves in the allocator's hands is worth asking for.
+# After an order of this size, trimming the allocator is worth its time.
 LARGE_MB = 256
 _MB = 1 << 20
 
 
-def needed_mb(step: Step, given: StepInput, call: StepCall) -> int:
-    """What the whole process will need, within the limit; 0 when the step does not say.
+def estimate_mb(step: Step, given: StepInput, call: StepCall) -> int:
+    """Megabytes that the whole process will need, at most the limit; 0 when the step has no estimate.
 
     Raises Reject with code `too_much_memory`, or what the step raises.
     """
-    if step.weigh is None:
+    if step.estimate_memory is None:
         return 0
-    weight = step.weigh(given)
+    weight = step.estimate_memory(given)
     if (least := _whole_mb(weight.least)) > call.memory_mb:
         raise Reject(
             f"the step {call.step} needs about {least} MB for this file, and a worker may use "
@@ -41,13 +41,13 @@ def needed_mb(step: Step, given: StepInput, call: StepCall) -> int:
 
 
 def limit(megabytes: int) -> None:
-    """The memory of this process, from now on; only Linux enforces it."""
+    """Limit the memory of this process from now on; only Linux enforces it."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, ((megabytes - LIBRARIES_MB) * _MB, hard))
 
 
-def give_back() -> None:
-    """What was freed goes to the system now: the allocator would keep much of it for the next order."""
+def trim() -> None:
+    """Return freed memory to the system now: the allocator would keep much of it for the next order."""
     if (trim := _trim()) is not None:
         trim(0)
 

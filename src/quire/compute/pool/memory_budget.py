@@ -1,15 +1,15 @@
-"""Who may begin when memory is short: rules over what orders are expected to need.
+"""Which orders may begin when memory is short: rules over their estimated needs.
 
-A worker has a share of the pool's memory for itself, and small orders begin without a question. One that
-needs more asks when it has seen its file, and begins while what all such orders hold above their shares
-fits. Promises: shares and holdings together never pass the budget; whoever may begin at all gets a turn, in
-the order of asking. Pure: knows megabytes, no workers.
+Every worker has a share of the pool's memory, and an order within the share begins at once. An order that
+needs more asks after its file was looked at, and begins while all that such orders hold above their shares
+fits the budget. Promises: shares and holdings together never exceed the budget; every order that fits at all
+begins at some time, first come, first served. Pure: knows megabytes, no workers.
 """
 
 from msgspec import Struct
 
 SHARE_MB = 256
-LEAST_SHARE_MB = 160  # enough for an ordinary picture: such must not wait behind large ones
+LEAST_SHARE_MB = 160  # enough for an ordinary picture, which must not wait behind large ones
 UNLIMITED_MB = 1 << 30
 # Large orders that wait do not keep small ones from being claimed, up to this number.
 LARGE_WAITING = 64
@@ -29,7 +29,7 @@ class MemoryBudget(Struct, frozen=True):
 
     @property
     def largest_mb(self) -> int:
-        """The most that one order can have: everybody else keeps a share."""
+        """The most that one order can have: every other worker keeps its share."""
         if not self.budget_mb:
             return UNLIMITED_MB
         return max(self.share_mb, self.budget_mb - (self.workers - 1) * self.share_mb)
@@ -39,10 +39,12 @@ class MemoryBudget(Struct, frozen=True):
         return max(0, need_mb - self.share_mb)
 
     def fits(self, need_mb: int, held_mb: int) -> bool:
-        """Beside others that hold so much above their shares. What is not above `largest_mb` fits alone."""
+        """Does the order fit beside others that hold this much above their shares? Up to `largest_mb` it fits
+        alone.
+        """
         return held_mb == 0 or held_mb + self.above(need_mb) <= self.above(self.largest_mb)
 
 
-def crew_size(workers: int, budget_mb: int) -> int:
-    """As many of the wanted workers as have room to live, and one at least."""
+def limit_workers(workers: int, budget_mb: int) -> int:
+    """As many of the wanted workers as the budget has memory for, and at least one."""
     return workers if not budget_mb else max(1, min(workers, budget_mb // LEAST_SHARE_MB))

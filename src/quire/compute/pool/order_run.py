@@ -1,7 +1,7 @@
-"""An order being worked on: its folder, its input files, its meter.
+"""One order while it runs: its folder, its input files, its meter.
 
-Promise: everything it leaves on the disk lies in folders that `discard` removes, under names that no document
-chose. Must not know: what the step does with it.
+Promise: everything that the order writes to the disk lies in folders that `discard` removes, under names that
+no document chose. Must not know: what the step does with its input.
 """
 
 import asyncio
@@ -27,87 +27,92 @@ T = TypeVar("T")
 _members_decoder = msgspec.json.Decoder(tuple[File, ...])
 
 
-class Supply:
-    """What a worker's jobs share: the store, the scratch folder, and a thread in which the store works."""
+class WorkerStorage:
+    """Shared by all orders of a worker: the store, the scratch folder, and a thread for the store."""
 
     def __init__(self, blobs: Blobs, scratch: Path) -> None:
         self.blobs = blobs
         self.scratch = scratch
-        self.lock = threading.Lock()  # over what has been fetched
+        self.lock = threading.Lock()  # guards the fetched files of all orders
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def background(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def own_folder(self) -> Path:
+    def make_folder(self) -> Path:
         return Path(mkdtemp(dir=self.scratch))
 
 
-class Job:
-    # Defaults of the class, as in the meter: an order that fetches nothing is not to pay for it.
-    store_error: BaseException | None = None  # the last one that a step's fetching met
+class OrderRun:
+    # Defaults of the class, as in the meter: an order that fetches nothing does not pay for them.
+    store_error: BaseException | None = None  # the last error of `fetch`
     _copies_folder: Path | None = None
     _fetched: dict[str, "Future[Path]"] | None = None
 
     def __init__(
-        self, call: StepCall, order: Order, times: tuple[float, float], meter: OrderMeter, supply: Supply
+        self,
+        call: StepCall,
+        order: Order,
+        times: tuple[float, float],
+        meter: OrderMeter,
+        storage: WorkerStorage,
     ) -> None:
         self.call = call
         self.order = order
         self.started_at, self.began = times
         self.meter = meter
-        self.folder = supply.scratch
-        self._supply = supply
+        self.folder = storage.scratch
+        self._storage = storage
 
-    def bare_input(self) -> StepInput:
-        """For a step that works from the record alone: no folder is made, no bytes are brought."""
-        return self._input(self._supply.scratch, ())
+    def build_bare_input(self) -> StepInput:
+        """The input of a step that works from the record alone: no folder is made, no bytes are fetched."""
+        return self._build_input(self._storage.scratch, ())
 
-    def full_input(self) -> StepInput:
-        """Raises what the store raises, or Reject for a list of members that is none."""
-        self.folder = self._supply.own_folder()
+    def build_input(self) -> StepInput:
+        """The input with its files. Raises what the store raises, or Reject for a bad list of members."""
+        self.folder = self._storage.make_folder()
         if self.call.unit == "file":
-            return self._input(self.fetch(self.order.file), ())
-        listing = self._bring(self.order.file.key).result()
-        return self._input(listing, _members(listing, self.order))
+            return self._build_input(self.fetch(self.order.file), ())
+        listing = self._start_fetch(self.order.file.key).result()
+        return self._build_input(listing, _read_members(listing, self.order))
 
     def fetch(self, file: File) -> Path:
-        """As `StepInput.fetch`."""
-        with self._supply.lock:
+        """See `StepInput.fetch`."""
+        with self._storage.lock:
             fetched = self._fetched = self._fetched or {}
-            bringing = fetched.get(file.key)
-            first = bringing is None
-            if bringing is None:
-                bringing = fetched[file.key] = self._bring(file.key)
+            fetching = fetched.get(file.key)
+            first = fetching is None
+            if fetching is None:
+                fetching = fetched[file.key] = self._start_fetch(file.key)
         try:
-            path = bringing.result()
+            path = fetching.result()
         except Exception as error:
-            with self._supply.lock:
+            with self._storage.lock:
                 fetched.pop(file.key, None)  # a step may try again
             self.store_error = error
             raise
         if first:
             size = path.stat().st_size
-            with self._supply.lock:
+            with self._storage.lock:
                 self.meter.bytes_in += size
         return path
 
-    def was_fetched(self, path: Path) -> bool:
-        """Is this one of the input's files? Those are not the step's to give away."""
-        with self._supply.lock:
+    def is_input_file(self, path: Path) -> bool:
+        """Is this one of the input's files? A step must not return those."""
+        with self._storage.lock:
             fetched = list((self._fetched or {}).values())
-        brought = [done for done in fetched if done.done() and done.exception() is None]
-        return any(done.result() == path for done in brought)
+        finished = [done for done in fetched if done.done() and done.exception() is None]
+        return any(done.result() == path for done in finished)
 
     def discard(self) -> None:
-        # By identity: to compare two paths takes longer than a step that does nothing.
-        if self.folder is not self._supply.scratch:
+        # By identity: comparing two paths takes longer than a step that does nothing.
+        if self.folder is not self._storage.scratch:
             shutil.rmtree(self.folder, ignore_errors=True)
         if self._copies_folder is not None:
             shutil.rmtree(self._copies_folder, ignore_errors=True)
 
-    def _input(self, source: Path, members: tuple[File, ...]) -> StepInput:
+    def _build_input(self, source: Path, members: tuple[File, ...]) -> StepInput:
         return StepInput(
             file=self.order.file,
             source=source,
@@ -119,35 +124,35 @@ class Job:
             meter=self.meter,
         )
 
-    def _bring(self, key: str) -> "Future[Path]":
-        """The store's own file where it has one, otherwise a copy in the order's folder."""
+    def _start_fetch(self, key: str) -> "Future[Path]":
+        """Begin to fetch: the store's own file where there is one, otherwise a copy in the order's folder."""
         there: Future[Path] = Future()
         try:
-            local = self._supply.blobs.local_path(key)
+            local = self._storage.blobs.local_path(key)
             if local is None:
-                return self._supply.background(self._download(key, self._folder_for_copies()))
+                return self._storage.background(self._download(key, self._folder_for_copies()))
             there.set_result(local)
-        except Exception as error:  # noqa: BLE001 - told to whoever asks for the result
+        except Exception as error:  # noqa: BLE001 - raised again by `result`
             there.set_exception(error)
         return there
 
     async def _download(self, key: str, folder: Path) -> Path:
         handle, name = mkstemp(prefix=".input-", dir=folder)
         with os.fdopen(handle, "wb") as file:
-            async for piece in self._supply.blobs.stream(key):
+            async for piece in self._storage.blobs.stream(key):
                 file.write(piece)
-                self.meter.pulse()  # a large file on a slow line is no stalled step
+                self.meter.show_life()  # a large file on a slow connection is no stalled step
         return Path(name)
 
     def _folder_for_copies(self) -> Path:
-        if self.folder is not self._supply.scratch:
+        if self.folder is not self._storage.scratch:
             return self.folder
         if self._copies_folder is None:
-            self._copies_folder = self._supply.own_folder()
+            self._copies_folder = self._storage.make_folder()
         return self._copies_folder
 
 
-def _members(listing: Path, order: Order) -> tuple[File, ...]:
+def _read_members(listing: Path, order: Order) -> tuple[File, ...]:
     try:
         return _members_decoder.decode(listing.read_bytes())
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A worker's two ends of its pipe: a thread that listens, and a buffer that sends."""
+"""The worker's side of its pipes: a thread that reads frames, and a buffer that writes them."""
 
 import os
 import queue
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from quire.compute.pool import frames
 
 
-class Inbox:
-    """Frames as they arrive. `stopping` is set as soon as STOP is heard, however much waits before it.
+class FrameReader:
+    """Frames as they arrive. `stopping` is set as soon as STOP arrives, whatever waits before it.
 
-    `revoked` says of a batch up to which chunk, counted from 1, its orders must not be started; it too is
-    known at once. What is sent later, when the batch goes on, is not meant. `on_recall` is called with such a
-    number too, in the thread that listens.
+    `revoked` holds, by batch, the last chunk, counted from 1, whose orders must not be started; it too is
+    updated at once. Orders that are sent later, when the batch is resumed, are not affected. `on_recall` is
+    called with the number of the last chunk, in the thread that reads.
     """
 
     def __init__(self, incoming: int) -> None:
@@ -24,19 +24,19 @@ class Inbox:
         self.on_recall: Callable[[int], None] = lambda _chunks: None
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._chunks = 0
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._read_frames, daemon=True).start()
 
     def get(self) -> tuple[bytes, bytes]:
         return self._waiting.get()
 
     def answer(self) -> bytes:
-        """GO or LATER, when the pool has been asked."""
+        """The answer of the pool to a memory request: GO or WAIT."""
         return self._answers.get()
 
-    def _listen(self) -> None:
+    def _read_frames(self) -> None:
         with os.fdopen(self._incoming, "rb") as pipe:
             while len(beginning := pipe.read(frames.HEAD_BYTES)) == frames.HEAD_BYTES:
-                length, kind = frames.head(beginning)
+                length, kind = frames.decode_head(beginning)
                 if kind == frames.STOP:
                     self.stopping.set()
                 payload = pipe.read(length)
@@ -46,18 +46,18 @@ class Inbox:
                 if kind == frames.RECALL:
                     self.on_recall(self._chunks)
                     continue
-                if kind in {frames.GO, frames.LATER}:
+                if kind in {frames.GO, frames.WAIT}:
                     self._answers.put(kind)
                     continue
                 self._chunks += kind == frames.CHUNK
                 self._waiting.put((kind, payload))
         if not self.stopping.is_set():
-            # The pool is gone without a word: whatever we do now, nobody will hear of it.
+            # The pool is gone without a STOP: no report would reach it.
             os._exit(1)
 
 
-class Outbox:
-    """Reports travel with the next STARTED, in one write: one system call per order, not two."""
+class FrameWriter:
+    """Sends reports together with the next STARTED: one system call per order, not two."""
 
     def __init__(self, outgoing: int) -> None:
         self._outgoing = outgoing

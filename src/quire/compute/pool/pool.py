@@ -1,9 +1,9 @@
 """A pool of warm worker processes, wherever they run: what all computes that keep such workers share.
 
-Promises: a step that crashes, hangs past its timeout or eats its memory costs its own attempt; the worker is
-replaced and what it had not started goes to the others. Small tasks travel in chunks (`pacing`), and what
-waits behind a slow one is taken back when another worker has nothing to do. Orders that need much memory
-begin when there is room for them (`scales`), first come, first served, while small ones go on. Must not
+Promises: a step that crashes, hangs past its timeout or exceeds its memory costs its own attempt; the worker
+is replaced and the orders it had not started go to the others. Small tasks travel in chunks (`chunking`), and
+orders that wait behind a slow one are taken back when another worker is idle. Orders that need much memory
+begin when the budget (`memory_budget`) allows, first come, first served, while small ones go on. Must not
 know: how a worker is started.
 """
 
@@ -15,25 +15,25 @@ from typing import NamedTuple
 from msgspec import structs
 
 from quire.compute import failures
-from quire.compute.failures import Failure
-from quire.compute.pool import pace
+from quire.compute.failures import AttemptFailure
+from quire.compute.pool import chunking
+from quire.compute.pool.chunking import StepDurations, StepVersion
 from quire.compute.pool.memory_budget import LARGE_WAITING, MemoryBudget
-from quire.compute.pool.pace import Paces, StepName
-from quire.compute.pool.worker import report_of
 from quire.compute.pool.worker_handle import WorkerHandle
+from quire.compute.reports import build_report
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal
-from quire.model.work import Order, Report, StepCall, priced
+from quire.model.work import Order, Report, StepCall, add_price
 
 WATCH_SECONDS = 0.25
-# A look that comes later than this was not late because of the workers.
+# A check that comes later than this was not delayed by the workers.
 LATE_SECONDS = 4 * WATCH_SECONDS
 MAX_FAILED_STARTS = 10
 
 
-class Large(NamedTuple):
+class LargeOrder(NamedTuple):
     """An order that waits for memory."""
 
     call: StepCall
@@ -42,7 +42,7 @@ class Large(NamedTuple):
 
 
 class Pool:
-    """Lacks a `_hire`, which starts one worker."""
+    """Subclasses define `_start_worker`, which starts one worker."""
 
     def __init__(
         self,
@@ -53,41 +53,41 @@ class Pool:
         memory_mb: int = 0,
         price_per_second: float = 0.0,
     ) -> None:
-        """`memory_mb` is for all workers together, 0: no limit; the price is that of a worker."""
+        """`memory_mb` is for all workers together, 0 for no limit; the price is per worker."""
         self._workers = workers
-        self._scales = MemoryBudget(memory_mb, workers)
+        self._budget = MemoryBudget(memory_mb, workers)
         self._price = Decimal(str(price_per_second))
         self._clock = clock
         self._signal = signal
-        self._hands: list[WorkerHandle] = []
-        self._minders: set[asyncio.Task[None]] = set()
+        self._handles: list[WorkerHandle] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: deque[tuple[StepCall, list[Order]]] = deque()
-        self._large: deque[Large] = deque()  # weighed, and there was no room
+        self._large: deque[LargeOrder] = deque()  # wait for memory
         self._reports: list[Report] = []
-        self._paces = Paces()
+        self._durations = StepDurations()
         self._failed_starts = 0
         self._broken: BaseException | None = None
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
-        """Hire the workers, without waiting for them: orders handed over meanwhile are given to whoever is
-        ready first. When none can be started, `reports` says why.
+        """Start the workers without waiting for them: orders submitted meanwhile go to the first that is
+        ready. When none can be started, `take_reports` raises the reason.
         """
         for _ in range(self._workers):
-            self._keep(asyncio.create_task(self._hire_one(), name="minder"))
-        self._keep(asyncio.create_task(self._watch()))
+            self._track(asyncio.create_task(self._start_one(), name="worker"))
+        self._track(asyncio.create_task(self._watch()))
 
-    def room(self, compute: str = "") -> int:  # noqa: ARG002 the only one
-        # Those that wait for memory must not keep the workers from having something else to do.
+    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
+        # Orders that wait for memory must not keep the workers from other work.
         out = self._out() - min(len(self._large), LARGE_WAITING)
-        return pace.room(self._paces.latest, self._workers, out)
+        return chunking.free_capacity(self._durations.latest, self._workers, out)
 
-    async def hand(self, call: StepCall, orders: list[Order]) -> None:
-        limit = min(call.memory_mb, self._scales.largest_mb)
+    async def submit(self, call: StepCall, orders: list[Order]) -> None:
+        limit = min(call.memory_mb, self._budget.largest_mb)
         self._backlog.append((structs.replace(call, memory_mb=limit), orders))
         self._feed()
 
-    def reports(self) -> list[Report]:
+    def take_reports(self) -> list[Report]:
         if self._broken is not None:
             raise self._broken
         taken, self._reports = self._reports, []
@@ -100,29 +100,29 @@ class Pool:
             if others := [order for order in orders if order.batch_no != batch_no]:
                 self._backlog.append((call, others))
         self._large = deque(one for one in self._large if one.order.batch_no != batch_no)
-        for hand in self._hands:
-            hand.revoke(batch_no)
+        for handle in self._handles:
+            handle.revoke(batch_no)
         self._feed()
-        self._signal.set()  # there may be room for others now
+        self._signal.set()  # other batches may be submitted now
 
     async def stop(self, grace_seconds: float) -> list[Order]:
         self._stopping.set()
-        for hand in self._hands:
-            hand.stop()
+        for handle in self._handles:
+            handle.stop()
         unstarted = self._withdraw()
-        waiting = {task for task in self._minders if task.get_name() == "minder"}
+        waiting = {task for task in self._tasks if task.get_name() == "worker"}
         if waiting:
             await asyncio.wait(waiting, timeout=grace_seconds)
-        for hand in self._hands:
-            hand.kill()
+        for handle in self._handles:
+            handle.kill()
         if waiting:
             await asyncio.wait(waiting)
-        for task in self._minders:
+        for task in self._tasks:
             task.cancel()
         return unstarted + self._withdraw()
 
     def _withdraw(self) -> list[Order]:
-        """What no worker has."""
+        """Remove and return the orders that no worker has."""
         withdrawn = [order for _, orders in self._backlog for order in orders]
         withdrawn += [one.order for one in self._large]
         self._backlog.clear()
@@ -131,147 +131,150 @@ class Pool:
 
     def _out(self) -> int:
         waiting = sum(len(orders) for _, orders in self._backlog) + len(self._large)
-        return sum(hand.orders_out for hand in self._hands) + waiting
+        return sum(handle.orders_out for handle in self._handles) + waiting
 
     def _held_mb(self) -> int:
-        return sum(sum(hand.held.values()) for hand in self._hands if hand.held)
+        return sum(sum(handle.held.values()) for handle in self._handles if handle.held)
 
-    def _taker(self, task_seconds: float | None, *, idle: bool) -> WorkerHandle | None:
-        """Whoever has least, of those that want something; with `idle` of those that have nothing."""
-        depth = 0 if idle else pace.depth(task_seconds)
+    def _choose_worker(self, task_seconds: float | None, *, idle: bool) -> WorkerHandle | None:
+        """The worker with the fewest orders that can take more; with `idle`, one that has none."""
+        depth = 0 if idle else chunking.chunks_ahead(task_seconds)
         wanting = [
-            hand
-            for hand in self._hands
-            if not hand.orders_out or (hand.chunks_waiting < depth and not hand.held)
+            handle
+            for handle in self._handles
+            if not handle.orders_out or (handle.chunks_waiting < depth and not handle.held)
         ]
-        free = [hand for hand in wanting if not hand.doomed and not hand.recalling]
-        return min(free, key=lambda hand: hand.orders_out, default=None)
+        free = [handle for handle in wanting if not handle.is_killed and not handle.is_recalling]
+        return min(free, key=lambda handle: handle.orders_out, default=None)
 
     def _feed(self) -> None:
-        """A second chunk is put behind a first only while there is enough for all: at the end of a phase it
-        would wait in one pipe while another worker has nothing to do.
+        """Give orders to workers. A second chunk is queued behind a first only while there is enough for all:
+        at the end of a phase it would wait in one pipe while another worker is idle.
         """
         if self._large:
             self._feed_large()
         remaining = sum(len(orders) for _, orders in self._backlog)
         while self._backlog:
             call, orders = self._backlog[0]
-            seconds = self._paces.of((call.step, call.version))
-            scarce = remaining <= self._workers * pace.full_chunk(seconds)
-            hand = self._taker(seconds, idle=scarce)
-            if hand is None:
+            seconds = self._durations.of((call.step, call.version))
+            scarce = remaining <= self._workers * chunking.full_chunk_size(seconds)
+            handle = self._choose_worker(seconds, idle=scarce)
+            if handle is None:
                 return
-            size = pace.next_chunk(seconds, remaining, self._workers)
+            size = chunking.next_chunk_size(seconds, remaining, self._workers)
             self._backlog.popleft()
             if len(orders) > size:
                 self._backlog.appendleft((call, orders[size:]))
             given = orders[:size]
             remaining -= len(given)
-            hand.give(call, given, granted_mb=self._scales.share_mb)
+            handle.give(call, given, granted_mb=self._budget.share_mb)
 
     def _feed_large(self) -> None:
-        """Before all others, or a full pool would never come to them; by age, or lighter ones would pass the
-        heaviest for ever.
+        """Give out orders that wait for memory: before all others, or a full pool would never reach them; by
+        age, or smaller ones would overtake the largest for ever.
         """
-        while self._large and self._scales.fits(self._large[0].need_mb, self._held_mb()):
+        while self._large and self._budget.fits(self._large[0].need_mb, self._held_mb()):
             call, order, need = self._large[0]
-            hand = self._taker(self._paces.of((call.step, call.version)), idle=False)
-            if hand is None:
+            handle = self._choose_worker(self._durations.of((call.step, call.version)), idle=False)
+            if handle is None:
                 return
             self._large.popleft()
-            hand.give(call, [order], granted_mb=need, held_mb=self._scales.above(need))
+            handle.give(call, [order], granted_mb=need, held_mb=self._budget.above(need))
 
-    def _weigh(self, hand: WorkerHandle) -> None:
-        """It asks for more than its share: now, or after those that asked before."""
-        need = hand.asks_mb
-        if not self._large and self._scales.fits(need, self._held_mb()):
-            hand.go(self._scales.above(need))
-        elif (given := hand.later()) is not None:
-            self._large.append(Large(*given, need))
+    def _answer_memory_request(self, handle: WorkerHandle) -> None:
+        """The current order of a worker needs more than the share: let it begin, or queue it for memory."""
+        need = handle.requested_mb
+        if not self._large and self._budget.fits(need, self._held_mb()):
+            handle.grant_memory(self._budget.above(need))
+        elif (given := handle.defer()) is not None:
+            self._large.append(LargeOrder(*given, need))
 
-    def _level(self, now: float) -> None:
-        """Somebody has nothing to do, and others have more than they come to."""
-        idle = any(not hand.orders_out and not hand.doomed for hand in self._hands)
+    def _rebalance(self, now: float) -> None:
+        """Recall orders from busy workers when one is idle."""
+        idle = any(not handle.orders_out and not handle.is_killed for handle in self._handles)
         if not idle or self._backlog:
             return
-        for hand in self._hands:
-            held_up = hand.current is not None and now - hand.current_since > pace.HELD_UP_SECONDS
-            if held_up and hand.unstarted and not hand.doomed and not hand.recalling:
-                hand.recall()
+        for handle in self._handles:
+            is_held_up = handle.current is not None and now - handle.current_since > chunking.HELD_UP_SECONDS
+            if is_held_up and handle.unstarted and not handle.is_killed and not handle.is_recalling:
+                handle.recall()
 
-    async def _hire(self) -> WorkerHandle:
-        """One worker more, ready for work. Raises Misconfigured when it cannot be had."""
+    async def _start_worker(self) -> WorkerHandle:
+        """Start one worker and wait until it is ready. Raises Misconfigured when it cannot be started."""
         raise NotImplementedError
 
-    def _mind(self, hand: WorkerHandle) -> None:
-        self._hands.append(hand)
-        self._keep(asyncio.create_task(self._listen(hand), name="minder"))
+    def _add_worker(self, handle: WorkerHandle) -> None:
+        self._handles.append(handle)
+        self._track(asyncio.create_task(self._listen(handle), name="worker"))
 
-    def _keep(self, task: "asyncio.Task[None]") -> None:
-        self._minders.add(task)
-        task.add_done_callback(self._gone)
+    def _track(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._note_end)
 
-    def _gone(self, task: "asyncio.Task[None]") -> None:
-        """A minder that ends by an error nobody expected must not leave the conductor waiting for ever."""
-        self._minders.discard(task)
+    def _note_end(self, task: "asyncio.Task[None]") -> None:
+        """A background task that fails unexpectedly must not leave the dispatcher waiting for ever."""
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._broken = error
             self._signal.set()
 
-    async def _listen(self, hand: WorkerHandle) -> None:
-        """One worker's life: its reports, and at its end the settling of what it left."""
-        while (heard := await hand.hear()) is not None:
-            self._note_pace(hand)
-            if hand.asks_mb and not hand.doomed:
-                self._weigh(hand)
-            for call, order in reversed(hand.taken_back()):
+    async def _listen(self, handle: WorkerHandle) -> None:
+        """Take the reports of one worker; at its end settle the orders it left, and replace it."""
+        while (received := await handle.receive()) is not None:
+            self._note_durations(handle)
+            if handle.requested_mb and not handle.is_killed:
+                self._answer_memory_request(handle)
+            for call, order in reversed(handle.take_returned()):
                 self._backlog.appendleft((call, [order]))
             self._feed()
-            if heard:
-                self._reports += map(self._priced, heard)
+            if received:
+                self._reports += map(self._add_price, received)
                 self._signal.set()
-        await self._bury(hand)
+        await self._settle_ended(handle)
         self._signal.set()
         if not self._stopping.is_set():
-            await self._hire_one()
+            self._feed()  # idle workers, at once: a new worker may have to wait for hours for a place
+            await self._start_one()
 
-    async def _bury(self, hand: WorkerHandle) -> None:
-        ending = await hand.ending()
-        self._hands.remove(hand)
-        again = list(hand.unstarted)
-        for call, order in hand.started.values():
-            if hand.is_revoked(order):
+    async def _settle_ended(self, handle: WorkerHandle) -> None:
+        ending = await handle.wait()
+        self._handles.remove(handle)
+        again = list(handle.unstarted)
+        for call, order in handle.started.values():
+            if handle.is_revoked(order):
                 continue
-            cost = hand.spent_on(order)
-            if hand.dismissed and cost == NO_COST:
-                again.insert(0, (call, order))  # as if it had never begun
+            cost = handle.spent_on(order)
+            if handle.was_revoked and cost == NO_COST:
+                again.insert(0, (call, order))  # as if it had never started
                 continue
-            failure = self._blame(hand, call, order, ending)
-            since = self._clock.monotonic() - hand.current_since
-            report = report_of(order, self._clock.now() - since, since, hand.name, failure, cost)
-            self._reports.append(self._priced(report))
+            failure = self._explain_failure(handle, call, order, ending)
+            since = self._clock.monotonic() - handle.current_since
+            report = build_report(order, self._clock.now() - since, since, handle.name, failure, cost)
+            self._reports.append(self._add_price(report))
         for call, order in reversed(again):
-            if not hand.is_revoked(order):
+            if not handle.is_revoked(order):
                 self._backlog.appendleft((call, [order]))
 
-    def _blame(self, hand: WorkerHandle, call: StepCall, order: Order, ending: str) -> Failure:
-        """The order it was on did it; others whose results were being stored are innocent."""
-        if hand.verdict is not None and hand.verdict[0] is order:
-            return hand.verdict[1]
-        current = hand.current is not None and hand.current[1] is order
-        # What it had turned to while our signal was on its way has not killed it.
-        if not current or hand.verdict is not None or hand.dismissed or self._stopping.is_set():
+    def _explain_failure(
+        self, handle: WorkerHandle, call: StepCall, order: Order, ending: str
+    ) -> AttemptFailure:
+        """The current order caused the end; others, whose results were being stored, were interrupted."""
+        if handle.kill_reason is not None and handle.kill_reason[0] is order:
+            return handle.kill_reason[1]
+        current = handle.current is not None and handle.current[1] is order
+        # An order that started while the signal was on its way is not the cause.
+        if not current or handle.kill_reason is not None or handle.was_revoked or self._stopping.is_set():
             return failures.of_interruption()
-        return failures.of_crash(call, ending, hand.last_words())
+        return failures.of_crash(call, ending, handle.read_stderr())
 
-    async def _hire_one(self) -> None:
-        """A worker more; a few may die at birth before we call it broken."""
+    async def _start_one(self) -> None:
+        """Start one worker; a few may fail to start before the pool counts as broken."""
         while not self._stopping.is_set() and self._broken is None:
             try:
-                hand = await self._hire()
+                handle = await self._start_worker()
             except Misconfigured as error:
                 self._failed_starts += 1
-                # Twice as many as there are: a machine that dies may take many along that were just starting.
+                # Twice the number of workers: a machine that dies may take many starting ones along.
                 limit = max(MAX_FAILED_STARTS, 2 * self._workers)
                 if self._failed_starts >= limit and not self._stopping.is_set():
                     self._broken = error
@@ -279,35 +282,35 @@ class Pool:
                 continue
             self._failed_starts = 0
             if self._stopping.is_set():
-                hand.kill()
-                await hand.ending()
+                handle.kill()
+                await handle.wait()
             else:
-                self._mind(hand)
+                self._add_worker(handle)
             break
         self._feed()
         self._signal.set()
 
-    def _note_pace(self, hand: WorkerHandle) -> None:
-        timed, hand.timed = hand.timed, []
-        by_step: dict[StepName, list[float]] = {}
-        for call, seconds in timed:
+    def _note_durations(self, handle: WorkerHandle) -> None:
+        taken, handle.durations = handle.durations, []
+        by_step: dict[StepVersion, list[float]] = {}
+        for call, seconds in taken:
             by_step.setdefault((call.step, call.version), []).append(seconds)
         for step, some in by_step.items():
-            self._paces.note(step, some)
+            self._durations.note(step, some)
 
-    def _priced(self, report: Report) -> Report:
-        """With what the worker has cost, however it ended."""
-        return report if not self._price else priced(report, self._price)
+    def _add_price(self, report: Report) -> Report:
+        """The report with the price of the worker's time, however the attempt ended."""
+        return report if not self._price else add_price(report, self._price)
 
     async def _watch(self) -> None:
-        """The limits of the order each worker is on."""
-        looked_at = self._clock.monotonic()
+        """Check the time limits of every current order."""
+        checked_at = self._clock.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            now, before = self._clock.monotonic(), looked_at
-            looked_at = now
+            now, before = self._clock.monotonic(), checked_at
+            checked_at = now
             if now - before > LATE_SECONDS:
-                continue  # we were held up ourselves: first hear what the workers have said meanwhile
-            for hand in self._hands:
-                hand.judge(now)
-            self._level(now)
+                continue  # this process was held up: first read what the workers have sent meanwhile
+            for handle in self._handles:
+                handle.check_limits(now)
+            self._rebalance(now)

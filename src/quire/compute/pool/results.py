@@ -1,7 +1,7 @@
-"""Looks at what a step gave back, before anybody relies on it.
+"""Checks the output of a step before it is stored and reported.
 
-Promise: what passes can be stored and told. Steps are written by others; whatever they return becomes at
-worst a failed attempt that names the step and the mistake.
+Promise: an output that passes can be stored and encoded. Steps are written by others; a wrong output becomes
+a failed attempt that names the step and the mistake.
 """
 
 import stat
@@ -10,81 +10,81 @@ from typing import Any
 
 import msgspec
 
-from quire.compute.pool.job import Job
+from quire.compute.pool.order_run import OrderRun
 from quire.model.asset import NAMED_ID, AssetDraft
 from quire.model.errors import Reject
-from quire.model.step import Made, StepOutput
+from quire.model.step import OutputFile, StepOutput
 
 
-def checked(output: object, job: Job) -> StepOutput:
+def check_output(output: object, run: OrderRun) -> StepOutput:
     """The output itself. Raises Reject with code `bad_result` or `empty_product`."""
     if not isinstance(output, StepOutput):
-        raise _bad(job, f"a {type(output).__name__} instead of a StepOutput")
+        raise _bad(run, f"a {type(output).__name__} instead of a StepOutput")
     if output.facts:
-        _check_facts(output.facts, job, "facts")
-    if output.made != ():
-        _check_made(output.made, job)
+        _check_facts(output.facts, run, "facts")
+    if output.files != ():
+        _check_files(output.files, run)
     if output.asset is not None:
-        _check_asset(output.asset, job)
+        _check_asset(output.asset, run)
     return output
 
 
-def _check_made(made: Any, job: Job) -> None:
-    if not isinstance(made, tuple):
-        raise _bad(job, f"`made` as a {type(made).__name__} instead of a tuple")
+def _check_files(files: Any, run: OrderRun) -> None:
+    if not isinstance(files, tuple):
+        raise _bad(run, f"`files` as a {type(files).__name__} instead of a tuple")
     seen: set[Path] = set()
-    for one in made:
-        if not isinstance(one, Made):
-            raise _bad(job, f"a {type(one).__name__} in `made` instead of a Made")
+    for one in files:
+        if not isinstance(one, OutputFile):
+            raise _bad(run, f"a {type(one).__name__} in `files` instead of an OutputFile")
         if not isinstance(one.path, Path):
-            raise _bad(job, f"a product {one.role!r} whose path is a {type(one.path).__name__}")
+            raise _bad(run, f"a product {one.role!r} whose path is a {type(one.path).__name__}")
         if one.path in seen:
-            raise _bad(job, f"the file {one.path.name!r} as two products")
+            raise _bad(run, f"the file {one.path.name!r} as two products")
         seen.add(one.path)
-        _check_file(one, job)
+        _check_file(one, run)
         if one.facts:
-            _check_facts(one.facts, job, f"facts of {one.path.name!r}")
+            _check_facts(one.facts, run, f"facts of {one.path.name!r}")
 
 
-def _check_asset(asset: Any, job: Job) -> None:
+def _check_asset(asset: Any, run: OrderRun) -> None:
     if not isinstance(asset, AssetDraft):
-        raise _bad(job, f"`asset` as a {type(asset).__name__} instead of an AssetDraft")
+        raise _bad(run, f"`asset` as a {type(asset).__name__} instead of an AssetDraft")
     if not isinstance(asset.id, str) or not NAMED_ID.fullmatch(asset.id):
-        raise _bad(job, "an asset whose id is not a ULID")
+        raise _bad(run, "an asset whose id is not a ULID")
     try:
         msgspec.convert(msgspec.to_builtins(asset), AssetDraft)
     except Exception as error:
-        raise _bad(job, f"an asset that cannot be recorded: {error}") from error
+        raise _bad(run, f"an asset that cannot be recorded: {error}") from error
 
 
-def _check_file(made: Made, job: Job) -> None:
-    path = made.path
+def _check_file(file: OutputFile, run: OrderRun) -> None:
+    path = file.path
     try:
         # Most products lie in the folder itself, and that needs no walk through the file system.
-        inside = path.parent == job.folder or path.resolve().is_relative_to(job.folder.resolve())
+        inside = path.parent == run.folder or path.resolve().is_relative_to(run.folder.resolve())
         found = path.lstat() if inside else None
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that run in a circle
-        raise _bad(job, f"the product {path.name!r}, which is not there ({type(error).__name__})") from error
+        raise _bad(run, f"the product {path.name!r}, which is missing ({type(error).__name__})") from error
     if found is None:
-        raise _bad(job, f"the product {path.name!r}, which lies outside its folder")
+        raise _bad(run, f"the product {path.name!r}, which lies outside its folder")
     if not stat.S_ISREG(found.st_mode):
-        raise _bad(job, f"the product {path.name!r}, which is {_kind(found.st_mode)} and not a file")
-    if job.was_fetched(path):
-        raise _bad(job, f"its own input as the product {made.role!r}; copy it")
+        raise _bad(run, f"the product {path.name!r}, which is {_kind(found.st_mode)} and not a file")
+    if run.is_input_file(path):
+        raise _bad(run, f"its own input as the product {file.role!r}; copy it")
     if found.st_size == 0:
         raise Reject(
-            f"the step {job.call.step} made the product {path.name!r} without a single byte",
+            f"the step {run.call.step} returned the product {path.name!r}, which is empty",
             code="empty_product",
         )
 
 
-def _check_facts(facts: Any, job: Job, what: str) -> None:
+def _check_facts(facts: Any, run: OrderRun, what: str) -> None:
     try:
         # Both: facts travel as MessagePack and are shown as JSON, and neither takes all that the other does.
         msgspec.json.encode(facts)
         msgspec.msgpack.decode(msgspec.msgpack.encode(facts), type=dict[str, Any])
     except Exception as error:
-        raise _bad(job, f"{what} that cannot be told: {error}") from error
+        raise _bad(run, f"{what} that cannot be encoded: {error}") from error
 
 
 def _kind(mode: int) -> str:
@@ -93,5 +93,5 @@ def _kind(mode: int) -> str:
     return "a folder" if stat.S_ISDIR(mode) else "a special file"
 
 
-def _bad(job: Job, what: str) -> Reject:
-    return Reject(f"the step {job.call.step} gave back {what}", code="bad_result")
+def _bad(run: OrderRun, what: str) -> Reject:
+    return Reject(f"the step {run.call.step} returned {what}", code="bad_result")

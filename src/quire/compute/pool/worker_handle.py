@@ -1,70 +1,67 @@
-"""One worker process as the pool sees it: what it was given, what it is on, and how it ended."""
+"""One worker process as the pool sees it: the orders it was given, the one it runs, and how it ended."""
 
 import asyncio
 from collections import deque
 from collections.abc import Sequence
 
 from quire.compute import failures
-from quire.compute.failures import Failure
+from quire.compute.failures import AttemptFailure
 from quire.compute.pool import frames
-from quire.compute.pool.child import Process
+from quire.compute.pool.child import WorkerProcess
 from quire.compute.pool.memory_budget import UNLIMITED_MB
-from quire.compute.pool.meter import TELL_SECONDS
+from quire.compute.pool.meter import PROGRESS_INTERVAL_SECONDS
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Misconfigured
-from quire.model.work import Order, Report, StepCall
+from quire.model.work import AttemptKey, Order, Report, StepCall
 
 START_SECONDS = 60.0
-NO_PROGRESS = frames.Progress(0, 0)
-Given = tuple[StepCall, Order]
-Name = tuple[int, int, int]  # of an attempt: batch, task, number
-
-
-def name_of(order: Order) -> Name:
-    return order.batch_no, order.task_no, order.attempt
+NO_PROGRESS = frames.ProgressFrame(0, 0)
+Assignment = tuple[StepCall, Order]
 
 
 class WorkerHandle:
-    """Orders start in the order they were given, so a STARTED needs no name."""
+    """Orders start in the sequence in which they were given, so a STARTED frame needs no name."""
 
-    def __init__(self, process: Process, clock: Clock) -> None:
+    def __init__(self, process: WorkerProcess, clock: Clock) -> None:
         self._process = process
         self._clock = clock
-        self._unframer = frames.Unframer()
-        self.unstarted: deque[Given] = deque()
-        self.started: dict[Name, Given] = {}  # until reported
-        self.current: Given | None = None  # the one whose step is running
+        self._unframer = frames.FrameDecoder()
+        self.unstarted: deque[Assignment] = deque()
+        self.started: dict[AttemptKey, Assignment] = {}  # until reported
+        self.current: Assignment | None = None  # the one whose step is running
         self.current_since = 0.0
         self.chunks_waiting = 0
-        self.doomed = False  # it was sent a signal that it will not survive
-        self.dismissed = False  # killed for what was revoked: whoever else is in it did nothing wrong
-        self.verdict: tuple[Order, Failure] | None = None  # killed for this one, and why
-        self.asks_mb = 0  # what the current order needs, until it is answered
-        self.held: dict[Name, int] = {}  # megabytes above its share, by order
-        self.recalling = False  # it was asked for what it has not started
-        self.timed: list[tuple[StepCall, float]] = []  # what took how long, for whoever takes it
+        self.is_killed = False  # SIGKILL was sent
+        self.was_revoked = False  # killed for a revoked order: its other orders did nothing wrong
+        self.kill_reason: tuple[Order, AttemptFailure] | None = None  # the order it was killed for, and why
+        self.requested_mb = 0  # what the current order needs, until the pool answers
+        self.held: dict[AttemptKey, int] = {}  # megabytes above the share of a worker, by order
+        self.is_recalling = False  # it was asked to give back what it has not started
+        self.durations: list[tuple[StepCall, float]] = []  # until the pool takes them
         self._left_in_chunk: deque[int] = deque()
         self._alive_at = 0.0
         self._progress = NO_PROGRESS
-        self._spent: dict[Name, Cost] = {}  # of what is started, as far as it was told
-        self._revoked: set[Name] = set()
-        self._given_back: list[Given] = []
+        self._spent: dict[AttemptKey, Cost] = {}  # by started orders, as far as the worker has said
+        self._revoked: set[AttemptKey] = set()
+        self._returned: list[Assignment] = []
 
     @classmethod
-    async def hire(cls, process: Process, greeting: bytes, clock: Clock) -> "WorkerHandle":
-        """Greet a process and wait until it is ready for work. Raises Misconfigured when it is not."""
-        hand = cls(process, clock)
-        process.write(_greeting_frame(greeting))
+    async def start(cls, process: WorkerProcess, configuration: bytes, clock: Clock) -> "WorkerHandle":
+        """Configure a process and wait until it is ready. Raises Misconfigured when it is not."""
+        handle = cls(process, clock)
+        process.write(_hello_frame(configuration))
         try:
-            heard = await asyncio.wait_for(hand.hear(), START_SECONDS)
+            received = await asyncio.wait_for(handle.receive(), START_SECONDS)
         except TimeoutError:
-            heard = None
-        if heard is None:
-            hand.kill()
-            await hand.ending()
-            raise Misconfigured(f"a worker process did not start: {hand.last_words() or 'it said nothing'}")
-        return hand
+            received = None
+        if received is None:
+            handle.kill()
+            await handle.wait()
+            raise Misconfigured(
+                f"a worker process did not start: {handle.read_stderr() or 'it wrote nothing'}"
+            )
+        return handle
 
     @property
     def name(self) -> str:
@@ -77,49 +74,49 @@ class WorkerHandle:
     def give(
         self, call: StepCall, orders: Sequence[Order], *, granted_mb: int = UNLIMITED_MB, held_mb: int = 0
     ) -> None:
-        """`held_mb` is for the only order of a chunk that is large."""
+        """Send a chunk of orders. `held_mb` is for the single order of a chunk that needs much memory."""
         if held_mb:
-            self.held[name_of(orders[0])] = held_mb
+            self.held[orders[0].attempt_key] = held_mb
         self.unstarted.extend((call, order) for order in orders)
         self._left_in_chunk.append(len(orders))
         self.chunks_waiting += 1
-        self._process.write(frames.frame(frames.CHUNK, frames.Chunk(call, list(orders), granted_mb)))
+        self._process.write(frames.encode_frame(frames.CHUNK, frames.Chunk(call, list(orders), granted_mb)))
 
     def recall(self) -> None:
-        """Give back what you have not started."""
-        self.recalling = True
+        """Ask the worker to give back what it has not started."""
+        self.is_recalling = True
         self._process.write(frames.RECALL_FRAME)
 
-    def taken_back(self) -> list[Given]:
-        """What it has given back, of what is still wanted."""
-        taken, self._given_back = self._given_back, []
+    def take_returned(self) -> list[Assignment]:
+        """Remove and return what the worker has given back, without what was revoked."""
+        taken, self._returned = self._returned, []
         wanted = [given for given in taken if not self.is_revoked(given[1])]
-        self._revoked.difference_update(name_of(order) for _, order in taken)
+        self._revoked.difference_update(order.attempt_key for _, order in taken)
         return wanted
 
-    def go(self, held_mb: int) -> None:
-        """The answer to one that asks: it holds so much from now on."""
+    def grant_memory(self, held_mb: int) -> None:
+        """Let the current order begin; it holds this much above the share from now on."""
         if self.current is not None:
-            self.held[name_of(self.current[1])] = held_mb
-        self.asks_mb = 0
-        self._process.write(frames.frame(frames.GO))
+            self.held[self.current[1].attempt_key] = held_mb
+        self.requested_mb = 0
+        self._process.write(frames.encode_frame(frames.GO))
 
-    def later(self) -> Given | None:
-        """The answer to one that asks: it has not begun, and somebody else has it. None: nobody wants it."""
-        self.asks_mb = 0
-        self._process.write(frames.frame(frames.LATER))
+    def defer(self) -> Assignment | None:
+        """Take the current order back before it begins. None when it was revoked."""
+        self.requested_mb = 0
+        self._process.write(frames.encode_frame(frames.WAIT))
         if self.current is None:
             return None
         given, self.current = self.current, None
-        name = name_of(given[1])
-        self.started.pop(name, None)
-        self.held.pop(name, None)
-        revoked = name in self._revoked
-        self._revoked.discard(name)
+        key = given[1].attempt_key
+        self.started.pop(key, None)
+        self.held.pop(key, None)
+        revoked = key in self._revoked
+        self._revoked.discard(key)
         return None if revoked else given
 
-    async def hear(self) -> list[Report] | None:
-        """What it said next: reports, perhaps none; None when it is gone."""
+    async def receive(self) -> list[Report] | None:
+        """The next reports of the worker, perhaps none; None when the process is gone."""
         data = await self._process.read()
         if not data:
             return None
@@ -132,58 +129,58 @@ class WorkerHandle:
                 self.current = None
             elif kind == frames.REPORT:
                 report = frames.report_decoder.decode(payload)
-                if self._note_report(report):
+                if self._accept_report(report):
                     reports.append(report)
             else:
-                self._note_word(kind, payload)
+                self._note_other(kind, payload)
         return reports
 
-    def judge(self, now: float) -> None:
-        """Kill it when the order it is on has had its time."""
-        if self.current is None or self.verdict is not None:
+    def check_limits(self, now: float) -> None:
+        """Kill the worker when its current order has exceeded a time limit."""
+        if self.current is None or self.kill_reason is not None:
             return
         call, order = self.current
         if now - self.current_since > call.timeout_seconds:
-            self.verdict = (order, failures.of_timeout(call))
-        # The last sign of life may be younger than the last one that was sent.
-        elif 0 < call.stall_seconds < now - self._alive_at - TELL_SECONDS:
-            told = self._progress
-            self.verdict = (order, failures.of_stall(call, told.done, told.total))
-        if self.verdict is not None:
+            self.kill_reason = (order, failures.of_timeout(call))
+        # The last progress may be younger than the last one that was sent.
+        elif 0 < call.stall_seconds < now - self._alive_at - PROGRESS_INTERVAL_SECONDS:
+            shown = self._progress
+            self.kill_reason = (order, failures.of_stall(call, shown.done, shown.total))
+        if self.kill_reason is not None:
             self.kill()
 
     def revoke(self, batch_no: int) -> None:
-        """Nothing of this batch is to run here or be reported, of what was given so far."""
-        waiting = {name_of(order) for _, order in self.unstarted if order.batch_no == batch_no}
+        """Neither run nor report anything of this batch that was given so far."""
+        waiting = {order.attempt_key for _, order in self.unstarted if order.batch_no == batch_no}
         self._revoked |= waiting
-        self._revoked.update(name for name in self.started if name[0] == batch_no)
+        self._revoked.update(key for key in self.started if key[0] == batch_no)
         if self.current is not None and self.current[1].batch_no == batch_no:
-            self._dismiss()
+            self._kill_revoked()
         elif waiting:
-            self._process.write(frames.frame(frames.REVOKE, frames.Revoke(batch_no)))
+            self._process.write(frames.encode_frame(frames.REVOKE, frames.Revoke(batch_no)))
 
     def is_revoked(self, order: Order) -> bool:
-        return name_of(order) in self._revoked
+        return order.attempt_key in self._revoked
 
     def spent_on(self, order: Order) -> Cost:
-        return self._spent.get(name_of(order), NO_COST)
+        return self._spent.get(order.attempt_key, NO_COST)
 
     def stop(self) -> None:
-        """Finish the order you are on, then end."""
-        self._process.write(frames.frame(frames.STOP))
+        """Ask the worker to finish its current order, then end."""
+        self._process.write(frames.encode_frame(frames.STOP))
 
     def kill(self) -> None:
-        self.doomed = True
+        self.is_killed = True
         self._process.kill()
 
-    async def ending(self) -> str:
-        """How the process ended, in words; waits for it."""
-        return await self._process.ending()
+    async def wait(self) -> str:
+        """Wait for the end of the process; how it ended, in words."""
+        return await self._process.wait()
 
-    def last_words(self) -> str:
-        return self._process.last_words()
+    def read_stderr(self) -> str:
+        return self._process.read_stderr()
 
-    def _next(self) -> Given:
+    def _next(self) -> Assignment:
         given = self.unstarted.popleft()
         self._left_in_chunk[0] -= 1
         if self._left_in_chunk[0] == 0:
@@ -195,57 +192,57 @@ class WorkerHandle:
         self.current = self._next()
         self.current_since = self._alive_at = self._clock.monotonic()
         self._progress = NO_PROGRESS
-        name = name_of(self.current[1])
-        self.started[name] = self.current
-        if name in self._revoked:
-            self._dismiss()  # it was faster than our word
+        key = self.current[1].attempt_key
+        self.started[key] = self.current
+        if key in self._revoked:
+            self._kill_revoked()  # it started before it saw the REVOKE
 
-    def _note_word(self, kind: bytes, payload: memoryview) -> None:
+    def _note_other(self, kind: bytes, payload: memoryview) -> None:
         if kind == frames.PROGRESS:
             self._alive_at = self._clock.monotonic()
             self._progress = frames.progress_decoder.decode(payload)
         elif kind == frames.SPENT and self.current is not None:
-            self._spent[name_of(self.current[1])] = frames.cost_decoder.decode(payload)
-        elif kind == frames.WEIGHED:
-            self.asks_mb = frames.weighed_decoder.decode(payload).megabytes
+            self._spent[self.current[1].attempt_key] = frames.cost_decoder.decode(payload)
+        elif kind == frames.NEEDS_MEMORY:
+            self.requested_mb = frames.memory_request_decoder.decode(payload).megabytes
         elif kind == frames.RECALLED:
             self._note_recall()
         elif kind == frames.SKIPPED:
-            self._revoked.discard(name_of(self._next()[1]))
+            self._revoked.discard(self._next()[1].attempt_key)
 
     def _note_recall(self) -> None:
-        self.recalling = False
-        self._given_back += self.unstarted
+        self.is_recalling = False
+        self._returned += self.unstarted
         for _, order in self.unstarted:
-            self.held.pop(name_of(order), None)
+            self.held.pop(order.attempt_key, None)
         self.unstarted.clear()
         self._left_in_chunk.clear()
         self.chunks_waiting = 0
 
     def _release(self) -> None:
-        """Its step has ended, and its memory is free."""
+        """Free the memory that the current order held: its step has ended."""
         if self.current is not None:
-            self.held.pop(name_of(self.current[1]), None)
+            self.held.pop(self.current[1].attempt_key, None)
 
-    def _note_report(self, report: Report) -> bool:
-        """Is it still wanted?"""
-        name = (report.batch_no, report.task_no, report.attempt)
-        given = self.started.pop(name, None)
-        self._spent.pop(name, None)
-        self.held.pop(name, None)
+    def _accept_report(self, report: Report) -> bool:
+        """Forget the order; False when it was revoked."""
+        key = report.attempt_key
+        given = self.started.pop(key, None)
+        self._spent.pop(key, None)
+        self.held.pop(key, None)
         if given is not None:
-            self.timed.append((given[0], report.seconds))
+            self.durations.append((given[0], report.seconds))
         if given is self.current:
             self.current = None
-        if name not in self._revoked:
+        if key not in self._revoked:
             return True
-        self._revoked.discard(name)
+        self._revoked.discard(key)
         return False
 
-    def _dismiss(self) -> None:
-        self.dismissed = True
+    def _kill_revoked(self) -> None:
+        self.was_revoked = True
         self.kill()
 
 
-def _greeting_frame(greeting: bytes) -> bytes:
-    return len(greeting).to_bytes(4, "little") + frames.HELLO + greeting
+def _hello_frame(configuration: bytes) -> bytes:
+    return len(configuration).to_bytes(4, "little") + frames.HELLO + configuration

@@ -1,6 +1,7 @@
-"""Takes messages back that wait in a queue: leased by us, they can be begun by nobody else.
+"""Withdraws messages that wait in a queue: while they are leased here, no worker can take them.
 
-Promise: messages of others are given back as if they had never been delivered. Must not know: what they are.
+Promise: messages of other senders are released as if they had never been delivered. Must not know: what is in
+the messages.
 """
 
 from collections.abc import Collection
@@ -8,21 +9,21 @@ from contextlib import suppress
 
 from quire.model.clock import Clock
 from quire.model.errors import Lost
-from quire.queues.port import Leased, Queues
+from quire.queues.port import LeasedMessage, MessageQueues
 
 AT_ONCE = 1000
 LEASE_SECONDS = 60.0
 
 
-async def withdrawn(
-    queues: Queues, queue: str, ids: Collection[str], *, most: int, clock: Clock
-) -> list[Leased]:
-    """Those of these ids that were there, acknowledged. No more than `most` others are held meanwhile. Raises
-    Retry; then leases that are out run out by themselves.
+async def withdraw_messages(
+    queues: MessageQueues, queue: str, ids: Collection[str], *, max_others: int, clock: Clock
+) -> list[LeasedMessage]:
+    """Acknowledge and return the messages with these ids that were waiting. At most `max_others` other
+    messages are leased meanwhile. Raises Retry; then leases expire by themselves.
     """
-    ours: list[Leased] = []
-    others: list[Leased] = []
-    while len(ours) < len(ids) and len(others) <= most:
+    ours: list[LeasedMessage] = []
+    others: list[LeasedMessage] = []
+    while len(ours) < len(ids) and len(others) <= max_others:
         leased = await queues.lease(queue, limit=AT_ONCE, seconds=LEASE_SECONDS, now=clock.now())
         if not leased:
             break

@@ -1,9 +1,9 @@
 """Ray compute: a pool of worker processes on the machines of a Ray cluster.
 
-Each worker lives in an actor, which only passes on its bytes; so a step that crashes, hangs or eats its
-memory is judged as on this machine. A machine that dies takes its workers with it: the orders they were on
-have crashed, what they had not started goes to the others, and other workers are asked for. The step's
-results go from there to the blob store, never through Ray. Must not know: settings.
+Each worker runs in an actor, which only passes bytes on; so a step that crashes, hangs or exceeds its
+memory is handled as on this machine. A machine that dies takes its workers with it: their current orders have
+crashed, orders that they had not started go to the others, and new workers are started. Results go from the worker to
+the blob store, never through Ray. Must not know: settings.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from msgspec import Struct
 from quire.compute.pool.pool import Pool
 from quire.compute.pool.worker_handle import WorkerHandle
 from quire.compute.ray.remote_process import (
-    FarChild,
-    Outfit,
+    ActorProcess,
     RemoteSlot,
-    in_short,
+    WorkerSetup,
+    summarize_error,
 )
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
@@ -37,9 +37,9 @@ CLOSE_SECONDS = 5.0
 REACH_SECONDS = 10.0
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class RayOptions(Struct, frozen=True, kw_only=True):
     """`address` of the cluster, empty: start one on this machine; `workers` 0: as many as fit on the cluster.
-    `cpus` and `memory_mb` are what Ray sets aside for each; `max_out` 0: what keeps the workers busy.
+    `cpus` and `memory_mb` are what Ray reserves for each; `max_out` 0: enough to keep the workers busy.
     """
 
     address: str = ""
@@ -54,162 +54,162 @@ class RayCompute(Pool):
     def __init__(
         self,
         *,
-        terms: Terms,
-        fit_out: Callable[[], Outfit],
-        greeting: bytes,
+        options: RayOptions,
+        set_up: Callable[[], WorkerSetup],
+        configuration: bytes,
         local_cpus: int,
         clock: Clock,
         signal: Signal,
     ) -> None:
-        """`fit_out` is called on the machines of the cluster; it must be known there by its name."""
-        super().__init__(workers=0, clock=clock, signal=signal, price_per_second=terms.price_per_second)
-        self._terms = terms
-        self._fit_out = fit_out
-        self._greeting = greeting
+        """`set_up` is called on the machines of the cluster, which must be able to import it."""
+        super().__init__(workers=0, clock=clock, signal=signal, price_per_second=options.price_per_second)
+        self._options = options
+        self._set_up = set_up
+        self._configuration = configuration
         self._local_cpus = local_cpus
         self._ray: Any = None
-        self._ours = False  # the connection to the cluster
-        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of a cluster that is ours
-        self._berths: list[Any] = []
+        self._is_connected = False  # by this object
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of a cluster that was started here
+        self._slots: list[Any] = []
         self._free: list[Any] = []
 
     def start(self) -> None:
-        self._keep(asyncio.create_task(self._open(), name="minder"))
-        self._keep(asyncio.create_task(self._watch()))
+        self._track(asyncio.create_task(self._open(), name="worker"))
+        self._track(asyncio.create_task(self._watch()))
 
-    def room(self, compute: str = "") -> int:
-        room = super().room(compute)
-        return max(0, min(room, self._terms.max_out - self._out())) if self._terms.max_out else room
+    def capacity(self, compute: str = "") -> int:
+        room = super().capacity(compute)
+        return max(0, min(room, self._options.max_out - self._out())) if self._options.max_out else room
 
     async def stop(self, grace_seconds: float) -> list[Order]:
         unstarted = await super().stop(grace_seconds)
-        berths, self._berths = self._berths, []
-        if berths:
-            closing = [asyncio.ensure_future(self._close(berth)) for berth in berths]
+        slots, self._slots = self._slots, []
+        if slots:
+            closing = [asyncio.ensure_future(self._close(slot)) for slot in slots]
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
-            for berth in berths:
-                self._ray.kill(berth)
+            for slot in slots:
+                self._ray.kill(slot)
         await asyncio.to_thread(self._disconnect)
         return unstarted
 
     async def _open(self) -> None:
-        """Connect, then hire; what stands in the way is raised by `reports`."""
+        """Connect, then start the workers; `take_reports` raises what prevents it."""
         workers = await asyncio.to_thread(self._connect)
         self._workers = workers
         for _ in range(workers):
-            self._keep(asyncio.create_task(self._hire_one(), name="minder"))
+            self._track(asyncio.create_task(self._start_one(), name="worker"))
         self._signal.set()
 
-    async def _hire(self) -> WorkerHandle:
-        berth = self._free.pop() if self._free else await asyncio.to_thread(self._build)
-        started = asyncio.ensure_future(berth.start.remote())
+    async def _start_worker(self) -> WorkerHandle:
+        slot = self._free.pop() if self._free else await asyncio.to_thread(self._create_slot)
+        started = asyncio.ensure_future(slot.start.remote())
         stopping = asyncio.ensure_future(self._stopping.wait())
-        # A full cluster may leave us waiting for hours.
+        # A full cluster may not have a place for hours.
         await asyncio.wait({started, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not started.done():
             started.cancel()
-            self._back(berth, usable=False)
+            self._release_slot(slot, usable=False)
             raise Misconfigured("stopped before the Ray cluster had a place for a worker")
         try:
             pid, name = started.result()
         except self._ray.exceptions.RayError as error:
-            self._back(berth, usable=False)
+            self._release_slot(slot, usable=False)
             raise Misconfigured(
-                f"Ray could not start a worker: {in_short(error)}; is the same quire installed on all "
+                f"Ray could not start a worker: {summarize_error(error)}; is the same quire installed on all "
                 "machines of the cluster?"
             ) from error
         if not pid:
-            self._back(berth, usable=True)
+            self._release_slot(slot, usable=True)
             raise Misconfigured(f"Ray could not start a worker: {name}")
-        child = FarChild(berth, pid, name, lost=self._ray.exceptions.RayError, back=self._back)
-        return await WorkerHandle.hire(child, self._greeting, self._clock)
+        child = ActorProcess(slot, pid, name, lost=self._ray.exceptions.RayError, on_end=self._release_slot)
+        return await WorkerHandle.start(child, self._configuration, self._clock)
 
-    def _back(self, berth: Any, usable: bool) -> None:
+    def _release_slot(self, slot: Any, usable: bool) -> None:
         if usable:
-            self._free.append(berth)
-        elif berth in self._berths:
-            self._berths.remove(berth)
-            self._ray.kill(berth)
+            self._free.append(slot)
+        elif slot in self._slots:
+            self._slots.remove(slot)
+            self._ray.kill(slot)
 
-    async def _close(self, berth: Any) -> None:
+    async def _close(self, slot: Any) -> None:
         with contextlib.suppress(self._ray.exceptions.RayError):
-            await berth.close.remote()
+            await slot.close.remote()
 
-    def _build(self) -> Any:
-        terms = self._terms
-        options: dict[str, Any] = {"num_cpus": terms.cpus, "scheduling_strategy": "SPREAD"}
-        if terms.memory_mb:
-            options["memory"] = terms.memory_mb << 20
-        berth = self._ray.remote(RemoteSlot).options(**options).remote(self._fit_out)
-        self._berths.append(berth)
-        return berth
+    def _create_slot(self) -> Any:
+        chosen = self._options
+        options: dict[str, Any] = {"num_cpus": chosen.cpus, "scheduling_strategy": "SPREAD"}
+        if chosen.memory_mb:
+            options["memory"] = chosen.memory_mb << 20
+        slot = self._ray.remote(RemoteSlot).options(**options).remote(self._set_up)
+        self._slots.append(slot)
+        return slot
 
     def _connect(self) -> int:
-        """How many workers to hire. Raises Misconfigured. Waits, so it is called in a thread; there Ray
-        leaves the process's signals alone, too.
+        """Connect; the number of workers to start. Raises Misconfigured. Blocks, so it is called in a thread;
+        there Ray leaves the signal handlers of the process alone, too.
         """
-        terms = self._terms
-        _prepare_environment(alone=not terms.address)
-        ray = self._ray = _ray()
+        options = self._options
+        _prepare_environment(alone=not options.address)
+        ray = self._ray = _import_ray()
         if not ray.is_initialized():
-            if terms.address:
-                _reach(terms.address)
+            if options.address:
+                _check_reachable(options.address)
             try:
-                ray.init(**self._init())
+                ray.init(**self._init_arguments())
             except Exception as error:
-                which = terms.address or "on this machine"
+                which = options.address or "on this machine"
                 raise Misconfigured(
-                    f"the Ray cluster {which} cannot be used: {in_short(error)}; look at ray.address, and "
-                    "whether this machine is a node of it (`ray status`)"
+                    f"the Ray cluster {which} cannot be used: {summarize_error(error)}; look at ray.address, "
+                    "and whether this machine is a node of it (`ray status`)"
                 ) from error
-            self._ours = True
-        fitting = sum(_fitting(node["Resources"], terms) for node in ray.nodes() if node["Alive"])
+            self._is_connected = True
+        fitting = sum(_count_fitting(node["Resources"], options) for node in ray.nodes() if node["Alive"])
         if not fitting:
             raise Misconfigured(
-                f"no machine of the Ray cluster has {terms.cpus:g} processors and {terms.memory_mb} MB for "
-                "one worker; lower ray.cpus and ray.memory_mb"
+                f"no machine of the Ray cluster has {options.cpus:g} processors and {options.memory_mb} MB "
+                "for one worker; lower ray.cpus and ray.memory_mb"
             )
-        return terms.workers or fitting
+        return options.workers or fitting
 
     def _disconnect(self) -> None:
-        if self._ours:
-            self._ours = False
+        if self._is_connected:
+            self._is_connected = False
             self._ray.shutdown()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
 
-    def _init(self) -> dict[str, Any]:
+    def _init_arguments(self) -> dict[str, Any]:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": None}
-        if self._terms.address:
-            return quiet | {"address": self._terms.address}
+        if self._options.address:
+            return quiet | {"address": self._options.address}
         self._folder = tempfile.TemporaryDirectory(prefix="quire-cluster-", ignore_cleanup_errors=True)
-        wanted = self._terms.workers * self._terms.cpus or self._local_cpus
+        wanted = self._options.workers * self._options.cpus or self._local_cpus
         return quiet | {
             "address": "local",
             "num_cpus": max(1, round(wanted)),
             "include_dashboard": False,
             "object_store_memory": OBJECT_STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
-            # Its logs and sockets, which it would leave where everybody can read them.
+            # For its logs and sockets, which Ray would put where all users can read them.
             "_temp_dir": self._folder.name,
         }
 
 
 def _prepare_environment(*, alone: bool) -> None:
-    """Ray is told these by variables alone, when it is imported. What somebody has set stays."""
-    told = {"RAY_USAGE_STATS_ENABLED": "0"}
+    """Ray reads these variables when it is imported. Variables that are set already stay."""
+    variables = {"RAY_USAGE_STATS_ENABLED": "0"}
     if alone:
-        # On loopback; and others on this machine, who could run anything as us, do not know the token.
-        told |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
-        told["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    for name, value in told.items():
-        os.environ.setdefault(name, value)  # noqa: TID251 not to read settings, but to give Ray its own
+        # On loopback; other users of this machine, who could run anything through Ray, do not know the token.
+        variables |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+        variables["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)  # noqa: TID251 sets variables for Ray, reads no settings
 
 
-def _reach(address: str) -> None:
-    """Ray itself tries for many minutes, and cannot be interrupted. Raises Misconfigured."""
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for many minutes and cannot be interrupted. Raises Misconfigured."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise Misconfigured(f"ray.address must be host:port of a Ray cluster, not {address!r}")
@@ -221,7 +221,7 @@ def _reach(address: str) -> None:
         ) from error
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
@@ -232,8 +232,8 @@ def _ray() -> Any:
     return ray
 
 
-def _fitting(resources: dict[str, float], terms: Terms) -> int:
-    """How many workers one machine takes."""
-    by_cpus = resources.get("CPU", 0.0) / terms.cpus
-    by_memory = resources.get("memory", 0.0) / (terms.memory_mb << 20) if terms.memory_mb else by_cpus
+def _count_fitting(resources: dict[str, float], options: RayOptions) -> int:
+    """How many workers fit on one machine."""
+    by_cpus = resources.get("CPU", 0.0) / options.cpus
+    by_memory = resources.get("memory", 0.0) / (options.memory_mb << 20) if options.memory_mb else by_cpus
     return int(min(by_cpus, by_memory))

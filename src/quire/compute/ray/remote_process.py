@@ -1,21 +1,21 @@
-"""A place for a worker process on another machine, and the process as it is seen from here.
+"""Worker processes on other machines, behind an actor.
 
-`RemoteSlot` runs there, as an actor of a cluster; `FarChild` runs here and speaks to it. What the worker says and
-is told goes through the two as bytes. Must not know: what they mean, nor which cluster it is.
+`RemoteSlot` runs there, as an actor of a cluster; `ActorProcess` runs here and speaks to it. Frames to
+and from the worker pass through both as bytes. Must not know: what the bytes mean, nor any cluster.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from quire.compute.pool.child import Child
+from quire.compute.pool.child import LocalProcess
 from quire.model.errors import QuireError
 
-Ending = tuple[str, str]  # how, and its last words
+Ending = tuple[str, str]  # how it ended, and the end of its standard error
 
 
-class Outfit(Protocol):
-    """How a worker is started on the machine of a berth; made there."""
+class WorkerSetup(Protocol):
+    """How a worker is started on the machine of a slot; created there."""
 
     @property
     def name(self) -> str: ...
@@ -27,74 +27,78 @@ class Outfit(Protocol):
 
 
 class RemoteSlot:
-    """One worker process after the other lives in it. Whatever is asked names the process that is meant: what
-    was said to one that has ended must not reach the next.
+    """Runs one worker process after the other. Every call names its process: a call for one that has
+    ended must not reach the next.
     """
 
-    def __init__(self, fit_out: Callable[[], Outfit]) -> None:
-        self._fit_out = fit_out
-        self._outfit: Outfit | None = None
-        self._child: Child | None = None
+    def __init__(self, set_up: Callable[[], WorkerSetup]) -> None:
+        self._set_up = set_up
+        self._setup: WorkerSetup | None = None
+        self._child: LocalProcess | None = None
 
     async def start(self) -> tuple[int, str]:
-        """Number and name of a new process; or 0, and why there is none."""
+        """Start a process: its number and name; or 0, and why it cannot be started."""
         try:
-            outfit = self._outfit = self._outfit or self._fit_out()
-            child = self._child = await Child.start(outfit.command, outfit.environment)
+            setup = self._setup = self._setup or self._set_up()
+            child = self._child = await LocalProcess.start(setup.command, setup.environment)
         except QuireError as error:
             return 0, str(error)
-        return child.pid, f"{outfit.name}-{child.pid}"
+        return child.pid, f"{setup.name}-{child.pid}"
 
     async def write(self, pid: int, data: bytes) -> None:
-        if (child := self._known(pid)) is not None:
+        if (child := self._find(pid)) is not None:
             child.write(data)
 
     async def read(self, pid: int) -> bytes:
-        child = self._known(pid)
+        child = self._find(pid)
         return b"" if child is None else await child.read()
 
     async def kill(self, pid: int) -> None:
-        if (child := self._known(pid)) is not None:
+        if (child := self._find(pid)) is not None:
             child.kill()
 
-    async def ending(self, pid: int) -> Ending:
-        child = self._known(pid)
-        return ("an unknown end", "") if child is None else (await child.ending(), child.last_words())
+    async def wait(self, pid: int) -> Ending:
+        child = self._find(pid)
+        return ("an unknown end", "") if child is None else (await child.wait(), child.read_stderr())
 
     async def close(self) -> None:
         if self._child is not None:
             self._child.kill()
-            await self._child.ending()
-        if self._outfit is not None:
-            self._outfit.close()
+            await self._child.wait()
+        if self._setup is not None:
+            self._setup.close()
 
-    def _known(self, pid: int) -> Child | None:
+    def _find(self, pid: int) -> LocalProcess | None:
         return self._child if self._child is not None and self._child.pid == pid else None
 
 
-class FarChild:
-    """`berth` is the handle of the actor; calls of it raise one of `lost` when it or its machine is gone.
-    `back` is told when the process has ended, and whether its berth can take another one.
+class ActorProcess:
+    """`slot` is the handle of the actor; calls of it raise `lost` when it or its machine is gone, or cannot
+    be reached for a moment. After one such call the process counts as ended: the bytes of that call may be
+    lost, and a worker that lacks them would wait for ever. `on_end` is called when the process has ended,
+    with the slot and whether the slot can run another one.
     """
 
     def __init__(
         self,
-        berth: Any,
+        slot: Any,
         pid: int,
         name: str,
         *,
         lost: type[Exception],
-        back: Callable[[Any, bool], None],
+        on_end: Callable[[Any, bool], None],
     ) -> None:
-        self._berth = berth
+        self._slot = slot
         self._pid = pid
         self._name = name
         self._lost = lost
-        self._back = back
+        self._on_end = on_end
         self._outgoing = bytearray()
         self._writing: asyncio.Task[None] | None = None
-        self._gone = ""  # why the berth cannot be reached any more
-        self._last_words = ""
+        self._killing: set[asyncio.Task[Any]] = set()
+        # Why the slot cannot be reached any more.
+        self._gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._stderr = ""
 
     @property
     def name(self) -> str:
@@ -103,44 +107,50 @@ class FarChild:
     def write(self, data: bytes) -> None:
         self._outgoing += data
         if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_on())
+            self._writing = asyncio.create_task(self._write_all())
 
     async def read(self) -> bytes:
-        try:
-            data: bytes = await self._berth.read.remote(self._pid)
-        except self._lost as error:
-            self._gone = in_short(error)
-            return b""
-        return data
+        data: bytes | None = await self._call(self._slot.read.remote(self._pid))
+        return data or b""
 
     def kill(self) -> None:
-        if not self._gone:
-            self._berth.kill.remote(self._pid)
+        if not self._gone.done():
+            killing = asyncio.create_task(self._call(self._slot.kill.remote(self._pid)))
+            self._killing.add(killing)
+            killing.add_done_callback(self._killing.discard)
 
-    async def ending(self) -> str:
+    async def wait(self) -> str:
         how = ""
-        if not self._gone:
-            try:
-                how, self._last_words = await self._berth.ending.remote(self._pid)
-            except self._lost as error:
-                self._gone = in_short(error)
-        self._back(self._berth, not self._gone)
-        return how or f"its machine or its actor is gone: {self._gone}"
+        if not self._gone.done():
+            ending: Ending | None = await self._call(self._slot.wait.remote(self._pid))
+            how, self._stderr = ending or ("", "")
+        self._on_end(self._slot, not self._gone.done())
+        return how or f"its machine or its actor is gone: {self._gone.result()}"
 
-    def last_words(self) -> str:
-        return self._last_words
+    def read_stderr(self) -> str:
+        return self._stderr
 
-    async def _write_on(self) -> None:
-        """One call at a time: several may overtake each other on their way."""
-        while self._outgoing and not self._gone:
+    async def _write_all(self) -> None:
+        """One call at a time: several could overtake each other."""
+        while self._outgoing and not self._gone.done():
             data, self._outgoing = bytes(self._outgoing), bytearray()
-            try:
-                await self._berth.write.remote(self._pid, data)
-            except self._lost as error:
-                self._gone = in_short(error)
+            await self._call(self._slot.write.remote(self._pid, data))
+
+    async def _call(self, call: Any) -> Any:
+        """The result of a call of the slot; None when the slot cannot be reached, by this call or another."""
+        result = asyncio.ensure_future(call)
+        try:
+            await asyncio.wait({result, self._gone}, return_when=asyncio.FIRST_COMPLETED)
+            return result.result() if result.done() else None
+        except self._lost as error:
+            if not self._gone.done():
+                self._gone.set_result(summarize_error(error))
+            return None
+        finally:
+            result.cancel()
 
 
-def in_short(error: Exception) -> str:
-    """Errors of a cluster fill a page; what happened is in the first line, why is in the last."""
+def summarize_error(error: Exception) -> str:
+    """Errors of a cluster fill a page; the first line says what happened, the last line why."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"

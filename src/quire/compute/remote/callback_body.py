@@ -1,6 +1,6 @@
-"""What a callback says: its body, and what it claims to have stored.
+"""The body of a callback, and the products that it claims to have stored.
 
-Must not know: the ledger and the store. Whoever reads a claim looks whether it is true.
+Must not know: the ledger and the store. The caller verifies the claims.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from quire.compute.remote.output_keys import (
     JPEG,
     MAX_PAGES,
     VARIANTS,
-    house_key,
     page_key,
+    strip_prefix,
 )
 from quire.model.errors import Reject
 from quire.model.files import Product
@@ -23,7 +23,7 @@ _Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a `.ref.json` holds."""
+    """The content of a `.ref.json`."""
 
     url: str = ""
     ipfs_cid: str | None = None
@@ -32,7 +32,7 @@ class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     filename: str | None = None
 
 
-class OwnProduct(Struct, frozen=True, kw_only=True):
+class CallbackProduct(Struct, frozen=True, kw_only=True):
     role: str
     key: str
     size: _Number
@@ -40,20 +40,20 @@ class OwnProduct(Struct, frozen=True, kw_only=True):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Own(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What workers of ours tell beyond the contract: what the step found out and all that it made, or how it
+class CallbackExtension(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What workers of Quire send beyond the published contract: facts and all products of the step, or how it
     failed.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
-    products: tuple[OwnProduct, ...] = ()
+    products: tuple[CallbackProduct, ...] = ()
     outcome: Literal["rejected", "erred", "out_of_memory", "interrupted"] = "erred"
     error_class: str = ""
 
 
 class Callback(Struct, frozen=True, kw_only=True):
-    """What a worker says, of a TIFF or of a picture. What a success needs is looked at apart: without it the
-    attempt has failed, and the body is still one.
+    """The callback of a worker, for a TIFF or a picture. The fields that a success needs are checked later:
+    without them the attempt has failed, but the body is valid.
     """
 
     task_id: str
@@ -67,34 +67,34 @@ class Callback(Struct, frozen=True, kw_only=True):
     ref_data: Reference | None = None
     archive_r2_key: str | None = None
     performance: dict[str, float] | None = None
-    quire: Own | None = None
+    quire: CallbackExtension | None = None
 
 
-# What is said to be stored, with the size as told, and the facts of the result.
-Claimed = tuple[list[tuple[Product, int | None]], dict[str, Any]]
+# Products with the size that the worker claims, and the facts of the result.
+Claims = tuple[list[tuple[Product, int | None]], dict[str, Any]]
 
 
-def _jpegs(said: Callback, attempt: int) -> Claimed:
-    """Where the pages of a converted TIFF lie: the first as the contract has it, the others where this
-    attempt was told to put them.
+def _read_jpegs(callback: Callback, attempt: int) -> Claims:
+    """The pages of a converted TIFF: the first as published, the others under the keys that this attempt was
+    given.
     """
-    if not said.output_r2_key or not said.output_file_name or said.output_file_size is None:
-        raise bad("a success names output_r2_key, output_file_name and output_file_size")
-    if said.output_file_size <= 0:
-        raise bad(f"an output has more than {said.output_file_size} bytes")
-    own = said.quire or Own()
-    later = [one for one in own.products if one.role == JPEG and one.key != said.output_r2_key]
+    if not callback.output_r2_key or not callback.output_file_name or callback.output_file_size is None:
+        raise bad_callback("a success names output_r2_key, output_file_name and output_file_size")
+    if callback.output_file_size <= 0:
+        raise bad_callback(f"an output has more than {callback.output_file_size} bytes")
+    extension = callback.quire or CallbackExtension()
+    later = [one for one in extension.products if one.role == JPEG and one.key != callback.output_r2_key]
     pages = 1 + len(later)
     if pages > MAX_PAGES:
-        raise bad(f"a callback names {MAX_PAGES} pages at most")
-    if own.facts.get("pages", pages) != pages:
-        raise bad(f"the callback names {pages} of {str(own.facts['pages'])[:20]} pages")
-    first = (said.output_r2_key, said.output_file_size)
-    told = {one.key: one.facts for one in own.products}
+        raise bad_callback(f"a callback names {MAX_PAGES} pages at most")
+    if extension.facts.get("pages", pages) != pages:
+        raise bad_callback(f"the callback names {pages} of {str(extension.facts['pages'])[:20]} pages")
+    first = (callback.output_r2_key, callback.output_file_size)
+    facts_by_key = {one.key: one.facts for one in extension.products}
     claimed: list[tuple[Product, int | None]] = []
     for page, (key, size) in enumerate([first, *((one.key, one.size) for one in later)], 1):
-        if page > 1 and key != page_key(said.batch_id, said.task_id, attempt, page):
-            raise bad(f"page {page} is not where it was told to lie, or pages are missing before it")
+        if page > 1 and key != page_key(callback.batch_id, callback.task_id, attempt, page):
+            raise bad_callback(f"page {page} is not under its key, or pages are missing before it")
         # The digest is not known without reading the bytes again; the next phase does that anyway.
         jpeg = Product(
             role=JPEG,
@@ -102,31 +102,31 @@ def _jpegs(said: Callback, attempt: int) -> Claimed:
             size=0,
             content_type="image/jpeg",
             digest="",
-            facts=_facts(told.get(key, {})) | {"page": page, "pages": pages},
+            facts=_clean_facts(facts_by_key.get(key, {})) | {"page": page, "pages": pages},
         )
         claimed.append((jpeg, size))
-    return claimed, own.facts | {"pages": pages, "file_name": said.output_file_name}
+    return claimed, extension.facts | {"pages": pages, "file_name": callback.output_file_name}
 
 
-def _facts(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if name != "cid" or isinstance(value, str)}
+def _clean_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if name != "cid" or isinstance(value, str)}
 
 
-def _reference(said: Callback, attempt: int) -> Claimed:  # noqa: ARG001
-    """Where a picture's reference lies, whose size is told by the store alone, and its smaller copies."""
-    if not said.ref_json_r2_key or said.ref_data is None:
-        raise bad("a success names ref_json_r2_key and ref_data")
-    if not said.ref_data.url.startswith(("https://", "http://")):
-        raise bad("the url of ref_data begins with http:// or https://")
-    own = said.quire or Own()
-    found = next((one.facts for one in own.products if one.key == said.ref_json_r2_key), {})
+def _read_reference(callback: Callback, attempt: int) -> Claims:  # noqa: ARG001
+    """The reference of a picture, whose size only the store knows, and its smaller copies."""
+    if not callback.ref_json_r2_key or callback.ref_data is None:
+        raise bad_callback("a success names ref_json_r2_key and ref_data")
+    if not callback.ref_data.url.startswith(("https://", "http://")):
+        raise bad_callback("the url of ref_data begins with http:// or https://")
+    extension = callback.quire or CallbackExtension()
+    found = next((one.facts for one in extension.products if one.key == callback.ref_json_r2_key), {})
     reference = Product(
         role="ref",
-        key=said.ref_json_r2_key,
+        key=callback.ref_json_r2_key,
         size=0,
         content_type="application/json",
         digest="",
-        facts=_facts(found),
+        facts=_clean_facts(found),
     )
     copies: list[tuple[Product, int | None]] = [
         (
@@ -135,45 +135,46 @@ def _reference(said: Callback, attempt: int) -> Claimed:  # noqa: ARG001
             ),
             one.size,
         )
-        for one in own.products
+        for one in extension.products
         if one.role in VARIANTS
     ]
-    facts = own.facts | {"ref_data": msgspec.to_builtins(said.ref_data)}
-    if said.ref_data.ipfs_cid is not None:
-        facts["cid"] = said.ref_data.ipfs_cid
-    if said.archive_r2_key is not None:
-        facts["archive_r2_key"] = said.archive_r2_key
+    facts = extension.facts | {"ref_data": msgspec.to_builtins(callback.ref_data)}
+    if callback.ref_data.ipfs_cid is not None:
+        facts["cid"] = callback.ref_data.ipfs_cid
+    if callback.archive_r2_key is not None:
+        facts["archive_r2_key"] = callback.archive_r2_key
     return [*copies, (reference, None)], facts
 
 
-# By the step that the worker does in our place.
-SHAPES: dict[str, Callable[[Callback, int], Claimed]] = {
-    "tiff_to_jpeg": _jpegs,
-    "image_variants": _reference,
+# By the step that the worker ran.
+CLAIM_READERS: dict[str, Callable[[Callback, int], Claims]] = {
+    "tiff_to_jpeg": _read_jpegs,
+    "image_variants": _read_reference,
 }
 
 
-def in_house(said: Callback, prefix: str) -> Callback:
-    """With the keys as the house knows them; workers that have keys of the store know those of the bucket."""
+def strip_bucket_prefix(callback: Callback, prefix: str) -> Callback:
+    """The callback with keys of the blob store; workers that access the bucket use keys of the bucket."""
     if not prefix:
-        return said
+        return callback
 
-    def mapped(key: str | None) -> str | None:
-        return key and house_key(key, prefix, said.batch_id)
+    def strip(key: str | None) -> str | None:
+        return key and strip_prefix(key, prefix, callback.batch_id)
 
-    own = said.quire
-    if own is not None:
+    extension = callback.quire
+    if extension is not None:
         products = [
-            structs.replace(one, key=house_key(one.key, prefix, said.batch_id)) for one in own.products
+            structs.replace(one, key=strip_prefix(one.key, prefix, callback.batch_id))
+            for one in extension.products
         ]
-        own = structs.replace(own, products=tuple(products))
+        extension = structs.replace(extension, products=tuple(products))
     return structs.replace(
-        said,
-        output_r2_key=mapped(said.output_r2_key),
-        ref_json_r2_key=mapped(said.ref_json_r2_key),
-        quire=own,
+        callback,
+        output_r2_key=strip(callback.output_r2_key),
+        ref_json_r2_key=strip(callback.ref_json_r2_key),
+        quire=extension,
     )
 
 
-def bad(words: str) -> Reject:
+def bad_callback(words: str) -> Reject:
     return Reject(words, code="bad_callback")

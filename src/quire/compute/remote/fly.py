@@ -1,8 +1,8 @@
-"""A launcher on the Machines API: one machine for each attempt, which ends and is destroyed by itself.
+"""A launcher on the Machines API of Fly: one machine for each attempt, which is destroyed when it ends.
 
-Promises: an attempt has one machine at most, since the name of the machine is that of the attempt: when an
-answer was lost, asking again finds the name taken. The API is not asked faster than it allows; what it says
-is never shown with the token. Must not know: what the worker in the machine does.
+Promises: an attempt has one machine at most, because the machine is named after the attempt: when an answer
+was lost, a second request finds the name in use. Requests respect the rate limit of the API; no message
+contains the token. Must not know: what the worker in the machine does.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -12,23 +12,23 @@ import httpx
 import msgspec
 from msgspec import Struct, field
 
-from quire.compute.pool.worker_handle import Name, name_of
-from quire.compute.redaction import discreet
+from quire.compute.redaction import redact
+from quire.model.backoff import backoff_seconds
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Retry
-from quire.model.work import Order, StepCall
+from quire.model.work import AttemptKey, Order, StepCall
 
 ATTEMPTS = 5
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 20.0
-MOST_ASKED_SECONDS = 60.0
-HOUSE, ATTEMPT = "quire_house", "quire_attempt"  # metadata of our machines
+MAX_RETRY_AFTER_SECONDS = 60.0
+OWNER, ATTEMPT = "quire_house", "quire_attempt"  # keys in the metadata of a machine
 _ENDED = frozenset({"stopped", "failed", "destroying", "destroyed"})
 _CONFLICT = 409
 _NOTHING: Mapping[str, str] = {}
 
 
-class App(Struct, frozen=True, kw_only=True):
+class FlyApp(Struct, frozen=True, kw_only=True):
     """Where machines of one step are started, from which container image, and how large they are."""
 
     app: str
@@ -37,7 +37,7 @@ class App(Struct, frozen=True, kw_only=True):
     prefix: str
 
 
-class Guest(Struct, frozen=True, kw_only=True):
+class FlyGuest(Struct, frozen=True, kw_only=True):
     region: str
     cpus: int
     cpu_kind: str
@@ -55,16 +55,16 @@ class _Machine(Struct, frozen=True):
 
 
 class FlyLauncher:
-    """`house` tells our machines from those of others in the same app."""
+    """`owner` distinguishes the machines of this installation from others in the same app."""
 
     def __init__(
         self,
         *,
         api: str,
         token: str,
-        apps: Mapping[str, App],  # by step
-        guest: Guest,
-        house: str,
+        apps: Mapping[str, FlyApp],  # by step
+        guest: FlyGuest,
+        owner: str,
         per_second: float,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
@@ -72,7 +72,7 @@ class FlyLauncher:
     ) -> None:
         self._apps = apps
         self._guest = guest
-        self._house = house
+        self._owner = owner
         self._between_seconds = 1.0 / per_second
         self._clock = clock
         self._sleep = sleep
@@ -89,23 +89,23 @@ class FlyLauncher:
         name = f"{app.prefix}-{environment['TASK_ID']}-a{order.attempt}"
         body = msgspec.json.encode(self._body(app, name, order, environment))
         await self._pace()
-        answer = await self._asked("POST", app.app, "", body)
-        # A success shows the environment again, in which a file may have any name.
+        answer = await self._request("POST", app.app, "", body)
+        # A success repeats the environment, in which a file may have any name.
         if not answer.is_success and (answer.status_code == _CONFLICT or "already exists" in answer.text):
-            # An earlier request was heard, and its answer lost. One that is not listed has ended since.
+            # An earlier request succeeded and its answer was lost. A machine that is not listed has ended.
             there = [one.id for one in await self._machines(app.app) if one.name == name]
             return f"{app.app}/{there[0] if there else name}"
         if not answer.is_success:
-            raise _refused(answer, app.app, environment)
-        return f"{app.app}/{_decoded(answer, _Machine).id}"
+            raise _refusal(answer, app.app, environment)
+        return f"{app.app}/{_decode(answer, _Machine).id}"
 
-    async def ended(self, handles: Collection[str]) -> dict[str, str]:
+    async def find_ended(self, handles: Collection[str]) -> dict[str, str]:
         found = {}
         for app in sorted({handle.partition("/")[0] for handle in handles}):
             states = {f"{app}/{one.id}": one.state for one in await self._machines(app)}
             for handle in handles:
                 if handle.partition("/")[0] == app:
-                    # Lists may lag behind: one that is not there yet is asked for by itself.
+                    # Lists may lag behind: a machine that is not listed yet is requested by itself.
                     state = states.get(handle) or await self._state(handle)
                     if state in _ENDED:
                         found[handle] = state
@@ -113,24 +113,24 @@ class FlyLauncher:
 
     async def end(self, handle: str) -> None:
         app, _, machine = handle.partition("/")
-        answer = await self._asked("DELETE", app, f"/{machine}?force=true")
+        answer = await self._request("DELETE", app, f"/{machine}?force=true")
         if not answer.is_success and answer.status_code != httpx.codes.NOT_FOUND:
-            raise _refused(answer, app)
+            raise _refusal(answer, app)
 
-    async def listed(self) -> dict[str, Name]:
+    async def list_machines(self) -> dict[str, AttemptKey]:
         found = {}
         for app in sorted({one.app for one in self._apps.values()}):
             for machine in await self._machines(app):
                 said = (machine.config or _Config()).metadata or {}
-                name = _name(said.get(ATTEMPT))
-                if said.get(HOUSE) == self._house and name is not None and machine.state != "destroyed":
+                name = _parse_attempt(said.get(ATTEMPT))
+                if said.get(OWNER) == self._owner and name is not None and machine.state != "destroyed":
                     found[f"{app}/{machine.id}"] = name
         return found
 
     async def close(self) -> None:
         await self._http.aclose()
 
-    def _body(self, app: App, name: str, order: Order, environment: Mapping[str, str]) -> dict[str, Any]:
+    def _body(self, app: FlyApp, name: str, order: Order, environment: Mapping[str, str]) -> dict[str, Any]:
         guest = {"memory_mb": app.memory_mb, "cpus": self._guest.cpus, "cpu_kind": self._guest.cpu_kind}
         return {
             "name": name,
@@ -141,46 +141,51 @@ class FlyLauncher:
                 "restart": {"policy": "no"},
                 "guest": guest,
                 "env": dict(environment),
-                "metadata": {HOUSE: self._house, ATTEMPT: ".".join(map(str, name_of(order)))},
+                "metadata": {OWNER: self._owner, ATTEMPT: ".".join(map(str, order.attempt_key))},
             },
         }
 
     async def _state(self, handle: str) -> str:
         app, _, machine = handle.partition("/")
-        answer = await self._asked("GET", app, f"/{machine}")
+        answer = await self._request("GET", app, f"/{machine}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return "destroyed"
         if not answer.is_success:
-            raise _refused(answer, app)
-        return str(_decoded(answer, _Machine).state)
+            raise _refusal(answer, app)
+        return str(_decode(answer, _Machine).state)
 
     async def _machines(self, app: str) -> list[_Machine]:
-        answer = await self._asked("GET", app, "")
+        answer = await self._request("GET", app, "")
         if not answer.is_success:
-            raise _refused(answer, app)
-        found: list[_Machine] = _decoded(answer, list[_Machine])
+            raise _refusal(answer, app)
+        found: list[_Machine] = _decode(answer, list[_Machine])
         return found
 
-    async def _asked(self, method: str, app: str, rest: str, body: bytes | None = None) -> httpx.Response:
-        """Again while it is a passing fault, later each time. Raises Retry."""
+    async def _request(self, method: str, app: str, rest: str, body: bytes | None = None) -> httpx.Response:
+        """Send a request; passing faults are tried again, later each time. Raises Retry."""
         headers = {"content-type": "application/json"} if body is not None else {}
         url = f"/v1/apps/{app}/machines{rest}"
-        words, asked_for = "", 0.0
+        fault, retry_after = "", 0.0
         for attempt in range(ATTEMPTS):
             if attempt:
-                delay = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (attempt - 1))
-                await self._sleep(max(asked_for, delay * (0.5 + self._fraction() / 2)))
+                delay = backoff_seconds(
+                    attempt,
+                    first=FIRST_DELAY_SECONDS,
+                    longest=LONGEST_DELAY_SECONDS,
+                    fraction=self._fraction(),
+                )
+                await self._sleep(max(retry_after, delay))
             try:
                 answer = await self._http.request(method, url, content=body, headers=headers)
             except httpx.TransportError as error:
-                words, asked_for = f"no answer ({type(error).__name__})", 0.0
+                fault, retry_after = f"no answer ({type(error).__name__})", 0.0
                 continue
             if answer.status_code != httpx.codes.TOO_MANY_REQUESTS and answer.status_code < 500:
                 return answer
             if "already exists" in answer.text:
                 return answer
-            words, asked_for = f"it answered {answer.status_code}", _asked_for(answer)
-        raise Retry(f"the Machines API cannot be used: {words}", code="no_answer")
+            fault, retry_after = f"it answered {answer.status_code}", _read_retry_after(answer)
+        raise Retry(f"the Machines API cannot be used: {fault}", code="no_answer")
 
     async def _pace(self) -> None:
         now = self._clock.monotonic()
@@ -189,28 +194,28 @@ class FlyLauncher:
             await self._sleep(wait)
 
 
-def _asked_for(answer: httpx.Response) -> float:
-    """How long it wants us to wait, up to what we would ever wait; a date is not looked at."""
+def _read_retry_after(answer: httpx.Response) -> float:
+    """The seconds of the Retry-After header, limited; a date is ignored."""
     said = answer.headers.get("retry-after", "")
-    return min(MOST_ASKED_SECONDS, float(said)) if said.isascii() and said.isdecimal() else 0.0
+    return min(MAX_RETRY_AFTER_SECONDS, float(said)) if said.isascii() and said.isdecimal() else 0.0
 
 
-def _decoded(answer: httpx.Response, kind: Any) -> Any:
+def _decode(answer: httpx.Response, kind: Any) -> Any:
     try:
         return msgspec.json.decode(answer.content, type=kind)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise Misconfigured("what answers at fly.api is no Machines API; correct the address") from error
+        raise Misconfigured("the server at fly.api is no Machines API; correct the address") from error
 
 
-def _refused(answer: httpx.Response, app: str, told: Mapping[str, str] = _NOTHING) -> Misconfigured:
-    """`told` is what was in the request: it may be in the answer too."""
+def _refusal(answer: httpx.Response, app: str, environment: Mapping[str, str] = _NOTHING) -> Misconfigured:
+    """`environment` was in the request and may be repeated in the answer."""
     return Misconfigured(
         f"the Machines API refused a request for the app {app} with {answer.status_code}: "
-        f"{discreet(answer.text, told)[:200]}; check fly.token, the app and the container image"
+        f"{redact(answer.text, environment)[:200]}; check fly.token, the app and the container image"
     )
 
 
-def _name(said: object) -> Name | None:
+def _parse_attempt(said: object) -> AttemptKey | None:
     parts = said.split(".") if isinstance(said, str) else []
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
         return None

@@ -1,4 +1,4 @@
-"""What a remote worker asks for when it finds more outputs than it was given places for, and the answer."""
+"""The request of a remote worker that has more outputs than it was given places for, and the answer."""
 
 from typing import Annotated
 
@@ -8,13 +8,13 @@ AT_ONCE = 100
 
 
 class MoreOutputs(Struct, frozen=True, kw_only=True):
-    """`roles`: `jpeg-2` is the second page of a TIFF. None: only whether the attempt still counts."""
+    """`roles`: `jpeg-2` is the second page of a TIFF. Without roles: only whether the attempt is current."""
 
     roles: Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=AT_ONCE)] = ()
 
 
 class OutputPlace(Struct, frozen=True, kw_only=True):
-    """`key` is said again in the callback; `url` takes one PUT."""
+    """`key` is repeated in the callback; `url` accepts one PUT."""
 
     role: str
     key: str
@@ -22,7 +22,7 @@ class OutputPlace(Struct, frozen=True, kw_only=True):
 
 
 class OutputPlaces(Struct, frozen=True, kw_only=True):
-    """`current` false: another attempt has taken its place, or the batch has ended; nothing is to be done."""
+    """`current` false: another attempt has replaced this one, or the batch has ended; stop working."""
 
     current: bool
     places: tuple[OutputPlace, ...] = ()

@@ -1,7 +1,7 @@
-"""The line of a worker that runs elsewhere: bytes by presigned URLs, and one call home.
+"""The HTTP client of a remote worker: files by presigned URLs, and the callback.
 
 Promises: passing faults (no connection, 429, 5xx) are tried again, later each time and not for ever; files
-are streamed; no URL is ever in a message, as each is a secret. Must not know: what a task is.
+are streamed; no message contains a URL, because each is a secret. Must not know: what a task is.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 
 import httpx
 
+from quire.model.backoff import backoff_seconds
 from quire.model.errors import Missing, Reject, Retry
 
 PIECE_BYTES = 1 << 20
@@ -19,14 +20,14 @@ ATTEMPTS = 6
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 15.0
 SHORT_SECONDS = 5.0
-MOST_READ_BYTES = 1 << 20
+MAX_ANSWER_BYTES = 1 << 20
 _JSON = {"content-type": "application/json"}
 
 T = TypeVar("T")
 
 
-class ErrandLine:
-    """A context manager. `sleep` and `fraction` are time and chance, handed in."""
+class TransferClient:
+    """A context manager. `sleep` and `fraction` supply time and randomness."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class ErrandLine:
         await self._http.aclose()
 
     async def fetch(self, url: str, target: Path) -> None:
-        """Raises Missing, Reject, or Retry when it does not work again and again."""
+        """Raises Missing, Reject, or Retry when all attempts fail."""
 
         async def once() -> None:
             async with self._http.stream("GET", url) as response:
@@ -57,7 +58,7 @@ class ErrandLine:
                     async for piece in response.aiter_raw(PIECE_BYTES):
                         file.write(piece)
 
-        await self._tried(once)
+        await self._with_retries(once)
 
     async def put(self, url: str, source: Path, content_type: str) -> None:
         """Raises as `fetch` does. May be repeated."""
@@ -66,21 +67,21 @@ class ErrandLine:
         async def once() -> None:
             _check(await self._http.put(url, content=_pieces(source), headers=headers), "an output")
 
-        await self._tried(once)
+        await self._with_retries(once)
 
     async def post(self, url: str, body: bytes, what: str) -> None:
-        """JSON to an address that takes it. Raises as `fetch` does; `what` is for people."""
+        """Post JSON. Raises as `fetch` does; `what` names the request in errors."""
 
         async def once() -> None:
             _check(await self._http.post(url, content=body, headers=_JSON), what)
 
-        await self._tried(once)
+        await self._with_retries(once)
 
     async def ask(self, url: str, body: bytes, what: str, *, once: bool = False) -> bytes:
-        """As `post`, with what is answered; `once`: a passing fault is not waited for."""
+        """Like `post`, and returns the answer; with `once` there is only one attempt."""
         timeout = httpx.Timeout(SHORT_SECONDS) if once else self._http.timeout
 
-        async def asked() -> bytes:
+        async def request() -> bytes:
             async with self._http.stream(
                 "POST", url, content=body, headers=_JSON, timeout=timeout
             ) as response:
@@ -88,13 +89,13 @@ class ErrandLine:
                 read = bytearray()
                 async for piece in response.aiter_bytes():
                     read += piece
-                    if len(read) > MOST_READ_BYTES:
-                        raise Reject(f"{what} was answered with too much", code="task_refused")
+                    if len(read) > MAX_ANSWER_BYTES:
+                        raise Reject(f"the answer to {what} is too large", code="task_refused")
                 return bytes(read)
 
-        return await self._tried(asked, attempts=1 if once else ATTEMPTS)
+        return await self._with_retries(request, attempts=1 if once else ATTEMPTS)
 
-    async def _tried(self, work: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
+    async def _with_retries(self, work: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
         for attempt in count(1):
             try:
                 return await work()
@@ -102,13 +103,18 @@ class ErrandLine:
                 passing = Retry(f"no answer: {type(error).__name__}", code="no_answer")
                 passing.__cause__ = error
             except httpx.InvalidURL as error:
-                raise Reject("an address of the task is none", code="bad_task") from error
+                raise Reject("a URL of the task is invalid", code="bad_task") from error
             except Retry as error:
                 passing = error
             if attempt == attempts:
                 raise passing
-            delay = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (attempt - 1))
-            await self._sleep(delay * (0.5 + self._fraction() / 2))
+            delay = backoff_seconds(
+                attempt,
+                first=FIRST_DELAY_SECONDS,
+                longest=LONGEST_DELAY_SECONDS,
+                fraction=self._fraction(),
+            )
+            await self._sleep(delay)
         raise AssertionError
 
 
@@ -117,7 +123,7 @@ def _check(response: httpx.Response, what: str) -> None:
     if response.is_success:
         return
     if status == 404:
-        raise Missing(f"{what} is not there (404)")
+        raise Missing(f"{what} does not exist (404)")
     if status in {408, 429} or status >= 500:
         raise Retry(f"{what} was answered with {status}", code="no_answer")
     raise Reject(f"{what} was refused with {status}", code="task_refused")

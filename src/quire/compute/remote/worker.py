@@ -1,7 +1,8 @@
-"""A worker that runs elsewhere: fetches one input, runs the step, stores the outputs, and calls back.
+"""A remote worker: fetches one input, runs the step, stores the outputs, and calls back.
 
-Promises: outputs are stored before the call, and so is what the call says, so that a lost call loses nothing;
-whatever goes wrong becomes a call that says so. Runs as a process of its own, for one attempt.
+Promises: the outputs and the body of the callback are stored before the callback, so that a lost callback
+loses nothing; every failure becomes a callback with the reason. Runs as a separate process, for one
+attempt.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -13,10 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from quire.compute import failures
-from quire.compute.failures import Failure
+from quire.compute.failures import AttemptFailure
 from quire.compute.pool import memory
 from quire.compute.pool.memory_budget import UNLIMITED_MB
-from quire.compute.remote.callback_body import Own, OwnProduct
+from quire.compute.remote.callback_body import CallbackExtension, CallbackProduct
 from quire.compute.remote.environment import RemoteTask
 from quire.compute.remote.output_keys import (
     MAX_PAGES,
@@ -31,42 +32,42 @@ from quire.compute.remote.output_request import (
     OutputPlace,
     OutputPlaces,
 )
-from quire.compute.remote.transfer import ErrandLine
+from quire.compute.remote.transfer import TransferClient
 from quire.model.clock import Clock
 from quire.model.errors import QuireError, Reject
 from quire.model.files import File, stem_and_extension
-from quire.model.step import Made, Step, StepInput, StepOutput
+from quire.model.step import OutputFile, Step, StepInput, StepOutput
 from quire.model.work import StepCall
 
 T = TypeVar("T")
 
 
-class Carrier(Protocol):
-    """Brings the input and takes the outputs away."""
+class TaskFiles(Protocol):
+    """Fetches the input and stores the outputs."""
 
     async def fetch(self, target: Path) -> None:
         """Raises a QuireError."""
         ...
 
     async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:
-        """Store an output; `url` is for one that was asked for. False: there is no place for this role."""
+        """Store an output; `url` is that of a requested place. False: there is no place for this role."""
         ...
 
     async def archive(self, key: str, source: Path, content_type: str, labels: Mapping[str, str]) -> bool:
-        """Keep the original for good. False: there is no archive."""
+        """Store the original in the archive. False: there is no archive."""
         ...
 
 
-class Kit(Struct, frozen=True, kw_only=True):
-    carrier: Carrier
-    line: ErrandLine
+class RemoteWorkerContext(Struct, frozen=True, kw_only=True):
+    files: TaskFiles
+    client: TransferClient
     steps: Mapping[str, Step]
     clock: Clock
     folder: Path
 
 
-class Watch:
-    """How long each part took, in the words of a callback."""
+class Stopwatch:
+    """How long each part took, as a callback reports it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -78,66 +79,74 @@ class Watch:
         self.parts[part] = round((now - self._last) * 1000)
         self._last = now
 
-    def told(self) -> dict[str, int]:
+    def performance(self) -> dict[str, int]:
         return {"total_time_ms": round((self._clock.monotonic() - self._began) * 1000), **self.parts}
 
 
-async def run(errand: RemoteTask, kit: Kit) -> bool:
-    """True when the task is done and was told, or is not to be done any more: then nothing is stored and
-    nothing is told. Raises a QuireError when nobody could be told.
+async def run_task(task: RemoteTask, context: RemoteWorkerContext) -> bool:
+    """True when the task succeeded and the callback was sent, or when the attempt is over: then nothing is
+    stored or sent. Raises a QuireError when the callback could not be sent.
     """
-    if await _is_over(errand, kit):
+    if await _is_over(task, context):
         return True
-    watch = Watch(kit.clock)
-    said: dict[str, Any] = {"task_id": errand.task_id, "batch_id": errand.batch_id}
+    watch = Stopwatch(context.clock)
+    body_fields: dict[str, Any] = {"task_id": task.task_id, "batch_id": task.batch_id}
     try:
-        said |= {"status": "success", **await _done(errand, kit, watch), "performance": watch.told()}
-    except Exception as error:  # noqa: BLE001 - whatever it is becomes the callback
-        said |= _failed(errand, error)
-    body = msgspec.json.encode(said)
-    await _keep(errand, kit, body)
-    await kit.line.post(errand.callback_url, body, "the callback")
-    return "error" not in said
+        body_fields |= {
+            "status": "success",
+            **await _run_step(task, context, watch),
+            "performance": watch.performance(),
+        }
+    except Exception as error:  # noqa: BLE001 - any error becomes the callback
+        body_fields |= _describe_failure(task, error)
+    body = msgspec.json.encode(body_fields)
+    await _store_callback(task, context, body)
+    await context.client.post(task.callback_url, body, "the callback")
+    return "error" not in body_fields
 
 
-async def _done(errand: RemoteTask, kit: Kit, watch: Watch) -> dict[str, Any]:
-    source = kit.folder / "input"
-    await _store(kit.carrier.fetch(source))
+async def _run_step(task: RemoteTask, context: RemoteWorkerContext, watch: Stopwatch) -> dict[str, Any]:
+    source = context.folder / "input"
+    await _mark_store_errors(context.files.fetch(source))
     watch.lap("download_time_ms")
-    step = kit.steps[errand.step]
-    folder = kit.folder / "made"
+    step = context.steps[task.step]
+    folder = context.folder / "outputs"
     folder.mkdir()
-    given = StepInput(file=_file(errand, source), source=source, folder=folder, options=errand.options)
-    memory.needed_mb(step, given, _call(errand))  # what cannot fit is refused in words, before it is begun
-    output = step.run(given)
-    if errand.step == "tiff_to_jpeg":
-        return await _converted(errand, kit, output, watch)
-    return await _referred(errand, kit, output, source, watch)
+    step_input = StepInput(file=_build_file(task, source), source=source, folder=folder, options=task.options)
+    memory.estimate_mb(step, step_input, _build_call(task))  # raises Reject before the step starts
+    output = step.run(step_input)
+    if task.step == "tiff_to_jpeg":
+        return await _store_pages(task, context, output, watch)
+    return await _store_variants(task, context, output, source, watch)
 
 
-async def _converted(errand: RemoteTask, kit: Kit, output: StepOutput, watch: Watch) -> dict[str, Any]:
+async def _store_pages(
+    task: RemoteTask, context: RemoteWorkerContext, output: StepOutput, watch: Stopwatch
+) -> dict[str, Any]:
     watch.lap("conversion_time_ms")
-    first, *others = output.made
-    later = await _later_pages(errand, kit, others)
-    product = await _carried(errand, kit, first)  # last: who finds it finds the others
+    first, *others = output.files
+    later = await _store_later_pages(task, context, others)
+    product = await _store_output(task, context, first)  # last: when it is there, the others are too
     watch.lap("upload_time_ms")
     return {
         "output_r2_key": product.key,
         "output_file_name": product.key.rpartition("/")[2],
         "output_file_size": product.size,
-        **_own(errand, Own(facts=output.facts, products=(product, *later))),
+        **_extend(task, CallbackExtension(facts=output.facts, products=(product, *later))),
     }
 
 
-async def _later_pages(errand: RemoteTask, kit: Kit, pages: list[Made]) -> list[OwnProduct]:
-    """A callback of the contract names one output, so that only a house of ours can be told of them."""
+async def _store_later_pages(
+    task: RemoteTask, context: RemoteWorkerContext, pages: list[OutputFile]
+) -> list[CallbackProduct]:
+    """A published callback names one output, so only a server of Quire accepts the other pages."""
     if not pages:
         return []
     count = len(pages) + 1
-    if not errand.ours or not errand.more_url or count > MAX_PAGES:
-        most = MAX_PAGES if errand.ours and errand.more_url else 1
+    if not task.is_extended or not task.more_url or count > MAX_PAGES:
+        most = MAX_PAGES if task.is_extended and task.more_url else 1
         raise Reject(
-            f"the TIFF has {count} pages, and workers elsewhere give back {most} at most; set compute.tiff "
+            f"the TIFF has {count} pages, and remote workers return {most} at most; set compute.tiff "
             "to local, or preprocess.all_pages to false",
             code="many_pages",
         )
@@ -145,75 +154,85 @@ async def _later_pages(errand: RemoteTask, kit: Kit, pages: list[Made]) -> list[
     for start in range(0, len(pages), AT_ONCE):
         some = pages[start : start + AT_ONCE]
         roles = [page_role(start + number) for number in range(2, len(some) + 2)]
-        places = await _places(errand, kit, roles)
-        for made, role in zip(some, roles, strict=True):
-            stored.append(await _put(kit, made, role, places[role].key, places[role].url))
+        places = await _places(task, context, roles)
+        for file, role in zip(some, roles, strict=True):
+            stored.append(await _put(context, file, role, places[role].key, places[role].url))
     return stored
 
 
-async def _places(errand: RemoteTask, kit: Kit, roles: list[str]) -> dict[str, OutputPlace]:
-    answer = await _store(_asked(errand, kit, roles))
+async def _places(task: RemoteTask, context: RemoteWorkerContext, roles: list[str]) -> dict[str, OutputPlace]:
+    answer = await _mark_store_errors(_request_places(task, context, roles))
     found = {one.role: one for one in answer.places}
     if not all(role in found for role in roles):
-        raise Reject("there is no place for the pages: the attempt is over", code="bad_task")
+        raise Reject("there are no places for the pages: the attempt is over", code="bad_task")
     return found
 
 
-async def _asked(errand: RemoteTask, kit: Kit, roles: list[str], *, once: bool = False) -> OutputPlaces:
+async def _request_places(
+    task: RemoteTask, context: RemoteWorkerContext, roles: list[str], *, once: bool = False
+) -> OutputPlaces:
     """Raises a QuireError."""
     body = msgspec.json.encode(MoreOutputs(roles=tuple(roles)))
-    answer = await kit.line.ask(errand.more_url, body, "the question for places", once=once)
+    answer = await context.client.ask(task.more_url, body, "the request for places", once=once)
     try:
         return msgspec.json.decode(answer, type=OutputPlaces)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise Reject("the question for places was answered with something else", code="bad_task") from error
+        raise Reject("the answer to the request for places is invalid", code="bad_task") from error
 
 
-async def _is_over(errand: RemoteTask, kit: Kit) -> bool:
-    """Has the attempt ended before its work began? Where that cannot be told, the work is done."""
-    if not errand.more_url:
+async def _is_over(task: RemoteTask, context: RemoteWorkerContext) -> bool:
+    """Has the attempt ended before its work began? Unknown counts as no."""
+    if not task.more_url:
         return False
     try:
-        return not (await _asked(errand, kit, [], once=True)).current
+        return not (await _request_places(task, context, [], once=True)).current
     except QuireError:
         return False
 
 
-async def _referred(
-    errand: RemoteTask, kit: Kit, output: StepOutput, source: Path, watch: Watch
+async def _store_variants(
+    task: RemoteTask, context: RemoteWorkerContext, output: StepOutput, source: Path, watch: Stopwatch
 ) -> dict[str, Any]:
     watch.lap("resize_time_ms")
-    reference = next(made for made in output.made if made.role == REFERENCE)
-    copies = [await _carried(errand, kit, made) for made in output.made if made is not reference]
-    await _register(errand, kit, output.facts, copies, source)
+    reference = next(file for file in output.files if file.role == REFERENCE)
+    copies = [await _store_output(task, context, file) for file in output.files if file is not reference]
+    await _register(task, context, output.facts, copies, source)
     watch.lap("cdn_upload_time_ms")
-    archived = await _archived(errand, kit, output.facts, source)
+    archived = await _archive_original(task, context, output.facts, source)
     watch.lap("archive_time_ms")
-    stored = await _carried(errand, kit, reference)  # last: who finds it finds the others
+    stored = await _store_output(task, context, reference)  # last: when it is there, the others are too
     return {
         "ref_json_r2_key": stored.key,
         "ref_data": msgspec.json.decode(reference.path.read_bytes()),
         **archived,
-        **_own(errand, Own(facts=output.facts, products=(*copies, stored))),
+        **_extend(task, CallbackExtension(facts=output.facts, products=(*copies, stored))),
     }
 
 
-async def _carried(errand: RemoteTask, kit: Kit, made: Made) -> OwnProduct:
-    return await _put(kit, made, made.role, output_key(errand.input_key, made.role))
+async def _store_output(task: RemoteTask, context: RemoteWorkerContext, file: OutputFile) -> CallbackProduct:
+    return await _put(context, file, file.role, output_key(task.input_key, file.role))
 
 
-async def _put(kit: Kit, made: Made, role: str, key: str, url: str = "") -> OwnProduct:
-    if not await _store(kit.carrier.put(role, key, made.path, made.content_type, url)):
+async def _put(
+    context: RemoteWorkerContext, file: OutputFile, role: str, key: str, url: str = ""
+) -> CallbackProduct:
+    if not await _mark_store_errors(context.files.put(role, key, file.path, file.content_type, url)):
         raise Reject(f"there is no place for the output {role!r}", code="bad_task")
-    size = made.path.stat().st_size
-    return OwnProduct(role=made.role, key=key, size=size, content_type=made.content_type, facts=made.facts)
+    size = file.path.stat().st_size
+    return CallbackProduct(
+        role=file.role, key=key, size=size, content_type=file.content_type, facts=file.facts
+    )
 
 
 async def _register(
-    errand: RemoteTask, kit: Kit, facts: Mapping[str, Any], copies: list[OwnProduct], source: Path
+    task: RemoteTask,
+    context: RemoteWorkerContext,
+    facts: Mapping[str, Any],
+    copies: list[CallbackProduct],
+    source: Path,
 ) -> None:
-    """Tell the asset registry of the picture and its copies. Raises a QuireError."""
-    if not errand.registry_url:
+    """Register the picture and its copies as an asset. Raises a QuireError."""
+    if not task.registry_url:
         return
     width, height = facts["width"], facts["height"]
     variants = {
@@ -225,8 +244,8 @@ async def _register(
         }
         for one in copies
     }
-    original = {"r2_key": errand.original_key, "width": width, "height": height}
-    variants["original"] = {**original, "size_bytes": _file(errand, source).size}
+    original = {"r2_key": task.original_key, "width": width, "height": height}
+    variants["original"] = {**original, "size_bytes": _build_file(task, source).size}
     asset = {
         "is_image": True,
         "content_type": facts["content_type"],
@@ -235,73 +254,75 @@ async def _register(
         "default_variant": "medium" if "medium" in variants else "original",
         "variants": variants,
     }
-    url = f"{errand.registry_url}/asset/{facts['asset_id']}"
-    await kit.line.post(url, msgspec.json.encode(asset), "the asset registry")
+    url = f"{task.registry_url}/asset/{facts['asset_id']}"
+    await context.client.post(url, msgspec.json.encode(asset), "the asset registry")
 
 
-async def _archived(errand: RemoteTask, kit: Kit, facts: Mapping[str, Any], source: Path) -> dict[str, str]:
-    ending = stem_and_extension(errand.name)[1].lower() or ".bin"
-    key = f"archive/{errand.batch_id}/{facts['asset_id']}/original{ending}"
+async def _archive_original(
+    task: RemoteTask, context: RemoteWorkerContext, facts: Mapping[str, Any], source: Path
+) -> dict[str, str]:
+    ending = stem_and_extension(task.name)[1].lower() or ".bin"
+    key = f"archive/{task.batch_id}/{facts['asset_id']}/original{ending}"
     labels = {
-        "original-r2-key": quote(errand.original_key),
-        "batch-id": errand.batch_id,
-        "task-id": errand.task_id,
+        "original-r2-key": quote(task.original_key),
+        "batch-id": task.batch_id,
+        "task-id": task.task_id,
         "ipfs-cid": facts["cid"],
     }
-    there = await _store(kit.carrier.archive(key, source, facts["content_type"], labels))
+    there = await _mark_store_errors(context.files.archive(key, source, facts["content_type"], labels))
     return {"archive_r2_key": key} if there else {}
 
 
-async def _keep(errand: RemoteTask, kit: Kit, body: bytes) -> None:
-    """What will be said, beside the outputs; where that cannot be, the call itself must do."""
-    if RESULT not in errand.output_urls:
+async def _store_callback(task: RemoteTask, context: RemoteWorkerContext, body: bytes) -> None:
+    """Store the body of the callback beside the outputs, if possible; otherwise only the callback has it."""
+    if RESULT not in task.output_urls:
         return
-    path = kit.folder / "result.json"
+    path = context.folder / "result.json"
     path.write_bytes(body)
     try:
-        await kit.carrier.put(RESULT, "", path, "application/json")
+        await context.files.put(RESULT, "", path, "application/json")
     except QuireError:
         return
 
 
 class _StoreError(Exception):
-    """Bytes could not be brought or taken away."""
+    """Bytes could not be fetched or stored."""
 
 
-async def _store(work: Awaitable[T]) -> T:
+async def _mark_store_errors(work: Awaitable[T]) -> T:
     try:
         return await work
     except QuireError as error:
         raise _StoreError from error
 
 
-def _failed(errand: RemoteTask, error: Exception) -> dict[str, Any]:
-    call = _call(errand)
-    failure: Failure
+def _describe_failure(task: RemoteTask, error: Exception) -> dict[str, Any]:
+    call = _build_call(task)
+    failure: AttemptFailure
     if isinstance(error, _StoreError) and error.__cause__ is not None:
         failure = failures.of_store(error.__cause__, call)
     else:
         failure = failures.of_error(error, call)
-    own = Own(outcome=failure.outcome.value, error_class=failure.error_class)  # type: ignore[arg-type]
-    return {"status": "error", "error": failure.error, **_own(errand, own)}
+    extension = CallbackExtension(outcome=failure.outcome.value, error_class=failure.error_class)  # type: ignore[arg-type]
+    return {"status": "error", "error": failure.error, **_extend(task, extension)}
 
 
-def _call(errand: RemoteTask) -> StepCall:
-    memory_mb = errand.memory_mb or UNLIMITED_MB
-    return StepCall(step=errand.step, version=0, options=errand.options, memory_mb=memory_mb)
+def _build_call(task: RemoteTask) -> StepCall:
+    memory_mb = task.memory_mb or UNLIMITED_MB
+    return StepCall(step=task.step, version=0, options=task.options, memory_mb=memory_mb)
 
 
-def _own(errand: RemoteTask, own: Own) -> dict[str, Own]:
-    """An orchestrator that is not ours gets what the contract says, and nothing else."""
-    return {"quire": own} if errand.ours else {}
+def _extend(task: RemoteTask, extension: CallbackExtension) -> dict[str, CallbackExtension]:
+    """Only a server of Quire gets more than the published contract."""
+    return {"quire": extension} if task.is_extended else {}
 
 
-def _file(errand: RemoteTask, source: Path) -> File:
+def _build_file(task: RemoteTask, source: Path) -> File:
     return File(
-        key=errand.input_key,
-        path=f"/{errand.name}",
-        name=errand.name,
+        key=task.input_key,
+        path=f"/{task.name}",
+        name=task.name,
         size=source.stat().st_size,
-        content_type=errand.content_type,
-        cid=errand.cid,
+        content_type=task.content_type,
+        cid=task.cid,
     )
