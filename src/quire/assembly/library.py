@@ -36,7 +36,7 @@ _RULES = {  # by the setting they come from
 
 @asynccontextmanager
 async def open_library(
-    loaded: LoadedSettings, *, probed: bool = False, ruled: bool = False, default_bucket: str = ""
+    loaded: LoadedSettings, *, probe: bool = False, shared_rules: bool = False, default_bucket: str = ""
 ) -> AsyncIterator[LibraryContext]:
     """`probed`: for those who claim, queue and clean up. `ruled`: the bucket is asked for its settings.
     Raises Misconfigured when there is no bucket, no access to it, or when it cannot be relied on.
@@ -46,9 +46,9 @@ async def open_library(
     clock, ids = SystemClock(), SystemIds()
     async with _opened(chosen, where, clock, ids) as bare:
         context = structs.replace(bare, rules=own_rules(chosen))
-        if probed:
+        if probe:
             await _rely_on(context, loaded.settings.home, _name(chosen, where))
-        if ruled:
+        if shared_rules:
             context = await with_shared_rules(context, loaded)
         yield context
 

@@ -7,15 +7,13 @@ import typer
 from quire.assembly.library import called, with_shared_rules
 from quire.cli import exits
 from quire.cli.library.options import (
-    Bucket,
-    Config,
+    CommonOptions,
     DryRun,
-    Json,
     Verbose,
-    Way,
     default_bucket,
+    library_command,
     print_json,
-    within,
+    use_library,
 )
 from quire.cli.text import plural, printable
 from quire.library import (
@@ -32,7 +30,9 @@ from quire.library.store_probe import ProbeResult
 from quire.settings import LoadedSettings
 
 
+@library_command()
 def manifest(
+    common: CommonOptions,
     verbose: Verbose = False,
     repair: Annotated[bool, typer.Option("--repair", help="Make it readable and complete.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Add what is stored and has no entry.")] = False,
@@ -41,9 +41,6 @@ def manifest(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="With --rebuild: for all that is stored.")] = False,
     dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Show or repair the index of the library.
 
@@ -55,9 +52,8 @@ def manifest(
     """
     if repair + rebuild + sync > 1:
         raise typer.BadParameter("give one of --repair, --rebuild, --sync")
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> tuple[Any, Any]:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> tuple[Any, Any]:
         index = indexing.LibraryManifest(context)
         did: Any = None
         if repair:
@@ -68,8 +64,8 @@ def manifest(
             did = await index.compact()
         return did, await index.read()
 
-    did, view = within(ask, way, probed=(repair or rebuild or sync) and not dry_run)
-    _show_manifest(did, view, verbose=verbose, dry_run=dry_run, json_output=json_output)
+    did, view = use_library(work, common, probe=(repair or rebuild or sync) and not dry_run)
+    _show_manifest(did, view, verbose=verbose, dry_run=dry_run, json_output=common.json_output)
     raise typer.Exit(exits.COULD_NOT_RUN if view.problems else exits.DONE)
 
 
@@ -94,16 +90,15 @@ def _show_manifest(did: Any, view: Any, *, verbose: bool, dry_run: bool, json_ou
             typer.echo(f"{hit.hash}  {printable(first)}")
 
 
+@library_command()
 def repair_metadata(
+    common: CommonOptions,
     names: Annotated[
         list[str] | None,
         typer.Argument(help="Hashes; default: all that are stored.", metavar="[HASH…]", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also where a name is told.")] = False,
     dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Restore lost names and tags of stored PDFs.
 
@@ -115,15 +110,14 @@ def repair_metadata(
 
     Exit codes: 0 done, 1 stored bytes are not those that their hash names, or could not run, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> Any:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> Any:
         view = await indexing.LibraryManifest(context).read()
         jobs = [await listing.resolve_hash(context, name) for name in names or ()]
         return await metadata.repair_metadata(context, view, jobs, force=force, dry_run=dry_run)
 
-    told = within(ask, way, probed=not dry_run)
-    if json_output:
+    told = use_library(work, common, probe=not dry_run)
+    if common.json_output:
         print_json({"labelled": told, "dry_run": dry_run})
     else:
         kept = told.looked_at - told.written - told.unknown - len(told.damaged)
@@ -134,7 +128,9 @@ def repair_metadata(
     raise typer.Exit(exits.COULD_NOT_RUN if told.damaged else exits.DONE)
 
 
+@library_command()
 def shared(
+    common: CommonOptions,
     show: Annotated[bool, typer.Option("--show", help="Show them; also without options.")] = False,
     pairs: Annotated[
         list[str] | None,
@@ -144,9 +140,6 @@ def shared(
         list[str] | None,
         typer.Argument(help="More to set, after --set.", metavar="[KEY=VALUE…]", show_default=False),
     ] = None,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Show or change the settings shared by all workers of the bucket.
 
@@ -167,16 +160,15 @@ def shared(
         if not equals or not name.strip():
             raise typer.BadParameter(f"{pair[:80]!r} is not KEY=VALUE")
         words[name.strip()] = value
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[SharedConfig, LibraryRules]:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[SharedConfig, LibraryRules]:
         if words:
             await shared_config.change_config(context, words)
         said = await shared_config.read_config(context)
         return said, (await with_shared_rules(context, loaded)).rules
 
-    said, rules = within(ask, way)
-    if json_output:
+    said, rules = use_library(work, common)
+    if common.json_output:
         print_json({"shared": said.said, "problems": said.problems, "in_force": rules})
         return
     for name, kind in shared_config.SHARED_KEYS.items():
@@ -188,7 +180,8 @@ def shared(
         typer.echo(f"Warning: {printable(problem)}.", err=True)
 
 
-def store_tested(json_output: Json = False, bucket: Bucket = None, config: Config = None) -> None:
+@library_command()
+def store_tested(common: CommonOptions) -> None:
     """Check that the store supports everything the library needs.
 
     Tries put, get, list, delete, metadata, conditions, races, large objects and the clock. Everything is
@@ -199,20 +192,19 @@ def store_tested(json_output: Json = False, bucket: Bucket = None, config: Confi
 
     Exit codes: 0 the basics work, 1 they do not, or it cannot be reached, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
     def each(tried: ProbeResult) -> None:
-        if not json_output:
+        if not common.json_output:
             detail = f": {printable(tried.detail)}" if tried.detail else ""
             typer.echo(f"{'ok' if tried.ok else 'FAILED':<8}{tried.ability}{detail}")
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[list[ProbeResult], str]:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[list[ProbeResult], str]:
         return await store_probe.probe_store(context, each), called(loaded, default_bucket())
 
-    told, place = within(ask, way)
+    told, place = use_library(work, common)
     works = all(tried.ok for tried in told if tried.needed)
     conditional = works and all(tried.ok for tried in told if "work would be done twice" in tried.lacking)
-    if json_output:
+    if common.json_output:
         print_json({"place": place, "works": works, "conditional_writes": conditional, "abilities": told})
     else:
         _verdict(told, place, works=works, conditional=conditional)

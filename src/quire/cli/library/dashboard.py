@@ -13,14 +13,12 @@ from rich.text import Text
 
 from quire.assembly.library import called
 from quire.cli.library.options import (
-    Bucket,
-    Config,
-    Json,
+    CommonOptions,
     Verbose,
-    Way,
     default_bucket,
+    library_command,
     print_json,
-    within,
+    use_library,
 )
 from quire.cli.library.output import span
 from quire.cli.library.workers import stop_on_signals
@@ -36,9 +34,8 @@ _SILENT = 180.0  # seconds after which silence is worth a colour: three beats
 JsonLines = Annotated[bool, typer.Option("--json", help="Each round as a line of JSON.")]
 
 
-def dashboard(
-    verbose: Verbose = False, json_output: Json = False, bucket: Bucket = None, config: Config = None
-) -> None:
+@library_command()
+def dashboard(common: CommonOptions, verbose: Verbose = False) -> None:
     """Show an overview of the library.
 
     -v adds the last failures.
@@ -48,26 +45,24 @@ def dashboard(
 
     Exit codes: 0 shown, 1 could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[DashboardView, str, float]:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DashboardView, str, float]:
         glance = await Dashboard(context).refresh(mishaps=20 if verbose else 0)
         return glance, called(loaded, default_bucket()), context.clock.now()
 
-    glance, place, now = within(ask, way)
-    if json_output:
+    glance, place, now = use_library(work, common)
+    if common.json_output:
         print_json(glance)
     else:
         Console(highlight=False).print(drawn(glance, place, now=now))
 
 
+@library_command(json_lines=True)
 def watch(
+    common: CommonOptions,
     seconds: Annotated[
         float, typer.Option("--interval", "-i", min=0.5, max=86_400, help="Seconds between two rounds.")
     ] = 10.0,
-    json_output: JsonLines = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Show a live overview of the library until Ctrl-C.
 
@@ -79,18 +74,17 @@ def watch(
 
     Exit codes: 0 ended by Ctrl-C, 1 could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> None:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> None:
         place = called(loaded, default_bucket())
         board = Dashboard(context)
         stop = stop_on_signals(lambda _: None)
-        if json_output:
+        if common.json_output:
             await board.run(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_line)
         else:
             await _live(board, stop, seconds, place, context)
 
-    within(ask, way)
+    use_library(work, common)
 
 
 def _line(glance: DashboardView) -> None:

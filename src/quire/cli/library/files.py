@@ -14,19 +14,18 @@ from quire.cli import exits
 from quire.cli.console import Reporter
 from quire.cli.errors import exit_on_error
 from quire.cli.library.options import (
-    Bucket,
-    Config,
+    CommonOptions,
     DryRun,
     Hash,
-    Json,
     Priority,
-    Way,
-    about,
-    loaded_for,
+    library_command,
+    load_settings,
     print_json,
-    within,
+    use_document,
+    use_library,
 )
 from quire.cli.library.output import size_of
+from quire.cli.options import Config, Json
 from quire.cli.text import printable
 from quire.library import archives, hydration
 from quire.library.context import LibraryContext
@@ -49,14 +48,8 @@ Paths = Annotated[
 SAID_EVERY = 100  # documents
 
 
-def ingest(
-    paths: Paths,
-    tier: Priority = None,
-    dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
-) -> None:
+@library_command()
+def ingest(common: CommonOptions, paths: Paths, tier: Priority = None, dry_run: DryRun = False) -> None:
     """Add PDFs to the library and queue them for conversion.
 
     Each PDF is stored once and indexed under every path. What is there already is skipped. Git LFS
@@ -68,15 +61,14 @@ def ingest(
 
     Exit codes: 0 done, 1 some files failed, or could not run, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    talk = Reporter(json_output=json_output)
+    talk = Reporter(json_output=common.json_output)
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> Any:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
         options = ingest_options(loaded.settings, tier=tier or DEFAULT_TIER, dry_run=dry_run)
         return await ingesting.ingest(context, paths, options, _teller(talk))
 
-    tally = within(ask, way, probed=not dry_run)
-    if json_output:
+    tally = use_library(work, common, probe=not dry_run)
+    if common.json_output:
         print_json(tally)
     else:
         for failure in tally.failures:
@@ -122,7 +114,7 @@ def convert(
     """
     talk = Reporter(json_output=json_output)
     with exit_on_error(json_output=json_output):
-        settings = loaded_for(Way(json_output=json_output, config=config)).settings
+        settings = load_settings(CommonOptions(json_output=json_output, config=config)).settings
         target = out or Path(path.stem)
         target.mkdir(parents=True, exist_ok=True)
         text, number = asyncio.run(convert_here(settings, path, target, _progress(talk)))
@@ -146,13 +138,12 @@ def _progress(talk: Reporter) -> Any:
     return tell
 
 
+@library_command()
 def hydrate_files(
+    common: CommonOptions,
     paths: Paths,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Write results next to the PDFs they were made from.
 
@@ -165,8 +156,7 @@ def hydrate_files(
 
     Exit codes: 0 done, 1 some could not be written, or could not run, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    talk = Reporter(json_output=json_output)
+    talk = Reporter(json_output=common.json_output)
     told: list[HydratedFile] = []
 
     def on_each(one: HydratedFile) -> None:
@@ -174,17 +164,17 @@ def hydrate_files(
         if one.outcome is HydrationOutcome.FAILED:
             talk.say(f"{printable(one.path)}: {printable(one.error)}")
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> tuple[HydrationCounts, list[Any]]:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> tuple[HydrationCounts, list[Any]]:
         refused: list[Any] = []
         wanted = _wanted(paths, context, refused)
         return await hydration.hydrate(
             context, wanted, force=force, dry_run=dry_run, on_each=on_each
         ), refused
 
-    tally, refused = within(ask, way)
+    tally, refused = use_library(work, common)
     failed = tally.outcomes.get(HydrationOutcome.FAILED, 0) + len(refused)
     counts = {fate.value: tally.outcomes.get(fate, 0) for fate in HydrationOutcome}
-    if json_output:
+    if common.json_output:
         files = [
             {"path": str(one.path), "hash": one.hash, "fate": one.outcome.value, "error": one.error}
             for one in told
@@ -236,15 +226,14 @@ async def _wanted(
                 yield one
 
 
+@library_command()
 def download(
+    common: CommonOptions,
     name: Hash,
     out: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File, or a folder that is there.", show_default="./<hash>.zip"),
     ] = None,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Download the result of a document.
 
@@ -255,9 +244,8 @@ def download(
 
     Exit codes: 0 written, 1 there is none, or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, job: str) -> tuple[Path, int]:
+    async def work(context: LibraryContext, job: str) -> tuple[Path, int]:
         target = out or Path(f"{job}.zip")
         if target.is_dir():
             target /= f"{job}.zip"
@@ -269,19 +257,18 @@ def download(
             part_file.unlink(missing_ok=True)
         return target, size
 
-    target, size = about(ask, name, way)
-    if json_output:
+    target, size = use_document(work, name, common)
+    if common.json_output:
         print_json({"path": str(target), "bytes": size})
     else:
         typer.echo(f"{printable(target)}: {size_of(size)}")
 
 
+@library_command()
 def preview(
+    common: CommonOptions,
     name: Hash,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="So many lines.")] = 50,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Show the first lines of the Markdown of a document.
 
@@ -290,19 +277,18 @@ def preview(
 
     Exit codes: 0 shown, 1 there is no result, or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, job: str) -> list[str]:
+    async def work(context: LibraryContext, job: str) -> list[str]:
         with TemporaryDirectory(prefix="quire-preview-") as folder:
             path = Path(folder, "result.zip")
             await _result(context, job, path)
             with archives.ResultArchive(path) as archive:
                 return archive.lines(lines)
 
-    found = about(ask, name, way)
-    if json_output:
+    found = use_document(work, name, common)
+    if common.json_output:
         print_json({"lines": found})
-    for line in () if json_output else found:
+    for line in () if common.json_output else found:
         typer.echo(printable(line))
 
 

@@ -7,18 +7,16 @@ import typer
 
 from quire.cli import exits
 from quire.cli.library.options import (
-    Bucket,
-    Config,
+    CommonOptions,
     DryRun,
     Hash,
-    Json,
     Priority,
     Tier,
-    Way,
-    about,
+    confirm,
+    library_command,
     print_json,
-    sure,
-    within,
+    use_document,
+    use_library,
 )
 from quire.cli.text import plural, printable
 from quire.library import job_control, listing
@@ -28,12 +26,11 @@ from quire.library.manifest import store as indexing
 from quire.settings import LoadedSettings
 
 Reset = Annotated[bool, typer.Option("--reset-retries", help="Count its attempts from the beginning.")]
-Force = Annotated[bool, typer.Option("--force", help="Do not ask.")]
+Force = Annotated[bool, typer.Option("--force", help="Do not work.")]
 
 
-def reprioritize(
-    name: Hash, tier: Tier, json_output: Json = False, bucket: Bucket = None, config: Config = None
-) -> None:
+@library_command()
+def reprioritize(common: CommonOptions, name: Hash, tier: Tier) -> None:
     """Change the priority of a queued document.
 
     Examples:
@@ -41,20 +38,15 @@ def reprioritize(
 
     Exit codes: 0 moved, or it was there already, 1 it does not wait, or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    told = about(lambda context, job: job_control.reprioritize(context, job, tier), name, way, ruled=True)
+    told = use_document(
+        lambda context, job: job_control.reprioritize(context, job, tier), name, common, shared_rules=True
+    )
     words = f"moved to {tier}" if told.changed else f"waits in {tier} already"
-    _end(told, words, "was not moved", json_output=json_output)
+    _end(told, words, "was not moved", json_output=common.json_output)
 
 
-def retry(
-    name: Hash,
-    tier: Priority = None,
-    reset: Reset = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
-) -> None:
+@library_command()
+def retry(common: CommonOptions, name: Hash, tier: Priority = None, reset: Reset = False) -> None:
     """Queue a failed, dead or unqueued document again.
 
     It gets at least one more attempt; with --reset-retries as many as a new one.
@@ -65,21 +57,17 @@ def retry(
 
     Exit codes: 0 queued, 1 it is done, queued, being worked on or unknown, or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    told = about(
-        lambda context, job: job_control.retry(context, job, tier=tier, reset=reset), name, way, ruled=True
+    told = use_document(
+        lambda context, job: job_control.retry(context, job, tier=tier, reset=reset),
+        name,
+        common,
+        shared_rules=True,
     )
-    _end(told, f"queued again in {told.tier}", "was not queued", json_output=json_output)
+    _end(told, f"queued again in {told.tier}", "was not queued", json_output=common.json_output)
 
 
-def cancel(
-    name: Hash,
-    tier: Priority = None,
-    dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
-) -> None:
+@library_command()
+def cancel(common: CommonOptions, name: Hash, tier: Priority = None, dry_run: DryRun = False) -> None:
     """Take a document from its worker and queue it again.
 
     The attempt does not count. The worker notices at its next heartbeat, and stops.
@@ -89,15 +77,14 @@ def cancel(
 
     Exit codes: 0 taken back, 1 nobody works on it, or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    told = about(
+    told = use_document(
         lambda context, job: job_control.cancel(context, job, tier=tier, dry_run=dry_run),
         name,
-        way,
-        ruled=True,
+        common,
+        shared_rules=True,
     )
     words = "would be taken from its worker" if dry_run else f"taken from its worker, queued in {told.tier}"
-    _end(told, words, "was not taken back", json_output=json_output, dry_run=dry_run)
+    _end(told, words, "was not taken back", json_output=common.json_output, dry_run=dry_run)
 
 
 def _end(told: JobChange, did: str, did_not: str, *, json_output: bool, dry_run: bool = False) -> None:
@@ -120,15 +107,14 @@ def _document(told: JobChange) -> dict[str, Any]:
     }
 
 
+@library_command()
 def retry_all(
+    common: CommonOptions,
     failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
     dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
     tier: Priority = None,
     reset: Reset = False,
     dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Queue all failed and dead documents again.
 
@@ -140,29 +126,23 @@ def retry_all(
 
     Exit codes: 0 all queued, also when there were none, 1 some could not be, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
     both = failed == dead
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
         found = await listing.list_queue(context, done=False)
         jobs: list[str] = [*(found.failed if failed or both else ()), *(found.dead if dead or both else ())]
         return await _gathered(job_control.retry_all(context, jobs, tier=tier, reset=reset, dry_run=dry_run))
 
     _end_all(
-        within(ask, way, ruled=True),
+        use_library(work, common, shared_rules=True),
         "would be queued again" if dry_run else "queued again",
-        json_output=json_output,
+        json_output=common.json_output,
         dry_run=dry_run,
     )
 
 
-def clear_dead(
-    force: Force = False,
-    dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
-) -> None:
+@library_command()
+def clear_dead(common: CommonOptions, force: Force = False, dry_run: DryRun = False) -> None:
     """Forget all dead documents.
 
     Their sources stay: `retry` queues one of them again.
@@ -172,31 +152,26 @@ def clear_dead(
 
     Exit codes: 0 cleared, also when there were none, 1 could not or not wanted, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
     async def look(context: LibraryContext, _loaded: LoadedSettings) -> list[str]:
         return sorted((await listing.list_queue(context, done=False)).dead)
 
-    jobs = within(look, way)
+    jobs = use_library(look, common)
     if jobs and not dry_run:
         question = f"Forget {plural(len(jobs), 'document')} that were given up?"
-        sure(question, force=force, json_output=json_output)
+        confirm(question, force=force, json_output=common.json_output)
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
         return await _gathered(job_control.clear_dead(context, jobs, dry_run=dry_run))
 
     words = "would be cleared" if dry_run else "cleared"
-    _end_all(within(ask, way) if jobs else [], words, json_output=json_output, dry_run=dry_run)
+    _end_all(
+        use_library(work, common) if jobs else [], words, json_output=common.json_output, dry_run=dry_run
+    )
 
 
-def remove(
-    name: Hash,
-    force: Force = False,
-    dry_run: DryRun = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
-) -> None:
+@library_command()
+def remove(common: CommonOptions, name: Hash, force: Force = False, dry_run: DryRun = False) -> None:
     """Remove a document from the library.
 
     Removes its source, its place in the queue, its logs and its entry in the manifest. A result stays.
@@ -207,20 +182,19 @@ def remove(
 
     Exit codes: 0 removed, 1 unknown, being worked on, not wanted, or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    job, seen = about(_look, name, way)
+    job, seen = use_document(_look, name, common)
     if not seen.refused and not dry_run:
-        sure(f"Remove {job} ({seen.was.value}) for good?", force=force, json_output=json_output)
+        confirm(f"Remove {job} ({seen.was.value}) for good?", force=force, json_output=common.json_output)
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> JobChange:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> JobChange:
         told = await job_control.remove(context, job, force=force, dry_run=dry_run)
         if told.changed and not dry_run:
             await indexing.LibraryManifest(context).remove([job])
         return told
 
-    told = within(ask, way)
+    told = use_library(work, common)
     words = "would be removed" if dry_run else "removed"
-    _end(told, words, "was not removed", json_output=json_output, dry_run=dry_run)
+    _end(told, words, "was not removed", json_output=common.json_output, dry_run=dry_run)
 
 
 async def _look(context: LibraryContext, job: str) -> tuple[str, JobChange]:

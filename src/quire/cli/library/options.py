@@ -1,6 +1,7 @@
 """What all commands of the library share: options, the library context, hashes and tiers as arguments."""
 
 import asyncio
+import inspect
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +16,7 @@ import typer
 from quire.assembly.library import PUBLISHED_BUCKET, open_library
 from quire.cli import exits
 from quire.cli.errors import exit_on_error
+from quire.cli.options import Config, Json, JsonLines
 from quire.cli.text import printable
 from quire.library import listing
 from quire.library.context import LibraryContext
@@ -22,11 +24,10 @@ from quire.model.errors import Reject
 from quire.model.tiers import tier_name, tier_number
 from quire.settings import LIBRARY_FALLBACKS, LoadedSettings, load_here
 
-PUBLISHED = "blobforge"  # the name of the program under which the published defaults hold
+PUBLISHED = "blobforge"  # the program name under which the published defaults hold
 
 T = TypeVar("T")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Bucket = Annotated[
     str | None,
     typer.Option(
@@ -35,7 +36,6 @@ Bucket = Annotated[
         show_default="setting library.bucket",
     ),
 ]
-Config = Annotated[Path | None, typer.Option("--config", help="A quire.toml to read.", show_default=False)]
 Hash = Annotated[
     str,
     typer.Argument(
@@ -70,23 +70,23 @@ Tier = Annotated[
 ]
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """How the command was asked to find the library, and to speak."""
+class CommonOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that every command of the library has."""
 
     json_output: bool = False
     bucket: str | None = None
     config: Path | None = None
 
 
-def loaded_for(way: Way) -> LoadedSettings:
-    return load_here(way.config, {"library.bucket": way.bucket}, LIBRARY_FALLBACKS)
+def load_settings(common: CommonOptions) -> LoadedSettings:
+    return load_here(common.config, {"library.bucket": common.bucket}, LIBRARY_FALLBACKS)
 
 
 _called: ContextVar[str] = ContextVar("called", default="")
 
 
 def called_as(program: str | None) -> None:
-    """Under which name the command was started."""
+    """Remember the name under which the program was started."""
     _called.set(Path(program or "").name)
 
 
@@ -94,35 +94,65 @@ def default_bucket() -> str:
     return PUBLISHED_BUCKET if _called.get() == PUBLISHED else ""
 
 
-def within(
-    ask: Callable[[LibraryContext, LoadedSettings], Awaitable[T]],
-    way: Way,
+def use_library(
+    work: Callable[[LibraryContext, LoadedSettings], Awaitable[T]],
+    common: CommonOptions,
     *,
-    probed: bool = False,
-    ruled: bool = False,
+    probe: bool = False,
+    shared_rules: bool = False,
 ) -> T:
-    """Ask in the context; an expected error ends the command with its message and its exit code."""
+    """Run `work` on the library. An expected error ends the command with its message and its exit code."""
 
-    async def asking() -> T:
+    async def run() -> T:
         async with open_library(
-            loaded, probed=probed, ruled=ruled, default_bucket=default_bucket()
+            loaded, probe=probe, shared_rules=shared_rules, default_bucket=default_bucket()
         ) as context:
-            return await ask(context, loaded)
+            return await work(context, loaded)
 
-    with exit_on_error(json_output=way.json_output):
-        loaded = loaded_for(way)
-        return asyncio.run(asking())
+    with exit_on_error(json_output=common.json_output):
+        loaded = load_settings(common)
+        return asyncio.run(run())
 
 
-def about(
-    ask: Callable[[LibraryContext, str], Awaitable[T]], text: str, way: Way, *, ruled: bool = False
+def use_document(
+    work: Callable[[LibraryContext, str], Awaitable[T]],
+    text: str,
+    common: CommonOptions,
+    *,
+    shared_rules: bool = False,
 ) -> T:
-    """Ask about one document, named by its hash or the beginning of it."""
+    """Run `work` on one document, named by its hash or a hash prefix."""
 
-    async def asking(context: LibraryContext, _loaded: LoadedSettings) -> T:
-        return await ask(context, await listing.resolve_hash(context, text))
+    async def run(context: LibraryContext, _loaded: LoadedSettings) -> T:
+        return await work(context, await listing.resolve_hash(context, text))
 
-    return within(asking, way, ruled=ruled)
+    return use_library(run, common, shared_rules=shared_rules)
+
+
+def library_command(*, json_lines: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add --json, --bucket and --config to a command, which gets them as its first argument."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            common = CommonOptions(**{name: given.pop(name) for name in shared})
+            command(common, **given)
+
+        shared = {"json_output": JsonLines if json_lines else Json, "bucket": Bucket, "config": Config}
+        defaults = {"json_output": False, "bucket": None, "config": None}
+        own = list(inspect.signature(command).parameters.values())[1:]
+        added = [
+            inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults[name], annotation=kind
+            )
+            for name, kind in shared.items()
+        ]
+        parameters = [*own, *added]
+        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 def print_json(document: object) -> None:
@@ -135,21 +165,21 @@ def _plain(value: object) -> object:
     return str(value.value) if isinstance(value, StrEnum) else str(value)
 
 
-def sure(question: str, *, force: bool, json_output: bool) -> None:
-    """Ends the command unless somebody says yes. Where nobody can be asked the answer is no."""
+def confirm(question: str, *, force: bool, json_output: bool) -> None:
+    """Ends the command unless the user agrees. Without a terminal the answer is no: scripts add `--force`."""
     if force:
         return
     if json_output or not sys.stdin.isatty():
         with exit_on_error(json_output=json_output):
             raise Reject(
-                "nothing was changed: nobody can be asked here, so give --force", code="not_confirmed"
+                "nothing was changed: add --force to confirm without a terminal", code="not_confirmed"
             )
     if not typer.confirm(question, err=True):
         typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(exits.COULD_NOT_RUN)
 
 
-def say(label: str, value: Any) -> None:
-    """A line about something, where there is something to say."""
+def print_field(label: str, value: Any) -> None:
+    """Print a line, unless the value is empty."""
     if value not in {None, ""}:
         typer.echo(f"{label}: {printable(value)}")

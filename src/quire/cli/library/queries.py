@@ -9,17 +9,15 @@ import typer
 from quire.assembly.library import called
 from quire.cli import exits
 from quire.cli.library.options import (
-    Bucket,
-    Config,
+    CommonOptions,
     Hash,
-    Json,
     Verbose,
-    Way,
-    about,
     default_bucket,
+    library_command,
+    print_field,
     print_json,
-    say,
-    within,
+    use_document,
+    use_library,
 )
 from quire.cli.library.output import size_of
 from quire.cli.text import plural, printable
@@ -48,7 +46,8 @@ FIRST_LINES = {
 }
 
 
-def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, config: Config = None) -> None:
+@library_command()
+def show_status(common: CommonOptions, name: Hash) -> None:
     """Show the state of a document.
 
     The state is done, dead, failed, being processed, queued, stored only or unknown.
@@ -58,14 +57,13 @@ def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, co
 
     Exit codes: 0 found, 1 unknown or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> tuple[DocumentStatus, str]:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DocumentStatus, str]:
         found = await read_status(context, await listing.resolve_hash(context, name))
         return found, called(loaded, default_bucket())
 
-    found, place = within(ask, way)
-    if json_output:
+    found, place = use_library(work, common)
+    if common.json_output:
         print_json(found)
     else:
         typer.echo(f"Status: {FIRST_LINES[found.standing]}")
@@ -75,25 +73,25 @@ def show_status(name: Hash, json_output: Json = False, bucket: Bucket = None, co
 
 
 def _status_lines(found: DocumentStatus, place: str) -> None:
-    say("Hash", found.hash)
-    say("Name", found.name)
+    print_field("Hash", found.hash)
+    print_field("Name", found.name)
     if found.size is not None:
-        say("Size", size_of(found.size))
+        print_field("Size", size_of(found.size))
     if found.output:
-        say("Output", f"{place.rstrip('/')}/{found.output} ({size_of(found.output_bytes)})")
-        say("Finished", moment(found.finished_at))
-    say("Last error" if found.standing is JobStatus.QUEUED else "Error", found.error)
-    say("Worker", found.worker)
-    say("Priority", found.priority)
+        print_field("Output", f"{place.rstrip('/')}/{found.output} ({size_of(found.output_bytes)})")
+        print_field("Finished", moment(found.finished_at))
+    print_field("Last error" if found.standing is JobStatus.QUEUED else "Error", found.error)
+    print_field("Worker", found.worker)
+    print_field("Priority", found.priority)
     if found.attempts:
-        say("Attempts", found.attempts)
+        print_field("Attempts", found.attempts)
     if found.standing is JobStatus.PROCESSING:
-        say("Started", moment(found.started_at))
-        say("Heartbeat", moment(found.heartbeat_at))
-        say("Progress", _progress(found.progress))
+        print_field("Started", moment(found.started_at))
+        print_field("Heartbeat", moment(found.heartbeat_at))
+        print_field("Progress", _progress(found.progress))
     if found.mishap and found.standing in {JobStatus.DEAD, JobStatus.FAILED}:
         said = found.mishap.get("context")
-        say("Stage", said.get("stage") if isinstance(said, dict) else "")
+        print_field("Stage", said.get("stage") if isinstance(said, dict) else "")
         typer.echo(f"The traceback and the converter's words: logs {found.hash[:12]}")
 
 
@@ -108,9 +106,8 @@ def _progress(said: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def show_list(
-    verbose: Verbose = False, json_output: Json = False, bucket: Bucket = None, config: Config = None
-) -> None:
+@library_command()
+def show_list(common: CommonOptions, verbose: Verbose = False) -> None:
     """Count documents by state and priority.
 
     Examples:
@@ -119,9 +116,8 @@ def show_list(
 
     Exit codes: 0 listed, 1 could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    found = within(lambda context, _: listing.list_queue(context), way)
-    if json_output:
+    found = use_library(lambda context, _: listing.list_queue(context), common)
+    if common.json_output:
         print_json(_listed(found, verbose=verbose))
         return
     typer.echo("TODO")
@@ -161,12 +157,11 @@ def _listed(found: QueueListing, *, verbose: bool) -> dict[str, Any]:
     return counts
 
 
+@library_command()
 def show_workers(
+    common: CommonOptions,
     active: Annotated[bool, typer.Option("--active", help="Only those heard of lately.")] = False,
     verbose: Verbose = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """List registered workers, most recently seen first.
 
@@ -175,10 +170,11 @@ def show_workers(
 
     Exit codes: 0 listed, also when there are none, 1 could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    found: list[RegisteredWorker] = within(lambda context, _: list_workers(context), way, ruled=True)
+    found: list[RegisteredWorker] = use_library(
+        lambda context, _: list_workers(context), common, shared_rules=True
+    )
     chosen = [one for one in found if one.active or not active]
-    if json_output:
+    if common.json_output:
         print_json({"workers": chosen})
         return
     if not chosen:
@@ -198,14 +194,13 @@ def show_workers(
                 typer.echo(f"    {printable(name)}: {printable(value)}")
 
 
+@library_command()
 def show_logs(
+    common: CommonOptions,
     name: Hash,
     kind: Annotated[
         str | None, typer.Option("--type", "-t", help="Only this log; `error` is the last error.")
     ] = None,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Show the last error of a document and its converter output.
 
@@ -215,10 +210,9 @@ def show_logs(
 
     Exit codes: 0 shown, 1 there are none or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
-    found: JobLogs = about(lambda context, job: read_logs(context, job, kind), name, way)
+    found: JobLogs = use_document(lambda context, job: read_logs(context, job, kind), name, common)
     nothing = not found.error and not found.texts
-    if json_output:
+    if common.json_output:
         print_json(found)
     elif nothing:
         known = f" There are: {', '.join(found.kinds)}." if found.kinds else ""
@@ -230,11 +224,11 @@ def show_logs(
 
 def _log_lines(found: JobLogs) -> None:
     if found.error:
-        say("Error", found.error.get("error"))
-        say("At", found.error.get("timestamp"))
+        print_field("Error", found.error.get("error"))
+        print_field("At", found.error.get("timestamp"))
         said = found.error.get("context")
         for key, value in said.items() if isinstance(said, dict) else ():
-            say(printable(key), value)
+            print_field(printable(key), value)
         _block(str(found.error.get("traceback") or ""))
     for name, text in found.texts.items():
         typer.echo(f"--- {name}.log")
@@ -254,14 +248,13 @@ async def _index(context: LibraryContext) -> Any:
     return view
 
 
+@library_command()
 def look_up(
+    common: CommonOptions,
     by_hash: Annotated[
         str | None, typer.Option("--hash", help="A hash or its first digits.", metavar="HASH")
     ] = None,
     path: Annotated[str | None, typer.Option("--path", help="A path as it was ingested, or its end.")] = None,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Look up a document in the manifest.
 
@@ -275,9 +268,8 @@ def look_up(
     """
     if (by_hash is None) == (path is None):
         raise typer.BadParameter("give either --hash or --path")
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
         view = await _index(context)
         return (
             [catalogue.find_by_hash(view, by_hash)]
@@ -285,15 +277,16 @@ def look_up(
             else list(catalogue.find_by_path(view, path or ""))
         )
 
-    show_hits(within(ask, way), json_output=json_output, nothing="The manifest has no such path.")
+    show_hits(
+        use_library(work, common), json_output=common.json_output, nothing="The manifest has no such path."
+    )
 
 
+@library_command()
 def search(
+    common: CommonOptions,
     query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number.")] = 20,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Find documents by part of a name or tag.
 
@@ -302,21 +295,21 @@ def search(
 
     Exit codes: 0 found, 1 none or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
         view = await _index(context)
         return list(catalogue.search(view, query, limit=limit))
 
-    show_hits(within(ask, way), json_output=json_output, nothing="Nothing is called or tagged so.")
+    show_hits(
+        use_library(work, common), json_output=common.json_output, nothing="Nothing is called or tagged so."
+    )
 
 
+@library_command()
 def search_queue(
+    common: CommonOptions,
     query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number.")] = 20,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Find unfinished documents by part of a name or tag.
 
@@ -325,9 +318,8 @@ def search_queue(
 
     Exit codes: 0 found, 1 none or could not, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, _loaded: LoadedSettings) -> list[tuple[Any, str]]:
+    async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[tuple[Any, str]]:
         found = await listing.list_queue(context, done=False)
         view = await _index(context)
         places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}
@@ -338,11 +330,11 @@ def search_queue(
         hits = catalogue.search(open_view, query, limit=limit)
         return [(hit, places[hit.hash]) for hit in hits]
 
-    found = within(ask, way)
+    found = use_library(work, common)
     standings = {hit.hash: where for hit, where in found}
     show_hits(
         [hit for hit, _ in found],
-        json_output=json_output,
+        json_output=common.json_output,
         nothing="Nothing that waits or failed is called or tagged so.",
         standings=standings,
     )

@@ -13,15 +13,13 @@ from quire.assembly.library_worker import Recall, worker_id, worker_options
 from quire.cli import exits
 from quire.cli.console import Reporter
 from quire.cli.library.options import (
-    Bucket,
-    Config,
+    CommonOptions,
     DryRun,
-    Json,
     Verbose,
-    Way,
     default_bucket,
+    library_command,
     print_json,
-    within,
+    use_library,
 )
 from quire.cli.library.output import span
 from quire.cli.text import printable
@@ -36,7 +34,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _QUIET = {"WARNING", "ERROR", "CRITICAL"}
 
 
+@library_command(json_lines=True)
 def worker(
+    common: CommonOptions,
     dry_run: DryRun = False,
     run_once: Annotated[bool, typer.Option("--run-once", help="One document, then end.")] = False,
     windows: Annotated[
@@ -56,9 +56,6 @@ def worker(
         bool,
         typer.Option("--isolate-conversion", help="Always so: each conversion has a process of its own."),
     ] = False,
-    json_output: JsonLines = False,
-    bucket: Bucket = None,
-    config: Config = None,
 ) -> None:
     """Convert documents of the library until stopped.
 
@@ -71,10 +68,9 @@ def worker(
 
     Exit codes: 0 ended as asked, 1 could not run, 2 usage.
     """
-    del isolate  # taken, as scripts give it; there is no other way here
-    way = Way(json_output=json_output, bucket=bucket, config=config)
+    del isolate  # taken, as scripts give it; there is no other common here
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> Any:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
         settings = loaded.settings
         options = worker_options(
             settings,
@@ -83,12 +79,12 @@ def worker(
             windows=windows or (),
             abort_outside=abort_outside,
         )
-        talk = _Voice(json_output=json_output, level=settings.library.log_level)
+        talk = _Voice(json_output=common.json_output, level=settings.library.log_level)
         stop = stop_on_signals(talk.stopping)
         talk.begin(called(loaded, default_bucket()))
         return await working.work(context, options, stop, on_event=talk.tell, lookup=Recall(context))
 
-    within(ask, way, probed=not dry_run, ruled=True)
+    use_library(work, common, probe=not dry_run, shared_rules=True)
 
 
 def stop_on_signals(said: Callable[[str], None]) -> asyncio.Event:
@@ -159,13 +155,8 @@ def _words(told: Any, kind: str) -> str:
     return words.get(kind, f"{kind} {job} {text}".strip())
 
 
-def janitor(
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    json_output: Json = False,
-    bucket: Bucket = None,
-    config: Config = None,
-) -> None:
+@library_command()
+def janitor(common: CommonOptions, dry_run: DryRun = False, verbose: Verbose = False) -> None:
     """Recover stale jobs and queue failed ones again, once.
 
     Jobs that have failed too often become dead. Workers do this now and then by themselves; beside
@@ -176,16 +167,15 @@ def janitor(
 
     Exit codes: 0 done, 1 some jobs could not be looked at, or could not run, 2 usage.
     """
-    way = Way(json_output=json_output, bucket=bucket, config=config)
 
-    async def ask(context: LibraryContext, loaded: LoadedSettings) -> Any:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
         manifest = indexing.LibraryManifest(context)
         name = f"janitor-{worker_id(loaded.settings.library)}"
         return await tidying.sweep(context, manifest, dry_run=dry_run, worker=name)
 
-    swept = within(ask, way, probed=not dry_run, ruled=True)
+    swept = use_library(work, common, probe=not dry_run, shared_rules=True)
     errors = swept.counts.get("error", 0)
-    if json_output:
+    if common.json_output:
         jobs = [
             {"hash": one.job, "why": one.why, "did": one.done and one.done.value, "error": one.error}
             for one in swept.settled
