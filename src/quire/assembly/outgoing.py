@@ -1,4 +1,4 @@
-"""Calls to addresses that others have named: from settings."""
+"""The client for calls to addresses that users have given, from settings."""
 
 from quire.settings import Settings
 from quire.tools.outgoing import OutgoingClient

@@ -175,7 +175,7 @@ class Consumer(Generic[T]):
             self._next_due, self._has_more = None, True
         if not (self._has_more and self._wants_more):
             return
-        # Cleared before we lease: whoever sets it meanwhile asks for another lease.
+        # Cleared before we lease: when it is set meanwhile, we lease again.
         self._has_more = False
         try:
             more = await self._lease()

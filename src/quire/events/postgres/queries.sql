@@ -68,5 +68,5 @@ UPDATE deliveries SET state = 'waiting', next_at = %(now)s
 WHERE no = ANY (%(nos)s) AND EXISTS (SELECT 1 FROM hooks h WHERE h.no = hook_no AND h.disabled_at IS NULL)
 
 -- name: wake
--- Whoever sends deliveries looks for due ones when this is committed.
+-- Senders look for due deliveries when this is committed.
 NOTIFY quire

@@ -1,8 +1,8 @@
 """Queues on PostgreSQL, beside the ledger or in a database of their own; every answer is durable.
 
 Any number of consumers on any number of machines may lease at once: none waits for another, and no message
-is out twice. Whatever comes into a queue is told on the channel `quire`, so that who waits may listen
-instead of asking. One port per module; the SQL is in `queues/postgres/sql`.
+is leased twice. New messages send a notification on the channel `quire`, so that waiting consumers need not
+poll. One port per module; the SQL is in `queues/postgres/sql`.
 """
 
 from quire.database.postgres import PostgresDatabase

@@ -1,6 +1,6 @@
 -- name: send
 -- Numbered as given, so that they are delivered in that order; written in order of id, so that two who send
--- the same messages cannot wait for each other. Who listens is told at commit, and only of something new.
+-- the same messages cannot wait for each other. Listeners are woken at commit, and only by new messages.
 WITH numbered AS MATERIALIZED (
   SELECT nextval('messages_no') AS no, given.id, given.body, given.priority
   FROM unnest(%(ids)b::text[], %(bodies)b::bytea[], %(priorities)b::smallint[])
@@ -240,7 +240,7 @@ DELETE FROM messages WHERE no IN (
   FOR UPDATE SKIP LOCKED)
 
 -- name: forget
--- Passes over what somebody who sends the same id again is deleting at this moment.
+-- Skips what a sender of the same id is deleting at this moment.
 DELETE FROM messages WHERE no IN (
   SELECT no FROM messages WHERE state = 'acknowledged' AND ended_at <= %(over)s
   ORDER BY ended_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)

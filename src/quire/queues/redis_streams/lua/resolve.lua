@@ -2,7 +2,7 @@
 -- of each: one that was replayed and is dead again by now has another number. How many.
 local what, now, how = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local crowded = what == 'replay' and bring_due(now, MOST)
-local dug = 0
+local resolved = 0
 for place = 4, #ARGV, 2 do
   local id = ARGV[place]
   local number = call('ZSCORE', DEAD_ORDER, id)
@@ -17,23 +17,23 @@ for place = 4, #ARGV, 2 do
       record(id, deliveries, '""', '"at":' .. now .. ',"ending":"replayed"}')
       -- A new number: together they come in the order in which they became dead letters.
       local no, due = call('INCR', NUMBERS), now
-      if how > 0 and dug > 0 then
-        due = string.format('%.17g', tonumber(now) + dug / how)
+      if how > 0 and resolved > 0 then
+        due = string.format('%.17g', tonumber(now) + resolved / how)
       end
       put(priority, id, body, sent, due, 0, no, now, crowded)
     else
       call('HDEL', TRIALS, id)
       call('ZADD', IDS, ARGV[3], id)
     end
-    dug = dug + 1
+    resolved = resolved + 1
   end
 end
 if what == 'replay' then
-  count('replayed', dug, now)
-  if dug > 0 then
+  count('replayed', resolved, now)
+  if resolved > 0 then
     wake()
   end
 else
-  count('discarded', dug, now)
+  count('discarded', resolved, now)
 end
-return dug
+return resolved
