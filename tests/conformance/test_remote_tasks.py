@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Desk, tiff
 from tests.servers.postgres import fresh_schema
+from tests.suites.ledger_situations import act
 
 from quire.batches.remote.callbacks import AttemptAddress, settle_callback, verify
 from quire.batches.remote.output_places import grant_places
@@ -22,7 +23,6 @@ from quire.model.errors import Missing, Reject
 from quire.model.files import File
 from quire.model.ids import task_id
 from quire.model.work import Order
-from quire.testing.ledger_situations import act
 
 SECRET = b"s" * 32
 CALLS = {"tiff": PLAN.phases[0].call(), "img": PLAN.phases[1].call()}

@@ -5,7 +5,7 @@ from typing import Any
 from quire.ledger.port import Upload
 from quire.ledger.submissions import AWAITED, NewSubmission, Submission
 from quire.testing.factories import draft, outbox_message
-from quire.testing.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_adapter import LedgerAdapter
 
 
 def new(batch_id: str = "01B", **changes: Any) -> NewSubmission:

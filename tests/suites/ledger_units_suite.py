@@ -6,8 +6,8 @@ from quire.model.batch import FileOutcome, Stage
 from quire.model.pipeline import Unit
 from quire.model.work import EarlierResult, StepResult
 from quire.testing.factories import phase, pipeline
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import (
     DIRECTORIES,
     ME,
     act,

@@ -12,9 +12,17 @@ from quire.ledger.values import TaskSelection
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Stale
 from quire.testing.factories import file, outbox_message
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_situations import ME, ONE, act, done, entered, erred, started
-from quire.testing.submission_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import (
+    ME,
+    ONE,
+    act,
+    done,
+    entered,
+    erred,
+    started,
+)
+from tests.suites.submission_situations import (
     arrived,
     awaited,
     closed,

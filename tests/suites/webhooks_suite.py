@@ -11,8 +11,17 @@ from quire.events.port import Webhook, WebhookDelivery, WebhookStore
 from quire.model.batch import Budget
 from quire.model.errors import Missing, Stale
 from quire.testing.factories import draft
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_situations import ME, ONE, act, done, filled, finalized, started, walked
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import (
+    ME,
+    ONE,
+    act,
+    done,
+    filled,
+    finalized,
+    started,
+    walked,
+)
 
 LEASE = 60.0
 

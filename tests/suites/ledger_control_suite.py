@@ -10,8 +10,8 @@ from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.errors import Stale
 from quire.model.work import Outcome
 from quire.testing.factories import draft, phase, pipeline
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import (
     DIRECTORIES,
     ME,
     TWO,

@@ -8,8 +8,8 @@ from quire.ledger.port import SettleResult, StrayKind, TaskSelection
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Stale
 from quire.testing.factories import file
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import (
     ME,
     TWO,
     act,

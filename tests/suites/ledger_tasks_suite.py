@@ -11,8 +11,8 @@ from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import file, phase, pipeline
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import (
     ME,
     ONE,
     TWO,

@@ -13,11 +13,11 @@ from quire.model.errors import Missing, Stale
 from quire.model.pipeline import AddedFile, KeptFile, ListChange
 from quire.model.work import StepResult
 from quire.testing.factories import draft, file, outbox_message, phase, pipeline, product
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_control_suite import ControlSuite
-from quire.testing.ledger_records_suite import RecordsSuite
-from quire.testing.ledger_rounds_suite import RoundsSuite
-from quire.testing.ledger_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_control_suite import ControlSuite
+from tests.suites.ledger_records_suite import RecordsSuite
+from tests.suites.ledger_rounds_suite import RoundsSuite
+from tests.suites.ledger_situations import (
     ME,
     ONE,
     TWO,
@@ -29,9 +29,9 @@ from quire.testing.ledger_situations import (
     finalized,
     started,
 )
-from quire.testing.ledger_submissions_suite import ReceptionSuite
-from quire.testing.ledger_tasks_suite import FloorSuite
-from quire.testing.ledger_units_suite import UnitsSuite
+from tests.suites.ledger_submissions_suite import ReceptionSuite
+from tests.suites.ledger_tasks_suite import FloorSuite
+from tests.suites.ledger_units_suite import UnitsSuite
 
 
 class WalkSuite:

@@ -10,7 +10,7 @@ from quire.model.files import File
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, Unit
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import draft, file, outbox_message, phase, pipeline, report
-from quire.testing.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_adapter import LedgerAdapter
 
 ME = 1
 Fails = Mapping[tuple[str, str], str]  # (status, path) → the error class a task fails with

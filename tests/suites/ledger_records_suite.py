@@ -8,8 +8,8 @@ from quire.ledger.port import BatchFilter, Upload
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Missing
 from quire.testing.factories import draft, file, outbox_message
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import (
     ME,
     ONE,
     TWO,

@@ -10,10 +10,10 @@ from quire.ledger.submissions import AWAITED, TAKEN, OwnerLoad
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.testing.factories import draft, outbox_message
-from quire.testing.ledger_adapter import LedgerAdapter
-from quire.testing.ledger_closing_suite import ClosingSuite, ElsewhereSuite, HousekeepingSuite
-from quire.testing.ledger_situations import started
-from quire.testing.submission_situations import (
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_closing_suite import ClosingSuite, ElsewhereSuite, HousekeepingSuite
+from tests.suites.ledger_situations import started
+from tests.suites.submission_situations import (
     arrived,
     awaited,
     closed,
