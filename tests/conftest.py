@@ -6,7 +6,7 @@ import pytest
 
 # The suites live in the package, where pytest does not explain failed assertions unless told to.
 pytest.register_assert_rewrite(
-    "quire.testing.blobs_suite", "quire.testing.ledger_suite", "quire.testing.queues_suite"
+    "quire.testing.blobs_suite", "tests.suites.ledger_suite", "quire.testing.queues_suite"
 )
 
 from tests.servers import (

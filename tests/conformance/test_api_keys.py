@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from tests.servers.postgres import fresh_schema
+from tests.suites.api_keys_suite import ApiKeySuite, key
 
 from quire.access.postgres import PostgresApiKeyStore
 from quire.access.sqlite import SqliteApiKeyStore
@@ -11,7 +12,6 @@ from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
-from quire.testing.api_keys_suite import ApiKeySuite, key
 
 
 class TestSqlite(ApiKeySuite):

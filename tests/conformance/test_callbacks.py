@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 from PIL import Image
 from tests.servers.postgres import fresh_schema
+from tests.suites.ledger_situations import ME, act, entered
 
 from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import (
@@ -19,7 +20,7 @@ from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
 from quire.engine.retry import RetryPolicy
-from quire.ledger.port import OutboxMessage, TaskSelection, Settlement, StrayKind, Upload
+from quire.ledger.port import OutboxMessage, Settlement, StrayKind, TaskSelection, Upload
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage, TaskState
@@ -29,7 +30,6 @@ from quire.model.ids import task_id
 from quire.model.work import Outcome, Report
 from quire.pipelines.preprocess import preprocess
 from quire.testing.factories import draft
-from quire.testing.ledger_situations import ME, act, entered
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock

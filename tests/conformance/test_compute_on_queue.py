@@ -16,8 +16,7 @@ from quire.blobs.local import LocalBlobs
 from quire.compute.pool.local import LocalCompute
 from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
 from quire.compute.queue.envelopes import derive_ledger_id
-from quire.consumers.task_worker import QueueWorkerOptions
-from quire.consumers.task_worker import QueueWorker
+from quire.consumers.task_worker import QueueWorker, QueueWorkerOptions
 from quire.model.queues import QueuePolicy
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.testing.compute_suite import PATIENCE_SECONDS, ComputeBench, ComputeSuite

@@ -3,6 +3,16 @@
 import pytest
 from msgspec import structs
 from tests.servers.postgres import fresh_schema
+from tests.suites.ledger_situations import (
+    ME,
+    ONE,
+    act,
+    done,
+    erred,
+    folded,
+    started,
+)
+from tests.suites.ledger_suite import LedgerSuite
 
 from quire.batches.submission import close_batch
 from quire.database.postgres import PostgresDatabase
@@ -13,8 +23,6 @@ from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.work import Outcome
 from quire.testing.factories import draft
-from quire.testing.ledger_situations import ME, ONE, act, done, erred, folded, started
-from quire.testing.ledger_suite import LedgerSuite
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.time import FakeClock
 

@@ -9,6 +9,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.servers.postgres import fresh_schema
 from tests.simulation.engine.database import SimDatabase
+from tests.suites.submission_situations import (
+    arrived,
+    awaited,
+    counters,
+    new,
+)
 
 from quire.database.postgres import PostgresDatabase
 from quire.ledger.postgres import PostgresLedger
@@ -16,12 +22,6 @@ from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.submissions import TAKEN
 from quire.model.errors import Reject, Stale
 from quire.testing.factories import outbox_message
-from quire.testing.submission_situations import (
-    arrived,
-    awaited,
-    counters,
-    new,
-)
 
 SETTINGS = settings(
     deadline=None,

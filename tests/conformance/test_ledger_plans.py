@@ -10,16 +10,16 @@ import re
 import sqlite3
 
 import pytest
+from tests.suites.submission_situations import awaited
 
 from quire.database.sqlite import SqliteDatabase, split_statements
-from quire.ledger.port import Move, Settlement, InputOutcome
+from quire.ledger.port import InputOutcome, Move, Settlement
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.sqlite.rows import SQL
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Reject
 from quire.model.work import Outcome
 from quire.testing.factories import outbox_message, report
-from quire.testing.submission_situations import awaited
 
 SMALL, LARGE = 600, 60_000
 ME, OTHER = 1, 2

@@ -4,17 +4,7 @@ import asyncio
 
 import pytest
 from tests.servers.postgres import fresh_schema
-
-from quire.database.postgres import PostgresDatabase
-from quire.engine import moves
-from quire.ledger.port import TaskSelection, Settlement
-from quire.ledger.postgres import PostgresLedger
-from quire.ledger.postgres.tasks import _claim
-from quire.model.batch import Stage, TaskState
-from quire.model.errors import Stale
-from quire.model.work import StepResult
-from quire.testing.factories import draft, outbox_message, pipeline
-from quire.testing.ledger_situations import (
+from tests.suites.ledger_situations import (
     DIRECTORIES,
     ME,
     ONE,
@@ -27,6 +17,16 @@ from quire.testing.ledger_situations import (
     started,
     walked,
 )
+
+from quire.database.postgres import PostgresDatabase
+from quire.engine import moves
+from quire.ledger.port import Settlement, TaskSelection
+from quire.ledger.postgres import PostgresLedger
+from quire.ledger.postgres.tasks import _claim
+from quire.model.batch import Stage, TaskState
+from quire.model.errors import Stale
+from quire.model.work import StepResult
+from quire.testing.factories import draft, outbox_message, pipeline
 
 pytestmark = pytest.mark.service
 FILES = 60

@@ -5,6 +5,12 @@ import asyncio
 import pytest
 from tests.servers.postgres import fresh_schema
 from tests.situations.schemas import postgres_tables, shown_schema, sqlite_tables
+from tests.suites.ledger_situations import (
+    ME,
+    act,
+    done,
+    walked,
+)
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import load_migrations
@@ -16,7 +22,6 @@ from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
 from quire.testing.factories import draft, phase, pipeline
-from quire.testing.ledger_situations import ME, act, done, walked
 
 SCHEMA_SQLITE = shown_schema("quire.ledger.sqlite.sql")
 SCHEMA_POSTGRES = shown_schema("quire.ledger.postgres.sql")

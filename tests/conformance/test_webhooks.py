@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from tests.servers.postgres import fresh_schema
+from tests.suites.webhooks_suite import WebhookSuite, hook
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
@@ -12,7 +13,6 @@ from quire.events.sqlite import SqliteWebhookStore
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.testing.factories import draft
-from quire.testing.webhooks_suite import WebhookSuite, hook
 
 EVENTS = 60
 

@@ -18,8 +18,7 @@ RETIRED = re.compile(
 # Published names, by the files that may use them: they stay as they are until a release changes them.
 ALLOWED = {
     r"\bcrew\.(beat|stale)_seconds|\bQUIRE_CREW_\w+|\bsettings\.crew\b": ("*", "settings keys"),
-    r"^ +crew: MembershipSettings\b.*": ("src/quire/settings/values.py", "the section of these settings"),
-    r"b\"quire landing 1\\n\"": ("src/quire/blobs/local/tokens.py", "signed into every upload URL"),
+    r"^ +crew: Member\w*.*": ("src/quire/settings/values.py", "the section of these settings"),
     r"\"crew\"|`crew\b": ("*", "a folder of the home, and a table of the ledger"),
     r"\"conductor\"|`(quire )?conductor\b": ("src/quire/cli/*", "the former name of a command"),
     r"\bformerly `quire conductor`|`quire conductor`[^.]*\bold name\b": (
@@ -31,7 +30,21 @@ ALLOWED = {
         "a field of the answer of /health",
     ),
     r"\bconductor_\w+": ("*", "names of log events"),
-    r"\bthe wheel\b": ("*.md", "the Python package format"),
+    r"name=\"house\"|`house` in the JSON|\"quire_house\"": (
+        "src/quire/compute/*",
+        "messages, machines' metadata",
+    ),
+    r"\"fate\"": ("src/quire/cli/library/*", "a field of --json"),
+    r"\"standing\"|\b(standings?|mishaps?)(?=[:=.\[)])|\.(standings?|mishaps?)\b": (
+        "src/quire/*library/*",
+        "fields of --json",
+    ),
+    r"`(standing|fate|mishaps)`": ("docs/reference/commands.md", "fields of --json"),
+    r"\"(loans|graves)\"|\b(loans|graves):": ("src/quire/queues/redis_streams/*", "keys in Redis"),
+    r"\bat a glance\b|\boffice document\b|\bthe wheel\b": (
+        "*",
+        "ordinary English; the Python package format",
+    ),
 }
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -20,7 +20,7 @@ from tests.servers import redis as redis_server
 from quire.assembly.queues import open_queues_at
 from quire.consumers.deliveries import DeliveryEvent
 from quire.model.errors import Unavailable
-from quire.queues.port import QueueDepth, QueueCounter, Message
+from quire.queues.port import Message, QueueCounter, QueueDepth
 from quire.system import SystemClock, SystemIds
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))

@@ -10,15 +10,15 @@ DRIVER = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
 from quire.blobs.local import LocalBlobs
-from quire.library import ingest, sources
-from quire.library.ingest.run import Options
-from quire.library.manifest.store import Manifest
-from tests.situations.libraries import local_library, pdf
+from quire.library.ingest import upload
+from quire.library.ingest.run import IngestOptions, ingest
+from quire.library.manifest.store import LibraryManifest
+from tests.situations.libraries import build_library, pdf
 
-sources.SMALL_BYTES = 100
+upload.SMALL_BYTES = 100
 base = Path(sys.argv[1])
 for number in range(5):
-    path = base / "in" / f"shelf {number % 2}" / f"{number}.pdf"
+    path = base / "in" / f"folder {number % 2}" / f"{number}.pdf"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(pdf(str(number % 4) * (200 if number % 2 else 1)))
 
@@ -53,9 +53,8 @@ def forked(work):
     return os.waitpid(child, 0)[1]
 
 async def run(blobs):
-    import tests.situations.libraries as libraries
-    context = libraries._context(blobs, None, None)
-    tally = await ingest.ingest(context, [base / "in"], Options(at_once=2))
+    context = build_library(blobs)
+    tally = await ingest(context, [base / "in"], IngestOptions(at_once=2))
     assert (tally.failed, tally.problems) == (0, []), tally
     return context
 
@@ -65,7 +64,7 @@ async def finish(store, report):
     for place in ("queue", "store"):
         async for stored in context.blobs.list(place):
             found[stored.key] = len(await context.blobs.get(stored.key))
-    view = await Manifest(context).read()
+    view = await LibraryManifest(context).read()
     found |= {hit.hash: [sorted(hit.entry.paths), hit.entry.size] for hit in view.hits()}
     report.write_text(json.dumps(found, sort_keys=True))
 

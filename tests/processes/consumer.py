@@ -1,9 +1,9 @@
-"""A consumer in a process of its own that writes down what happens to each message.
+"""A consumer in a process of its own that logs what happens to each message.
 
     python -m tests.processes.consumer '{"url": "…", "log": "…", "queue": "…", "worker": "…"}'
 
-For tests that kill and replace real consumers. All of them write to one file, a line at a time: what stands
-there first happened first. Ends on SIGTERM.
+For tests that kill and replace real consumers. All of them write to one file, a line at a time, in the
+order of events. Ends on SIGTERM.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> QueuePolicy:
-        """Nothing is given up, however often its consumers die."""
+        """No message is given up, however often its consumers die."""
         return QueuePolicy(
             name=self.queue,
             lease_seconds=self.lease_seconds,
@@ -53,8 +53,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Line(Struct, frozen=True, array_like=True):
-    """`event` is HANDLED or a `Told`. `after_seconds`, of a received one, is the moment of its lease, counted
-    from when the message was sent.
+    """`event` is HANDLED or a `DeliveryEvent`. `after_seconds` of a received message is the time from its
+    sending to its lease.
     """
 
     event: str
@@ -76,9 +76,9 @@ async def consume(plan: Plan) -> None:
         write(Line(HANDLED, leased.id, leased.deliveries, plan.worker))
         await asyncio.sleep(plan.work_seconds)
 
-    def note(told: DeliveryLogEntry) -> None:
-        # A message is told done after its acknowledgement was answered.
-        write(Line(told.event, told.id, told.delivery, told.worker, told.seconds))
+    def log(entry: DeliveryLogEntry) -> None:
+        # A message is logged as done after its acknowledgement was answered.
+        write(Line(entry.event, entry.id, entry.delivery, entry.worker, entry.seconds))
 
     async with open_queues_at(plan.url, SystemIds()) as opened:
         consumer = Consumer(
@@ -90,10 +90,10 @@ async def consume(plan: Plan) -> None:
             ids=SystemIds(),
             signal=LoopSignal(),
             worker=plan.worker,
-            log=note,
+            log=log,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consumer.stop)
-        print("at work", flush=True)  # noqa: T201 - whoever started us waits for this
+        print("at work", flush=True)  # noqa: T201 - the parent process waits for this
         await consumer.run()
 
 
@@ -102,7 +102,9 @@ def _writer(path: str) -> Callable[[Line], None]:
     encoder = msgspec.json.Encoder()
 
     def write(line: Line) -> None:
-        os.write(log, encoder.encode(line) + b"\n")  # in one piece, so that lines of several stay whole
+        os.write(
+            log, encoder.encode(line) + b"\n"
+        )  # in one call, so that lines of several processes stay whole
 
     return write
 

@@ -15,8 +15,16 @@ from msgspec import Struct
 
 from quire.assembly.engine import open_engine
 from quire.batches.work import WorkOptions, work
-from quire.model.pipeline import ListChange, KeptFile, Pipeline
-from quire.settings import ComputeSettings, MembershipSettings, PostgresSettings, RedisSettings, RetrySettings, Secret, Settings
+from quire.model.pipeline import KeptFile, ListChange, Pipeline
+from quire.settings import (
+    ComputeSettings,
+    MembershipSettings,
+    PostgresSettings,
+    RedisSettings,
+    RetrySettings,
+    Secret,
+    Settings,
+)
 from quire.testing.factories import phase, pipeline
 
 TEST_STEPS = ("quire.testing.steps",)

@@ -3,8 +3,8 @@
 from typing import Any
 
 from quire.assembly.components import Components
-from quire.testing.ledger_adapter import LedgerAdapter
 from quire.testing.memory_queues import MemoryQueues
+from tests.suites.ledger_adapter import LedgerAdapter
 
 PORTS = ("batches", "files", "uploads", "submissions", "tasks", "outbox", "members", "control", "records")
 

@@ -33,11 +33,11 @@ def memory_library(
     *, clock: Clock | None = None, ids: Ids | None = None, rules: LibraryRules | None = None
 ) -> LibraryContext:
     clock = clock or SystemClock()
-    return _build_library(MemoryBlobs(clock.now), clock, ids, rules)
+    return build_library(MemoryBlobs(clock.now), clock, ids, rules)
 
 
 def local_library(folder: Path, *, clock: Clock | None = None, ids: Ids | None = None) -> LibraryContext:
-    return _build_library(LocalBlobs(folder), clock or SystemClock(), ids)
+    return build_library(LocalBlobs(folder), clock, ids)
 
 
 def s3_library(server: S3Server, prefix: str, *, clock: Clock | None = None) -> LibraryContext:
@@ -55,10 +55,13 @@ def s3_library(server: S3Server, prefix: str, *, clock: Clock | None = None) -> 
     return LibraryContext(objects=objects, blobs=blobs, clock=clock or SystemClock(), ids=ids)
 
 
-def _build_library(
-    blobs: Blobs, clock: Clock, ids: Ids | None, rules: LibraryRules | None = None
+def build_library(
+    blobs: Blobs,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    rules: LibraryRules | None = None,
 ) -> LibraryContext:
-    ids = ids or SystemIds()
+    clock, ids = clock or SystemClock(), ids or SystemIds()
     return LibraryContext(
         objects=BlobObjects(blobs, ids), blobs=blobs, clock=clock, ids=ids, rules=rules or LibraryRules()
     )

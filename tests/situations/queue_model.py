@@ -1,6 +1,6 @@
 """Any sequence of calls, played to an adapter and to the queues in memory: both must answer the same.
 
-`plays()` draws a sequence, `played` plays it in a queue that nobody has used yet. Times are few and round, so
+`plays()` draws a sequence, `played` plays it in a queue that was not used before. Times are few and round, so
 that much becomes due at the same moment.
 """
 
@@ -15,7 +15,7 @@ from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter, Leas
 from quire.testing.memory_queues import MemoryQueues
 
 Call = tuple[str, dict[str, Any]]
-Loan = tuple[LeasedMessage, LeasedMessage]  # the adapter's and the model's
+LeasePair = tuple[LeasedMessage, LeasedMessage]  # the adapter's and the model's
 
 IDS = tuple("abcdef")
 START = 1_000_020.0  # a whole minute
@@ -96,7 +96,7 @@ class _Play:
         self._both: tuple[QueueStore, QueueStore] = (queues, MemoryQueues())
         self._queue = queue
         self._now = START
-        self._loans: list[Loan] = []
+        self._loans: list[LeasePair] = []
 
     async def run(self, calls: list[Call]) -> None:
         for name, values in calls:
@@ -129,10 +129,10 @@ class _Play:
         picks = values.pop("picks", None)
         single = picks is None
         chosen = {-1 - pick % len(self._loans) for pick in picks or [values.pop("pick")]}
-        loans = [self._loans[place] for place in sorted(chosen)]
+        leases = [self._loans[place] for place in sorted(chosen)]
         answers = []
         for side, one in enumerate(self._both):
-            leased = [loan[side] for loan in loans]
+            leased = [loan[side] for loan in leases]
             try:
                 await getattr(one, name)(leased[0] if single else leased, now=self._now, **values)
             except Lost as error:

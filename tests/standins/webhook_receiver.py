@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that takes webhooks and answers as it is told."""
+"""A real HTTP server on loopback that receives webhooks and gives prepared answers."""
 
 import asyncio
 import threading
@@ -12,12 +12,12 @@ from msgspec import Struct
 
 class Received(Struct, frozen=True):
     path: str
-    headers: dict[str, str]  # names in small letters
+    headers: dict[str, str]  # names in lower case
     body: bytes
 
 
 class Reply(Struct, frozen=True):
-    """`held` answers only when `Receiver.release` was called."""
+    """A `held` reply is sent only when `Receiver.release` was called."""
 
     status: int = 204
     headers: dict[str, str] = {}

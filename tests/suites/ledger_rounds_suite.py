@@ -42,8 +42,12 @@ class RoundsSuite:
         chosen = await ledger.preview_retry(batch.no, TaskSelection())
         assert chosen.failed == [(1, "busy", 1), (2, "busy", 1), (2, "odd", 1)]
         assert (chosen.tasks, chosen.unsettled) == (3, 0)
-        assert (await ledger.preview_retry(batch.no, TaskSelection(error_class="odd"))).failed == [(2, "odd", 1)]
-        assert (await ledger.preview_retry(batch.no, TaskSelection(path="d/f2.tif"))).failed == [(2, "odd", 1)]
+        assert (await ledger.preview_retry(batch.no, TaskSelection(error_class="odd"))).failed == [
+            (2, "odd", 1)
+        ]
+        assert (await ledger.preview_retry(batch.no, TaskSelection(path="d/f2.tif"))).failed == [
+            (2, "odd", 1)
+        ]
         assert (
             await ledger.preview_retry(batch.no, TaskSelection(path="d/f1.tif", error_class="odd"))
         ).tasks == 0

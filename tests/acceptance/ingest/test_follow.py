@@ -452,7 +452,7 @@ def dead(api_only):
             (leased,) = await office.queues.lease("arke-batch-jobs", limit=1, seconds=30, now=now, worker="w")
             await office.queues.dead_letter(leased, now=now, reason="no manifest", error_class=error_class)
 
-    at_home(api_only, bury)
+    at_home(api_only, dead_letter)
     return "/api/queues/arke-batch-jobs/dead"
 
 

@@ -1,7 +1,7 @@
 """Settings reach the phases and rules they are about."""
 
 from quire.assembly.components import budget
-from quire.assembly.pipelines import build_pipelines, build_phase_policy, build_retry_policy
+from quire.assembly.pipelines import build_phase_policy, build_pipelines, build_retry_policy
 from quire.model.batch import Budget
 from quire.model.pipeline import Pace
 from quire.settings import (

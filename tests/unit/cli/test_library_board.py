@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from tests.situations.bucket_folder import hash_of
 
-from quire.cli.library.dashboard import drawn
+from quire.cli.library.dashboard import draw
 from quire.cli.library.output import size_of, span
 from quire.library.dashboard import DashboardView, FailedJob, RunningJob
 
@@ -52,7 +52,7 @@ def glance(**more):
 
 def picture(shown, width=80, **more):
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    console.print(drawn(shown, "s3://books/pdf/", now=NOW, **more))
+    console.print(draw(shown, "s3://books/pdf/", now=NOW, **more))
     return console.file.getvalue()
 
 

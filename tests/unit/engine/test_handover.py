@@ -15,7 +15,7 @@ from quire.model.batch import Stage
 from quire.model.errors import Retry, Stale
 from quire.model.files import folder_of
 from quire.model.manifest import check, files
-from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pipeline, from_product
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, from_product
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import batch as some_batch
 from quire.testing.factories import phase, pipeline, product

@@ -9,10 +9,10 @@ import pytest
 from msgspec import structs
 
 from quire.engine import moves
-from quire.ledger.port import TaskSelection, Settlement
+from quire.ledger.port import Settlement, TaskSelection
 from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Unavailable
-from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pace, Pipeline, Unit, from_product
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Pipeline, Unit, from_product
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import phase, pipeline, product
 

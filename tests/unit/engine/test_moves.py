@@ -3,9 +3,9 @@
 import pytest
 
 from quire.engine import moves
-from quire.ledger.port import NewTask, UnitContent, InputOutcome
+from quire.ledger.port import InputOutcome, NewTask, UnitContent
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
-from quire.model.pipeline import AddedFile, ListChange, KeptFile, Pace, Unit
+from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Unit
 from quire.testing.factories import batch, file, listed_file, phase, pipeline, product, settled_task
 
 TWO = pipeline(phase("ONE"), phase("TWO"))

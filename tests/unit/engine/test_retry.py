@@ -8,9 +8,9 @@ from quire.engine.retry import (
     PhasePolicy,
     RetryPolicy,
     TaskDecision,
-    retry_delay_seconds,
-    phase_delay_seconds,
     decide_task,
+    phase_delay_seconds,
+    retry_delay_seconds,
 )
 from quire.engine.states import TASKS
 from quire.model.batch import TaskState

@@ -9,6 +9,7 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 from tests.standins.webhook_receiver import Reply, receiver
+from tests.suites.ledger_situations import act
 
 from quire.database.sqlite import SqliteDatabase
 from quire.events.messages import new_secret
@@ -19,7 +20,6 @@ from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Unavailable
 from quire.system import LoopSignal
 from quire.testing.factories import draft
-from quire.testing.ledger_situations import act
 from quire.testing.time import FakeClock
 from quire.tools.outgoing import OutgoingClient
 
