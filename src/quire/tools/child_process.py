@@ -166,6 +166,10 @@ class FinishedChild(Struct, frozen=True):
     stderr: str
 
 
+class ProgramMissing(Exception):
+    """The program of a command is not installed."""
+
+
 def run_child(
     command: Sequence[str],
     environment: Mapping[str, str],
@@ -176,25 +180,31 @@ def run_child(
     timeout_seconds: float,
     stderr_bytes: int = STDERR_BYTES,
 ) -> FinishedChild:
-    """Run a command to its end in a process group of its own. Raises OSError when it cannot be started, and
-    subprocess.TimeoutExpired when its time is over; whatever is raised, the whole group is killed first.
+    """Run a command to its end in a process group of its own. Raises ProgramMissing, another OSError when it
+    cannot be started, and TimeoutError; whatever is raised, the whole group is killed first.
     """
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=dict(environment),
-        stdin=subprocess.PIPE,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ProgramMissing(command[0]) from error
+    with process:
         try:
-            _, said = process.communicate(stdin, timeout=timeout_seconds)
-        except BaseException:
+            _, stderr = process.communicate(stdin, timeout=timeout_seconds)
+        except BaseException as error:
             kill_group(process.pid)
             process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError(str(error)) from error
             raise
-    return FinishedChild(process.returncode, said[-stderr_bytes:].decode("utf-8", "replace").strip())
+    return FinishedChild(process.returncode, stderr[-stderr_bytes:].decode("utf-8", "replace").strip())
 
 
 def _limit(command: Sequence[str], memory_mb: int) -> tuple[str, ...]:

@@ -4,17 +4,14 @@ Promises: no shell; the work tree and the index are not touched; names are data,
 process that hangs is ended with its children. The file is not verified here. Must not know: Quire's storage.
 """
 
-import contextlib
-import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
 from quire.model.errors import Reject, Retry
+from quire.tools.child_process import ProgramMissing, run_child
 from quire.tools.probe import Probe
 
 _ADVICE = "install git-lfs, or run `git lfs pull` where it is installed"
@@ -54,29 +51,32 @@ def fetch(
     """
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
     command = ["git", "lfs", "smudge", "--", path.name]
-    with target.open("xb") as output, _start(command, path.parent, output, environment) as process:
-        try:
-            _, errors = process.communicate(pointer.encode(), timeout=timeout_seconds)
-        except subprocess.TimeoutExpired as error:
-            _end(process)
-            raise Retry(
-                f"git lfs did not answer within {timeout_seconds:.0f} seconds; try again later.",
-                code="lfs_timeout",
-            ) from error
-        except BaseException:
-            _end(process)
-            raise
-    if process.returncode == 0:
+    try:
+        with target.open("xb") as output:
+            ended = run_child(
+                command,
+                _build_environment(environment),
+                folder=path.parent,
+                stdin=pointer.encode(),
+                stdout=output,
+                timeout_seconds=timeout_seconds,
+                stderr_bytes=_MESSAGE_BYTES,
+            )
+    except ProgramMissing as error:
+        raise _not_installed() from error
+    except TimeoutError as error:
+        raise Retry(
+            f"git lfs did not answer within {timeout_seconds:.0f} seconds; try again later.",
+            code="lfs_timeout",
+        ) from error
+    if ended.code == 0:
         return
-    message = errors[-_MESSAGE_BYTES:].decode("utf-8", "replace").strip()
-    if _ABSENT.search(message):
+    if _ABSENT.search(ended.stderr):
         raise _not_installed()
-    raise Reject(f"git lfs could not get the file: {message or 'no message'}", code="lfs_unavailable")
+    raise Reject(f"git lfs could not get the file: {ended.stderr or 'no message'}", code="lfs_unavailable")
 
 
-def _start(
-    command: list[str], folder: Path, output: IO[bytes], environment: Mapping[str, str]
-) -> "subprocess.Popen[bytes]":
+def _build_environment(environment: Mapping[str, str]) -> dict[str, str]:
     inherited = {name: value for name, value in environment.items() if name not in _FOREIGN}
     ours = {
         # "1" is for commands that check files out; here the content is what is wanted.
@@ -85,27 +85,10 @@ def _start(
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
     }
-    try:
-        return subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            env={**inherited, **ours},
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise _not_installed() from error
+    return {**inherited, **ours}
 
 
 def _not_installed() -> Reject:
     return Reject(
         f"git-lfs is not installed, so the file cannot be fetched; {_ADVICE}.", code="git_lfs_missing"
     )
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

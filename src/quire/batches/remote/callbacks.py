@@ -242,8 +242,8 @@ async def _verify_product(
 
 
 async def _check_place(context: RemoteContext, batch: Batch, key: str) -> None:
-    """Raises Reject unless the key is new and in the batch's own folder: when a worker has overwritten a file,
-    both must not be listed.
+    """Raises Reject unless the key is new and in the batch's own folder: when a worker has overwritten a
+    file, both must not be listed.
     """
     keys.check(key)
     folder = f"staging/{batch.id}"

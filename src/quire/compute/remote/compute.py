@@ -177,8 +177,8 @@ class RemoteCompute:
 
     async def check_orders(self) -> None:
         """Settle orders that were called back, whose machine ended, or that exceeded their time. Raises,
-        after that, the error of the launcher: while it is unavailable no machine counts as ended, but no batch
-        waits longer than its tasks may take.
+        after that, the error of the launcher: while it is unavailable no machine counts as ended, but no
+        batch waits longer than its tasks may take.
         """
         out = [sent for sent in self._orders.values() if sent.launching]
         handles = [sent.handle for sent in out if sent.handle is not None]

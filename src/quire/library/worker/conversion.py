@@ -8,20 +8,17 @@ nor the bucket.
 """
 
 import asyncio
-import os
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
 
-from quire.compute.pool.child_limits import shimmed
 from quire.model.clock import Clock
+from quire.tools.child_process import ChildProcess, describe_exit
 
 COMMAND = (sys.executable, "-m", "quire.library.worker.conversion_process")
 MAX_LINE_BYTES = 256 << 10
@@ -119,47 +116,30 @@ class Conversion:
         await asyncio.to_thread(order_file.write_bytes, msgspec.json.encode(order))
         scratch = folder / "scratch"
         await asyncio.to_thread(scratch.mkdir, exist_ok=True)
-        process, listening = await self._start(order_file, scratch)
+        process = await ChildProcess.start(
+            (*self._command.words, str(order_file)),
+            {**self._command.environment, "TMPDIR": str(scratch)},
+            folder=scratch,
+            memory_mb=self._limits.memory_mb,
+            stdout=True,
+            on_stderr=self._add_log,
+        )
+        listening = asyncio.create_task(self._listen(process))
         ending = asyncio.create_task(process.wait())
         try:
             overdue = await self._watch(ending)
         finally:
-            _kill(process.pid)  # and whatever is left in its group
+            process.kill()
             await ending
-            _, late = await asyncio.wait(listening, timeout=KILL_SECONDS)
-            for task in late:
-                task.cancel()
+            await asyncio.wait({listening}, timeout=KILL_SECONDS)
+            listening.cancel()
+            process.close()
             await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
         return self._build_result(overdue, ending.result())
 
-    async def _start(
-        self, order_file: Path, scratch: Path
-    ) -> tuple[asyncio.subprocess.Process, list[asyncio.Task[None]]]:
-        # Pipes of our own: asyncio waits for its pipes as long as any process holds them open.
-        output, output_end = os.pipe()
-        errors, errors_end = os.pipe()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *shimmed((*self._command.words, str(order_file)), self._limits.memory_mb),
-                cwd=scratch,
-                env={**self._command.environment, "TMPDIR": str(scratch)},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output_end,
-                stderr=errors_end,
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(output)
-            os.close(errors)
-            raise
-        finally:
-            os.close(output_end)
-            os.close(errors_end)
-        listening = [
-            asyncio.create_task(_listen(output, self._take_output)),
-            asyncio.create_task(_listen(errors, self._add_log)),
-        ]
-        return process, listening
+    async def _listen(self, process: ChildProcess) -> None:
+        while piece := await process.read():
+            self._take_output(piece)
 
     async def _watch(self, ending: asyncio.Task[int]) -> str:
         """The reason to kill the process; empty when it has ended."""
@@ -207,9 +187,8 @@ class Conversion:
         log = self._log.decode(errors="replace").strip()
         error = overdue
         if not overdue and code:
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             quote = f"; its last output: {log[-_QUOTED_LOG_CHARACTERS:]}" if log else ""
-            error = self._failure.error or f"the converting process ended with {how}{quote}"
+            error = self._failure.error or f"the converting process ended with {describe_exit(code)}{quote}"
         failure = ConversionProgress() if overdue else self._failure
         return ConversionResult(
             error=error,
@@ -218,21 +197,3 @@ class Conversion:
             stage=self._last.stage or "converting",
             trouble=failure.trouble,
         )
-
-
-async def _listen(descriptor: int, take: Callable[[bytes], None]) -> None:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
-    )
-    try:
-        while piece := await reader.read(1 << 16):
-            take(piece)
-    finally:
-        transport.close()
-
-
-def _kill(group: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
