@@ -34,12 +34,13 @@ ALLOWED = {
         "src/quire/compute/*",
         "messages, machines' metadata",
     ),
+    r"b\"quire landing 1": ("src/quire/blobs/local/tokens.py", "part of what signed URLs are made of"),
     r"\"fate\"": ("src/quire/cli/library/*", "a field of --json"),
     r"\"standing\"|\b(standings?|mishaps?)(?=[:=.\[)])|\.(standings?|mishaps?)\b": (
         "src/quire/*library/*",
         "fields of --json",
     ),
-    r"`(standing|fate|mishaps)`": ("docs/reference/commands.md", "fields of --json"),
+    r"`(standing|fate|mishaps?)`": ("docs/reference/commands.md", "fields of --json"),
     r"\"(loans|graves)\"|\b(loans|graves):": ("src/quire/queues/redis_streams/*", "keys in Redis"),
     r"\bat a glance\b|\boffice document\b|\bthe wheel\b": (
         "*",
