@@ -96,7 +96,7 @@ class _Play:
         self._both: tuple[QueueStore, QueueStore] = (queues, MemoryQueues())
         self._queue = queue
         self._now = START
-        self._loans: list[LeasePair] = []
+        self._leases: list[LeasePair] = []
 
     async def run(self, calls: list[Call]) -> None:
         for name, values in calls:
@@ -105,7 +105,7 @@ class _Play:
             elif name == "lease":
                 await self._lease(values)
             elif name in {"extend", "acknowledge", "release", "dead_letter"}:
-                await self._on_loans(name, dict(values))
+                await self._on_leases(name, dict(values))
             elif name == "sweep":
                 # It is about all queues, and others have left something too.
                 for one in self._both:
@@ -120,19 +120,19 @@ class _Play:
     async def _lease(self, values: dict[str, Any]) -> None:
         ours, models = [await one.lease(self._queue, now=self._now, **values) for one in self._both]
         assert [_shown(one) for one in ours] == [_shown(one) for one in models]
-        self._loans += zip(ours, models, strict=True)
+        self._leases += zip(ours, models, strict=True)
 
-    async def _on_loans(self, name: str, values: dict[str, Any]) -> None:
-        if not self._loans:
+    async def _on_leases(self, name: str, values: dict[str, Any]) -> None:
+        if not self._leases:
             return
         # Counted from the last one: those are the ones that are still out.
         picks = values.pop("picks", None)
         single = picks is None
-        chosen = {-1 - pick % len(self._loans) for pick in picks or [values.pop("pick")]}
-        leases = [self._loans[place] for place in sorted(chosen)]
+        chosen = {-1 - pick % len(self._leases) for pick in picks or [values.pop("pick")]}
+        leases = [self._leases[place] for place in sorted(chosen)]
         answers = []
         for side, one in enumerate(self._both):
-            leased = [loan[side] for loan in leases]
+            leased = [pair[side] for pair in leases]
             try:
                 await getattr(one, name)(leased[0] if single else leased, now=self._now, **values)
             except Lost as error:
