@@ -1,4 +1,4 @@
-"""`make demo`: runs the sample collection and checks that every file ended as it should."""
+"""`make demo`: runs the sample collection and checks the outcome of every file."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ def main() -> int:
     say(f"$ {' '.join(command)}")
     ran = subprocess.run([sys.executable, "-m", "quire.cli.main", *command[1:]], cwd=ROOT, check=False)
     if ran.returncode not in {0, 3}:
-        say(f"\nThe demo could not run (exit code {ran.returncode}); `.venv/bin/quire doctor` may say why.")
+        say(f"\nThe demo could not run (exit code {ran.returncode}); `.venv/bin/quire doctor` may tell you why.")
         return 1
     wrong = compare(
         json.loads((ROOT / "samples" / "expected.json").read_text(encoding="utf-8")),
@@ -29,8 +29,8 @@ def main() -> int:
         say(f"NOT AS EXPECTED: {line}")
     if wrong:
         return 1
-    say("\nEvery file ended as expected: the good ones are converted, the broken ones say what is wrong.")
-    say("Look at demo-out/index.html in a browser (or `make serve`), or read demo-out/report.json.")
+    say("\nEvery file ended as expected: good files are converted, broken ones have a reason.")
+    say("Open demo-out/index.html in a browser (or run `make serve`), or read demo-out/report.json.")
     return 0
 
 
