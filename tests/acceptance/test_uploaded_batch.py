@@ -85,7 +85,7 @@ async def submitted(house, **drafted):
     }
     letter = OutboxMessage(queue=pipeline.queue, message_id=f"start-{ID}", body=json.dumps(message).encode())
     return await house.uploads.close_batch(
-        batch.no, manifest_key=manifest_key, total_files=len(files), letter=letter, now=house.clock.now()
+        batch.no, manifest_key=manifest_key, total_files=len(files), message=letter, now=house.clock.now()
     )
 
 

@@ -155,8 +155,8 @@ async def _write_events(context: ApiContext, batch_id: str, after: int) -> Async
     context.streams.add(id(me))
     try:
         yield b"retry: 2000\n\n"
-        told = watch_batch(context.batches, batch_id, after=after, pause=_build_pause(context))
-        async for one in told:
+        news = watch_batch(context.batches, batch_id, after=after, pause=_build_pause(context))
+        async for one in news:
             if one is None and clock.monotonic() < beat_at:
                 continue
             beat_at = clock.monotonic() + BEAT_EVERY_SECONDS

@@ -73,7 +73,7 @@ def _verify_attempt(context: ApiContext, request: ApiRequest) -> AttemptAddress:
 
 def _read_number(said: str) -> int:
     if not said.isascii() or not said.isdecimal() or len(said) > 18:
-        raise Reject("this callback URL was not made here", code="bad_signature")
+        raise Reject("this callback URL was not issued by this server", code="bad_signature")
     return int(said)
 
 

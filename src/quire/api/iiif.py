@@ -27,7 +27,9 @@ async def show_manifest(context: ApiContext, request: ApiRequest, caller: Caller
         raise Reject(f"limit is a whole number from 1 to {iiif.MAX_CANVASES}")
     try:
         made = await iiif.build_manifest(
-            context.batches,
+            context.batches.batches,
+            context.batches.records,
+            context.batches.blobs,
             str(request.path_params["batch_id"]),
             base_url=context.base_url(request),
             after=request.query_params.get("after", "").encode("utf-8", "replace").decode(),

@@ -14,10 +14,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from quire.batches.context import BatchContext
 from quire.blobs import asset_records
 from quire.blobs.port import Blobs
-from quire.ledger.port import InputRecord
+from quire.ledger.port import BatchStore, InputRecord, RecordStore
 from quire.model.asset import Asset, Rendition
 from quire.model.errors import Missing, Reject
 from quire.model.tiling import Tiles, grid_of
@@ -37,21 +36,28 @@ class BatchPicture(Struct, frozen=True):
 
 
 async def build_manifest(
-    context: BatchContext, batch_id: str, *, base_url: str, after: str = "", limit: int = MAX_CANVASES
+    batches: BatchStore,
+    records: RecordStore,
+    blobs: Blobs,
+    batch_id: str,
+    *,
+    base_url: str,
+    after: str = "",
+    limit: int = MAX_CANVASES,
 ) -> dict[str, Any]:
     """The pictures of a batch in order of path, about `limit` of them: all pages of one file stay together.
     The next page is at the address in `seeAlso`. Raises Missing, also when there is no picture.
     """
-    batch = await context.batches.get_batch(batch_id)
+    batch = await batches.get_batch(batch_id)
     shown: list[BatchPicture] = []
     more = True
     last = after
     while more and len(shown) < limit:
-        page = await context.records.list_inputs(batch.no, after=last, limit=min(PAGE, limit - len(shown)))
+        page = await records.list_inputs(batch.no, after=last, limit=min(PAGE, limit - len(shown)))
         more = bool(page)
         if page:
             last = page[-1].path
-            shown += await _load_pictures(context.blobs, page)
+            shown += await _load_pictures(blobs, page)
     if not shown:
         raise Missing("There are no registered pictures in this batch", code="no_pictures")
     at = f"{base_url}/api/batches/{batch.id}/iiif"
@@ -62,7 +68,7 @@ async def build_manifest(
         "label": {"none": [batch.id]},
         "items": [_build_canvas(one, at, base_url) for one in shown],
     }
-    if more and await context.records.list_inputs(batch.no, after=last, limit=1):
+    if more and await records.list_inputs(batch.no, after=last, limit=1):
         following = {
             "id": f"{at}/manifest.json?after={quote(last)}&limit={limit}",
             "type": "Dataset",
@@ -166,9 +172,9 @@ def _list_sizes_beside_tiles(sizes: list[tuple[int, int]], tiles: Tiles) -> list
     one less, takes them for the sizes of the scales, which ours are not: then only the smallest are listed.
     """
     grid = grid_of(tiles)
-    told = sorted({*sizes, grid.overview})
+    listed = sorted({*sizes, grid.overview})
     scales = len(grid.scales)
-    return told[: max(0, scales - 2)] if len(told) in {scales, scales - 1} else told
+    return listed[: max(0, scales - 2)] if len(listed) in {scales, scales - 1} else listed
 
 
 def find_rendition(asset: Asset, wanted: str, file_name: str) -> str:

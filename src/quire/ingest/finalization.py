@@ -80,7 +80,7 @@ async def finalize(context: IngestContext, batch_id: str, *, skip_incomplete: bo
 
 
 async def get_condition(context: IngestContext, key: str) -> Condition:
-    """Met as long as nobody writes under the key."""
+    """A condition that is met until the next write under the key."""
     try:
         return IfVersion((await context.blobs.head(key)).version)
     except Missing:

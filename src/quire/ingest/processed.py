@@ -1,7 +1,7 @@
 """Accepts a batch that a foreign orchestrator has preprocessed: its files replace those that were uploaded.
 
-Promise: the manifest and the ledger list the same files, whatever is repeated and whoever else writes. Every
-file is checked as strictly as an upload.
+Promise: the manifest and the ledger list the same files, whatever is repeated and whatever other processes
+write. Every file is checked as strictly as an upload.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ async def _relay(office: Components) -> None:
         office.queues,
         office.blobs,
         office.clock,
-    ).relay()
+    ).send()
 
 
 def messages(server: Server, queue: str, batch: str) -> list[dict[str, Any]]:

@@ -48,17 +48,17 @@ def test_machines_and_processes_of_this_machine_have_a_price(tmp_path):
         home=tmp_path, local=LocalSettings(price_per_second=0.25), fly=FlySettings(price_per_second=0.5)
     )
     assert prices(chosen) == {"fly": 0.5, "process": 0.25}
-    _, given = RemoteComputes(chosen, "https://quire.example")._launcher("process", None, tmp_path)
+    _, given = RemoteComputes(chosen, "https://quire.example")._build_launcher("process", None, tmp_path)
     assert given.price_per_second == 0.25
 
 
-def terms(tmp_path, **changes):
+def options(tmp_path, **changes):
     chosen = {"home": tmp_path, "store": "s3", "s3": S3_SETTINGS, "worker_keys": KEYS} | changes
-    return RemoteComputes(Settings(**chosen), "https://quire.example")._errand_terms()
+    return RemoteComputes(Settings(**chosen), "https://quire.example")._task_options()
 
 
 def test_workers_are_given_their_own_key_and_never_the_main_one(tmp_path):
-    made = terms(tmp_path)
+    made = options(tmp_path)
     assert (made.access.access_key_id, made.access.secret_access_key) == ("worker", "worker secret")
     assert (made.access.bucket, made.access.account_id, made.prefix) == ("scans", "acc", "in/side/")
     assert "worker secret" not in repr(made)
@@ -66,7 +66,7 @@ def test_workers_are_given_their_own_key_and_never_the_main_one(tmp_path):
 
 
 def test_without_such_a_key_they_are_given_none_and_know_no_prefix(tmp_path):
-    made = terms(tmp_path, worker_keys=WorkerKeySettings())
+    made = options(tmp_path, worker_keys=WorkerKeySettings())
     assert (made.access, made.prefix) == (None, "")
     assert bucket_prefix(Settings(s3=S3_SETTINGS)) == ""
 
@@ -81,5 +81,5 @@ def test_without_such_a_key_they_are_given_none_and_know_no_prefix(tmp_path):
 )
 def test_the_store_is_where_workers_reach_it(tmp_path, public, own, wanted):
     s3 = structs.replace(S3_SETTINGS, public_endpoint=public)
-    made = terms(tmp_path, s3=s3, worker_keys=structs.replace(KEYS, endpoint=own))
+    made = options(tmp_path, s3=s3, worker_keys=structs.replace(KEYS, endpoint=own))
     assert made.access.variables("tiff_to_jpeg")["S3_ENDPOINT_URL"] == wanted

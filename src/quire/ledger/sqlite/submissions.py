@@ -5,9 +5,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.rows import Row, draft_columns, read_upload
+from quire.ledger.rows import Row, read_upload
 from quire.ledger.sqlite.rows import SQL, record_event
-from quire.ledger.sqlite.uploads import add_outbox_message
+from quire.ledger.sqlite.uploads import add_outbox_message, insert_batch
 from quire.ledger.submission_rows import (
     announced_columns,
     build_collision_error,
@@ -148,8 +148,7 @@ def _open(connection: sqlite3.Connection, new: NewSubmission) -> Submission:
             return _load(connection, "submission_by_no", known[0])
     if new.max_batches or new.max_bytes:
         check_quota(new, OwnerLoad(*connection.execute(SQL["owners_load"], (new.owner,)).fetchone()))
-    no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
-    assert no is not None  # noqa: S101 - an INSERT has one
+    no = insert_batch(connection, draft)
     connection.execute(SQL["own_batch"], (new.owner, no))
     connection.execute(SQL["insert_submission"], (no, *submission_columns(new)))
     record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})

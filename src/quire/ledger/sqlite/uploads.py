@@ -16,8 +16,7 @@ class SqliteUploadStore:
 
     async def open_batch(self, draft: BatchDraft) -> Batch:
         def work(connection: sqlite3.Connection) -> Batch:
-            no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
-            assert no is not None  # noqa: S101 - an INSERT has one
+            no = insert_batch(connection, draft)
             record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
             return load_batch(connection, no)
 
@@ -94,3 +93,9 @@ class SqliteUploadStore:
 
 def add_outbox_message(connection: sqlite3.Connection, message: OutboxMessage, now: float) -> None:
     connection.execute(SQL["insert_letter"], (message.queue, message.message_id, message.body, now))
+
+
+def insert_batch(connection: sqlite3.Connection, draft: BatchDraft) -> int:
+    no = connection.execute(SQL["insert_batch"], draft_columns(draft)).lastrowid
+    assert no is not None  # noqa: S101 - an INSERT has one
+    return no
