@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.processes.library_worker import Line, Plan, open_plan
+from tests.processes.library_worker import Line, Plan, open_library
 from tests.situations.libraries import ingest_text, list_keys
 
 from quire.assembly.worker_blobs import S3Access
@@ -33,10 +33,10 @@ CLOCK = SystemClock()
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(int(PATIENCE_SECONDS) + 60)]
 
 
-class Crew:
+class WorkerProcesses:
     def __init__(self, plan, chance):
         self.plan = plan
-        self.words = Path(plan.log + ".err")
+        self.error_log = Path(plan.log + ".err")
         self.chance = chance
         self.workers = []
         self.killed = Counter()
@@ -44,39 +44,39 @@ class Crew:
         self.limit = CLOCK.monotonic() + PATIENCE_SECONDS
 
     def start(self, *, janitor=False):
-        # On a machine where one died, which knows what it had; or on a new one, where nobody knows.
+        # On a machine where a worker died, which knows its job; or on a new machine.
         self.machines += self.chance.random() < 0.3
         scratch = f"{self.plan.scratch}-{self.machines}"
-        told = msgspec.structs.replace(self.plan, janitor=janitor, scratch=scratch)
-        command = [sys.executable, "-m", "tests.processes.library_worker", msgspec.json.encode(told).decode()]
-        with self.words.open("ab") as words:
-            return subprocess.Popen(command, start_new_session=True, stderr=words)
+        plan = msgspec.structs.replace(self.plan, janitor=janitor, scratch=scratch)
+        command = [sys.executable, "-m", "tests.processes.library_worker", msgspec.json.encode(plan).decode()]
+        with self.error_log.open("ab") as errors:
+            return subprocess.Popen(command, start_new_session=True, stderr=errors)
 
     def complete(self):
         self.workers += [self.start() for _ in range(WORKERS - len(self.workers))]
 
     def kill(self):
-        """One of them, or a janitor in the midst of its passes."""
+        """Kill one worker and start another."""
         victim = self.workers.pop(self.chance.randrange(len(self.workers)))
         _end(victim, signal.SIGKILL)
         self.killed["worker"] += 1
         self.complete()
 
     def wait(self, seconds):
-        """For the end of one of them, which would be bad news."""
+        """Wait; a worker that ends by itself fails the test."""
         watched = self.workers[0]
         try:
             watched.wait(seconds)
         except subprocess.TimeoutExpired:
             assert CLOCK.monotonic() < self.limit, "it takes too long"
         else:
-            pytest.fail(f"a worker ended by itself: {self.words.read_text()}")
+            pytest.fail(f"a worker ended by itself: {self.error_log.read_text()}")
 
     def dismiss(self):
         for worker in self.workers:
             worker.send_signal(signal.SIGTERM)
         for worker in self.workers:
-            assert worker.wait(timeout=30) == 0, self.words.read_text()
+            assert worker.wait(timeout=30) == 0, self.error_log.read_text()
 
     def close(self):
         for worker in self.workers:
@@ -95,7 +95,7 @@ def lines_in(path):
 
 
 async def versions(context):
-    """Of the results there are."""
+    """The versions of all results, by job."""
     return {
         layout.parse_job(seen.key): seen.version
         async for page in context.objects.pages(layout.OUT)
@@ -103,38 +103,38 @@ async def versions(context):
     }
 
 
-async def carried_out(plan):
+async def run_to_end(plan):
     chance = random.Random(SEED)
-    context = open_plan(plan)
+    context = open_library(plan)
     jobs = set()
     for number in range(JOBS):
         tier = chance.choice(["1_critical", "3_normal", "5_background"])
         jobs.add(await ingest_text(context, f"pages {number % 7} x{number}", tier=tier, name=f"{number}.pdf"))
-    crew = Crew(plan, chance)
+    processes = WorkerProcesses(plan, chance)
     first = {}
     try:
-        crew.complete()
-        janitor = crew.start(janitor=True)
+        processes.complete()
+        janitor = processes.start(janitor=True)
         while len(first) < JOBS:
-            await asyncio.to_thread(crew.wait, chance.uniform(0.1, 0.8))
+            await asyncio.to_thread(processes.wait, chance.uniform(0.1, 0.8))
             found = await versions(context)
             assert all(found[job] == version for job, version in first.items()), "a result was replaced"
             first.update(found)
-            # Towards the end they are left alone, as nothing would ever be finished otherwise.
+            # Not towards the end: nothing would ever be finished.
             if len(first) < JOBS * 0.9:
-                crew.kill()
+                processes.kill()
                 _end(janitor, signal.SIGKILL)
-                crew.killed["janitor"] += 1
-                janitor = crew.start(janitor=True)
+                processes.killed["janitor"] += 1
+                janitor = processes.start(janitor=True)
         _end(janitor, signal.SIGKILL)
-        await asyncio.to_thread(crew.dismiss)
+        await asyncio.to_thread(processes.dismiss)
     finally:
-        crew.close()
+        processes.close()
         _end(janitor, signal.SIGKILL)
-    return context, jobs, first, crew.killed
+    return context, jobs, first, processes.killed
 
 
-async def judged(plan, context, jobs, first, killed):
+async def check_end(plan, context, jobs, first, killed):
     assert await versions(context) == first
     assert set(first) == jobs
     assert killed["worker"] >= 3
@@ -144,15 +144,15 @@ async def judged(plan, context, jobs, first, killed):
     assert not [line for line in lines if line.outcome in {JobOutcome.FAILED, JobOutcome.DEAD}]
     claims = Counter(line.job for line in lines if line.kind == WorkerEventKind.CLAIMED)
     assert max(claims.values()) > 1  # some were tried again
-    # Nobody is there any more, so that all that is left is old.
-    swept = await sweep(open_plan(plan, stale_seconds=-3600.0))
+    # No process is left: everything counts as stale.
+    swept = await sweep(open_library(plan, stale_seconds=-3600.0))
     assert {one.done for one in swept.settled} <= {"cleared"}
     assert await list_keys(context) == []
 
 
 async def test_in_a_folder_every_job_is_done_once(tmp_path):
     plan = Plan(root=str(tmp_path / "bucket"), scratch=str(tmp_path / "scratch"), log=str(tmp_path / "log"))
-    await judged(plan, *await carried_out(plan))
+    await check_end(plan, *await run_to_end(plan))
 
 
 @pytest.mark.service
@@ -167,4 +167,4 @@ async def test_in_s3_every_job_is_done_once(tmp_path, s3_server):
         allow_http=True,
     )
     plan = Plan(root="", scratch=str(tmp_path / "scratch"), log=str(tmp_path / "log"), s3=access)
-    await judged(plan, *await carried_out(plan))
+    await check_end(plan, *await run_to_end(plan))

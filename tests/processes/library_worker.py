@@ -2,8 +2,7 @@
 
     python -m tests.processes.library_worker '{"root": "…", "scratch": "…", "log": "…"}'
 
-Writes a line for each job that ended, all of them to one file; ends on SIGTERM, after it has given its job
-back.
+Writes a line to one file for each job that ended; ends on SIGTERM, after it has released its job.
 """
 
 import asyncio
@@ -42,10 +41,10 @@ class Plan(Struct, frozen=True, kw_only=True):
 class Line(Struct, frozen=True, array_like=True):
     kind: str
     job: str
-    fate: str
+    outcome: str
 
 
-def open_plan(plan: Plan, *, stale_seconds: float | None = None) -> LibraryContext:
+def open_library(plan: Plan, *, stale_seconds: float | None = None) -> LibraryContext:
     blobs, ids = open_store(Path(plan.root), plan.s3), SystemIds()
     objects: Objects = BlobObjects(blobs, ids)
     if plan.s3 is not None:
@@ -61,7 +60,7 @@ def open_plan(plan: Plan, *, stale_seconds: float | None = None) -> LibraryConte
 
 
 async def main(plan: Plan) -> None:
-    context = open_plan(plan)
+    context = open_library(plan)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     if plan.janitor:
@@ -70,12 +69,12 @@ async def main(plan: Plan) -> None:
         return
     log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def heard(told: WorkerEvent) -> None:
-        fate = "" if told.report is None else told.report.outcome.value
-        os.write(log, msgspec.json.encode(Line(told.kind.value, told.job, fate)) + b"\n")
+    def log_event(event: WorkerEvent) -> None:
+        outcome = "" if event.report is None else event.report.outcome.value
+        os.write(log, msgspec.json.encode(Line(event.kind.value, event.job, outcome)) + b"\n")
 
-    told = worker_options(Path(plan.scratch), sweep_seconds=plan.sweep_seconds)
-    await work(context, told, stop, on_event=heard)
+    options = worker_options(Path(plan.scratch), sweep_seconds=plan.sweep_seconds)
+    await work(context, options, stop, on_event=log_event)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from quire.cli.library.options import (
     Verbose,
     default_bucket,
     library_command,
-    print_json,
     use_library,
 )
+from quire.cli.options import print_json
 from quire.cli.text import plural, printable
 from quire.library import (
     listing,
@@ -23,7 +23,7 @@ from quire.library import (
     store_probe,
 )
 from quire.library.context import LibraryContext, LibraryRules
-from quire.library.manifest import store as indexing
+from quire.library.manifest import store
 from quire.library.manifest.repair import rebuild_manifest, repair_manifest
 from quire.library.shared_config import SharedConfig
 from quire.library.store_probe import ProbeResult
@@ -54,29 +54,29 @@ def manifest(
         raise typer.BadParameter("give one of --repair, --rebuild, --sync")
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> tuple[Any, Any]:
-        index = indexing.LibraryManifest(context)
-        did: Any = None
+        index = store.LibraryManifest(context)
+        done: Any = None
         if repair:
-            did = await repair_manifest(index, dry_run=dry_run)
+            done = await repair_manifest(index, dry_run=dry_run)
         elif rebuild:
-            did = await rebuild_manifest(index, force=force, dry_run=dry_run)
+            done = await rebuild_manifest(index, force=force, dry_run=dry_run)
         elif sync and not dry_run:
-            did = await index.compact()
-        return did, await index.read()
+            done = await index.compact()
+        return done, await index.read()
 
-    did, view = use_library(work, common, probe=(repair or rebuild or sync) and not dry_run)
-    _show_manifest(did, view, verbose=verbose, dry_run=dry_run, json_output=common.json_output)
+    done, view = use_library(work, common, probe=(repair or rebuild or sync) and not dry_run)
+    _show_manifest(done, view, verbose=verbose, dry_run=dry_run, json_output=common.json_output)
     raise typer.Exit(exits.COULD_NOT_RUN if view.problems else exits.DONE)
 
 
-def _show_manifest(did: Any, view: Any, *, verbose: bool, dry_run: bool, json_output: bool) -> None:
+def _show_manifest(done: Any, view: Any, *, verbose: bool, dry_run: bool, json_output: bool) -> None:
     if json_output:
         document = {"entries": len(view), "waiting_segments": view.segments, "problems": view.problems}
-        print_json({**document, "did": did, "dry_run": dry_run})
+        print_json({**document, "did": done, "dry_run": dry_run})
         return
-    if did is not None:
-        for name in did.__struct_fields__:
-            value = getattr(did, name)
+    if done is not None:
+        for name in done.__struct_fields__:
+            value = getattr(done, name)
             if value not in {"", 0}:
                 typer.echo(f"{name}: {printable(value)}")
         if dry_run:
@@ -97,7 +97,7 @@ def repair_metadata(
         list[str] | None,
         typer.Argument(help="Hashes; default: all that are stored.", metavar="[HASH…]", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also where a name is told.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also where a name is result.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Restore lost names and tags of stored PDFs.
@@ -112,24 +112,24 @@ def repair_metadata(
     """
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> Any:
-        view = await indexing.LibraryManifest(context).read()
+        view = await store.LibraryManifest(context).read()
         jobs = [await listing.resolve_hash(context, name) for name in names or ()]
         return await metadata.repair_metadata(context, view, jobs, force=force, dry_run=dry_run)
 
-    told = use_library(work, common, probe=not dry_run)
+    result = use_library(work, common, probe=not dry_run)
     if common.json_output:
-        print_json({"labelled": told, "dry_run": dry_run})
+        print_json({"labelled": result, "dry_run": dry_run})
     else:
-        kept = told.looked_at - told.written - told.unknown - len(told.damaged)
-        did = "would be written" if dry_run else "written"
-        typer.echo(f"{told.written} {did}, {kept} kept, {told.unknown} not in the manifest either.")
-        for job in told.damaged:
+        kept = result.looked_at - result.written - result.unknown - len(result.damaged)
+        done = "would be written" if dry_run else "written"
+        typer.echo(f"{result.written} {done}, {kept} kept, {result.unknown} not in the manifest either.")
+        for job in result.damaged:
             typer.echo(f"{job}: its bytes are not those; `remove` it and `ingest` its file again", err=True)
-    raise typer.Exit(exits.COULD_NOT_RUN if told.damaged else exits.DONE)
+    raise typer.Exit(exits.COULD_NOT_RUN if result.damaged else exits.DONE)
 
 
 @library_command()
-def shared(
+def show_config(
     common: CommonOptions,
     show: Annotated[bool, typer.Option("--show", help="Show them; also without options.")] = False,
     pairs: Annotated[
@@ -181,7 +181,7 @@ def shared(
 
 
 @library_command()
-def store_tested(common: CommonOptions) -> None:
+def check_store(common: CommonOptions) -> None:
     """Check that the store supports everything the library needs.
 
     Tries put, get, list, delete, metadata, conditions, races, large objects and the clock. Everything is
@@ -193,26 +193,26 @@ def store_tested(common: CommonOptions) -> None:
     Exit codes: 0 the basics work, 1 they do not, or it cannot be reached, 2 usage.
     """
 
-    def each(tried: ProbeResult) -> None:
+    def print_result(probe: ProbeResult) -> None:
         if not common.json_output:
-            detail = f": {printable(tried.detail)}" if tried.detail else ""
-            typer.echo(f"{'ok' if tried.ok else 'FAILED':<8}{tried.ability}{detail}")
+            detail = f": {printable(probe.detail)}" if probe.detail else ""
+            typer.echo(f"{'ok' if probe.ok else 'FAILED':<8}{probe.ability}{detail}")
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[list[ProbeResult], str]:
-        return await store_probe.probe_store(context, each), called(loaded, default_bucket())
+        return await store_probe.probe_store(context, print_result), called(loaded, default_bucket())
 
-    told, place = use_library(work, common)
-    works = all(tried.ok for tried in told if tried.needed)
-    conditional = works and all(tried.ok for tried in told if "work would be done twice" in tried.lacking)
+    result, place = use_library(work, common)
+    works = all(tried.ok for tried in result if tried.needed)
+    conditional = works and all(tried.ok for tried in result if "work would be done twice" in tried.lacking)
     if common.json_output:
-        print_json({"place": place, "works": works, "conditional_writes": conditional, "abilities": told})
+        print_json({"place": place, "works": works, "conditional_writes": conditional, "abilities": result})
     else:
-        _verdict(told, place, works=works, conditional=conditional)
+        _print_verdict(result, place, works=works, conditional=conditional)
     raise typer.Exit(exits.DONE if works else exits.COULD_NOT_RUN)
 
 
-def _verdict(told: list[ProbeResult], place: str, *, works: bool, conditional: bool) -> None:
-    for tried in told:
+def _print_verdict(result: list[ProbeResult], place: str, *, works: bool, conditional: bool) -> None:
+    for tried in result:
         if not tried.ok:
             typer.echo(f"Without “{tried.ability}”: {tried.lacking}.")
     if not works:

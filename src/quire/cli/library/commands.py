@@ -39,11 +39,11 @@ COMMANDS = {
         "Restore lost names and tags of stored PDFs.", f"{_BUCKET}:repair_metadata"
     ),
     "config": CommandEntry(
-        "Show or change the settings shared by all workers of the bucket.", f"{_BUCKET}:shared"
+        "Show or change the settings shared by all workers of the bucket.", f"{_BUCKET}:show_config"
     ),
     "workers": CommandEntry("List registered workers, most recently seen first.", f"{_QUERIES}:show_workers"),
     "test-s3": CommandEntry(
-        "Check that the store supports everything the library needs.", f"{_BUCKET}:store_tested"
+        "Check that the store supports everything the library needs.", f"{_BUCKET}:check_store"
     ),
     "logs": CommandEntry(
         "Show the last error of a document and its converter output.", f"{_QUERIES}:show_logs"

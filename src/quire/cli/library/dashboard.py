@@ -1,4 +1,4 @@
-"""The library at a glance: once (dashboard), or live (watch)."""
+"""An overview of the library: once (dashboard), or live (watch)."""
 
 import asyncio
 import json
@@ -17,11 +17,11 @@ from quire.cli.library.options import (
     Verbose,
     default_bucket,
     library_command,
-    print_json,
     use_library,
 )
 from quire.cli.library.output import span
 from quire.cli.library.workers import stop_on_signals
+from quire.cli.options import print_json
 from quire.cli.text import printable
 from quire.library.context import LibraryContext
 from quire.library.dashboard import Dashboard, DashboardView, RunningJob
@@ -47,14 +47,14 @@ def dashboard(common: CommonOptions, verbose: Verbose = False) -> None:
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DashboardView, str, float]:
-        glance = await Dashboard(context).refresh(mishaps=20 if verbose else 0)
-        return glance, called(loaded, default_bucket()), context.clock.now()
+        view = await Dashboard(context).refresh(mishaps=20 if verbose else 0)
+        return view, called(loaded, default_bucket()), context.clock.now()
 
-    glance, place, now = use_library(work, common)
+    view, place, now = use_library(work, common)
     if common.json_output:
-        print_json(glance)
+        print_json(view)
     else:
-        Console(highlight=False).print(drawn(glance, place, now=now))
+        Console(highlight=False).print(draw(view, place, now=now))
 
 
 @library_command(json_lines=True)
@@ -77,99 +77,99 @@ def watch(
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> None:
         place = called(loaded, default_bucket())
-        board = Dashboard(context)
+        overview = Dashboard(context)
         stop = stop_on_signals(lambda _: None)
         if common.json_output:
-            await board.run(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_line)
+            await overview.run(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_print_line)
         else:
-            await _live(board, stop, seconds, place, context)
+            await _draw_live(overview, stop, seconds, place, context)
 
     use_library(work, common)
 
 
-def _line(glance: DashboardView) -> None:
-    typer.echo(json.dumps(msgspec.to_builtins(glance)))
+def _print_line(view: DashboardView) -> None:
+    typer.echo(json.dumps(msgspec.to_builtins(view)))
 
 
-async def _live(
-    board: Dashboard, stop: asyncio.Event, seconds: float, place: str, context: LibraryContext
+async def _draw_live(
+    overview: Dashboard, stop: asyncio.Event, seconds: float, place: str, context: LibraryContext
 ) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
-        await board.run(
+        await overview.run(
             stop,
             every_seconds=seconds,
             mishaps=MISHAPS,
-            on_round=lambda glance: console.print(drawn(glance, place, now=context.clock.now())),
+            on_round=lambda view: console.print(draw(view, place, now=context.clock.now())),
         )
         return
-    keeping = asyncio.create_task(board.run(stop, every_seconds=seconds, mishaps=MISHAPS))
+    keeping = asyncio.create_task(overview.run(stop, every_seconds=seconds, mishaps=MISHAPS))
     try:
         # Drawn more often than it is asked for: ages go on, and a long first round shows how far it is.
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while not keeping.done():
-                live.update(drawn(board.view(), place, now=context.clock.now(), live=True), refresh=True)
+                live.update(draw(overview.view(), place, now=context.clock.now(), live=True), refresh=True)
                 await asyncio.wait({keeping}, timeout=REDRAW_SECONDS)
     finally:
         stop.set()
         await keeping
 
 
-def drawn(glance: DashboardView, place: str, *, now: float, live: bool = False) -> RenderableType:
-    parts: list[RenderableType] = [_head(glance, place, live=live), Text(), _counts(glance)]
-    parts += [Text(), _speed(glance)] if live or glance.per_hour is not None else []
-    if glance.running:
-        parts += [Text(), _running(glance, now)]
-    if glance.mishaps:
-        parts += [Text(), _mishaps(glance)]
-    if glance.trouble:
-        parts += [Text(), Text(f"The store does not answer: {printable(glance.trouble)}", style="red")]
+def draw(view: DashboardView, place: str, *, now: float, live: bool = False) -> RenderableType:
+    parts: list[RenderableType] = [_draw_head(view, place, live=live), Text(), _draw_counts(view)]
+    parts += [Text(), _draw_speed(view)] if live or view.per_hour is not None else []
+    if view.running:
+        parts += [Text(), _draw_running(view, now)]
+    if view.mishaps:
+        parts += [Text(), _draw_failures(view)]
+    if view.trouble:
+        parts += [Text(), Text(f"The store does not answer: {printable(view.trouble)}", style="red")]
     return Group(*parts)
 
 
-def _head(glance: DashboardView, place: str, *, live: bool) -> Text:
+def _draw_head(view: DashboardView, place: str, *, live: bool) -> Text:
     head = Text(f"Library {printable(place)}", style="bold", no_wrap=True, overflow="ellipsis")
     if live:
-        listed = f"   listed {span(glance.age_seconds)} ago in {glance.round_seconds:.1f} s   Ctrl-C ends"
-        head.append(listed if glance.round_seconds else "   listing …", style="dim")
+        listed = f"   listed {span(view.age_seconds)} ago in {view.round_seconds:.1f} s   Ctrl-C ends"
+        head.append(listed if view.round_seconds else "   listing …", style="dim")
     return head
 
 
-def _counts(glance: DashboardView) -> Table:
+def _draw_counts(view: DashboardView) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
-    most = max((*glance.todo.values(), 1))
-    for tier, number in glance.todo.items():
+    most = max((*view.todo.values(), 1))
+    for tier, number in view.todo.items():
         table.add_row(tier, f"{number:,}", Text("█" * round(BAR * number / most), style="cyan"))
-    table.add_row(Text("waiting", style="bold"), Text(f"{glance.waiting:,}", style="bold"))
-    table.add_row("processing", f"{glance.processing:,}")
-    table.add_row("failed", Text(f"{glance.failed:,}", style="yellow" if glance.failed else ""))
-    table.add_row("dead", Text(f"{glance.dead:,}", style="red" if glance.dead else ""))
-    if glance.done is None:
+    table.add_row(Text("waiting", style="bold"), Text(f"{view.waiting:,}", style="bold"))
+    table.add_row("processing", f"{view.processing:,}")
+    table.add_row("failed", Text(f"{view.failed:,}", style="yellow" if view.failed else ""))
+    table.add_row("dead", Text(f"{view.dead:,}", style="red" if view.dead else ""))
+    if view.done is None:
         table.add_row("done", "…")
     else:
-        age = glance.done_age_seconds
-        table.add_row("done", f"{glance.done:,}", Text(_counted(age), style="dim"))
+        age = view.done_age_seconds
+        table.add_row("done", f"{view.done:,}", Text(_describe_age(age), style="dim"))
     return table
 
 
-def _counted(age: float) -> str:
+def _describe_age(age: float) -> str:
     return f"counted {span(age)} ago" if age >= 2 else ""
 
 
-def _speed(glance: DashboardView) -> Text:
-    if glance.per_hour is None:
+def _draw_speed(view: DashboardView) -> Text:
+    if view.per_hour is None:
         return Text("Throughput is told after the second round.", style="dim")
-    watched = span(min(glance.watched_seconds, 3600))
-    words = f"{glance.finished:,} finished; {glance.per_hour:,.0f} an hour over the last {watched}"
-    if glance.eta_seconds is not None:
-        words += f"; all done in about {span(glance.eta_seconds)}"
+    watched = span(min(view.watched_seconds, 3600))
+    words = f"{view.finished:,} finished; {view.per_hour:,.0f} an hour over the last {watched}"
+    if view.eta_seconds is not None:
+        words += f"; all done in about {span(view.eta_seconds)}"
     return Text(words)
 
 
-def _running(glance: DashboardView, now: float) -> Table:
+def _draw_running(view: DashboardView, now: float) -> Table:
     table = _table()
     table.add_column("document", ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column("worker", no_wrap=True, overflow="ellipsis", width=12)
@@ -177,7 +177,7 @@ def _running(glance: DashboardView, now: float) -> Table:
     table.add_column("try", justify="right", no_wrap=True)
     table.add_column("for", justify="right", no_wrap=True, min_width=9)
     table.add_column("heard", justify="right", no_wrap=True, min_width=9)
-    for one in glance.running:
+    for one in view.running:
         table.add_row(
             Text(printable(one.name) or one.job[:16]),
             Text(printable(one.worker)),
@@ -186,8 +186,8 @@ def _running(glance: DashboardView, now: float) -> Table:
             span(now - one.started_at) if one.started_at else "",
             Text(span(one.silent_seconds), style="red" if one.silent_seconds > _SILENT else ""),
         )
-    if glance.processing > len(glance.running):
-        table.add_row(Text(f"… and {glance.processing - len(glance.running)} more", style="dim"))
+    if view.processing > len(view.running):
+        table.add_row(Text(f"… and {view.processing - len(view.running)} more", style="dim"))
     return table
 
 
@@ -204,12 +204,12 @@ def _stage(one: RunningJob) -> str:
     return words
 
 
-def _mishaps(glance: DashboardView) -> Table:
+def _draw_failures(view: DashboardView) -> Table:
     table = _table()
     table.add_column("failed or dead", no_wrap=True, min_width=16)
     table.add_column("tries", justify="right", min_width=5)
     table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)
-    for one in glance.mishaps:
+    for one in view.mishaps:
         error = printable(one.error.splitlines()[0][:300]) if one.error else ""
         table.add_row(one.job[:16], str(one.attempts), Text(error))
     return table

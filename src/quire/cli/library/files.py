@@ -20,12 +20,11 @@ from quire.cli.library.options import (
     Priority,
     library_command,
     load_settings,
-    print_json,
     use_document,
     use_library,
 )
 from quire.cli.library.output import size_of
-from quire.cli.options import Config, Json
+from quire.cli.options import Config, Json, print_json
 from quire.cli.text import printable
 from quire.library import archives, hydration
 from quire.library.context import LibraryContext
@@ -35,8 +34,7 @@ from quire.library.hydration import (
     HydrationOutcome,
     HydrationSource,
 )
-from quire.library.ingest import checksums, pdf_search
-from quire.library.ingest import run as ingesting
+from quire.library.ingest import checksums, pdf_search, run
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import DEFAULT_TIER
 from quire.model.errors import Missing
@@ -65,7 +63,7 @@ def ingest(common: CommonOptions, paths: Paths, tier: Priority = None, dry_run: 
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
         options = ingest_options(loaded.settings, tier=tier or DEFAULT_TIER, dry_run=dry_run)
-        return await ingesting.ingest(context, paths, options, _teller(talk))
+        return await run.ingest(context, paths, options, _print_counts(talk))
 
     tally = use_library(work, common, probe=not dry_run)
     if common.json_output:
@@ -84,7 +82,7 @@ def ingest(common: CommonOptions, paths: Paths, tier: Priority = None, dry_run: 
     raise typer.Exit(exits.COULD_NOT_RUN if tally.failed else exits.DONE)
 
 
-def _teller(talk: Reporter) -> Any:
+def _print_counts(talk: Reporter) -> Any:
     last = 0
 
     def tell(tally: Any) -> None:
@@ -125,14 +123,14 @@ def convert(
 
 
 def _progress(talk: Reporter) -> Any:
-    told = ""
+    hydrated = ""
 
     def tell(sign: Any) -> None:
-        nonlocal told
+        nonlocal hydrated
         share = f"{10 * (10 * sign.done // sign.total)} %" if sign.total else ""
         words = f"{sign.stage} {share}".strip()
-        if words != told:
-            told = words
+        if words != hydrated:
+            hydrated = words
             talk.say(words)
 
     return tell
@@ -157,10 +155,10 @@ def hydrate_files(
     Exit codes: 0 done, 1 some could not be written, or could not run, 2 usage.
     """
     talk = Reporter(json_output=common.json_output)
-    told: list[HydratedFile] = []
+    hydrated: list[HydratedFile] = []
 
     def on_each(one: HydratedFile) -> None:
-        told.append(one)
+        hydrated.append(one)
         if one.outcome is HydrationOutcome.FAILED:
             talk.say(f"{printable(one.path)}: {printable(one.error)}")
 
@@ -177,7 +175,7 @@ def hydrate_files(
     if common.json_output:
         files = [
             {"path": str(one.path), "hash": one.hash, "fate": one.outcome.value, "error": one.error}
-            for one in told
+            for one in hydrated
         ]
         lost = [{"path": one.path, "hash": "", "fate": "failed", "error": one.reason} for one in refused]
         print_json({**counts, "failed": failed, "dry_run": dry_run, "files": [*files, *lost]})
@@ -251,7 +249,7 @@ def download(
             target /= f"{job}.zip"
         part_file = target.with_name(f".{target.name}.{context.ids.ulid()}.part")
         try:
-            size = await _result(context, job, part_file)
+            size = await _fetch_result(context, job, part_file)
             part_file.replace(target)
         finally:
             part_file.unlink(missing_ok=True)
@@ -281,7 +279,7 @@ def preview(
     async def work(context: LibraryContext, job: str) -> list[str]:
         with TemporaryDirectory(prefix="quire-preview-") as folder:
             path = Path(folder, "result.zip")
-            await _result(context, job, path)
+            await _fetch_result(context, job, path)
             with archives.ResultArchive(path) as archive:
                 return archive.lines(lines)
 
@@ -292,7 +290,7 @@ def preview(
         typer.echo(printable(line))
 
 
-async def _result(context: LibraryContext, job: str, target: Path) -> int:
+async def _fetch_result(context: LibraryContext, job: str, target: Path) -> int:
     try:
         return await hydration.fetch_result(context, job, target)
     except Missing as error:

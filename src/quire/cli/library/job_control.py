@@ -12,20 +12,19 @@ from quire.cli.library.options import (
     Hash,
     Priority,
     Tier,
-    confirm,
     library_command,
-    print_json,
     use_document,
     use_library,
 )
+from quire.cli.options import confirm, print_json
 from quire.cli.text import plural, printable
 from quire.library import job_control, listing
 from quire.library.context import LibraryContext
 from quire.library.job_control import JobChange
-from quire.library.manifest import store as indexing
+from quire.library.manifest import store
 from quire.settings import LoadedSettings
 
-Reset = Annotated[bool, typer.Option("--reset-retries", help="Count its attempts from the beginning.")]
+Reset = Annotated[bool, typer.Option("--reset-retries", help="Count attempts from the beginning.")]
 Force = Annotated[bool, typer.Option("--force", help="Do not work.")]
 
 
@@ -38,11 +37,11 @@ def reprioritize(common: CommonOptions, name: Hash, tier: Tier) -> None:
 
     Exit codes: 0 moved, or it was there already, 1 it does not wait, or could not, 2 usage.
     """
-    told = use_document(
+    change = use_document(
         lambda context, job: job_control.reprioritize(context, job, tier), name, common, shared_rules=True
     )
-    words = f"moved to {tier}" if told.changed else f"waits in {tier} already"
-    _end(told, words, "was not moved", json_output=common.json_output)
+    words = f"moved to {tier}" if change.changed else f"waits in {tier} already"
+    _end_with_change(change, words, "was not moved", json_output=common.json_output)
 
 
 @library_command()
@@ -55,15 +54,17 @@ def retry(common: CommonOptions, name: Hash, tier: Priority = None, reset: Reset
       quire library retry 3f2a9c41
       quire library retry 3f2a9c41 --priority 2_high --reset-retries
 
-    Exit codes: 0 queued, 1 it is done, queued, being worked on or unknown, or could not, 2 usage.
+    Exit codes: 0 queued, 1 it is done, queued, being processed or unknown, or could not, 2 usage.
     """
-    told = use_document(
+    change = use_document(
         lambda context, job: job_control.retry(context, job, tier=tier, reset=reset),
         name,
         common,
         shared_rules=True,
     )
-    _end(told, f"queued again in {told.tier}", "was not queued", json_output=common.json_output)
+    _end_with_change(
+        change, f"queued again in {change.tier}", "was not queued", json_output=common.json_output
+    )
 
 
 @library_command()
@@ -75,35 +76,37 @@ def cancel(common: CommonOptions, name: Hash, tier: Priority = None, dry_run: Dr
     Examples:
       quire library cancel 3f2a9c41 --priority 5_background
 
-    Exit codes: 0 taken back, 1 nobody works on it, or could not, 2 usage.
+    Exit codes: 0 taken back, 1 no worker has it, or could not, 2 usage.
     """
-    told = use_document(
+    change = use_document(
         lambda context, job: job_control.cancel(context, job, tier=tier, dry_run=dry_run),
         name,
         common,
         shared_rules=True,
     )
-    words = "would be taken from its worker" if dry_run else f"taken from its worker, queued in {told.tier}"
-    _end(told, words, "was not taken back", json_output=common.json_output, dry_run=dry_run)
+    words = "would be taken from its worker" if dry_run else f"taken from its worker, queued in {change.tier}"
+    _end_with_change(change, words, "was not taken back", json_output=common.json_output, dry_run=dry_run)
 
 
-def _end(told: JobChange, did: str, did_not: str, *, json_output: bool, dry_run: bool = False) -> None:
+def _end_with_change(
+    change: JobChange, did: str, did_not: str, *, json_output: bool, dry_run: bool = False
+) -> None:
     if json_output:
-        print_json({**_document(told), "dry_run": dry_run})
-    elif told.refused:
-        typer.echo(f"{told.job} {did_not}: {printable(told.refused)}.", err=True)
+        print_json({**_change_document(change), "dry_run": dry_run})
+    elif change.refused:
+        typer.echo(f"{change.job} {did_not}: {printable(change.refused)}.", err=True)
     else:
-        typer.echo(f"{told.job} {did}.")
-    raise typer.Exit(exits.COULD_NOT_RUN if told.refused else exits.DONE)
+        typer.echo(f"{change.job} {did}.")
+    raise typer.Exit(exits.COULD_NOT_RUN if change.refused else exits.DONE)
 
 
-def _document(told: JobChange) -> dict[str, Any]:
+def _change_document(change: JobChange) -> dict[str, Any]:
     return {
-        "hash": told.job,
-        "was": told.was.value,
-        "changed": told.changed,
-        "priority": told.tier,
-        "refused": told.refused,
+        "hash": change.job,
+        "was": change.was.value,
+        "changed": change.changed,
+        "priority": change.tier,
+        "refused": change.refused,
     }
 
 
@@ -111,7 +114,7 @@ def _document(told: JobChange) -> dict[str, Any]:
 def retry_all(
     common: CommonOptions,
     failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
-    dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Only those that are dead.")] = False,
     tier: Priority = None,
     reset: Reset = False,
     dry_run: DryRun = False,
@@ -131,9 +134,9 @@ def retry_all(
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
         found = await listing.list_queue(context, done=False)
         jobs: list[str] = [*(found.failed if failed or both else ()), *(found.dead if dead or both else ())]
-        return await _gathered(job_control.retry_all(context, jobs, tier=tier, reset=reset, dry_run=dry_run))
+        return await _collect(job_control.retry_all(context, jobs, tier=tier, reset=reset, dry_run=dry_run))
 
-    _end_all(
+    _end_with_changes(
         use_library(work, common, shared_rules=True),
         "would be queued again" if dry_run else "queued again",
         json_output=common.json_output,
@@ -150,22 +153,22 @@ def clear_dead(common: CommonOptions, force: Force = False, dry_run: DryRun = Fa
     Examples:
       quire library clear-dead --dry-run
 
-    Exit codes: 0 cleared, also when there were none, 1 could not or not wanted, 2 usage.
+    Exit codes: 0 cleared, also when there were none, 1 could not or not confirmed, 2 usage.
     """
 
-    async def look(context: LibraryContext, _loaded: LoadedSettings) -> list[str]:
+    async def list_dead(context: LibraryContext, _loaded: LoadedSettings) -> list[str]:
         return sorted((await listing.list_queue(context, done=False)).dead)
 
-    jobs = use_library(look, common)
+    jobs = use_library(list_dead, common)
     if jobs and not dry_run:
-        question = f"Forget {plural(len(jobs), 'document')} that were given up?"
-        confirm(question, force=force, json_output=common.json_output)
+        question = f"Forget {plural(len(jobs), 'document')} that are dead?"
+        confirm(question, yes=force, json_output=common.json_output, option="--force")
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[JobChange]:
-        return await _gathered(job_control.clear_dead(context, jobs, dry_run=dry_run))
+        return await _collect(job_control.clear_dead(context, jobs, dry_run=dry_run))
 
     words = "would be cleared" if dry_run else "cleared"
-    _end_all(
+    _end_with_changes(
         use_library(work, common) if jobs else [], words, json_output=common.json_output, dry_run=dry_run
     )
 
@@ -175,43 +178,48 @@ def remove(common: CommonOptions, name: Hash, force: Force = False, dry_run: Dry
     """Remove a document from the library.
 
     Removes its source, its place in the queue, its logs and its entry in the manifest. A result stays.
-    One that is being worked on is removed with --force only.
+    One that is being processed is removed with --force only.
 
     Examples:
       quire library remove 3f2a9c41 --dry-run
 
-    Exit codes: 0 removed, 1 unknown, being worked on, not wanted, or could not, 2 usage.
+    Exit codes: 0 removed, 1 unknown, being processed, not confirmed, or could not, 2 usage.
     """
-    job, seen = use_document(_look, name, common)
+    job, seen = use_document(_inspect, name, common)
     if not seen.refused and not dry_run:
-        confirm(f"Remove {job} ({seen.was.value}) for good?", force=force, json_output=common.json_output)
+        confirm(
+            f"Remove {job} ({seen.was.value}) for good?",
+            yes=force,
+            json_output=common.json_output,
+            option="--force",
+        )
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> JobChange:
-        told = await job_control.remove(context, job, force=force, dry_run=dry_run)
-        if told.changed and not dry_run:
-            await indexing.LibraryManifest(context).remove([job])
-        return told
+        change = await job_control.remove(context, job, force=force, dry_run=dry_run)
+        if change.changed and not dry_run:
+            await store.LibraryManifest(context).remove([job])
+        return change
 
-    told = use_library(work, common)
+    change = use_library(work, common)
     words = "would be removed" if dry_run else "removed"
-    _end(told, words, "was not removed", json_output=common.json_output, dry_run=dry_run)
+    _end_with_change(change, words, "was not removed", json_output=common.json_output, dry_run=dry_run)
 
 
-async def _look(context: LibraryContext, job: str) -> tuple[str, JobChange]:
+async def _inspect(context: LibraryContext, job: str) -> tuple[str, JobChange]:
     return job, await job_control.remove(context, job, force=True, dry_run=True)
 
 
-async def _gathered(outcomes: AsyncIterator[JobChange]) -> list[JobChange]:
+async def _collect(outcomes: AsyncIterator[JobChange]) -> list[JobChange]:
     return [outcome async for outcome in outcomes]
 
 
-def _end_all(outcomes: Iterable[JobChange], words: str, *, json_output: bool, dry_run: bool) -> None:
-    told = list(outcomes)
-    refused = [one for one in told if one.refused]
+def _end_with_changes(outcomes: Iterable[JobChange], words: str, *, json_output: bool, dry_run: bool) -> None:
+    change = list(outcomes)
+    refused = [one for one in change if one.refused]
     if json_output:
-        print_json({"dry_run": dry_run, "jobs": [_document(one) for one in told]})
+        print_json({"dry_run": dry_run, "jobs": [_change_document(one) for one in change]})
     else:
-        typer.echo(f"{plural(len(told) - len(refused), 'document')} {words}.")
+        typer.echo(f"{plural(len(change) - len(refused), 'document')} {words}.")
         for one in refused:
             typer.echo(f"{one.job}: {printable(one.refused)}", err=True)
     raise typer.Exit(exits.COULD_NOT_RUN if refused else exits.DONE)

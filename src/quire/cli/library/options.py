@@ -2,11 +2,8 @@
 
 import asyncio
 import inspect
-import json
-import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -14,7 +11,6 @@ import msgspec
 import typer
 
 from quire.assembly.library import PUBLISHED_BUCKET, open_library
-from quire.cli import exits
 from quire.cli.errors import exit_on_error
 from quire.cli.options import Config, Json, JsonLines
 from quire.cli.text import printable
@@ -153,30 +149,6 @@ def library_command(*, json_lines: bool = False) -> Callable[[Callable[..., None
         return run
 
     return decorate
-
-
-def print_json(document: object) -> None:
-    typer.echo(json.dumps(msgspec.to_builtins(document, enc_hook=_plain, str_keys=True), indent=2))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return str(value.value) if isinstance(value, StrEnum) else str(value)
-
-
-def confirm(question: str, *, force: bool, json_output: bool) -> None:
-    """Ends the command unless the user agrees. Without a terminal the answer is no: scripts add `--force`."""
-    if force:
-        return
-    if json_output or not sys.stdin.isatty():
-        with exit_on_error(json_output=json_output):
-            raise Reject(
-                "nothing was changed: add --force to confirm without a terminal", code="not_confirmed"
-            )
-    if not typer.confirm(question, err=True):
-        typer.echo("Nothing was changed.", err=True)
-        raise typer.Exit(exits.COULD_NOT_RUN)
 
 
 def print_field(label: str, value: Any) -> None:

@@ -15,18 +15,18 @@ from quire.cli.library.options import (
     default_bucket,
     library_command,
     print_field,
-    print_json,
     use_document,
     use_library,
 )
 from quire.cli.library.output import size_of
+from quire.cli.options import print_json
 from quire.cli.text import plural, printable
 from quire.library import listing
 from quire.library.context import LibraryContext
 from quire.library.listing import QueueListing
 from quire.library.logs import JobLogs, read_logs
-from quire.library.manifest import search as catalogue
-from quire.library.manifest import store as indexing
+from quire.library.manifest import search as manifest_search
+from quire.library.manifest import store
 from quire.library.protocol.operator import JobStatus
 from quire.library.status import DocumentStatus, read_status
 from quire.library.worker.registration import RegisteredWorker, list_workers
@@ -67,27 +67,27 @@ def show_status(common: CommonOptions, name: Hash) -> None:
         print_json(found)
     else:
         typer.echo(f"Status: {FIRST_LINES[found.standing]}")
-        _status_lines(found, place)
+        _print_status(found, place)
     unknown = found.standing is JobStatus.UNKNOWN
     raise typer.Exit(exits.COULD_NOT_RUN if unknown else exits.DONE)
 
 
-def _status_lines(found: DocumentStatus, place: str) -> None:
+def _print_status(found: DocumentStatus, place: str) -> None:
     print_field("Hash", found.hash)
     print_field("Name", found.name)
     if found.size is not None:
         print_field("Size", size_of(found.size))
     if found.output:
         print_field("Output", f"{place.rstrip('/')}/{found.output} ({size_of(found.output_bytes)})")
-        print_field("Finished", moment(found.finished_at))
+        print_field("Finished", format_time(found.finished_at))
     print_field("Last error" if found.standing is JobStatus.QUEUED else "Error", found.error)
     print_field("Worker", found.worker)
     print_field("Priority", found.priority)
     if found.attempts:
         print_field("Attempts", found.attempts)
     if found.standing is JobStatus.PROCESSING:
-        print_field("Started", moment(found.started_at))
-        print_field("Heartbeat", moment(found.heartbeat_at))
+        print_field("Started", format_time(found.started_at))
+        print_field("Heartbeat", format_time(found.heartbeat_at))
         print_field("Progress", _progress(found.progress))
     if found.mishap and found.standing in {JobStatus.DEAD, JobStatus.FAILED}:
         said = found.mishap.get("context")
@@ -118,31 +118,31 @@ def show_list(common: CommonOptions, verbose: Verbose = False) -> None:
     """
     found = use_library(lambda context, _: listing.list_queue(context), common)
     if common.json_output:
-        print_json(_listed(found, verbose=verbose))
+        print_json(_listing_document(found, verbose=verbose))
         return
     typer.echo("TODO")
     for tier, jobs in found.todo.items():
         typer.echo(f"  {tier}: {len(jobs)}")
-        _names(jobs, verbose=verbose)
+        _print_names(jobs, verbose=verbose)
     typer.echo(f"  TOTAL: {found.waiting}")
     sections = {"PROCESSING": found.processing, "FAILED": found.failed, "DEAD-LETTER": found.dead}
     for title, there in sections.items():
         typer.echo(f"{title}: {len(there)}")
-        _names(there, verbose=verbose)
+        _print_names(there, verbose=verbose)
     typer.echo(f"DONE: {found.done}")
 
 
-def _names(jobs: Mapping[str, ObjectInfo] | list[str], *, verbose: bool) -> None:
+def _print_names(jobs: Mapping[str, ObjectInfo] | list[str], *, verbose: bool) -> None:
     if not verbose:
         return
     for job in list(jobs)[:MOST_SHOWN]:
-        when = f"  {moment(jobs[job].modified_at)}" if isinstance(jobs, Mapping) else ""
+        when = f"  {format_time(jobs[job].modified_at)}" if isinstance(jobs, Mapping) else ""
         typer.echo(f"    {job}{when}")
     if len(jobs) > MOST_SHOWN:
         typer.echo(f"    … and {len(jobs) - MOST_SHOWN} more; --json has all of them")
 
 
-def _listed(found: QueueListing, *, verbose: bool) -> dict[str, Any]:
+def _listing_document(found: QueueListing, *, verbose: bool) -> dict[str, Any]:
     counts: dict[str, Any] = {
         "todo": {tier: len(jobs) for tier, jobs in found.todo.items()},
         "todo_total": found.waiting,
@@ -186,7 +186,7 @@ def show_workers(
         state = one.status if one.active or one.status == "stopped" else f"silent (was {one.status})"
         typer.echo(
             f"{printable(one.worker_id)}  {printable(state)}{busy}  {printable(said.get('hostname', ''))}  "
-            f"seen {moment(one.seen_at)}"
+            f"seen {format_time(one.seen_at)}"
         )
         metrics = said.get("metrics")
         if verbose and isinstance(metrics, dict):
@@ -218,31 +218,31 @@ def show_logs(
         known = f" There are: {', '.join(found.kinds)}." if found.kinds else ""
         typer.echo(f"There is no {kind + ' log' if kind else 'log'} of this document.{known}", err=True)
     else:
-        _log_lines(found)
+        _print_logs(found)
     raise typer.Exit(exits.COULD_NOT_RUN if nothing else exits.DONE)
 
 
-def _log_lines(found: JobLogs) -> None:
+def _print_logs(found: JobLogs) -> None:
     if found.error:
         print_field("Error", found.error.get("error"))
         print_field("At", found.error.get("timestamp"))
         said = found.error.get("context")
         for key, value in said.items() if isinstance(said, dict) else ():
             print_field(printable(key), value)
-        _block(str(found.error.get("traceback") or ""))
+        _print_block(str(found.error.get("traceback") or ""))
     for name, text in found.texts.items():
         typer.echo(f"--- {name}.log")
-        _block(text)
+        _print_block(text)
 
 
-def _block(text: str) -> None:
+def _print_block(text: str) -> None:
     for line in text.splitlines():
         typer.echo(printable(line.replace("\t", "    ")))
 
 
-async def _index(context: LibraryContext) -> Any:
+async def _read_manifest(context: LibraryContext) -> Any:
     """What cannot be read of it is told: nobody is to take a damaged index for an empty one."""
-    view = await indexing.LibraryManifest(context).read()
+    view = await store.LibraryManifest(context).read()
     for problem in view.problems:
         typer.echo(f"Warning: {printable(problem)}", err=True)
     return view
@@ -270,11 +270,11 @@ def look_up(
         raise typer.BadParameter("give either --hash or --path")
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
-        view = await _index(context)
+        view = await _read_manifest(context)
         return (
-            [catalogue.find_by_hash(view, by_hash)]
+            [manifest_search.find_by_hash(view, by_hash)]
             if by_hash
-            else list(catalogue.find_by_path(view, path or ""))
+            else list(manifest_search.find_by_path(view, path or ""))
         )
 
     show_hits(
@@ -297,12 +297,10 @@ def search(
     """
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
-        view = await _index(context)
-        return list(catalogue.search(view, query, limit=limit))
+        view = await _read_manifest(context)
+        return list(manifest_search.search(view, query, limit=limit))
 
-    show_hits(
-        use_library(work, common), json_output=common.json_output, nothing="Nothing is called or tagged so."
-    )
+    show_hits(use_library(work, common), json_output=common.json_output, nothing="No document matches.")
 
 
 @library_command()
@@ -321,13 +319,13 @@ def search_queue(
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[tuple[Any, str]]:
         found = await listing.list_queue(context, done=False)
-        view = await _index(context)
+        view = await _read_manifest(context)
         places = {job: "queued " + tier for tier, jobs in found.todo.items() for job in jobs}
         others = (("processing", found.processing), ("failed", found.failed), ("dead", found.dead))
         places |= {job: word for word, jobs in others for job in jobs}
         known = {job: raw for job, raw in view.entries.items() if job in places}
-        open_view = catalogue.ManifestView(entries=known)
-        hits = catalogue.search(open_view, query, limit=limit)
+        open_view = manifest_search.ManifestView(entries=known)
+        hits = manifest_search.search(open_view, query, limit=limit)
         return [(hit, places[hit.hash]) for hit in hits]
 
     found = use_library(work, common)
@@ -335,7 +333,7 @@ def search_queue(
     show_hits(
         [hit for hit, _ in found],
         json_output=common.json_output,
-        nothing="Nothing that waits or failed is called or tagged so.",
+        nothing="No unfinished document matches.",
         standings=standings,
     )
 
@@ -346,7 +344,7 @@ def show_hits(
     """Ends the command: 1 where there is nothing."""
     if json_output:
         more = [{"standing": standings[hit.hash]} if standings else {} for hit in hits]
-        print_json({"documents": [_hit(hit) | extra for hit, extra in zip(hits, more, strict=True)]})
+        print_json({"documents": [_hit_document(hit) | extra for hit, extra in zip(hits, more, strict=True)]})
     elif not hits:
         typer.echo(nothing, err=True)
     for hit in () if json_output else hits:
@@ -361,7 +359,7 @@ def show_hits(
     raise typer.Exit(exits.DONE if hits else exits.COULD_NOT_RUN)
 
 
-def _hit(hit: Any) -> dict[str, Any]:
+def _hit_document(hit: Any) -> dict[str, Any]:
     entry = hit.entry
     return {
         "hash": hit.hash,
@@ -373,7 +371,7 @@ def _hit(hit: Any) -> dict[str, Any]:
     }
 
 
-def moment(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     if not 0 < seconds < 2**40:
         return ""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -18,15 +18,15 @@ from quire.cli.library.options import (
     Verbose,
     default_bucket,
     library_command,
-    print_json,
     use_library,
 )
 from quire.cli.library.output import span
+from quire.cli.options import print_json
 from quire.cli.text import printable
-from quire.library import janitor as tidying
+from quire.library import janitor as janitor_module
 from quire.library.context import LibraryContext
-from quire.library.manifest import store as indexing
-from quire.library.worker import loop as working
+from quire.library.manifest import store
+from quire.library.worker import loop
 from quire.settings import LoadedSettings
 
 JsonLines = Annotated[bool, typer.Option("--json", help="What happens as JSON lines on standard output.")]
@@ -79,10 +79,10 @@ def worker(
             windows=windows or (),
             abort_outside=abort_outside,
         )
-        talk = _Voice(json_output=common.json_output, level=settings.library.log_level)
-        stop = stop_on_signals(talk.stopping)
-        talk.begin(called(loaded, default_bucket()))
-        return await working.work(context, options, stop, on_event=talk.tell, lookup=Recall(context))
+        printer = _EventPrinter(json_output=common.json_output, level=settings.library.log_level)
+        stop = stop_on_signals(printer.stopping)
+        printer.begin(called(loaded, default_bucket()))
+        return await loop.work(context, options, stop, on_event=printer.tell, lookup=Recall(context))
 
     use_library(work, common, probe=not dry_run, shared_rules=True)
 
@@ -101,7 +101,7 @@ def stop_on_signals(said: Callable[[str], None]) -> asyncio.Event:
     return stop
 
 
-class _Voice:
+class _EventPrinter:
     """What a worker tells, for people on stderr, for programs as lines of JSON."""
 
     def __init__(self, *, json_output: bool, level: str) -> None:
@@ -119,38 +119,43 @@ class _Voice:
         self._stopping = True
         self._talk.say(f"{again} the document back …")
 
-    def tell(self, told: Any) -> None:
-        kind = str(told.kind.value)
+    def tell(self, event: Any) -> None:
+        kind = str(event.kind.value)
         if self._json:
-            typer.echo(json.dumps(_event(told, kind)))
+            typer.echo(json.dumps(_event_document(event, kind)))
         elif (kind == "trouble" or self._level not in _QUIET) and (kind != "idle" or self._level == "DEBUG"):
-            self._talk.say(_words(told, kind))
+            self._talk.say(_describe(event, kind))
 
 
-def _event(told: Any, kind: str) -> dict[str, Any]:
-    event: dict[str, Any] = {"event": kind, "worker": told.worker, "hash": told.job, "message": told.text}
-    if told.report is not None:
-        report = told.report
-        event |= {"fate": report.outcome.value, "error": report.error, "seconds": report.seconds}
-    return event
+def _event_document(event: Any, kind: str) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "event": kind,
+        "worker": event.worker,
+        "hash": event.job,
+        "message": event.text,
+    }
+    if event.report is not None:
+        report = event.report
+        document |= {"fate": report.outcome.value, "error": report.error, "seconds": report.seconds}
+    return document
 
 
-def _words(told: Any, kind: str) -> str:
-    job, text = told.job[:12], printable(told.text)
-    if told.report is not None:
-        report = told.report
+def _describe(event: Any, kind: str) -> str:
+    job, text = event.job[:12], printable(event.text)
+    if event.report is not None:
+        report = event.report
         why = f": {printable(report.error or report.trouble)}" if report.error or report.trouble else ""
         return f"{job} {report.outcome.value} after {span(report.seconds)}{why}"
     words = {
-        "started": f"worker {told.worker} started",
+        "started": f"worker {event.worker} started",
         "claimed": f"{job} claimed",
         "idle": f"nothing to do; looking again in {text} s" if text else "nothing to do",
         "closed": f"outside the run windows; the next one opens in {text} s",
         "swept": f"looked after the queue: {text}",
         "trouble": f"trouble: {text}",
         "recovered": f"{job}, left by the process before: {text}",
-        "would_claim": f"would claim {told.job} ({text})",
-        "stopped": f"worker {told.worker} stopped",
+        "would_claim": f"would claim {event.job} ({text})",
+        "stopped": f"worker {event.worker} stopped",
     }
     return words.get(kind, f"{kind} {job} {text}".strip())
 
@@ -169,9 +174,9 @@ def janitor(common: CommonOptions, dry_run: DryRun = False, verbose: Verbose = F
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
-        manifest = indexing.LibraryManifest(context)
+        manifest = store.LibraryManifest(context)
         name = f"janitor-{worker_id(loaded.settings.library)}"
-        return await tidying.sweep(context, manifest, dry_run=dry_run, worker=name)
+        return await janitor_module.sweep(context, manifest, dry_run=dry_run, worker=name)
 
     swept = use_library(work, common, probe=not dry_run, shared_rules=True)
     errors = swept.counts.get("error", 0)
