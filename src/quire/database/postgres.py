@@ -283,7 +283,9 @@ class PostgresDatabase:
         if self._password:
             words = words.replace(self._password, "***")
         if state.startswith(_BUSY):
-            return Unavailable(f"{self.name}: somebody else was at it ({words})", code="database_busy")
+            return Unavailable(
+                f"{self.name}: another transaction was in the way ({words})", code="database_busy"
+            )
         if state.startswith(_FULL):
             return Unavailable(f"{self.name}: no space left; free some and run again", code="storage_full")
         unreached = not state and isinstance(error, OperationalError)
@@ -315,5 +317,5 @@ async def _migrate(connection: Connection, room: str, scripts: list[tuple[int, s
 
 
 async def _close_late(making: "asyncio.Task[Connection]") -> None:
-    with contextlib.suppress(Exception):  # nobody asks any more why it could not be made
+    with contextlib.suppress(Exception):  # the caller was cancelled and does not need the reason
         await (await making).close()

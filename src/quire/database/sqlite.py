@@ -271,7 +271,7 @@ def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> 
                 answers.append((job.answer, job.work(connection), None))
             except BaseException as error:  # noqa: BLE001 - handed to the caller below
                 if not connection.in_transaction:
-                    # A full disk ends the whole transaction: nobody's part of it is left.
+                    # A full disk rolls the whole transaction back: the work of all callers is lost.
                     return [(one.answer, None, _translate(error, path)) for one in jobs]
                 connection.execute("ROLLBACK TO job")
                 answers.append((job.answer, None, _translate(error, path)))
@@ -280,7 +280,7 @@ def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> 
     except sqlite3.Error as error:
         with contextlib.suppress(sqlite3.Error):  # whatever this says, nothing of the group was committed
             connection.execute("ROLLBACK")
-        # Nothing of this group is on disk: nobody may believe otherwise.
+        # Nothing of this group is on disk: every caller gets the error.
         return [(job.answer, None, _translate(error, path)) for job in jobs]
     return answers
 

@@ -71,7 +71,7 @@ class Library(Struct, frozen=True, kw_only=True):
     ] = "INFO"
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class LibraryLocation(Struct, frozen=True, kw_only=True):
     """Where a library lies: in a bucket or in a folder. `prefix` is "" or ends with a slash."""
 
     bucket: str = ""
@@ -79,13 +79,13 @@ class Place(Struct, frozen=True, kw_only=True):
     prefix: str = ""
 
 
-def place(bucket: str, prefix: str) -> Place:
+def place(bucket: str, prefix: str) -> LibraryLocation:
     """From what was written into the settings. A prefix within the bucket's address counts rather than the
     other one. Raises Reject.
     """
     own = _folder(prefix, "library.prefix")
     if bucket.startswith("file:"):
-        return Place(folder=_path(bucket), prefix=own)
+        return LibraryLocation(folder=_path(bucket), prefix=own)
     name = bucket
     if bucket.startswith("s3://"):
         name, slash, rest = bucket.removeprefix("s3://").partition("/")
@@ -94,7 +94,7 @@ def place(bucket: str, prefix: str) -> Place:
         raise Reject(
             "library.bucket is not the name of a bucket; write its name, s3://name/prefix or file:///folder"
         )
-    return Place(bucket=name, prefix=own)
+    return LibraryLocation(bucket=name, prefix=own)
 
 
 def _folder(prefix: str, what: str) -> str:

@@ -44,14 +44,14 @@ class SettingsReader:
         self.doubtful: set[str] = set()  # keys with a problem of their own: no rules are checked on them
 
     def file(self, environment: Mapping[str, str], config: Path | None) -> Path | None:
-        asked = config or environment.get(CONFIG_VARIABLE)
-        path = self.folder / (asked or FILE_NAME)
-        source = to_printable(str(asked or FILE_NAME))
+        chosen = config or environment.get(CONFIG_VARIABLE)
+        path = self.folder / (chosen or FILE_NAME)
+        source = to_printable(str(chosen or FILE_NAME))
         try:
             for name, value in _entries(path).items():
                 self._entry(name, value, source, path.parent)
         except (OSError, ValueError, RecursionError) as error:
-            if isinstance(error, FileNotFoundError) and not asked:
+            if isinstance(error, FileNotFoundError) and not chosen:
                 return None
             why = error.strerror if isinstance(error, OSError) else error
             self.problems.append(f"the file {source} cannot be read: {why}; correct the file or its path")
@@ -143,8 +143,8 @@ class SettingsReader:
             table, _, part = name.rpartition(".")
             tables.get(table, top)[part] = value
         queues = {queue: QueueSettings(**given) for queue, given in self.queues.items()}
-        made = {table: TABLES[table](**given) for table, given in tables.items()}
-        settings = Settings(**top, **made, queues=queues)
+        tables_built = {table: TABLES[table](**given) for table, given in tables.items()}
+        settings = Settings(**top, **tables_built, queues=queues)
         for involved, problem in find_contradictions(settings):
             if self.doubtful.isdisjoint(involved):
                 self.problems.append(problem)

@@ -57,10 +57,10 @@ def run(step_input: StepInput) -> StepOutput:
     }
     if options.tile_size and max(width, height) > max(options.tiles_above, options.tile_size):
         variants.append(_tiles(source, kind, step_input.folder, options))
-    made = (*variants, _reference(step_input.folder / "ref.json", reference, options.cid_profile))
+    outputs = (*variants, _reference(step_input.folder / "ref.json", reference, options.cid_profile))
     facts = {"width": width, "height": height, "asset_id": asset_id, "cid": cid, "content_type": kind}
     asset = AssetDraft(id=asset_id, content_type=kind, width=width, height=height, cid=cid)
-    return StepOutput(files=made, facts=facts, asset=asset)
+    return StepOutput(files=outputs, facts=facts, asset=asset)
 
 
 def _variants(
@@ -81,13 +81,13 @@ def _variants(
         picture = image_input.second_opinion(source, kind, 0, limits, first)
         width, height = picture.width, picture.height
         wanted = _wanted(width, height)
-    made = []
+    outputs = []
     for role, side in wanted:
         picture = vips.smaller(picture, side)
         target = folder / f"{role}.jpg"
         vips.save_jpeg(picture, target, options.quality)
-        made.append(_build_product(role, target, picture))
-    return width, height, made
+        outputs.append(_build_product(role, target, picture))
+    return width, height, outputs
 
 
 def _wanted(width: int, height: int) -> list[tuple[str, int]]:

@@ -31,7 +31,7 @@ def run(step_input: StepInput) -> StepOutput:
     source = step_input.source
     kind = image_input.content_type(source, "a TIFF")
     pages = image_input.pages(source, kind, limits, all_pages=options.all_pages)
-    made = []
+    outputs = []
     for number, page in enumerate(pages, 1):
         target = step_input.folder / f"page-{number:05d}.jpg"
         width, height = image_input.page_to_jpeg(
@@ -44,5 +44,5 @@ def run(step_input: StepInput) -> StepOutput:
             "height": height,
             "cid": file_cid(target, options.cid_profile),
         }
-        made.append(OutputFile(role="jpeg", path=target, content_type="image/jpeg", facts=facts))
-    return StepOutput(files=tuple(made), facts={"pages": len(pages), "cid_profile": options.cid_profile})
+        outputs.append(OutputFile(role="jpeg", path=target, content_type="image/jpeg", facts=facts))
+    return StepOutput(files=tuple(outputs), facts={"pages": len(pages), "cid_profile": options.cid_profile})

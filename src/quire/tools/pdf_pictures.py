@@ -15,9 +15,9 @@ def pixels(stream: Any) -> int:
     return _side(stream.get("/Width")) * _side(stream.get("/Height"))
 
 
-def _side(said: Any) -> int:
+def _side(value: Any) -> int:
     """0 for real numbers and other oddities: the decoder judges them."""
-    return said if isinstance(said, int) and 0 < said < 1 << 20 else 0
+    return value if isinstance(value, int) and 0 < value < 1 << 20 else 0
 
 
 def frames(stream: Any, library: Any) -> bool:

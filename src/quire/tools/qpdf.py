@@ -148,8 +148,8 @@ class PdfFile:
         """Refuse when the content of a page may have gone missing: it would come out blank."""
         library = _pikepdf()
         for number, page in enumerate(self._pdf.pages, 1):
-            said = page.obj.get("/Contents")
-            streams = list(said) if isinstance(said, library.Array) else [said]
+            contents = page.obj.get("/Contents")
+            streams = list(contents) if isinstance(contents, library.Array) else [contents]
             if not all(isinstance(one, library.Stream) for one in streams):
                 raise refusals.corrupt(f"the content of page {number} is missing", "PDF")
 
@@ -214,9 +214,9 @@ def _check_end(path: Path) -> None:
         head = stream.read(_HEADER_BYTES)
         stream.seek(-min(size, _TAIL_BYTES), 2)
         tail = stream.read()
-    said = _LINEARIZED.search(head)
-    if said and int(said[1]) > size:
-        raise refusals.truncated(f"it claims {int(said[1])} bytes, but the file ends at {size}", "PDF")
+    linearized = _LINEARIZED.search(head)
+    if linearized and int(linearized[1]) > size:
+        raise refusals.truncated(f"it claims {int(linearized[1])} bytes, but the file ends at {size}", "PDF")
     if b"startxref" not in tail:
         raise refusals.truncated("there is no startxref near the end of the file", "PDF")
 

@@ -80,16 +80,16 @@ class LocalPresignedUploads:
         """Equal requests share one join. It continues when the caller is cancelled: joining a large upload
         takes longer than some clients wait, and they ask again.
         """
-        asked = (keys.check(key), upload_id, tuple(parts))
-        task = self._joining.get(asked)
+        request = (keys.check(key), upload_id, tuple(parts))
+        task = self._joining.get(request)
         if task is None:
-            joining = asyncio.to_thread(self._parts.join, *asked, max_bytes=self._max_blob_bytes)
-            task = self._joining[asked] = asyncio.create_task(joining)
-            task.add_done_callback(lambda done: self._finish_join(asked, done))
+            joining = asyncio.to_thread(self._parts.join, *request, max_bytes=self._max_blob_bytes)
+            task = self._joining[request] = asyncio.create_task(joining)
+            task.add_done_callback(lambda done: self._finish_join(request, done))
         return await asyncio.shield(task)
 
-    def _finish_join(self, asked: _JoinRequest, done: asyncio.Task[BlobInfo]) -> None:
-        del self._joining[asked]
+    def _finish_join(self, request: _JoinRequest, done: asyncio.Task[BlobInfo]) -> None:
+        del self._joining[request]
         if not done.cancelled():
             done.exception()  # retrieved, so that asyncio does not warn when no caller waits any more
 
