@@ -84,23 +84,27 @@ async def test_the_work_of_a_machine_that_dies_is_finished_elsewhere(cluster, tm
                 more = [order("slow", len(given) + number) for number in range(room)]
                 given.extend(more)
                 await bench.compute.submit(MISBEHAVE, more)
-            await bench.until(lambda: bench.compute.capacity() > 0 or reports.extend(bench.compute.take_reports()))
+            await bench.until(
+                lambda: bench.compute.capacity() > 0 or reports.extend(bench.compute.take_reports())
+            )
 
     async with opened_on(cluster, tmp_path) as bench:
         # As many workers as fit: then both machines are at work.
         await work_until(lambda: len({report.worker for report in reports}) == 4)
         killing = asyncio.create_task(asyncio.to_thread(cluster.kill, second))
-        await work_until(lambda: any(report.outcome is Outcome.CRASHED for report in reports))
+        # A worker between two orders is lost without a report.
+        await work_until(lambda: len(bench.compute._handles) == 2)
         await killing
         reports += await bench.take_reports(len(given) - len(reports))
         assert names(reports) == names(given)
         crashed = [report for report in reports if report.outcome is Outcome.CRASHED]
         assert len(crashed) <= 2, "those that were running there, and no other"
         assert all("is gone" in report.error for report in crashed)
-        assert len(reports) - len(crashed) == sum(report.outcome is Outcome.DONE for report in reports)
-        again = [order("slow", report.task_no, attempt=2) for report in crashed]
-        second_attempts = await bench.run(MISBEHAVE, again)
-        assert {report.outcome for report in second_attempts.values()} == {Outcome.DONE}
+        lost = [report for report in reports if report.outcome is not Outcome.DONE]
+        assert {report.outcome for report in lost} <= {Outcome.CRASHED, Outcome.INTERRUPTED}
+        again = [order("slow", report.task_no, attempt=2) for report in lost]
+        later = await bench.run(MISBEHAVE, [*again, order("slow", len(given))])
+        assert {report.outcome for report in later.values()} == {Outcome.DONE}
         # The two workers that there is no place for any more are not waited for.
         async with asyncio.timeout(PATIENCE_SECONDS / 2):
             assert await bench.ended() == ([], [])
