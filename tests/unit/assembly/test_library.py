@@ -5,7 +5,7 @@ import json
 import pytest
 
 from quire.assembly import library
-from quire.assembly.library import called, open_library
+from quire.assembly.library import describe_location, open_library
 from quire.blobs.local import LocalBlobs
 from quire.model.errors import Misconfigured
 from quire.settings import LIBRARY_FALLBACKS, load
@@ -21,7 +21,7 @@ async def test_a_folder_is_opened_below_its_prefix(tmp_path):
     async with open_library(loaded) as context:
         await context.objects.put("queue/todo/3_normal/" + "a" * 64, b"")
     assert (tmp_path / "bucket/pdf/queue/todo/3_normal" / ("a" * 64)).read_bytes() == b""
-    assert called(loaded) == f"{tmp_path}/bucket/pdf"
+    assert describe_location(loaded) == f"{tmp_path}/bucket/pdf"
 
 
 async def test_a_good_store_is_probed_once_a_day(tmp_path, monkeypatch):
@@ -102,4 +102,4 @@ async def test_a_bucket_is_opened_and_probed(tmp_path, s3_server):
         version = await context.objects.create("queue/x", b"1")
         assert (await context.blobs.head("queue/x")).version == version
         await context.objects.delete(["queue/x"])
-    assert called(loaded) == f"s3://{s3_server.bucket}/of/ours/"
+    assert describe_location(loaded) == f"s3://{s3_server.bucket}/of/ours/"

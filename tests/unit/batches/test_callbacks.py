@@ -43,7 +43,7 @@ def test_a_signature_is_for_one_attempt(change):
 
 @given(st.text(max_size=80))
 def test_nothing_else_is_one(signature):
-    with pytest.raises(Reject, match="not made here"):
+    with pytest.raises(Reject, match="not issued by this server"):
         verify(SECRET, ABOUT, signature)
 
 
