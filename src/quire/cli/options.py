@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -27,20 +28,26 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
     """Escapes everything but ASCII: names from outside cannot send control sequences to a terminal."""
     import msgspec
 
-    typer.echo(json.dumps(msgspec.to_builtins(value), indent=indent))
+    plain = msgspec.to_builtins(value, enc_hook=_to_plain, str_keys=True)
+    typer.echo(json.dumps(plain, indent=indent))
 
 
-def confirm(question: str, *, yes: bool, json_output: bool) -> None:
-    """Ends the command unless the user agrees. Without a terminal the answer is no: a script has to say
-    `--yes`.
+def _to_plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def confirm(question: str, *, yes: bool, json_output: bool, option: str = "--yes") -> None:
+    """Ends the command unless the user agrees. Without a terminal the answer is no: a script has to give the
+    option.
     """
     if yes:
         return
     if json_output or not is_interactive():
         from quire.model.errors import Reject
 
+        message = f"nothing was changed: add {option} to confirm without a terminal"
         with exit_on_error(json_output=json_output):
-            raise Reject("nothing was changed: add --yes to confirm without a terminal", code="not_confirmed")
+            raise Reject(message, code="not_confirmed")
     if not typer.confirm(question, err=True):
         typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(exits.COULD_NOT_RUN)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quire.assembly.library import called, with_shared_rules
+from quire.assembly.library import apply_shared_rules, describe_location
 from quire.cli import exits
 from quire.cli.library.options import (
     CommonOptions,
@@ -165,7 +165,7 @@ def show_config(
         if words:
             await shared_config.change_config(context, words)
         said = await shared_config.read_config(context)
-        return said, (await with_shared_rules(context, loaded)).rules
+        return said, (await apply_shared_rules(context, loaded)).rules
 
     said, rules = use_library(work, common)
     if common.json_output:
@@ -199,7 +199,9 @@ def check_store(common: CommonOptions) -> None:
             typer.echo(f"{'ok' if probe.ok else 'FAILED':<8}{probe.ability}{detail}")
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[list[ProbeResult], str]:
-        return await store_probe.probe_store(context, print_result), called(loaded, default_bucket())
+        return await store_probe.probe_store(context, print_result), describe_location(
+            loaded, default_bucket()
+        )
 
     result, place = use_library(work, common)
     works = all(tried.ok for tried in result if tried.needed)

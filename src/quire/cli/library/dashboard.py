@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from quire.assembly.library import called
+from quire.assembly.library import describe_location
 from quire.cli.library.options import (
     CommonOptions,
     Verbose,
@@ -48,7 +48,7 @@ def dashboard(common: CommonOptions, verbose: Verbose = False) -> None:
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DashboardView, str, float]:
         view = await Dashboard(context).refresh(mishaps=20 if verbose else 0)
-        return view, called(loaded, default_bucket()), context.clock.now()
+        return view, describe_location(loaded, default_bucket()), context.clock.now()
 
     view, place, now = use_library(work, common)
     if common.json_output:
@@ -76,7 +76,7 @@ def watch(
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> None:
-        place = called(loaded, default_bucket())
+        place = describe_location(loaded, default_bucket())
         overview = Dashboard(context)
         stop = stop_on_signals(lambda _: None)
         if common.json_output:

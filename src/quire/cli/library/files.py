@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quire.assembly.library_worker import convert_here, ingest_options
+from quire.assembly.library_worker import convert_file, ingest_options
 from quire.cli import exits
 from quire.cli.console import Reporter
 from quire.cli.errors import exit_on_error
@@ -115,7 +115,7 @@ def convert(
         settings = load_settings(CommonOptions(json_output=json_output, config=config)).settings
         target = out or Path(path.stem)
         target.mkdir(parents=True, exist_ok=True)
-        text, number = asyncio.run(convert_here(settings, path, target, _progress(talk)))
+        text, number = asyncio.run(convert_file(settings, path, target, _progress(talk)))
     if json_output:
         print_json({"markdown": str(text), "assets": number})
     else:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quire.assembly.library import called
+from quire.assembly.library import describe_location
 from quire.cli import exits
 from quire.cli.library.options import (
     CommonOptions,
@@ -60,7 +60,7 @@ def show_status(common: CommonOptions, name: Hash) -> None:
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DocumentStatus, str]:
         found = await read_status(context, await listing.resolve_hash(context, name))
-        return found, called(loaded, default_bucket())
+        return found, describe_location(loaded, default_bucket())
 
     found, place = use_library(work, common)
     if common.json_output:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from quire.assembly.library import called
-from quire.assembly.library_worker import Recall, worker_id, worker_options
+from quire.assembly.library import describe_location
+from quire.assembly.library_worker import ManifestLookup, worker_id, worker_options
 from quire.cli import exits
 from quire.cli.console import Reporter
 from quire.cli.library.options import (
@@ -81,8 +81,8 @@ def worker(
         )
         printer = _EventPrinter(json_output=common.json_output, level=settings.library.log_level)
         stop = stop_on_signals(printer.stopping)
-        printer.begin(called(loaded, default_bucket()))
-        return await loop.work(context, options, stop, on_event=printer.tell, lookup=Recall(context))
+        printer.begin(describe_location(loaded, default_bucket()))
+        return await loop.work(context, options, stop, on_event=printer.tell, lookup=ManifestLookup(context))
 
     use_library(work, common, probe=not dry_run, shared_rules=True)
 

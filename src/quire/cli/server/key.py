@@ -201,7 +201,7 @@ def _show_new(made: "NewKey", *, json_output: bool) -> None:
         return
     typer.echo(made.text)
     until = f", until {made.key.expires_at}" if made.key.expires_at else ""
-    typer.echo(f"{printable(made.key.id)} may {made.key.scope}{until}.", err=True)
+    typer.echo(f"{printable(made.key.id)} has the scope {made.key.scope}{until}.", err=True)
     typer.echo("Save the key now: it will not be shown again.", err=True)
 
 
