@@ -138,7 +138,7 @@ async def main(folder: Path, out: Path) -> RunResult:
             settings,
             pipelines={PIPELINE.name: PIPELINE},
             step_modules=(*STEP_MODULES, "pdf_ocr"),
-            trouble=reporter.trouble,
+            trouble=reporter.report_outage,
         ) as components:
             return await run_folder(request, components.run_context(), watcher, asyncio.Event())
 
