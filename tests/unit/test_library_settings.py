@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quire.model.errors import Misconfigured, Reject
 from quire.settings import LIBRARY_FALLBACKS, Secret, load
-from quire.settings.library import Place, place
+from quire.settings.library import LibraryLocation, parse_location
 
 
 def loaded(folder, environment):
@@ -18,19 +18,19 @@ def loaded(folder, environment):
 @pytest.mark.parametrize(
     ("bucket", "prefix", "wanted"),
     [
-        ("books", "pdf/", Place(bucket="books", prefix="pdf/")),
-        ("books", "pdf", Place(bucket="books", prefix="pdf/")),
-        ("books", "/a/b", Place(bucket="books", prefix="a/b/")),
-        ("books", "/", Place(bucket="books")),
-        ("s3://books", "pdf/", Place(bucket="books", prefix="pdf/")),
-        ("s3://books/", "pdf/", Place(bucket="books", prefix="pdf/")),
-        ("s3://books/old/lib", "pdf/", Place(bucket="books", prefix="old/lib/")),
-        ("file:///srv/my%20books", "pdf/", Place(folder=Path("/srv/my books"), prefix="pdf/")),
-        ("", "pdf/", Place(prefix="pdf/")),
+        ("books", "pdf/", LibraryLocation(bucket="books", prefix="pdf/")),
+        ("books", "pdf", LibraryLocation(bucket="books", prefix="pdf/")),
+        ("books", "/a/b", LibraryLocation(bucket="books", prefix="a/b/")),
+        ("books", "/", LibraryLocation(bucket="books")),
+        ("s3://books", "pdf/", LibraryLocation(bucket="books", prefix="pdf/")),
+        ("s3://books/", "pdf/", LibraryLocation(bucket="books", prefix="pdf/")),
+        ("s3://books/old/lib", "pdf/", LibraryLocation(bucket="books", prefix="old/lib/")),
+        ("file:///srv/my%20books", "pdf/", LibraryLocation(folder=Path("/srv/my books"), prefix="pdf/")),
+        ("", "pdf/", LibraryLocation(prefix="pdf/")),
     ],
 )
 def test_a_place_is_a_bucket_or_a_folder_with_a_prefix(bucket, prefix, wanted):
-    assert place(bucket, prefix) == wanted
+    assert parse_location(bucket, prefix) == wanted
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_place_is_a_bucket_or_a_folder_with_a_prefix(bucket, prefix, wanted):
 )
 def test_what_is_no_place_is_refused(bucket, tmp_path):
     with pytest.raises(Reject):
-        place(bucket, "pdf/")
+        parse_location(bucket, "pdf/")
     with pytest.raises(Misconfigured, match=r"library\.bucket"):
         loaded(tmp_path, {"QUIRE_BUCKET": bucket})
 
@@ -47,7 +47,7 @@ def test_what_is_no_place_is_refused(bucket, tmp_path):
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_whatever_is_written_gives_a_safe_prefix_or_a_refusal(bucket, prefix):
     try:
-        found = place(bucket, prefix)
+        found = parse_location(bucket, prefix)
     except Reject:
         return
     assert ".." not in found.prefix.split("/")

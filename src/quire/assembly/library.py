@@ -1,8 +1,8 @@
-"""The library, made out of the settings: its bucket or folder, and the rules in force there.
+"""Opens the library from the settings: its bucket or folder, and the rules in force there.
 
-Promises: whoever changes jobs is let in only where the store keeps conditional writes, which is tried out and
-remembered for a day; the bucket's own settings count where this machine sets none. Must not know: what is
-done there.
+Promises: commands that change jobs run only on a store with conditional writes, which is probed and
+remembered for a day; the bucket's own settings count where this machine sets none. Must not know: what
+commands do with it.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from quire.library import shared_config
 from quire.library.context import LibraryContext, LibraryRules
 from quire.model.errors import Misconfigured
 from quire.settings import DEFAULT, Library, LoadedSettings
-from quire.settings.library import Place, place
+from quire.settings.library import LibraryLocation, parse_location
 from quire.system import SystemClock, SystemIds
 
-PUBLISHED_BUCKET = "blobforge"  # of the published tools, when nobody names one
+PUBLISHED_BUCKET = "blobforge"  # the default of the published tools
 PROBED_SECONDS = 24 * 3600.0
 _RULES = {  # by the setting they come from
     "library.max_retries": "max_retries",
@@ -38,22 +38,23 @@ _RULES = {  # by the setting they come from
 async def open_library(
     loaded: LoadedSettings, *, probe: bool = False, shared_rules: bool = False, default_bucket: str = ""
 ) -> AsyncIterator[LibraryContext]:
-    """`probed`: for those who claim, queue and clean up. `ruled`: the bucket is asked for its settings.
-    Raises Misconfigured when there is no bucket, no access to it, or when it cannot be relied on.
+    """`probe` checks the store, for commands that claim, queue and clean up; `shared_rules` reads the
+    bucket's settings. Raises Misconfigured when there is no bucket, no access to it, or the store is not
+    safe.
     """
     chosen = loaded.settings.library
-    where = place(chosen.bucket or default_bucket, chosen.prefix)
+    where = parse_location(chosen.bucket or default_bucket, chosen.prefix)
     clock, ids = SystemClock(), SystemIds()
-    async with _opened(chosen, where, clock, ids) as bare:
-        context = structs.replace(bare, rules=own_rules(chosen))
+    async with _open_context(chosen, where, clock, ids) as bare:
+        context = structs.replace(bare, rules=build_rules(chosen))
         if probe:
-            await _rely_on(context, loaded.settings.home, _name(chosen, where))
+            await _check_store(context, loaded.settings.home, _location_id(chosen, where))
         if shared_rules:
-            context = await with_shared_rules(context, loaded)
+            context = await apply_shared_rules(context, loaded)
         yield context
 
 
-async def with_shared_rules(context: LibraryContext, loaded: LoadedSettings) -> LibraryContext:
+async def apply_shared_rules(context: LibraryContext, loaded: LoadedSettings) -> LibraryContext:
     explicit = frozenset(rule for key, rule in _RULES.items() if loaded.sources[key] != DEFAULT)
     return structs.replace(
         context,
@@ -61,7 +62,7 @@ async def with_shared_rules(context: LibraryContext, loaded: LoadedSettings) -> 
     )
 
 
-def own_rules(chosen: Library) -> LibraryRules:
+def build_rules(chosen: Library) -> LibraryRules:
     return LibraryRules(
         max_retries=chosen.max_retries,
         heartbeat_seconds=chosen.heartbeat_seconds,
@@ -71,16 +72,16 @@ def own_rules(chosen: Library) -> LibraryRules:
     )
 
 
-def called(loaded: LoadedSettings, default_bucket: str = "") -> str:
-    """The library's place in words for people."""
+def describe_location(loaded: LoadedSettings, default_bucket: str = "") -> str:
+    """The address of the library, for display."""
     chosen = loaded.settings.library
-    where = place(chosen.bucket or default_bucket, chosen.prefix)
+    where = parse_location(chosen.bucket or default_bucket, chosen.prefix)
     return str(where.folder / where.prefix) if where.folder else f"s3://{where.bucket}/{where.prefix}"
 
 
 @asynccontextmanager
-async def _opened(
-    chosen: Library, where: Place, clock: SystemClock, ids: SystemIds
+async def _open_context(
+    chosen: Library, where: LibraryLocation, clock: SystemClock, ids: SystemIds
 ) -> AsyncIterator[LibraryContext]:
     access = None if where.folder else _s3_access(chosen, where)
     blobs = open_store(where.folder / where.prefix if where.folder else Path(), access)
@@ -91,7 +92,7 @@ async def _opened(
         await blobs.close()
 
 
-def _s3_access(chosen: Library, where: Place) -> S3Access:
+def _s3_access(chosen: Library, where: LibraryLocation) -> S3Access:
     if not where.bucket:
         raise Misconfigured(
             "No bucket is named, so there is no library. Set QUIRE_BUCKET (or library.bucket) to a "
@@ -115,15 +116,15 @@ def _s3_access(chosen: Library, where: Place) -> S3Access:
     )
 
 
-async def _rely_on(context: LibraryContext, home: Path, name: str) -> None:
-    """A good answer is remembered, as it costs some twenty requests; a bad one is not."""
+async def _check_store(context: LibraryContext, home: Path, name: str) -> None:
+    """Probe the store. Success is remembered, as a probe costs some twenty requests; failure is not."""
     file = home / "library" / "probed.json"
-    known = _known(file)
+    known = _read_probes(file)
     now = context.clock.now()
     if 0 <= now - known.get(name, 0.0) < PROBED_SECONDS:
         return
     await probe(context.blobs, context.ids)
-    with suppress(OSError):  # then it is tried again next time
+    with suppress(OSError):  # then the next command probes again
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_name(f"{file.name}.{context.ids.ulid()}")
         kept = {key: at for key, at in known.items() if 0 <= now - at < PROBED_SECONDS}
@@ -131,7 +132,7 @@ async def _rely_on(context: LibraryContext, home: Path, name: str) -> None:
         fresh.replace(file)
 
 
-def _known(file: Path) -> dict[str, float]:
+def _read_probes(file: Path) -> dict[str, float]:
     try:
         found = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
@@ -141,6 +142,6 @@ def _known(file: Path) -> dict[str, float]:
     return {key: at for key, at in found.items() if isinstance(at, float)}
 
 
-def _name(chosen: Library, where: Place) -> str:
+def _location_id(chosen: Library, where: LibraryLocation) -> str:
     parts = (chosen.endpoint, where.bucket, str(where.folder or ""), where.prefix)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

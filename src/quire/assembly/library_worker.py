@@ -1,9 +1,8 @@
-"""What a worker of the library, an ingest and a conversion on this machine are given, out of the settings."""
+"""Options of library workers, ingests and local conversions, from the settings."""
 
 import hashlib
 import os
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,24 +10,23 @@ from typing import Any
 
 from quire.library import archives
 from quire.library.context import LibraryContext
-from quire.library.ingest import run as ingesting
-from quire.library.manifest import store as indexing
-from quire.library.worker import conversion
-from quire.library.worker import loop as working
-from quire.library.worker import source as source_fetch
+from quire.library.ingest import run
+from quire.library.manifest import store
+from quire.library.worker import conversion, loop
+from quire.library.worker import source as library_source
 from quire.library.worker.run_windows import parse_window
 from quire.model.clock import timestamp
 from quire.model.errors import Misconfigured, Reject
 from quire.settings import Library, Settings, worker_environment
 from quire.system import SystemClock
 
-RECALL_SECONDS = 600.0
+MANIFEST_SECONDS = 600.0
 _MACHINE = Path("/etc/machine-id")
 _PREFIXES = ("BLOBFORGE_", "AWS_")  # keys that no conversion needs
 
 
 def worker_id(chosen: Library) -> str:
-    """The same after a restart of the machine; processes beside each other are told apart by the worker."""
+    """The same after a restart of the machine; processes on one machine get names of their own (`slots`)."""
     if chosen.worker_id:
         return chosen.worker_id
     try:
@@ -41,13 +39,13 @@ def worker_id(chosen: Library) -> str:
 def worker_options(
     settings: Settings, *, run_once: bool, dry_run: bool, windows: Sequence[str], abort_outside: bool
 ) -> Any:
-    """Raises Reject for what is no run window."""
+    """Raises Reject for an invalid run window."""
     chosen = settings.library
     spoken = windows or chosen.run_windows.replace(",", " ").split()
-    return working.WorkerOptions(
+    return loop.WorkerOptions(
         worker=worker_id(chosen),
-        command=_command(),
-        scratch=scratch(settings),
+        command=conversion.COMMAND,
+        scratch=scratch_folder(settings),
         environment=_environment(),
         converting={"converter": chosen.converter},
         memory_mb=chosen.memory_mb,
@@ -64,7 +62,7 @@ def ingest_options(settings: Settings, *, tier: str, dry_run: bool) -> Any:
     own = settings.home / "library"
     if not dry_run:
         own.mkdir(parents=True, exist_ok=True)
-    return ingesting.IngestOptions(
+    return run.IngestOptions(
         tier=tier,
         dry_run=dry_run,
         recovery=own / "recovery",
@@ -73,12 +71,12 @@ def ingest_options(settings: Settings, *, tier: str, dry_run: bool) -> Any:
     )
 
 
-def scratch(settings: Settings) -> Path:
+def scratch_folder(settings: Settings) -> Path:
     return settings.home / "library" / "workers"
 
 
-class Recall:
-    """What the index has of a document whose metadata was lost. It is read when that happens, not before."""
+class ManifestLookup:
+    """Finds documents with lost metadata in the manifest, which is read when that first happens."""
 
     def __init__(self, context: LibraryContext) -> None:
         self._context = context
@@ -87,19 +85,19 @@ class Recall:
 
     async def __call__(self, job: str) -> Any:
         now = self._context.clock.monotonic()
-        if self._view is None or now - self._read_at > RECALL_SECONDS:
-            self._view = await indexing.LibraryManifest(self._context).read()
+        if self._view is None or now - self._read_at > MANIFEST_SECONDS:
+            self._view = await store.LibraryManifest(self._context).read()
             self._read_at = now
         entry = self._view.get(job)
         if entry is None or not entry.paths:
             return None
-        return source_fetch.KnownSource(entry.paths[0], tuple(entry.tags))
+        return library_source.KnownSource(entry.paths[0], tuple(entry.tags))
 
 
-async def convert_here(
-    settings: Settings, source: Path, target: Path, on_sign: Callable[[Any], None] = lambda _: None
+async def convert_file(
+    settings: Settings, source: Path, target: Path, on_progress: Callable[[Any], None] = lambda _: None
 ) -> tuple[Path, int]:
-    """Convert one file of this machine into a folder: its Markdown and how many pictures it has. Raises
+    """Convert one local file into a folder; returns the Markdown file and the number of pictures. Raises
     Reject with the reason when it cannot be converted, Misconfigured when a tool is missing.
     """
     chosen = settings.library
@@ -109,8 +107,8 @@ async def convert_here(
         silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
         memory_mb=chosen.memory_mb,
     )
-    clock, (real, digest, size) = SystemClock(), _measured(source)
-    command = conversion.ConverterCommand(words=_command(), environment=_environment())
+    clock, (real, digest, size) = SystemClock(), _hash_source(source)
+    command = conversion.ConverterCommand(words=conversion.COMMAND, environment=_environment())
     with TemporaryDirectory(prefix="quire-convert-") as name:
         folder = Path(name)
         archive = folder / "result.zip"
@@ -126,19 +124,15 @@ async def convert_here(
             ),
             options={"converter": chosen.converter},
         )
-        ended = await conversion.Conversion(command, limits, clock, on_sign).run(order, folder)
-        if ended.error:
-            raise (Misconfigured if ended.trouble else Reject)(f"{source.name}: {ended.error}")
+        result = await conversion.Conversion(command, limits, clock, on_progress).run(order, folder)
+        if result.error:
+            raise (Misconfigured if result.trouble else Reject)(f"{source.name}: {result.error}")
         return archives.unpack(archive, target)
 
 
-def _measured(source: Path) -> tuple[str, str, int]:
+def _hash_source(source: Path) -> tuple[str, str, int]:
     with source.open("rb") as file:
         return os.path.realpath(source), hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
-
-
-def _command() -> tuple[str, ...]:
-    return (sys.executable, "-m", "quire.library.worker.conversion_process")
 
 
 def _environment() -> dict[str, str]:

@@ -11,8 +11,8 @@ from quire.blobs import keys
 from quire.model.errors import Reject
 from quire.settings.basics import Secret, about
 
-# What is said nowhere else is taken from these, the first one that is set: first the published tools' own
-# variables, then those that programs for S3 agree on.
+# Settings that are not set elsewhere come from the first of these variables that is set: those of the
+# published tools, then the common ones of S3 programs.
 LIBRARY_FALLBACKS: dict[str, tuple[str, ...]] = {
     "library.bucket": ("BLOBFORGE_S3_BUCKET",),
     "library.prefix": ("BLOBFORGE_S3_PREFIX",),
@@ -27,7 +27,7 @@ LIBRARY_FALLBACKS: dict[str, tuple[str, ...]] = {
     "library.worker_id": ("BLOBFORGE_WORKER_ID",),
     "library.log_level": ("BLOBFORGE_LOG_LEVEL",),
 }
-# Variables that are shorter than the rule for their names would have them.
+# Variables with shorter names than the rule gives.
 SHORT_NAMES = {"QUIRE_BUCKET": "library.bucket"}
 
 
@@ -72,16 +72,16 @@ class Library(Struct, frozen=True, kw_only=True):
 
 
 class LibraryLocation(Struct, frozen=True, kw_only=True):
-    """Where a library lies: in a bucket or in a folder. `prefix` is "" or ends with a slash."""
+    """A bucket or a folder. `prefix` is "" or ends with a slash."""
 
     bucket: str = ""
     folder: Path | None = None
     prefix: str = ""
 
 
-def place(bucket: str, prefix: str) -> LibraryLocation:
-    """From what was written into the settings. A prefix within the bucket's address counts rather than the
-    other one. Raises Reject.
+def parse_location(bucket: str, prefix: str) -> LibraryLocation:
+    """The location in the settings. A prefix in the bucket's address takes precedence over `prefix`. Raises
+    Reject.
     """
     own = _folder(prefix, "library.prefix")
     if bucket.startswith("file:"):
