@@ -1,4 +1,4 @@
-"""Callbacks of foreign workers, on every ledger: folded like any report, or refused with the reason."""
+"""Callbacks of remote workers, on every ledger: settled like any report, or refused with the reason."""
 
 import io
 import json
@@ -9,13 +9,13 @@ from PIL import Image
 from tests.servers.postgres import fresh_schema
 from tests.suites.ledger_situations import ME, act, entered
 
-from quire.batches.context import BatchContext
 from quire.batches.remote.callbacks import (
     MAX_BODY_BYTES,
     AttemptAddress,
     CallbackAnswer,
     settle_callback,
 )
+from quire.batches.remote.context import RemoteContext
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
@@ -31,7 +31,6 @@ from quire.model.work import Outcome, Report
 from quire.pipelines.preprocess import preprocess
 from quire.testing.factories import draft
 from quire.testing.memory_blobs import MemoryBlobs
-from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
 ID = "01KA0000000000000000000000"
@@ -56,16 +55,19 @@ def tiff(*, pages):
     return out.getvalue()
 
 
-class Desk:
-    """A batch whose tasks are out with workers elsewhere."""
+class CallbackBench:
+    """A batch whose tasks run on remote workers."""
 
     def __init__(self, ledger):
         self.blobs = MemoryBlobs()
         self.ledger = ledger
         self.clock = FakeClock()
-        self.office = BatchContext(
-            ledger=ledger,
-            queues=MemoryQueues(),
+        self.context = RemoteContext(
+            batches=ledger,
+            files=ledger,
+            tasks=ledger,
+            records=ledger,
+            members=ledger,
             blobs=self.blobs,
             clock=self.clock,
             ids=CountingIds(),
@@ -82,7 +84,9 @@ class Desk:
         await self.ledger.record_uploads(batch.no, [Upload(path=name, state="taken") for name in NAMES])
         message = OutboxMessage(queue="q", message_id="start", body=b"{}")
         key = f"{FOLDER}/_manifest.json"
-        batch = await self.ledger.close_batch(batch.no, manifest_key=key, total_files=3, message=message, now=now)
+        batch = await self.ledger.close_batch(
+            batch.no, manifest_key=key, total_files=3, message=message, now=now
+        )
         batch = await self.ledger.apply_move(moves.begin(batch, now=now))
         files = [
             File(
@@ -126,7 +130,7 @@ class Desk:
         about = self.about(path, prefix=prefix, **(url or {}))
         body = {"task_id": about.task_id, "batch_id": about.batch_id, "status": "success"} | said
         body = {name: value for name, value in body.items() if value is not MISSING}
-        return await settle_callback(self.office, about, json.dumps(body).encode())
+        return await settle_callback(self.context, about, json.dumps(body).encode())
 
     async def converted(self, path="/box/p1.tif", **changes):
         key = f"{FOLDER}{path.removesuffix('.tif')}.jpg"
@@ -157,33 +161,33 @@ class CallbackSuite:
     """Needs the fixture `ledger`."""
 
     @pytest.fixture
-    async def desk(self, ledger):
-        desk = Desk(ledger)
-        await desk.begun()
-        return desk
+    async def bench(self, ledger):
+        bench = CallbackBench(ledger)
+        await bench.begun()
+        return bench
 
-    async def test_a_success_settles_its_task_with_the_products_the_pipeline_expects(self, desk):
-        desk.clock.advance(10.0)
-        assert await desk.converted() == OK
-        task = await desk.settled()
+    async def test_a_success_settles_its_task_with_the_products_the_pipeline_expects(self, bench):
+        bench.clock.advance(10.0)
+        assert await bench.converted() == OK
+        task = await bench.settled()
         assert task.state is TaskState.DONE
         (jpeg,) = task.result.products
         assert (jpeg.role, jpeg.key, jpeg.size) == ("jpeg", f"{FOLDER}/box/p1.jpg", len(JPEG))
-        batch = await desk.ledger.get_batch(ID)
-        _, (attempt,) = await desk.ledger.get_file_history(batch.no, "/box/p1.tif")
+        batch = await bench.ledger.get_batch(ID)
+        _, (attempt,) = await bench.ledger.get_file_history(batch.no, "/box/p1.tif")
         assert (attempt.worker, attempt.seconds, attempt.outcome) == ("callback", 2.9, "done")
-        (counts,) = await desk.ledger.count_tasks(batch.no)
+        (counts,) = await bench.ledger.count_tasks(batch.no)
         assert (counts.spent.bytes_in, counts.spent.bytes_out) == (100, len(JPEG))
 
-    async def test_a_batch_goes_through_both_phases_by_callbacks_alone(self, desk):
-        await desk.converted("/box/p1.tif")
-        await desk.converted("/box/p2.tif")
-        assert (await desk.folded()).position.phase == 2
-        assert len(await desk.claimed()) == 3
+    async def test_a_batch_goes_through_both_phases_by_callbacks_alone(self, bench):
+        await bench.converted("/box/p1.tif")
+        await bench.converted("/box/p2.tif")
+        assert (await bench.folded()).position.phase == 2
+        assert len(await bench.claimed()) == 3
         for path in ("/box/p1.jpg", "/box/p2.jpg", "/box/up.jpg"):
             key = f"{FOLDER}{path}.ref.json"
-            await desk.blobs.put(key, json.dumps(REFERENCE, indent=2).encode())
-            answer = await desk.call(
+            await bench.blobs.put(key, json.dumps(REFERENCE, indent=2).encode())
+            answer = await bench.call(
                 path,
                 prefix="img",
                 ref_json_r2_key=key,
@@ -191,30 +195,30 @@ class CallbackSuite:
                 archive_r2_key="archive/1/original.jpg",
             )
             assert answer == OK
-        task = await desk.settled("/box/p1.jpg")
+        task = await bench.settled("/box/p1.jpg")
         assert task.result.facts == {
             "ref_data": REFERENCE,
             "cid": "bafk",
             "archive_r2_key": "archive/1/original.jpg",
         }
-        batch = await desk.folded()
+        batch = await bench.folded()
         assert batch.position.stage is Stage.DONE
         made = {
             one.path: [(file.path, file.tags, file.source_file) for _, file in one.made]
-            for one in await desk.ledger.list_inputs(batch.no, limit=9)
+            for one in await bench.ledger.list_inputs(batch.no, limit=9)
         }
         assert made["/box/p1.tif"] == [
             ("/box/p1.jpg", ("TiffConverter",), "p1.tif"),
             ("/box/p1.jpg.ref.json", ("ImageProcessor",), "p1.jpg"),
         ]
 
-    async def paged(self, desk, *, stored=(2, 3), told=(2, 3), **changes):
+    async def paged(self, bench, *, stored=(2, 3), told=(2, 3), **changes):
         """What a worker of ours says of a TIFF of three pages."""
-        task = desk.about("/box/p1.tif").task_id
+        task = bench.about("/box/p1.tif").task_id
         first = f"{FOLDER}/box/p1.jpg"
         places = {page: f"{FOLDER}/_work/{task}-1-p{page:05d}.jpg" for page in (2, 3, 4)}
         for page in stored:
-            await desk.blobs.put(places[page], b"page %d" % page)
+            await bench.blobs.put(places[page], b"page %d" % page)
         named = [(1, first, len(JPEG)), *((page, places[page], 6) for page in told)]
         products = [
             {
@@ -227,20 +231,20 @@ class CallbackSuite:
             for page, key, size in named
         ]
         own = {"facts": {"pages": 3, "cid_profile": "x"}, "products": products} | changes
-        assert await desk.converted(quire=own) == OK
-        return await desk.settled()
+        assert await bench.converted(quire=own) == OK
+        return await bench.settled()
 
-    async def test_all_pages_that_are_told_become_files_in_their_order(self, desk):
-        task = await self.paged(desk)
+    async def test_all_pages_that_are_told_become_files_in_their_order(self, bench):
+        task = await self.paged(bench)
         assert task.state is TaskState.DONE
         assert [(one.size, one.facts) for one in task.result.products] == [
             (size, {"page": page, "pages": 3, "width": page, "cid": f"bafk{page}"})
             for page, size in ((1, len(JPEG)), (2, 6), (3, 6))
         ]
         assert task.result.facts == {"pages": 3, "cid_profile": "x", "file_name": "p1.jpg"}
-        await desk.converted("/box/p2.tif")
-        await desk.folded()
-        claims = await desk.claimed()
+        await bench.converted("/box/p2.tif")
+        await bench.folded()
+        claims = await bench.claimed()
         paths = {claim.order.file.path for claim in claims}
         assert {"/box/p1.jpg", "/box/p1-p002.jpg", "/box/p1-p003.jpg"} <= paths
 
@@ -250,33 +254,33 @@ class CallbackSuite:
             ({"stored": (2,)}, "missing", "p00003.jpg"),
             ({"told": (2,)}, "bad_callback", "names 2 of 3 pages"),
             ({"told": ()}, "bad_callback", "names 1 of 3 pages"),
-            ({"told": (3, 2)}, "bad_callback", "page 2 is not where it was told to lie"),
-            ({"told": (2, 4), "stored": (2, 4)}, "bad_callback", "page 3 is not where"),
-            ({"told": (2, 2)}, "bad_callback", "page 3 is not where"),
+            ({"told": (3, 2)}, "bad_callback", "page 2 is not under its key"),
+            ({"told": (2, 4), "stored": (2, 4)}, "bad_callback", "page 3 is not under its key"),
+            ({"told": (2, 2)}, "bad_callback", "page 3 is not under its key"),
             ({"facts": {"pages": "x" * 500}}, "bad_callback", "of " + "x" * 20 + " pages"),
         ],
     )
-    async def test_pages_that_cannot_be_believed_are_a_failure(self, desk, changes, error_class, words):
-        task = await self.paged(desk, **changes)
+    async def test_pages_that_cannot_be_believed_are_a_failure(self, bench, changes, error_class, words):
+        task = await self.paged(bench, **changes)
         assert (task.state, task.error_class) == (TaskState.WAITING, error_class)
         assert words in task.error
 
-    async def test_a_worker_that_knows_one_page_does_not_lose_the_others_in_silence(self, desk):
-        await desk.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=2))
-        await desk.converted()
-        task = await desk.settled()
+    async def test_a_worker_that_knows_one_page_does_not_lose_the_others_in_silence(self, bench):
+        await bench.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=2))
+        await bench.converted()
+        task = await bench.settled()
         assert (task.state, task.error_class) == (TaskState.FAILED, "many_pages")
         assert "set compute.tiff to local" in task.error
 
-    async def test_one_page_is_all_there_is_that_is_taken(self, desk):
-        await desk.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=1))
-        await desk.converted()
-        assert (await desk.settled()).state is TaskState.DONE
+    async def test_one_page_is_all_there_is_that_is_taken(self, bench):
+        await bench.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=1))
+        await bench.converted()
+        assert (await bench.settled()).state is TaskState.DONE
 
-    async def test_keys_of_the_bucket_are_those_of_the_house_with_its_prefix(self, desk):
+    async def test_keys_of_the_bucket_are_those_of_the_house_with_its_prefix(self, bench):
         key = f"{FOLDER}/box/p1.jpg"
-        await desk.blobs.put(key, JPEG)
-        about = desk.about("/box/p1.tif")
+        await bench.blobs.put(key, JPEG)
+        about = bench.about("/box/p1.tif")
         product = {"role": "jpeg", "key": f"in/side/{key}", "size": 9, "content_type": "image/jpeg"}
         body = {
             "task_id": about.task_id,
@@ -287,30 +291,30 @@ class CallbackSuite:
             "output_file_size": 9,
             "quire": {"products": [product | {"facts": {"width": 7}}]},
         }
-        await settle_callback(desk.office, about, json.dumps(body).encode(), prefix="in/side/")
-        (jpeg,) = (await desk.settled()).result.products
+        await settle_callback(bench.context, about, json.dumps(body).encode(), prefix="in/side/")
+        (jpeg,) = (await bench.settled()).result.products
         assert (jpeg.key, jpeg.facts["width"]) == (key, 7)
 
-    async def test_an_error_is_tried_again_and_the_last_one_fails_the_task(self, desk):
+    async def test_an_error_is_tried_again_and_the_last_one_fails_the_task(self, bench):
         for attempt in (1, 2, 3):
-            assert await desk.call(status="error", error="cannot decode strip 4") == OK
-            task = await desk.task()
+            assert await bench.call(status="error", error="cannot decode strip 4") == OK
+            task = await bench.task()
             assert task.claim.failures == attempt
-            desk.clock.advance(60.0)
-            await desk.claimed()
+            bench.clock.advance(60.0)
+            await bench.claimed()
         assert task.state is TaskState.FAILED
-        failed = await desk.settled()
+        failed = await bench.settled()
         assert (failed.error_class, failed.error) == ("worker_error", "cannot decode strip 4")
 
-    async def test_the_policy_of_the_house_says_when(self, desk):
-        about = desk.about("/box/p1.tif")
+    async def test_the_policy_of_the_house_says_when(self, bench):
+        about = bench.about("/box/p1.tif")
         body = {"task_id": about.task_id, "batch_id": ID, "status": "error"}
         slow = RetryPolicy(first_delay_seconds=1000.0, longest_delay_seconds=1000.0)
-        await settle_callback(desk.office, about, json.dumps(body).encode(), policy=slow)
-        desk.clock.advance(500.0)
-        assert await desk.claimed() == []
-        desk.clock.advance(600.0)
-        assert len(await desk.claimed()) == 1
+        await settle_callback(bench.context, about, json.dumps(body).encode(), policy=slow)
+        bench.clock.advance(500.0)
+        assert await bench.claimed() == []
+        bench.clock.advance(600.0)
+        assert len(await bench.claimed()) == 1
 
     @pytest.mark.parametrize(
         ("changes", "error_class", "words"),
@@ -331,9 +335,9 @@ class CallbackSuite:
             ({"ref_json_r2_key": "x", "output_r2_key": None}, "bad_callback", "names output_r2_key"),
         ],
     )
-    async def test_a_success_that_cannot_be_believed_is_a_failure(self, desk, changes, error_class, words):
-        assert await desk.converted(**changes) == OK
-        task = await desk.settled()
+    async def test_a_success_that_cannot_be_believed_is_a_failure(self, bench, changes, error_class, words):
+        assert await bench.converted(**changes) == OK
+        task = await bench.settled()
         assert (task.state, task.error_class) == (TaskState.WAITING, error_class)
         assert words in task.error
 
@@ -347,42 +351,42 @@ class CallbackSuite:
             ({"ref_json_r2_key": f"{FOLDER}/empty.json"}, "has 0 bytes"),
         ],
     )
-    async def test_a_reference_that_cannot_be_believed_is_a_failure(self, desk, changes, words):
-        await desk.converted("/box/p1.tif")
-        await desk.converted("/box/p2.tif")
-        await desk.folded()
-        await desk.claimed()
+    async def test_a_reference_that_cannot_be_believed_is_a_failure(self, bench, changes, words):
+        await bench.converted("/box/p1.tif")
+        await bench.converted("/box/p2.tif")
+        await bench.folded()
+        await bench.claimed()
         key = f"{FOLDER}/box/up.jpg.ref.json"
-        await desk.blobs.put(key, b"{}")
-        await desk.blobs.put(f"{FOLDER}/empty.json", b"")
+        await bench.blobs.put(key, b"{}")
+        await bench.blobs.put(f"{FOLDER}/empty.json", b"")
         said = {"ref_json_r2_key": key, "ref_data": REFERENCE} | changes
-        assert await desk.call("/box/up.jpg", prefix="img", **said) == OK
-        task = await desk.settled("/box/up.jpg")
+        assert await bench.call("/box/up.jpg", prefix="img", **said) == OK
+        task = await bench.settled("/box/up.jpg")
         assert task.state is TaskState.WAITING
         assert words in task.error
 
-    async def test_who_says_it_twice_is_told_so_and_nothing_is_counted(self, desk):
-        assert await desk.converted() == OK
-        before = await desk.counts()
-        assert await desk.converted() == DUPLICATE
-        assert await desk.call(status="error", error="no") == DUPLICATE
-        assert await desk.counts() == before == [(2, 1, 0)]
-        batch = await desk.ledger.get_batch(ID)
-        strays = await desk.ledger.list_stray_reports(batch.no, limit=9)
+    async def test_who_says_it_twice_is_told_so_and_nothing_is_counted(self, bench):
+        assert await bench.converted() == OK
+        before = await bench.counts()
+        assert await bench.converted() == DUPLICATE
+        assert await bench.call(status="error", error="no") == DUPLICATE
+        assert await bench.counts() == before == [(2, 1, 0)]
+        batch = await bench.ledger.get_batch(ID)
+        strays = await bench.ledger.list_stray_reports(batch.no, limit=9)
         assert [one.kind for one in strays] == [StrayKind.DUPLICATE] * 2
 
-    async def test_a_failed_task_is_not_failed_again(self, desk):
+    async def test_a_failed_task_is_not_failed_again(self, bench):
         policy = RetryPolicy()
         for _ in range(3):
-            await desk.call(status="error")
-            desk.clock.advance(policy.longest_delay_seconds)
-            await desk.claimed()
-        assert await desk.call(status="error") == DUPLICATE
-        assert await desk.converted() == DUPLICATE  # its failure was not for lost time
-        assert await desk.counts() == [(2, 0, 1)]
+            await bench.call(status="error")
+            bench.clock.advance(policy.longest_delay_seconds)
+            await bench.claimed()
+        assert await bench.call(status="error") == DUPLICATE
+        assert await bench.converted() == DUPLICATE  # its failure was not for lost time
+        assert await bench.counts() == [(2, 0, 1)]
 
-    async def test_a_success_after_a_timeout_counts_while_the_phase_runs(self, desk):
-        claim = desk.claims["/box/p1.tif"]
+    async def test_a_success_after_a_timeout_counts_while_the_phase_runs(self, bench):
+        claim = bench.claims["/box/p1.tif"]
         order = claim.order
         told = Report(
             *(order.batch_no, order.task_no, 1, Outcome.TIMED_OUT, 1.0, 60.0, "w"),
@@ -390,52 +394,54 @@ class CallbackSuite:
             error="no answer",
         )
         failed = Settlement(report=told, state=TaskState.FAILED, blame=True)
-        await desk.ledger.settle_reports(order.batch_no, [failed], now=desk.clock.now())
-        assert await desk.counts() == [(2, 0, 1)]
-        assert await desk.converted() == OK
-        assert await desk.counts() == [(2, 1, 0)]
+        await bench.ledger.settle_reports(order.batch_no, [failed], now=bench.clock.now())
+        assert await bench.counts() == [(2, 0, 1)]
+        assert await bench.converted() == OK
+        assert await bench.counts() == [(2, 1, 0)]
 
-    async def test_an_attempt_that_was_overtaken_is_late(self, desk):
-        first = desk.about("/box/p1.tif")
-        await desk.call(status="error")
-        desk.clock.advance(60.0)
-        await desk.claimed()
-        assert await desk.converted(url={"attempt": first.attempt}) == LATE
-        assert (await desk.task()).state is TaskState.RUNNING
-        assert await desk.converted() == OK
+    async def test_an_attempt_that_was_overtaken_is_late(self, bench):
+        first = bench.about("/box/p1.tif")
+        await bench.call(status="error")
+        bench.clock.advance(60.0)
+        await bench.claimed()
+        assert await bench.converted(url={"attempt": first.attempt}) == LATE
+        assert (await bench.task()).state is TaskState.RUNNING
+        assert await bench.converted() == OK
 
-    async def test_a_callback_of_an_earlier_phase_is_late(self, desk):
-        await desk.converted("/box/p1.tif")
-        await desk.converted("/box/p2.tif")
-        await desk.folded()
-        assert await desk.converted("/box/p1.tif") == LATE
-        batch = await desk.ledger.get_batch(ID)
-        assert len(await desk.ledger.list_stray_reports(batch.no, limit=9)) == 1
-        assert await desk.counts() == [(2, 2, 0), (3, 0, 0)]
+    async def test_a_callback_of_an_earlier_phase_is_late(self, bench):
+        await bench.converted("/box/p1.tif")
+        await bench.converted("/box/p2.tif")
+        await bench.folded()
+        assert await bench.converted("/box/p1.tif") == LATE
+        batch = await bench.ledger.get_batch(ID)
+        assert len(await bench.ledger.list_stray_reports(batch.no, limit=9)) == 1
+        assert await bench.counts() == [(2, 2, 0), (3, 0, 0)]
 
-    async def test_a_callback_of_an_earlier_round_is_late(self, desk):
-        await desk.converted("/box/p1.tif")
+    async def test_a_callback_of_an_earlier_round_is_late(self, bench):
+        await bench.converted("/box/p1.tif")
         for _ in range(3):
-            await desk.call("/box/p2.tif", status="error")
-            desk.clock.advance(60.0)
-            await desk.claimed()
-        old = desk.about("/box/p2.tif")
-        await desk.folded()
-        await desk.claimed()
+            await bench.call("/box/p2.tif", status="error")
+            bench.clock.advance(60.0)
+            await bench.claimed()
+        old = bench.about("/box/p2.tif")
+        await bench.folded()
+        await bench.claimed()
         for path in ("/box/p1.jpg", "/box/up.jpg"):
             key = f"{FOLDER}{path}.ref.json"
-            await desk.blobs.put(key, b"{}")
-            await desk.call(path, prefix="img", ref_json_r2_key=key, ref_data=REFERENCE)
-        batch = await desk.folded()
+            await bench.blobs.put(key, b"{}")
+            await bench.call(path, prefix="img", ref_json_r2_key=key, ref_data=REFERENCE)
+        batch = await bench.folded()
         assert batch.position.stage is Stage.DONE
-        batch = await desk.ledger.retry_tasks(moves.retry_round(batch, PLAN, 1, now=desk.clock.now()), TaskSelection(), act())
-        await entered(desk.ledger, batch, PLAN)
-        await desk.claimed()
-        new = desk.about("/box/p2.tif")
+        batch = await bench.ledger.retry_tasks(
+            moves.retry_round(batch, PLAN, 1, now=bench.clock.now()), TaskSelection(), act()
+        )
+        await entered(bench.ledger, batch, PLAN)
+        await bench.claimed()
+        new = bench.about("/box/p2.tif")
         assert (old.task_id, old.task_no) != (new.task_id, new.task_no)
         assert old.task_id == new.task_id
-        assert await desk.converted("/box/p2.tif", url={"task_no": old.task_no, "attempt": 3}) == LATE
-        assert await desk.converted("/box/p2.tif") == OK
+        assert await bench.converted("/box/p2.tif", url={"task_no": old.task_no, "attempt": 3}) == LATE
+        assert await bench.converted("/box/p2.tif") == OK
 
     @pytest.mark.parametrize(
         "url",
@@ -448,13 +454,13 @@ class CallbackSuite:
             {"attempt": 0},
         ],
     )
-    async def test_what_never_was_is_missing(self, desk, url):
+    async def test_what_never_was_is_missing(self, bench, url):
         with pytest.raises(Missing) as caught:
-            await desk.converted(url=url)
+            await bench.converted(url=url)
         assert caught.value.code in {"unknown_batch", "unknown_task"}
-        assert (await desk.task()).state is TaskState.RUNNING
-        batch = await desk.ledger.get_batch(ID)
-        assert await desk.ledger.list_stray_reports(batch.no, limit=9) == []
+        assert (await bench.task()).state is TaskState.RUNNING
+        batch = await bench.ledger.get_batch(ID)
+        assert await bench.ledger.list_stray_reports(batch.no, limit=9) == []
 
     @pytest.mark.parametrize(
         "said",
@@ -475,11 +481,11 @@ class CallbackSuite:
             {"performance": []},
         ],
     )
-    async def test_a_body_that_is_none_is_refused_and_changes_nothing(self, desk, said):
+    async def test_a_body_that_is_none_is_refused_and_changes_nothing(self, bench, said):
         with pytest.raises(Reject) as caught:
-            await desk.converted(**said)
+            await bench.converted(**said)
         assert caught.value.code == "bad_callback"
-        assert (await desk.task()).state is TaskState.RUNNING
+        assert (await bench.task()).state is TaskState.RUNNING
 
     @pytest.mark.parametrize(
         ("body", "code"),
@@ -491,9 +497,9 @@ class CallbackSuite:
             (b" " * (MAX_BODY_BYTES + 1), "too_large"),
         ],
     )
-    async def test_any_bytes_are_a_callback_or_refused(self, desk, body, code):
+    async def test_any_bytes_are_a_callback_or_refused(self, bench, body, code):
         with pytest.raises(Reject) as caught:
-            await settle_callback(desk.office, desk.about("/box/p1.tif"), body)
+            await settle_callback(bench.context, bench.about("/box/p1.tif"), body)
         assert caught.value.code == code
 
     @pytest.mark.parametrize(
@@ -506,24 +512,27 @@ class CallbackSuite:
             ({"total_time_ms": 1e300}, 10.0),
         ],
     )
-    async def test_an_attempt_took_no_longer_than_it_was_out(self, desk, performance, seconds):
-        desk.clock.advance(10.0)
-        await desk.converted(performance=performance)
-        batch = await desk.ledger.get_batch(ID)
-        (counts,) = await desk.ledger.count_tasks(batch.no)
+    async def test_an_attempt_took_no_longer_than_it_was_out(self, bench, performance, seconds):
+        bench.clock.advance(10.0)
+        await bench.converted(performance=performance)
+        batch = await bench.ledger.get_batch(ID)
+        (counts,) = await bench.ledger.count_tasks(batch.no)
         assert counts.spent.seconds == pytest.approx(seconds)
 
-    async def test_a_batch_of_an_unknown_pipeline_says_what_is_wrong(self, desk):
-        desk.office = BatchContext(
-            ledger=desk.ledger,
-            queues=desk.office.queues,
-            blobs=desk.blobs,
-            clock=desk.clock,
-            ids=desk.office.ids,
+    async def test_a_batch_of_an_unknown_pipeline_says_what_is_wrong(self, bench):
+        bench.context = RemoteContext(
+            batches=bench.ledger,
+            files=bench.ledger,
+            tasks=bench.ledger,
+            records=bench.ledger,
+            members=bench.ledger,
+            blobs=bench.blobs,
+            clock=bench.clock,
+            ids=bench.context.ids,
             pipelines={},
         )
         with pytest.raises(Misconfigured):
-            await desk.converted()
+            await bench.converted()
 
 
 class TestSqlite(CallbackSuite):

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from msgspec import structs
-from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Desk, tiff
+from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, CallbackBench, tiff
 from tests.servers.postgres import fresh_schema
 from tests.suites.ledger_situations import act
 
@@ -42,32 +42,34 @@ class ErrandSuite:
     """Needs the fixture `ledger`."""
 
     @pytest.fixture
-    async def desk(self, ledger):
-        desk = Desk(ledger)
-        await desk.begun()
-        terms = RemoteTaskOptions(base_url="https://quire.example", secret=SECRET, public_url="https://cdn.example")
-        desk.errands = LedgerRemoteTasks(desk.office, Signing(), terms)
-        return desk
+    async def bench(self, ledger):
+        bench = CallbackBench(ledger)
+        await bench.begun()
+        options = RemoteTaskOptions(
+            base_url="https://quire.example", secret=SECRET, public_url="https://cdn.example"
+        )
+        bench.tasks = LedgerRemoteTasks(bench.context, Signing(), options)
+        return bench
 
-    def order(self, desk, path="/box/p1.tif"):
-        return desk.claims[path].order
+    def order(self, bench, path="/box/p1.tif"):
+        return bench.claims[path].order
 
-    async def again(self, desk, path="/box/p1.tif"):
+    async def again(self, bench, path="/box/p1.tif"):
         """The next attempt of a task whose last one failed."""
-        await desk.call(path, status="error")
-        desk.clock.advance(60.0)
-        await desk.claimed()
-        return self.order(desk, path)
+        await bench.call(path, status="error")
+        bench.clock.advance(60.0)
+        await bench.claimed()
+        return self.order(bench, path)
 
-    async def pictures(self, desk):
-        await desk.converted("/box/p1.tif")
-        await desk.converted("/box/p2.tif")
-        await desk.folded()
-        await desk.claimed()
+    async def pictures(self, bench):
+        await bench.converted("/box/p1.tif")
+        await bench.converted("/box/p2.tif")
+        await bench.folded()
+        await bench.claimed()
 
-    async def test_a_tiff_is_sent_out_with_all_that_its_worker_needs(self, desk):
-        order = self.order(desk)
-        said = await desk.errands.pack(CALLS["tiff"], order)
+    async def test_a_tiff_is_sent_out_with_all_that_its_worker_needs(self, bench):
+        order = self.order(bench)
+        said = await bench.tasks.build_environment(CALLS["tiff"], order)
         key = f"{FOLDER}/box/p1.tif"
         task = task_id("tiff", ID, key)
         at = "for 390 at https://quire.example"
@@ -94,9 +96,9 @@ class ErrandSuite:
         about = AttemptAddress(batch_id=ID, task_id=task, task_no=order.task_no, attempt=1)
         verify(SECRET, about, signature)
 
-    async def test_a_picture_too(self, desk):
-        await self.pictures(desk)
-        said = await desk.errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+    async def test_a_picture_too(self, bench):
+        await self.pictures(bench)
+        said = await bench.tasks.build_environment(CALLS["img"], self.order(bench, "/box/up.jpg"))
         key = f"{FOLDER}/box/up.jpg"
         assert said["INPUT_R2_KEY"] == key
         assert said["CDN_PUBLIC_URL"] == "https://cdn.example"
@@ -105,9 +107,9 @@ class ErrandSuite:
             assert said[f"OUTPUT_URL_{role}"].startswith(f"PUT {key}{ending} ")
         assert "OUTPUT_URL" not in said
 
-    async def test_a_later_attempt_writes_to_a_place_of_its_own(self, desk):
-        order = await self.again(desk)
-        said = await desk.errands.pack(CALLS["tiff"], order)
+    async def test_a_later_attempt_writes_to_a_place_of_its_own(self, bench):
+        order = await self.again(bench)
+        said = await bench.tasks.build_environment(CALLS["tiff"], order)
         base = f"{FOLDER}/_work/{said['TASK_ID']}-2"
         assert said["INPUT_R2_KEY"] == f"{base}.tif"
         assert said["INPUT_URL"].startswith(f"GET {FOLDER}/box/p1.tif ")
@@ -124,25 +126,25 @@ class ErrandSuite:
             ("/box/" + "x" * 240 + ".tif", True),
         ],
     )
-    async def test_where_names_collide_the_attempt_gets_one_of_its_own(self, desk, name, alone):
+    async def test_where_names_collide_the_attempt_gets_one_of_its_own(self, bench, name, alone):
         """The order is of a task that is there, with a file as it may be called."""
-        order = self.order(desk)
+        order = self.order(bench)
         known = order.file
         file = structs.replace(known, path=name, name=name.rpartition("/")[2], key=f"{FOLDER}{name}")
         order = Order(order.batch_no, order.task_no, order.attempt, file)
-        said = await desk.errands.pack(CALLS["tiff"], order)
+        said = await bench.tasks.build_environment(CALLS["tiff"], order)
         own = said["INPUT_R2_KEY"] == file.key
         assert own is alone
 
-    async def test_a_file_that_lies_elsewhere_is_given_a_name_in_the_batchs_folder(self, desk):
-        order = self.order(desk)
+    async def test_a_file_that_lies_elsewhere_is_given_a_name_in_the_batchs_folder(self, bench):
+        order = self.order(bench)
         file = structs.replace(order.file, key="cas/aa/bb")
         order = Order(order.batch_no, order.task_no, order.attempt, file)
-        said = await desk.errands.pack(CALLS["tiff"], order)
+        said = await bench.tasks.build_environment(CALLS["tiff"], order)
         assert said["INPUT_URL"].startswith("GET cas/aa/bb ")
         assert said["INPUT_R2_KEY"].startswith(f"{FOLDER}/_work/")
 
-    def keyed(self, desk, prefix="in/side/"):
+    def keyed(self, bench, prefix="in/side/"):
         access = BucketAccess(
             bucket="scans",
             archive_bucket="kept",
@@ -151,12 +153,14 @@ class ErrandSuite:
             secret_access_key="secret",
             account_id="acc",
         )
-        terms = RemoteTaskOptions(base_url="https://quire.example", secret=SECRET, access=access, prefix=prefix)
-        desk.errands = LedgerRemoteTasks(desk.office, Signing(), terms)
-        return desk.errands
+        options = RemoteTaskOptions(
+            base_url="https://quire.example", secret=SECRET, access=access, prefix=prefix
+        )
+        bench.tasks = LedgerRemoteTasks(bench.context, Signing(), options)
+        return bench.tasks
 
-    async def test_keys_for_workers_stand_beside_their_urls(self, desk):
-        said = await self.keyed(desk).pack(CALLS["tiff"], self.order(desk))
+    async def test_keys_for_workers_stand_beside_their_urls(self, bench):
+        said = await self.keyed(bench).build_environment(CALLS["tiff"], self.order(bench))
         assert said["INPUT_R2_KEY"] == f"in/side/{FOLDER}/box/p1.tif"
         assert said["INPUT_URL"].startswith(f"GET {FOLDER}/box/p1.tif ")
         assert said["OUTPUT_URL"].startswith(f"PUT {FOLDER}/box/p1.jpg ")
@@ -164,65 +168,65 @@ class ErrandSuite:
         wanted |= {"R2_ACCOUNT_ID": "acc", "S3_ENDPOINT_URL": "https://s3.example"}
         assert wanted.items() <= said.items()
         assert "ARCHIVE_BUCKET" not in said
-        assert desk.blobs_below(f"{FOLDER}/_work") == []
-        await self.pictures(desk)
-        said = await desk.errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+        assert bench.blobs_below(f"{FOLDER}/_work") == []
+        await self.pictures(bench)
+        said = await bench.tasks.build_environment(CALLS["img"], self.order(bench, "/box/up.jpg"))
         assert said["ARCHIVE_BUCKET"] == "kept"
         assert "INPUT_CID" not in said
 
-    async def test_what_is_not_known_of_the_store_is_absent(self, desk):
-        errands = self.keyed(desk)
-        access = structs.replace(errands._terms.access, archive_bucket="", endpoint="")
-        errands._terms = structs.replace(errands._terms, access=access)
-        await self.pictures(desk)
-        said = await errands.pack(CALLS["img"], self.order(desk, "/box/up.jpg"))
+    async def test_what_is_not_known_of_the_store_is_absent(self, bench):
+        tasks = self.keyed(bench)
+        access = structs.replace(tasks._options.access, archive_bucket="", endpoint="")
+        tasks._options = structs.replace(tasks._options, access=access)
+        await self.pictures(bench)
+        said = await tasks.build_environment(CALLS["img"], self.order(bench, "/box/up.jpg"))
         assert not {"ARCHIVE_BUCKET", "S3_ENDPOINT_URL", "CDN_API_URL"} & set(said)
 
-    async def test_the_input_lies_under_the_name_that_a_worker_with_keys_is_told(self, desk):
-        order = await self.again(desk)
-        errands = self.keyed(desk)
-        said = await errands.pack(CALLS["tiff"], order)
+    async def test_the_input_lies_under_the_name_that_a_worker_with_keys_is_told(self, bench):
+        order = await self.again(bench)
+        tasks = self.keyed(bench)
+        said = await tasks.build_environment(CALLS["tiff"], order)
         key = said["INPUT_R2_KEY"].removeprefix("in/side/")
         assert key.startswith(f"{FOLDER}/_work/")
-        assert await desk.blobs.get(key) == b"uploaded"
+        assert await bench.blobs.get(key) == b"uploaded"
         assert is_temporary(key)
-        await desk.blobs.put(order.file.key, b"uploadeD")
-        assert await errands.pack(CALLS["tiff"], order)  # again
+        await bench.blobs.put(order.file.key, b"uploadeD")
+        assert await tasks.build_environment(CALLS["tiff"], order)  # again
         assert said["QUIRE_INPUT_KEY"] == f"in/side/{order.file.key}"
 
-    async def test_without_keys_nothing_is_copied(self, desk):
-        await desk.errands.pack(CALLS["tiff"], await self.again(desk))
-        assert desk.blobs_below(f"{FOLDER}/_work") == []
+    async def test_without_keys_nothing_is_copied(self, bench):
+        await bench.tasks.build_environment(CALLS["tiff"], await self.again(bench))
+        assert bench.blobs_below(f"{FOLDER}/_work") == []
 
-    async def test_a_copy_never_takes_the_place_of_a_file_of_the_batch(self, desk):
+    async def test_a_copy_never_takes_the_place_of_a_file_of_the_batch(self, bench):
         """Whoever knows how copies are called can upload a file of that name."""
-        order = await self.again(desk)
+        order = await self.again(bench)
         task = task_id("tiff", ID, order.file.key)
 
         async def taken(_, paths):
             return dict.fromkeys(paths & {f"/_work/{task}-2.tif".casefold()}, 1)
 
-        desk.errands = self.keyed(desk)
-        desk.ledger.count_paths = taken
+        bench.tasks = self.keyed(bench)
+        bench.ledger.count_paths = taken
         with pytest.raises(Reject, match="a file of the batch has the key"):
-            await desk.errands.pack(CALLS["tiff"], order)
-        assert desk.blobs_below(f"{FOLDER}/_work") == []
+            await bench.tasks.build_environment(CALLS["tiff"], order)
+        assert bench.blobs_below(f"{FOLDER}/_work") == []
 
-    async def test_a_first_page_alone_is_not_taken_for_all(self, desk):
-        await desk.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=2))
-        desk.blobs._clock = desk.clock
-        await desk.blobs.put(f"{FOLDER}/box/p1.jpg", b"a picture")
-        assert not await desk.errands.found(self.order(desk))
-        assert (await desk.task()).state is TaskState.RUNNING
+    async def test_a_first_page_alone_is_not_taken_for_all(self, bench):
+        await bench.blobs.put(f"{FOLDER}/box/p1.tif", tiff(pages=2))
+        bench.blobs._clock = bench.clock
+        await bench.blobs.put(f"{FOLDER}/box/p1.jpg", b"a picture")
+        assert not await bench.tasks.settle_stored_result(self.order(bench))
+        assert (await bench.task()).state is TaskState.RUNNING
 
-    async def asked(self, desk, roles=(), path="/box/p1.tif", *, prefix="", kind="tiff", **url):
-        about = desk.about(path, prefix=kind, **url)
+    async def asked(self, bench, roles=(), path="/box/p1.tif", *, prefix="", kind="tiff", **url):
+        about = bench.about(path, prefix=kind, **url)
         body = json.dumps({"roles": list(roles)}).encode()
-        return await grant_places(desk.office, Signing(), about, body, base_url="https://q", prefix=prefix)
+        return await grant_places(bench.context, Signing(), about, body, base_url="https://q", prefix=prefix)
 
-    async def test_pages_have_places_of_the_attempt(self, desk):
-        task = desk.about("/box/p1.tif").task_id
-        found = await self.asked(desk, ["jpeg-2", "jpeg-5000", "jpeg-2"], prefix="in/")
+    async def test_pages_have_places_of_the_attempt(self, bench):
+        task = bench.about("/box/p1.tif").task_id
+        found = await self.asked(bench, ["jpeg-2", "jpeg-5000", "jpeg-2"], prefix="in/")
         assert found.current
         keys = [f"{FOLDER}/_work/{task}-1-p{page:05d}.jpg" for page in (2, 5000)]
         assert [(one.role, one.key) for one in found.places] == [
@@ -244,55 +248,57 @@ class ErrandSuite:
             ["x" * 21],
         ],
     )
-    async def test_there_is_no_place_for_anything_else(self, desk, roles):
+    async def test_there_is_no_place_for_anything_else(self, bench, roles):
         with pytest.raises(Reject) as caught:
-            await self.asked(desk, roles)
+            await self.asked(bench, roles)
         assert caught.value.code == "bad_request"
 
     @pytest.mark.parametrize("body", [b"", b"[]", b'{"roles":7}', b"\xff", b"[" * 9000])
-    async def test_any_bytes_are_a_question_or_refused(self, desk, body):
+    async def test_any_bytes_are_a_question_or_refused(self, bench, body):
         with pytest.raises(Reject) as caught:
-            await grant_places(desk.office, Signing(), desk.about("/box/p1.tif"), body, base_url="https://q")
+            await grant_places(
+                bench.context, Signing(), bench.about("/box/p1.tif"), body, base_url="https://q"
+            )
         assert caught.value.code == "bad_request"
 
-    async def test_an_attempt_that_is_over_gets_no_place(self, desk):
-        assert (await self.asked(desk)).current
-        await self.again(desk)
-        over = await self.asked(desk, ["jpeg-2"], attempt=1)
+    async def test_an_attempt_that_is_over_gets_no_place(self, bench):
+        assert (await self.asked(bench)).current
+        await self.again(bench)
+        over = await self.asked(bench, ["jpeg-2"], attempt=1)
         assert (over.current, over.places) == (False, ())
-        assert (await self.asked(desk)).current
-        await desk.converted("/box/p2.tif")
-        assert not (await self.asked(desk, path="/box/p2.tif")).current
+        assert (await self.asked(bench)).current
+        await bench.converted("/box/p2.tif")
+        assert not (await self.asked(bench, path="/box/p2.tif")).current
         with pytest.raises(Missing):
-            await self.asked(desk, attempt=3)
-        await desk.ledger.cancel((await desk.ledger.get_batch(ID)).no, act())
-        assert not (await self.asked(desk)).current
+            await self.asked(bench, attempt=3)
+        await bench.ledger.cancel((await bench.ledger.get_batch(ID)).no, act())
+        assert not (await self.asked(bench)).current
 
-    async def test_pictures_have_no_pages(self, desk):
-        await self.pictures(desk)
-        assert (await self.asked(desk, path="/box/up.jpg", kind="img")).current
+    async def test_pictures_have_no_pages(self, bench):
+        await self.pictures(bench)
+        assert (await self.asked(bench, path="/box/up.jpg", kind="img")).current
         with pytest.raises(Reject):
-            await self.asked(desk, ["jpeg-2"], path="/box/up.jpg", kind="img")
+            await self.asked(bench, ["jpeg-2"], path="/box/up.jpg", kind="img")
 
-    async def test_what_is_not_running_is_over(self, desk):
-        first, second = (self.order(desk, path) for path in ("/box/p1.tif", "/box/p2.tif"))
+    async def test_what_is_not_running_is_over(self, bench):
+        first, second = (self.order(bench, path) for path in ("/box/p1.tif", "/box/p2.tif"))
         names = [(one.batch_no, one.task_no, one.attempt) for one in (first, second)]
-        assert await desk.errands.over(names) == set()
-        await desk.converted("/box/p1.tif")
-        assert await desk.errands.over(names) == {names[0]}
-        await self.again(desk, "/box/p2.tif")
-        assert await desk.errands.over(names) == set(names)
+        assert await bench.tasks.find_finished(names) == set()
+        await bench.converted("/box/p1.tif")
+        assert await bench.tasks.find_finished(names) == {names[0]}
+        await self.again(bench, "/box/p2.tif")
+        assert await bench.tasks.find_finished(names) == set(names)
         current = (second.batch_no, second.task_no, 2)
         unknown = {(second.batch_no, 999, 1), (999, 1, 1)}
-        assert await desk.errands.over([current, *unknown]) == unknown
-        await desk.ledger.cancel(second.batch_no, act())
-        assert await desk.errands.over([current]) == {current}
+        assert await bench.tasks.find_finished([current, *unknown]) == unknown
+        await bench.ledger.cancel(second.batch_no, act())
+        assert await bench.tasks.find_finished([current]) == {current}
 
-    async def test_a_result_that_was_kept_is_folded_as_if_it_had_been_called_in(self, desk):
-        order = self.order(desk)
-        assert not await desk.errands.found(order)
+    async def test_a_result_that_was_kept_is_folded_as_if_it_had_been_called_in(self, bench):
+        order = self.order(bench)
+        assert not await bench.tasks.settle_stored_result(order)
         key = f"{FOLDER}/box/p1.jpg"
-        await desk.blobs.put(key, b"a picture")
+        await bench.blobs.put(key, b"a picture")
         body = {
             "task_id": task_id("tiff", ID, order.file.key),
             "batch_id": ID,
@@ -314,57 +320,57 @@ class ErrandSuite:
             },
         }
         result = f"{FOLDER}/_work/{body['task_id']}-1.result.json"
-        await desk.blobs.put(result, json.dumps(body).encode())
-        assert await desk.errands.found(order)
-        task = await desk.settled()
+        await bench.blobs.put(result, json.dumps(body).encode())
+        assert await bench.tasks.settle_stored_result(order)
+        task = await bench.settled()
         (jpeg,) = task.result.products
         assert jpeg.facts == {"width": 7, "cid": "bafk", "page": 1, "pages": 1}
         assert task.result.facts["cid_profile"] == "x"
-        assert await desk.errands.found(order)  # again, and nothing changes
-        assert await desk.counts() == [(2, 1, 0)]
+        assert await bench.tasks.settle_stored_result(order)  # again, and nothing changes
+        assert await bench.counts() == [(2, 1, 0)]
 
     @pytest.mark.parametrize(
         ("body", "found"), [(b"", False), (b"{}", False), (b"x" * 300_000, False), (b'{"task_id"', False)]
     )
-    async def test_a_result_that_is_none_is_not_taken(self, desk, body, found):
-        order = self.order(desk)
+    async def test_a_result_that_is_none_is_not_taken(self, bench, body, found):
+        order = self.order(bench)
         key = f"{FOLDER}/_work/{task_id('tiff', ID, order.file.key)}-1.result.json"
-        await desk.blobs.put(key, body)
-        assert await desk.errands.found(order) is found
-        assert (await desk.task()).state is TaskState.RUNNING
+        await bench.blobs.put(key, body)
+        assert await bench.tasks.settle_stored_result(order) is found
+        assert (await bench.task()).state is TaskState.RUNNING
 
-    async def test_an_output_alone_is_taken_from_workers_that_keep_no_result(self, desk):
-        await desk.blobs.put(f"{FOLDER}/box/p1.jpg", b"")
-        assert not await desk.errands.found(self.order(desk))  # not a picture
-        desk.blobs._clock = desk.clock
-        await desk.blobs.put(f"{FOLDER}/box/p1.jpg", b"a picture")
-        assert await desk.errands.found(self.order(desk))
-        assert (await desk.settled()).state is TaskState.DONE
+    async def test_an_output_alone_is_taken_from_workers_that_keep_no_result(self, bench):
+        await bench.blobs.put(f"{FOLDER}/box/p1.jpg", b"")
+        assert not await bench.tasks.settle_stored_result(self.order(bench))  # not a picture
+        bench.blobs._clock = bench.clock
+        await bench.blobs.put(f"{FOLDER}/box/p1.jpg", b"a picture")
+        assert await bench.tasks.settle_stored_result(self.order(bench))
+        assert (await bench.settled()).state is TaskState.DONE
 
-    async def test_a_reference_alone_is_taken_when_it_is_whole(self, desk):
-        await self.pictures(desk)
-        order = self.order(desk, "/box/up.jpg")
+    async def test_a_reference_alone_is_taken_when_it_is_whole(self, bench):
+        await self.pictures(bench)
+        order = self.order(bench, "/box/up.jpg")
         key = f"{FOLDER}/box/up.jpg.ref.json"
-        await desk.blobs.put(key, json.dumps(REFERENCE).encode()[:-4])
-        assert not await desk.errands.found(order)
-        await desk.blobs.put(key, json.dumps(REFERENCE).encode())
-        assert await desk.errands.found(order)
-        assert (await desk.settled("/box/up.jpg")).result.facts["ref_data"] == REFERENCE
+        await bench.blobs.put(key, json.dumps(REFERENCE).encode()[:-4])
+        assert not await bench.tasks.settle_stored_result(order)
+        await bench.blobs.put(key, json.dumps(REFERENCE).encode())
+        assert await bench.tasks.settle_stored_result(order)
+        assert (await bench.settled("/box/up.jpg")).result.facts["ref_data"] == REFERENCE
 
-    async def test_copies_that_are_told_become_products_and_are_looked_at(self, desk):
-        await self.pictures(desk)
+    async def test_copies_that_are_told_become_products_and_are_looked_at(self, bench):
+        await self.pictures(bench)
         base = f"{FOLDER}/box/up.jpg"
-        await desk.blobs.put(f"{base}.ref.json", json.dumps(REFERENCE).encode())
-        await desk.blobs.put(f"{base}.thumb.jpg", b"small")
+        await bench.blobs.put(f"{base}.ref.json", json.dumps(REFERENCE).encode())
+        await bench.blobs.put(f"{base}.thumb.jpg", b"small")
         copy = {"role": "thumb", "key": f"{base}.thumb.jpg", "size": 5, "content_type": "image/jpeg"}
         said = {"ref_json_r2_key": f"{base}.ref.json", "ref_data": REFERENCE}
         wrong = {"products": [copy | {"size": 6}]}
-        await desk.call("/box/up.jpg", prefix="img", **said, quire=wrong)
-        assert (await desk.settled("/box/up.jpg")).error_class == "size_mismatch"
-        desk.clock.advance(60.0)
-        await desk.claimed()
-        await desk.call("/box/up.jpg", prefix="img", **said, quire={"products": [copy]})
-        products = (await desk.settled("/box/up.jpg")).result.products
+        await bench.call("/box/up.jpg", prefix="img", **said, quire=wrong)
+        assert (await bench.settled("/box/up.jpg")).error_class == "size_mismatch"
+        bench.clock.advance(60.0)
+        await bench.claimed()
+        await bench.call("/box/up.jpg", prefix="img", **said, quire={"products": [copy]})
+        products = (await bench.settled("/box/up.jpg")).result.products
         assert [(one.role, one.size) for one in products] == [
             ("thumb", 5),
             ("ref", len(json.dumps(REFERENCE))),
@@ -378,25 +384,25 @@ class ErrandSuite:
             ({"outcome": "rejected", "error_class": "Not a class"}, TaskState.WAITING, "worker_error"),
         ],
     )
-    async def test_workers_of_ours_say_whether_it_is_worth_trying_again(self, desk, own, state, error_class):
-        await desk.call(status="error", error="no", quire=own)
-        task = await desk.settled()
+    async def test_workers_of_ours_say_whether_it_is_worth_trying_again(self, bench, own, state, error_class):
+        await bench.call(status="error", error="no", quire=own)
+        task = await bench.settled()
         assert (task.state, task.error_class) == (state, error_class)
 
     @pytest.mark.parametrize("status", ["success", "error"])
-    async def test_what_a_machine_costs_is_counted_by_its_seconds(self, desk, status):
-        desk.clock.advance(10.0)
-        about = desk.about("/box/p1.tif")
+    async def test_what_a_machine_costs_is_counted_by_its_seconds(self, bench, status):
+        bench.clock.advance(10.0)
+        about = bench.about("/box/p1.tif")
         body = {"task_id": about.task_id, "batch_id": ID, "status": status, "error": "no"}
         body |= {"performance": {"total_time_ms": 3000}}
-        await settle_callback(desk.office, about, json.dumps(body).encode(), prices={"": 0.5, "fly": 9.0})
-        (counts,) = await desk.ledger.count_tasks((await desk.ledger.get_batch(ID)).no)
+        await settle_callback(bench.context, about, json.dumps(body).encode(), prices={"": 0.5, "fly": 9.0})
+        (counts,) = await bench.ledger.count_tasks((await bench.ledger.get_batch(ID)).no)
         assert counts.spent.money_micros == 1_500_000
 
-    async def test_there_is_no_errand_for_a_batch_that_is_not_there(self, desk):
+    async def test_there_is_no_errand_for_a_batch_that_is_not_there(self, bench):
         file = File(key="k", path="/p", name="p", size=1, content_type="image/tiff")
         with pytest.raises(Missing):
-            await desk.errands.pack(CALLS["tiff"], Order(999, 1, 1, file))
+            await bench.tasks.build_environment(CALLS["tiff"], Order(999, 1, 1, file))
 
 
 class TestSqlite(ErrandSuite):

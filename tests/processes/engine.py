@@ -1,8 +1,8 @@
-"""A conductor, workers, or both, in a process of their own, on a pipeline of steps that only pretend.
+"""A scheduler, workers, or both, in a process of their own, on a pipeline of test steps.
 
     python -m tests.processes.engine '{"home": "…", "dsn": "…", "conducts": true, "workers": 2}'
 
-For tests that kill, pause and restart real processes. Ends by itself when nothing is left to do, if so asked.
+For tests that kill, pause and restart real processes. With `until_idle` it ends when nothing is left to do.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def two_phases(compute: str = "") -> Pipeline:
-    """Every file goes through both; what a file's name says, its step does."""
+    """Every file goes through both phases; the name of a file says how its step behaves."""
     phases = (
         phase(
             name,
@@ -77,12 +77,12 @@ async def serve(plan: Plan) -> None:
     known = two_phases(plan.compute)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    shift = WorkOptions(conducts=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
+    options = WorkOptions(conducts=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
     async with open_engine(
         settings_of(plan), pipelines={known.name: known}, step_modules=TEST_STEPS, kind="test"
-    ) as house:
-        print("at work", flush=True)  # noqa: T201 - whoever started us waits for this
-        await work(shift, house.run_context(), stop)
+    ) as components:
+        print("at work", flush=True)  # noqa: T201 - the starter waits for this line
+        await work(options, components.run_context(), stop)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A worker on a queue, in a process of its own, with steps that only pretend.
+"""A queue worker, in a process of its own, with test steps.
 
     python -m tests.processes.queue_worker '{"home": "…", "redis_url": "…", "prefix": "…"}'
 
@@ -43,7 +43,7 @@ def settings_of(plan: Plan) -> Settings:
 async def serve(plan: Plan) -> None:
     async with open_queue_worker(settings_of(plan), plan.workers, step_modules=TEST_STEPS) as opened:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, opened.worker.stop)
-        print("at work", flush=True)  # noqa: T201 - whoever started us waits for this
+        print("at work", flush=True)  # noqa: T201 - the starter waits for this line
         await opened.worker.run()
 
 

@@ -50,8 +50,8 @@ def start_ray_compute(
 
 
 class NodeWorkerSetup:
-    """The setup of workers on one machine. `shared` is a folder of the run that every machine must see, as the
-    blobs are beside it; empty when the blobs are on a server: then the machine has a folder of its own.
+    """The setup of workers on one machine. `shared` is a folder of the run that every machine must see, as
+    the blobs are beside it; empty when the blobs are on a server: then the machine has a folder of its own.
     """
 
     def __init__(self, shared: str) -> None:

@@ -1,4 +1,4 @@
-"""What every compute must do, as tests. A compute passes by a subclass with a fixture `opened`:
+"""The promises of every compute, as tests. Subclass the suite with a fixture `opened`:
 
     class TestMyCompute(ComputeSuite):
         @pytest.fixture
@@ -29,7 +29,7 @@ Name = tuple[int, int, int]
 
 
 class ComputeBench:
-    """A compute with what a test needs around it. The compute sets the signal when there is news."""
+    """A compute with what a test needs around it. The compute sets the signal when something has changed."""
 
     def __init__(self, compute: Compute, signal: Signal, blobs: Blobs) -> None:
         self.compute = compute
@@ -42,7 +42,7 @@ class ComputeBench:
             assert await self._signal.wait(PATIENCE_SECONDS), f"nothing happens any more; {self._kept}"
 
     async def take_reports(self, count: int) -> list[Report]:
-        """The next so many, as they come."""
+        """The next reports, as they arrive."""
 
         def enough() -> bool:
             self._kept += self.compute.take_reports()
@@ -58,7 +58,7 @@ class ComputeBench:
         return {one.task_no: one for one in await self.take_reports(len(orders))}
 
     async def ended(self, grace_seconds: float = PATIENCE_SECONDS) -> tuple[list[Report], list[Order]]:
-        """What else came, once nothing more can, and what was given back."""
+        """Stop the compute: all other reports, and the orders that were never started."""
         unstarted = await self.compute.stop(grace_seconds)
         return self._kept + self.compute.take_reports(), unstarted
 
@@ -83,7 +83,7 @@ class StepGate:
         self.call = StepCall(step="misbehave", version=1, options={"gate": str(self._path)})
 
     async def reached(self) -> int:
-        """Somebody stands before it. The door, to be closed by whoever lets it pass."""
+        """Wait until an order has reached the gate; closing the returned file lets the order pass."""
         return await asyncio.to_thread(os.open, self._path, os.O_WRONLY)
 
 

@@ -9,7 +9,7 @@ Judge = Callable[[Order], tuple[Outcome, StepResult | None]]
 
 
 class InlineCompute:
-    """Every order is done as soon as it is handed over; `seen` remembers which ran."""
+    """Every order ends as soon as it is submitted; `seen` lists the orders that ran."""
 
     def __init__(self, judge: Judge, signal: Signal, room: int = 3) -> None:
         self._judge = judge
