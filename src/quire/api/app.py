@@ -8,12 +8,37 @@ from litestar import Litestar, Request, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
+from quire.api import (
+    about,
+    administration,
+    assets,
+    batches,
+    blobs,
+    callbacks,
+    control,
+    iiif,
+    ingest,
+    webhooks,
+)
 from quire.api.authentication import Authenticator
 from quire.api.context import ApiContext
 from quire.api.errors import build_error_response
 from quire.api.routing import ApiRequest, ApiResponse, Route
 from quire.model.errors import Missing, Reject
 
+# In the order in which they are described.
+ROUTES = (
+    *ingest.ROUTES,
+    *blobs.ROUTES,
+    *batches.ROUTES,
+    *assets.ROUTES,
+    *iiif.ROUTES,
+    *control.ROUTES,
+    *webhooks.ROUTES,
+    *callbacks.ROUTES,
+    *administration.ROUTES,
+    *about.ROUTES,
+)
 CORS = {
     "access-control-allow-origin": "*",
     "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE, OPTIONS",

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 from quire import __version__
 from quire.access.api_keys import ApiKeyContext, is_valid
+from quire.api.app import ROUTES
 from quire.api.authentication import is_loopback
 from quire.api.context import ApiContext
-from quire.api.tables import ROUTES
 from quire.assembly.components import Components
 from quire.assembly.outgoing import open_outgoing
 from quire.assembly.pipelines import build_retry_policy

@@ -8,10 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from msgspec import Struct
 
 from quire.access.api_keys import KeyChecker
-from quire.api.app import build_app
+from quire.api.app import ROUTES, build_app
 from quire.api.authentication import Authenticator
 from quire.api.server import open_socket, serve
-from quire.api.tables import ROUTES
 from quire.assembly.api import (
     anonymous_allowed,
     build_api_context,

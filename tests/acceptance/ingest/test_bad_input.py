@@ -14,7 +14,7 @@ from tests.acceptance.ingest.described import Described
 from tests.acceptance.ingest.home import settings_of
 from tests.acceptance.ingest.sender import Sender, bytes_of
 
-from quire.api.tables import ROUTES
+from quire.api.app import ROUTES
 from quire.assembly.secrets import load_signing_secret
 from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.testing.time import FakeClock

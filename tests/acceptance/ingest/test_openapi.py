@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from tests.acceptance.ingest.described import Described
 from tests.acceptance.ingest.sender import Sender, bytes_of
 
-from quire.api.tables import ROUTES
+from quire.api.app import ROUTES
 
 MIB = 1 << 20
 # Never ends while its batch is open, which here no batch leaves; test_follow reads it to its end.
@@ -128,7 +128,9 @@ def test_what_is_answered_is_what_is_described(checked, described):
     for word in ("replay", "discard"):
         checked.post(f"/api/queues/arke-batch-jobs/dead/{word}", json={"all": True}).raise_for_status()
     assert described.given >= {
-        route.name for route in ROUTES if route.group in {"Upload", "Control", "Queues", "Administration", "Service"}
+        route.name
+        for route in ROUTES
+        if route.group in {"Upload", "Control", "Queues", "Administration", "Service"}
     } - {"enqueueProcessed"}
 
 

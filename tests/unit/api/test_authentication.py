@@ -6,9 +6,9 @@ import pytest
 
 from quire.access.api_keys import Scope, owner_of
 from quire.access.port import ApiKey
+from quire.api.app import ROUTES
 from quire.api.authentication import ANONYMOUS, Authenticator, is_loopback
 from quire.api.routing import Route
-from quire.api.tables import ROUTES
 from quire.model.errors import Missing, Reject, Retry
 
 OWN = {

@@ -41,7 +41,9 @@ async def test_who_follows_while_the_database_goes_away_is_let_go_quietly(monkey
         raise Unavailable("away")
 
     monkeypatch.setattr(batches, "watch_batch", watch)
-    context = SimpleNamespace(batches=SimpleNamespace(clock=FakeClock()), streams=set(), stopping=asyncio.Event())
+    context = SimpleNamespace(
+        batches=SimpleNamespace(clock=FakeClock()), streams=set(), stopping=asyncio.Event()
+    )
     said = b"".join([piece async for piece in batches._write_events(context, "01A", 0)])
     assert b"id: 7\nevent: batch_started" in said
     assert b"event: end" not in said

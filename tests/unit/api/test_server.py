@@ -9,10 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from quire.api import blobs, routing, server
-from quire.api.app import build_app
+from quire.api.app import ROUTES, build_app
 from quire.api.authentication import Authenticator
 from quire.api.routing import Route, json_response, read_json
-from quire.api.tables import ROUTES
 from quire.model.errors import Misconfigured
 
 SHORT = 0.05

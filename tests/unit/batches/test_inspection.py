@@ -253,7 +253,9 @@ async def test_events_tell_what_happened_in_order(office, monkeypatch):
         "phase_started",
         "batch_done",
     ]
-    assert [one.kind for one in await all_of(inspection.list_events(office, ID, after=found[3].no))] == kinds[4:]
+    assert [one.kind for one in await all_of(inspection.list_events(office, ID, after=found[3].no))] == kinds[
+        4:
+    ]
 
 
 async def test_following_goes_on_until_the_end(office):

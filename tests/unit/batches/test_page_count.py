@@ -99,7 +99,7 @@ async def test_values_outside_of_a_directory_are_never_read():
 
 
 async def test_directories_that_lie_far_apart_are_not_followed_for_ever(monkeypatch):
-    monkeypatch.setattr(page_count, "MOST_READS", 5)
+    monkeypatch.setattr(page_count, "MAX_READS", 5)
     with pytest.raises(Reject) as caught:
         await asked(chained([1] * 9, gap=BLOCK_BYTES))
     assert caught.value.code == "many_pages"

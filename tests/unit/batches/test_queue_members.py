@@ -41,17 +41,17 @@ async def state(house, batch):
     return (await house.tasks.get_task(batch.no, 1)).state
 
 
-async def test_who_is_in_the_crew_is_present(house):
+async def test_every_member_is_present(house):
     await house.members.add_member("one", "run", "here", now=1.0)
-    assert await LedgerQueueMembers(house, RetryPolicy()).present() == {"one"}
+    assert await LedgerQueueMembers(house, RetryPolicy()).member_names() == {"one"}
 
 
 async def test_a_report_is_folded_once_by_the_rules_of_its_phase(house, batch):
-    estate = LedgerQueueMembers(house, RetryPolicy())
+    members = LedgerQueueMembers(house, RetryPolicy())
     failed = report(outcome=Outcome.ERRED, batch_no=batch.no, error_class="x", error="y")
-    await estate.fold(failed)
+    await members.settle_report(failed)
     assert await state(house, batch) is TaskState.FAILED, "the phase allows one attempt"
-    await estate.fold(report(batch_no=batch.no))
+    await members.settle_report(report(batch_no=batch.no))
     assert await state(house, batch) is TaskState.FAILED
 
 
@@ -59,7 +59,7 @@ async def test_a_report_is_folded_once_by_the_rules_of_its_phase(house, batch):
     "stray", [report(batch_no=99), report(task_no=99), report(attempt=2), report(attempt=0)]
 )
 async def test_a_report_of_what_never_was_changes_nothing(house, batch, stray):
-    await LedgerQueueMembers(house, RetryPolicy()).fold(stray)
+    await LedgerQueueMembers(house, RetryPolicy()).settle_report(stray)
     assert await state(house, batch) is TaskState.RUNNING
     (found,) = await house.records.list_batches(BatchFilter(limit=1))
     assert found.no == batch.no

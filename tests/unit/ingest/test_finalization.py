@@ -133,7 +133,9 @@ async def test_what_is_confirmed_while_the_incomplete_are_left_out_stays(front):
     async def confirmed():
         await front.submissions.record_received(batch.no, late, now=3.0)
 
-    closed = await finalize(slower(front, "submissions", "withdraw_upload", confirmed), batch.id, skip_incomplete=True)
+    closed = await finalize(
+        slower(front, "submissions", "withdraw_upload", confirmed), batch.id, skip_incomplete=True
+    )
     assert closed.files == 2
     assert (await front.submissions.get_upload(batch.no, "/late.txt")).state == TAKEN
 
