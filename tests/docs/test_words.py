@@ -25,7 +25,7 @@ ALLOWED = {
         "*.md",
         "the former name of a command",
     ),
-    r"^ +conductor: str.*|\bconductor=\"|\"conductor\": |`conductor`": (
+    r"^ +conductor: str.*|\bconductor=\"|\"conductor\":|`conductor`": (
         "*",
         "a field of the answer of /health",
     ),
