@@ -117,8 +117,8 @@ async def handed_over(house, batch):
     original = json.loads(await house.blobs.get(f"{PREFIX}/_manifest.original.json"))
     assert original["total_files"] == len(BODIES)
 
-    async with house.start_engine(workers=0) as wheel:
-        await wheel._conductor.receive()  # what waits in the outbox goes out
+    async with house.start_engine(workers=0) as loop:
+        await loop._scheduler.receive()  # what waits in the outbox goes out
     (message,) = await house.queues.lease("arke-batch-jobs", limit=9, seconds=60.0, now=house.clock.now())
     first = json.loads(await house.batches.get_start_message(batch.no))
     totals = {"total_files": manifest["total_files"], "total_bytes": manifest["total_bytes"]}
@@ -126,14 +126,14 @@ async def handed_over(house, batch):
     assert message.id == f"handover-{ID}"
 
 
-async def test_paths_with_a_slash_before_them_go_through_the_whole_house(tmp_path):
+async def test_paths_with_a_slash_before_them_go_through_the_whole_product(tmp_path):
     pipeline = preprocess(max_attempts=1)
     async with open_engine(
         Settings(home=tmp_path / "home", workers=2), pipelines={"preprocess": pipeline}
     ) as house:
         await submitted(house, hands_over_to="arke-batch-jobs")
-        async with house.start_engine() as wheel:
-            batch = await wheel.run_batch(ID, ignore)
+        async with house.start_engine() as loop:
+            batch = await loop.run_batch(ID, ignore)
         assert batch.position.stage is Stage.DONE, batch.error
         ends = {one.path: one for one in await house.records.list_inputs(batch.no, limit=99)}
         assert {path: one.outcome for path, one in ends.items()} == {
