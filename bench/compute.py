@@ -107,7 +107,7 @@ class Settled:
 
 
 async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
-    from quire.compute.remote.compute import RemoteCompute, QueueComputeOptions
+    from quire.compute.remote.compute import QueueComputeOptions, RemoteCompute
     from quire.compute.remote.process import ProcessLauncher
 
     command = ("sleep", str(DOZE_SECONDS)) if task == "50 ms" else ("true",)
@@ -128,7 +128,7 @@ async def pushed(kind, task, scratch, clock, signal, call, orders) -> float:
 def machines(stack, command, clock, call):
     from tests.standins.machines import MachinesServer, machines_server
 
-    from quire.compute.remote.fly import FlyApp, FlyLauncher, FlyGuest
+    from quire.compute.remote.fly import FlyApp, FlyGuest, FlyLauncher
 
     server = stack.enter_context(machines_server(MachinesServer(command=command)))
     return FlyLauncher(

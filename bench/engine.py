@@ -21,10 +21,9 @@ from peers.all import run_peers
 from quire.assembly.components import open_components
 from quire.assembly.engine import open_engine
 from quire.batches.inspection import show
-from quire.batches.submission import freeze_pipeline
-from quire.batches.submission import close_batch
+from quire.batches.submission import close_batch, freeze_pipeline
 from quire.ledger.port import BatchDraft, Upload
-from quire.model.pipeline import ListChange, KeptFile, Phase, Pipeline
+from quire.model.pipeline import KeptFile, ListChange, Phase, Pipeline
 from quire.settings import PostgresSettings, Secret, Settings
 
 PHASES = 2

@@ -19,7 +19,9 @@ def main() -> int:
     say(f"$ {' '.join(command)}")
     ran = subprocess.run([sys.executable, "-m", "quire.cli.main", *command[1:]], cwd=ROOT, check=False)
     if ran.returncode not in {0, 3}:
-        say(f"\nThe demo could not run (exit code {ran.returncode}); `.venv/bin/quire doctor` may tell you why.")
+        say(
+            f"\nThe demo could not run (exit code {ran.returncode}); `.venv/bin/quire doctor` may tell you why."
+        )
         return 1
     wrong = compare(
         json.loads((ROOT / "samples" / "expected.json").read_text(encoding="utf-8")),

@@ -190,7 +190,9 @@ class Calls:
         at = Position(Stage.WORKING, 2)
         verdicts = [InputOutcome(no, FileOutcome.DONE, 1 + no % 2) for no in range(size - 100, size)]
         verdicts.append(InputOutcome(1, FileOutcome.DONE, 1, unit_no=unit_no(size, 3)))
-        await ledger.apply_move(Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts))
+        await ledger.apply_move(
+            Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts)
+        )
 
     async def announce(self, ledger, size):
         assert await ledger.announce_upload(ARRIVING, awaited("/d3/new/file.tif"), now=NOW) is None

@@ -110,7 +110,9 @@ async def test_parts_settled_by_both_end_the_phase_exactly_once(ledgers):
 
 async def test_of_two_racing_moves_one_wins(ledgers):
     batch = await ledgers[0].open_batch(draft())
-    batch = await ledgers[0].finalize(batch.no, manifest_key="m", total_files=1, message=outbox_message(), now=2.0)
+    batch = await ledgers[0].finalize(
+        batch.no, manifest_key="m", total_files=1, message=outbox_message(), now=2.0
+    )
     answers = await asyncio.gather(
         *(ledgers[number % 2].apply(moves.begin(batch, now=3.0)) for number in range(6)),
         return_exceptions=True,
@@ -187,7 +189,8 @@ async def test_a_round_is_begun_by_one(ledgers):
     batch = await walked(ledgers[0], await started(ledgers[0], files=20, plan=TWO), TWO, fails)
     move = moves.retry_round(batch, TWO, 1, now=50.0)
     answers = await asyncio.gather(
-        *(ledgers[number % 2].again(move, TaskSelection(), act()) for number in range(6)), return_exceptions=True
+        *(ledgers[number % 2].again(move, TaskSelection(), act()) for number in range(6)),
+        return_exceptions=True,
     )
     assert sum(isinstance(answer, Stale) for answer in answers) == 5
     (begun,) = [answer for answer in answers if not isinstance(answer, Stale)]

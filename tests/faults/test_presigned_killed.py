@@ -56,7 +56,8 @@ async def abort(presigned, upload_id, parts):
 async def begin(presigned):
     upload_id = await presigned.begin(KEY, content_type="image/tiff")
     urls = await presigned.sign_parts(KEY, upload_id, parts=2, seconds=60, base_url="")
-    return upload_id, [CompletedPart(n, await put(presigned, u, b)) for n, (u, b) in enumerate(zip(urls, BODIES), 1)]
+    return upload_id, [CompletedPart(n, await put(presigned, u, b)) for n, (u, b) in enumerate(zip(urls,
+    BODIES), 1)]
 
 async def is_stored(blobs):
     found = [info.key async for info in blobs.list()]

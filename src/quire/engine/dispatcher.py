@@ -155,8 +155,8 @@ class Dispatcher:
         batches = self._out.batches()
         if not batches:
             return
-        standing = await self._batches.get_positions(batches)
-        ended = [no for no in batches if no not in standing or standing[no].stage is not Stage.WORKING]
+        positions = await self._batches.get_positions(batches)
+        ended = [no for no in batches if no not in positions or positions[no].stage is not Stage.WORKING]
         for batch_no in ended:
             self._compute.revoke(batch_no)
         self._restart += self._out.drop(ended)

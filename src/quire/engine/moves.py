@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from quire.engine.states import check_move
 from quire.ledger.port import (
+    InputOutcome,
     ListedFile,
     Move,
     NewFile,
@@ -19,7 +20,6 @@ from quire.ledger.port import (
     OutboxMessage,
     SettledTask,
     UnitContent,
-    Verdict,
 )
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
@@ -59,8 +59,8 @@ def fill(
     """
     first = batch.position.cursor + 1
     new_files = [
-        NewFile(number, number, AddedFile(file, role="input")) for number, file in enumerate(files,
-        start=first)
+        NewFile(number, number, AddedFile(file, role="input"))
+        for number, file in enumerate(files, start=first)
     ]
     last = batch.position.cursor + len(files)
     if not complete:
@@ -191,14 +191,14 @@ def transform(
     new_files: list[NewFile] = []
     retagged: list[tuple[int, tuple[str, ...]]] = []
     gone: list[int] = []
-    verdicts: list[Verdict] = []
+    verdicts: list[InputOutcome] = []
     number = batch.last_file
     for task in tasks:
         listed = task.listed
         unit_no = None if phase.unit is Unit.FILE else listed.no
         if task.state is not TaskState.DONE:
             words = (task.tries, task.error_class, task.error)
-            verdicts.append(Verdict(listed.root_no, FileOutcome.FAILED, *words, unit_no))
+            verdicts.append(InputOutcome(listed.root_no, FileOutcome.FAILED, *words, unit_no))
             continue
         change = phase.becomes(listed.file, task.result, OccupiedPaths(occupied, listed.file.path))
         if unit_no is None:
@@ -211,7 +211,7 @@ def transform(
             new_files.append(NewFile(number, listed.root_no, added, listed.no))
             folded = added.file.path.casefold()
             occupied[folded] = occupied.get(folded, 0) + 1
-        verdicts.append(Verdict(listed.root_no, FileOutcome.DONE, task.tries, unit_no=unit_no))
+        verdicts.append(InputOutcome(listed.root_no, FileOutcome.DONE, task.tries, unit_no=unit_no))
     changes: dict[str, Any] = {
         "new_files": new_files,
         "retagged": retagged,

@@ -102,7 +102,9 @@ class Outbox:
             message = msgspec.json.decode(leased.body, type=StartMessage)
         except msgspec.MsgspecError as error:
             reason = f"not a start message: {error}"
-            await self._queues.dead_letter(leased, now=self._clock.now(), reason=reason, error_class="bad_message")
+            await self._queues.dead_letter(
+                leased, now=self._clock.now(), reason=reason, error_class="bad_message"
+            )
             return False
         try:
             await self._begin(message, original=leased.id == f"start-{message.batch_id}")
@@ -163,7 +165,9 @@ class Outbox:
                 )
         except (Missing, Stale):
             pass  # unknown here or already past it: the dead letter is the record
-        await self._queues.dead_letter(leased, now=self._clock.now(), reason=str(error), error_class=error.code)
+        await self._queues.dead_letter(
+            leased, now=self._clock.now(), reason=str(error), error_class=error.code
+        )
         return False
 
     def _policy(self, queue: str) -> QueuePolicy:

@@ -61,8 +61,7 @@ def group_products(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
 def read_input(
     columns: Row, end: Row | None, made: dict[int, list[tuple[str, File]]], batch: Batch
 ) -> InputRecord:
-    """The outcome of one input: its upload, the file it became, what was made of that, how its batch ended.
-    """
+    """The outcome of one input: its upload, the file it became, what was made of that, how its batch ended."""
     upload = UploadRow._make(columns)
     if upload.state == AWAITED:
         return InputRecord(
@@ -97,7 +96,9 @@ def read_input(
     )
 
 
-def _decide_outcome(found: str | None, error_class: str, reason: str, batch: Batch) -> tuple[FileOutcome, str, str]:
+def _decide_outcome(
+    found: str | None, error_class: str, reason: str, batch: Batch
+) -> tuple[FileOutcome, str, str]:
     """A file of a batch that stopped half-way is not done, whatever earlier phases said of it."""
     if found == FileOutcome.FAILED:
         return FileOutcome.FAILED, error_class, reason

@@ -48,7 +48,9 @@ class RecordStore(Protocol):
         """Offered files with their ends, in order of path."""
         ...
 
-    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileVersion], list[AttemptRecord]]:
+    async def get_file_history(
+        self, batch_no: int, path: str
+    ) -> tuple[list[FileVersion], list[AttemptRecord]]:
         """All that happened to one input: the files made of it, and every attempt on any of them."""
         ...
 

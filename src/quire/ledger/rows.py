@@ -227,7 +227,9 @@ def encode_config(config: dict[str, Any]) -> str:
 
 def read_claim(batch_no: int, columns: Row) -> Claim:
     task_no, attempt, failures, interruptions, started_at, *file = columns
-    return Claim(Order(batch_no, task_no, attempt, read_file(tuple(file))), failures, interruptions, started_at)
+    return Claim(
+        Order(batch_no, task_no, attempt, read_file(tuple(file))), failures, interruptions, started_at
+    )
 
 
 def read_task(batch_no: int, columns: Row | None, task_no: int) -> StoredTask:

@@ -131,9 +131,13 @@ def build_idempotency_error(key: str) -> Reject:
 def check_quota(new: NewSubmission, load: OwnerLoad) -> None:
     """Raises Retry `quota`."""
     if new.max_batches and load.batches >= new.max_batches:
-        raise _build_quota_error(f"{load.batches} batches that have not ended, the limit is {new.max_batches}")
+        raise _build_quota_error(
+            f"{load.batches} batches that have not ended, the limit is {new.max_batches}"
+        )
     if new.max_bytes and load.bytes + new.total_size > new.max_bytes:
-        raise _build_quota_error(f"{load.bytes} bytes in batches that have not ended, the limit is {new.max_bytes}")
+        raise _build_quota_error(
+            f"{load.bytes} bytes in batches that have not ended, the limit is {new.max_bytes}"
+        )
 
 
 def _build_quota_error(words: str) -> Retry:

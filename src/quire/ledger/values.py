@@ -192,7 +192,7 @@ class StrayKind(StrEnum):
 
     DUPLICATE = "duplicate"  # its attempt had been settled already
     LATE = "late"  # a later attempt, phase or round has taken its place
-    UNKNOWN = "unknown"  # no such task or attempt was ever out: forged, or of another house
+    UNKNOWN = "unknown"  # no such task or attempt ever existed: forged, or of another ledger
 
 
 class StrayReport(Struct, frozen=True, kw_only=True):

@@ -154,7 +154,7 @@ async def probe_store(
         ("write upon a known version only (If-Match)", False, _UNSAFE, probes.swap),
         ("of creates at the same time one wins", False, _UNSAFE, probes.races),
         ("large objects, whole or not at all", False, "large results cannot be stored", probes.large),
-        ("its clock", False, "ages are told by the store's clock, and will look odd here", probes.clock),
+        ("its clock", False, "ages follow the store's clock, and will look odd here", probes.clock),
     ]
     results: list[ProbeResult] = []
     try:

@@ -9,7 +9,7 @@ from quire.blobs import keys
 from quire.model.errors import Reject
 from quire.model.tiers import tier_number
 from quire.settings.keys import to_printable, value_of
-from quire.settings.library import place
+from quire.settings.library import parse_location
 from quire.settings.values import Settings
 
 _ADDRESSES = (
@@ -153,7 +153,7 @@ def _of_worker_keys(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
 def _of_the_library(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     chosen = settings.library
     try:
-        place(chosen.bucket, chosen.prefix)
+        parse_location(chosen.bucket, chosen.prefix)
     except Reject as error:
         yield ("library.bucket", "library.prefix"), str(error)
     pair = ("library.access_key_id", "library.secret_access_key")

@@ -85,7 +85,7 @@ def test_before_anything_is_known_it_says_so():
     empty = {"running": (), "mishaps": (), "done": None, "per_hour": None, "round_seconds": 0.0}
     text = picture(glance(**empty), live=True)
     assert "listing …" in text
-    assert "Throughput is told after the second round." in text
+    assert "Throughput is known after the second round." in text
 
 
 def test_watching_gives_a_line_for_each_round_and_ends_when_asked(bucket):

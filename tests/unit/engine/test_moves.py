@@ -49,7 +49,9 @@ def test_the_end_of_discovery_starts_the_work_even_without_tasks():
 
 
 def test_a_failed_task_leaves_its_file_and_says_why():
-    task = settled_task(3, TaskState.FAILED, of=listed_file(7, root=2), error_class="corrupt", error="bad strip")
+    task = settled_task(
+        3, TaskState.FAILED, of=listed_file(7, root=2), error_class="corrupt", error="bad strip"
+    )
     move = moves.transform(batch(Stage.TRANSFORMING, 1), TWO, [task], {}, complete=True, now=5.0)
     assert (move.new_files, move.gone, move.retagged) == ([], [], [])
     assert move.verdicts == [InputOutcome(2, FileOutcome.FAILED, 1, "corrupt", "bad strip")]
@@ -195,9 +197,14 @@ def test_a_phase_with_units_begins_by_gathering():
 
 def test_what_is_made_of_a_unit_descends_from_it_and_its_end_is_told_to_its_members():
     one = pipeline(
-        phase(unit=Unit.DIRECTORY, becomes=lambda *_: ListChange(None, (AddedFile(file("a/list.txt"), "list"),)))
+        phase(
+            unit=Unit.DIRECTORY, becomes=lambda *_: ListChange(None, (AddedFile(file("a/list.txt"), "list"),))
+        )
     )
-    tasks = [settled_task(1, of=listed_file(7, "a", root=2)), settled_task(2, TaskState.FAILED, of=listed_file(8, "b", root=3))]
+    tasks = [
+        settled_task(1, of=listed_file(7, "a", root=2)),
+        settled_task(2, TaskState.FAILED, of=listed_file(8, "b", root=3)),
+    ]
     standing = batch(Stage.TRANSFORMING, 1, last_file=40)
     move = moves.transform(standing, one, tasks, {}, complete=True, now=5.0)
     assert [(new.no, new.root_no, new.parent_no) for new in move.new_files] == [(41, 2, 7)]

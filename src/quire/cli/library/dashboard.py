@@ -161,7 +161,7 @@ def _describe_age(age: float) -> str:
 
 def _draw_speed(view: DashboardView) -> Text:
     if view.per_hour is None:
-        return Text("Throughput is told after the second round.", style="dim")
+        return Text("Throughput is known after the second round.", style="dim")
     watched = span(min(view.watched_seconds, 3600))
     words = f"{view.finished:,} finished; {view.per_hour:,.0f} an hour over the last {watched}"
     if view.eta_seconds is not None:

@@ -241,7 +241,7 @@ def _print_block(text: str) -> None:
 
 
 async def _read_manifest(context: LibraryContext) -> Any:
-    """What cannot be read of it is told: nobody is to take a damaged index for an empty one."""
+    """Warns of unreadable parts: a damaged manifest must not look like an empty one."""
     view = await store.LibraryManifest(context).read()
     for problem in view.problems:
         typer.echo(f"Warning: {printable(problem)}", err=True)

@@ -1,8 +1,8 @@
 """The ledger on PostgreSQL: rows per file and task, counters beside them, one statement per set of rows.
 
-For several conductors and foremen at once: who claims or settles holds the batch's row, moves are
-compare-and-swaps, and what makes work for others is told to those who listen.
-One door per module, as in the port; the SQL is in `ledger/postgres/sql`.
+Several schedulers and dispatchers may work at once: a claim or a settlement locks the batch's row, moves are
+compare-and-swaps, and a change that makes work for other processes notifies those that listen.
+One store per module, as in the port; the SQL is in `ledger/postgres/sql`.
 """
 
 from quire.database.postgres import PostgresDatabase

@@ -30,7 +30,13 @@ class PostgresBatchStore:
     async def take_batches(
         self, member: int, *, limit: int, now: float, only: Only = None, known: Known = None
     ) -> list[Batch]:
-        values = {"member": member, "limit": limit, "now": now, "only": encode_batch_numbers(only), **encode_pipelines(known)}
+        values = {
+            "member": member,
+            "limit": limit,
+            "now": now,
+            "only": encode_batch_numbers(only),
+            **encode_pipelines(known),
+        }
 
         async def work(connection: Connection) -> list[Row]:
             if await is_removed(connection, member):
@@ -65,7 +71,7 @@ class PostgresBatchStore:
 
     async def get_positions(self, batch_nos: Collection[int]) -> dict[int, Position]:
         values = (list(batch_nos),)
-        rows = await self._database.read(lambda connection: all_rows(connection, "standing", values))
+        rows = await self._database.read(lambda connection: all_rows(connection, "positions", values))
         return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
 
     async def get_start_message(self, batch_no: int) -> str | None:

@@ -67,10 +67,14 @@ class PostgresControlStore:
         return await self._database.read(work)
 
     async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
-        return await self._database.write(lambda connection: _start_retry_round(connection, move, selection, action))
+        return await self._database.write(
+            lambda connection: _start_retry_round(connection, move, selection, action)
+        )
 
     async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _record_action(connection, NO_BATCH, kind, action, data))
+        await self._database.write(
+            lambda connection: _record_action(connection, NO_BATCH, kind, action, data)
+        )
 
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, action, status))
@@ -116,7 +120,9 @@ async def _record_action(
     await notify_listeners(connection)
 
 
-async def _start_retry_round(connection: Connection, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
+async def _start_retry_round(
+    connection: Connection, move: Move, selection: TaskSelection, action: OperatorAction
+) -> Batch:
     no = move.batch_no
     await one_row(connection, "lock_batch", (no,))
     chosen = await all_rows(connection, "chosen", _wanted(no, selection))
@@ -136,7 +142,9 @@ async def _start_retry_round(connection: Connection, move: Move, selection: Task
     await withdraw_files(connection, no, [*made, *units])
     await change(connection, "again_files", again)
     await recompute_outcomes(connection, no, sorted(set(roots)))
-    await _record_action(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": len(chosen)})
+    await _record_action(
+        connection, no, "batch_retried", action, {"round": move.to.round, "tasks": len(chosen)}
+    )
     return await make_move(connection, move)
 
 

@@ -52,7 +52,9 @@ class PostgresRecordStore:
             lambda connection: _list_inputs(connection, batch_no, after, limit, outcome, error_class)
         )
 
-    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileVersion], list[AttemptRecord]]:
+    async def get_file_history(
+        self, batch_no: int, path: str
+    ) -> tuple[list[FileVersion], list[AttemptRecord]]:
         async def work(connection: Connection) -> tuple[list[Row], list[Row]]:
             root = await one_row(connection, "root_of_path", (batch_no, path.casefold(), path))
             if root is None:
@@ -90,7 +92,9 @@ async def _list_inputs(
         # Few among many: found along their own index.
         values: dict[str, Any] = {"no": batch_no, "after": after, "error_class": error_class, "limit": limit}
         paths = [row[0] for row in await all_rows(connection, "failed_paths", values)]
-        return await _read_outcomes(connection, batch, await all_rows(connection, "uploads_at", (batch_no, paths)))
+        return await _read_outcomes(
+            connection, batch, await all_rows(connection, "uploads_at", (batch_no, paths))
+        )
     found: list[InputRecord] = []
     while len(found) < limit:
         page = await all_rows(connection, "uploads_after", (batch_no, after, max(limit, PAGE)))

@@ -36,7 +36,9 @@ def encode_pipelines(known: Known) -> dict[str, Any]:
     return {"pipelines": [name for name, _ in known], "versions": [version for _, version in known]}
 
 
-async def record_event(connection: Connection, batch_no: int, at: float, kind: str, data: dict[str, object]) -> None:
+async def record_event(
+    connection: Connection, batch_no: int, at: float, kind: str, data: dict[str, object]
+) -> None:
     """An event, with the deliveries to those who want to be told of it."""
     await connection.execute(SQL["insert_event"], (batch_no, at, kind, json.dumps(data)))
 
@@ -51,8 +53,8 @@ async def hold_over_budget(connection: Connection, batch_no: int, now: float) ->
 
 
 async def is_removed(connection: Connection, member: int) -> bool:
-    """Taken for dead by others: what it took now would be nobody's when it dies indeed. Who was not stays in
-    the crew until this transaction ends.
+    """Whether another member declared this one dead: a task that it claims now would belong to no member. A
+    member that was not removed keeps its row until this transaction commits.
     """
     if await one_row(connection, "hold_member", (member,)) is not None:
         return False

@@ -32,8 +32,8 @@ Attempt = tuple[int, int, int]
 async def settle_reports(
     connection: Connection, batch_no: int, settlements: Sequence[Settlement], now: float
 ) -> SettleResult:
-    standing = await one_row(connection, "lock_batch", (batch_no,))
-    ranked, budgeted = standing or (False, False)
+    batch = await one_row(connection, "lock_batch", (batch_no,))
+    ranked, budgeted = batch or (False, False)
     applied, left = await _apply_fenced(connection, settlements)
     late, strays = await _classify_strays(connection, batch_no, left) if left else ([], [])
     applied += late

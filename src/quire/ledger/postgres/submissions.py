@@ -110,7 +110,9 @@ class PostgresSubmissionStore:
             size = sum(upload.size for upload in taken)
             await change(connection, "recount_submission", values | {"size": size})
             await add_outbox_message(connection, message, now)
-            await record_event(connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)})
+            await record_event(
+                connection, batch_no, now, "batch_processed_elsewhere", {"total_files": len(taken)}
+            )
             await notify_listeners(connection)
             return await _load(connection, "submission_by_no", batch_no)
 

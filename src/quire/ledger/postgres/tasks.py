@@ -92,7 +92,7 @@ class PostgresTaskStore:
 
     async def get_task(self, batch_no: int, task_no: int) -> StoredTask:
         values = (batch_no, task_no)
-        row = await self._database.read(lambda connection: one_row(connection, "task_standing", values))
+        row = await self._database.read(lambda connection: one_row(connection, "task_state", values))
         return read_task(batch_no, row, task_no)
 
     async def list_running(self, member: int) -> list[Claim]:
@@ -114,10 +114,10 @@ async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: f
     # Members before batches, as whoever dismisses one: otherwise two could wait for each other.
     if await is_removed(connection, values["member"]):
         return []
-    standing = await one_row(connection, "claimable", values)
-    if standing is None:
+    claimable = await one_row(connection, "claimable", values)
+    if claimable is None:
         return []
-    following, last_task, rank, alarm = standing
+    following, last_task, rank, alarm = claimable
     claimed: list[Row] = []
     if alarm is not None and alarm <= now:
         claimed += await all_rows(connection, "begin_waiting", values | {"rank": rank})
@@ -141,5 +141,7 @@ async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: f
     return claimed
 
 
-async def _record_claim(connection: Connection, no: int, following: int, now: float, pace_seconds: float) -> None:
+async def _record_claim(
+    connection: Connection, no: int, following: int, now: float, pace_seconds: float
+) -> None:
     await change(connection, "claimed", (following, now, now + pace_seconds if pace_seconds else 0.0, no))

@@ -14,7 +14,9 @@ async def supersede_tasks(connection: Connection, batch_no: int, tasks: list[int
 
 async def withdraw_files(connection: Connection, batch_no: int, files: list[int]) -> None:
     """These files, and all tasks on them."""
-    await supersede_tasks(connection, batch_no, await numbers(connection, "tasks_of_files", (batch_no, files)))
+    await supersede_tasks(
+        connection, batch_no, await numbers(connection, "tasks_of_files", (batch_no, files))
+    )
     await change(connection, "withdraw_files", (batch_no, files))
 
 
@@ -26,7 +28,9 @@ async def reset_units(connection: Connection, batch_no: int, to: Position, unit:
         return
     made = await numbers(connection, "descendants_of", {"no": batch_no, "units": old})
     await withdraw_files(connection, batch_no, made)
-    await recompute_outcomes(connection, batch_no, await numbers(connection, "roots_of_members", (batch_no, old)))
+    await recompute_outcomes(
+        connection, batch_no, await numbers(connection, "roots_of_members", (batch_no, old))
+    )
 
 
 async def recompute_outcomes(connection: Connection, batch_no: int, roots: list[int]) -> None:

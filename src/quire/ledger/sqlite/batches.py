@@ -41,7 +41,9 @@ class SqliteBatchStore:
         def work(connection: sqlite3.Connection) -> list[Batch]:
             if is_removed(connection, member):
                 return []
-            taken = fetch_numbers(connection, "take", (member, now, encode_batch_numbers(only), limit, encode_pipelines(known)))
+            taken = fetch_numbers(
+                connection, "take", (member, now, encode_batch_numbers(only), limit, encode_pipelines(known))
+            )
             return [load_batch(connection, no) for no in sorted(taken)]
 
         return await self._database.write(work)
@@ -65,14 +67,16 @@ class SqliteBatchStore:
 
     async def next_alarm(self, *, now: float, only: Only = None) -> float | None:
         row = await self._database.read(
-            lambda connection: connection.execute(SQL["next_alarm"], (now, encode_batch_numbers(only))).fetchone()
+            lambda connection: connection.execute(
+                SQL["next_alarm"], (now, encode_batch_numbers(only))
+            ).fetchone()
         )
         return None if row[0] is None else float(row[0])
 
     async def get_positions(self, batch_nos: Collection[int]) -> dict[int, Position]:
         wanted = json.dumps(list(batch_nos))
         rows = await self._database.read(
-            lambda connection: connection.execute(SQL["standing"], (wanted,)).fetchall()
+            lambda connection: connection.execute(SQL["positions"], (wanted,)).fetchall()
         )
         return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
 

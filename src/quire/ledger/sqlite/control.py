@@ -48,10 +48,14 @@ class SqliteControlStore:
         return await self._database.read(work)
 
     async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
-        return await self._database.write(lambda connection: _start_retry_round(connection, move, selection, action))
+        return await self._database.write(
+            lambda connection: _start_retry_round(connection, move, selection, action)
+        )
 
     async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
-        await self._database.write(lambda connection: _record_action(connection, NO_BATCH, kind, action, data))
+        await self._database.write(
+            lambda connection: _record_action(connection, NO_BATCH, kind, action, data)
+        )
 
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
         return await self._database.write(lambda connection: _reopen(connection, batch_no, action, status))
@@ -97,7 +101,9 @@ def _record_action(
     )
 
 
-def _start_retry_round(connection: sqlite3.Connection, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
+def _start_retry_round(
+    connection: sqlite3.Connection, move: Move, selection: TaskSelection, action: OperatorAction
+) -> Batch:
     no = move.batch_no
     _drop_choice(connection)  # of one that was rolled back
     connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))

@@ -50,7 +50,9 @@ class SqliteRecordStore:
             lambda connection: _list_inputs(connection, batch_no, after, limit, outcome, error_class)
         )
 
-    async def get_file_history(self, batch_no: int, path: str) -> tuple[list[FileVersion], list[AttemptRecord]]:
+    async def get_file_history(
+        self, batch_no: int, path: str
+    ) -> tuple[list[FileVersion], list[AttemptRecord]]:
         def work(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
             root = connection.execute(SQL["root_of_path"], (batch_no, path.casefold(), path)).fetchone()
             if root is None:

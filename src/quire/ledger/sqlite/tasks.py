@@ -69,10 +69,10 @@ class SqliteTaskStore:
         round_no: int | None = None,
     ) -> list[Claim]:
         def work(connection: sqlite3.Connection) -> list[Row]:
-            standing = connection.execute(SQL["claimable"], (batch_no, now, phase, round_no)).fetchone()
-            if standing is None or is_removed(connection, member):
+            claimable = connection.execute(SQL["claimable"], (batch_no, now, phase, round_no)).fetchone()
+            if claimable is None or is_removed(connection, member):
                 return []
-            return _claim(connection, batch_no, standing, member, limit, now, pace_seconds)
+            return _claim(connection, batch_no, claimable, member, limit, now, pace_seconds)
 
         return [read_claim(batch_no, row) for row in await self._database.write(work)]
 
@@ -105,7 +105,7 @@ class SqliteTaskStore:
 
     async def get_task(self, batch_no: int, task_no: int) -> StoredTask:
         row = await self._database.read(
-            lambda connection: connection.execute(SQL["task_standing"], (batch_no, task_no)).fetchone()
+            lambda connection: connection.execute(SQL["task_state"], (batch_no, task_no)).fetchone()
         )
         return read_task(batch_no, row, task_no)
 
@@ -130,13 +130,13 @@ class SqliteTaskStore:
 def _claim(
     connection: sqlite3.Connection,
     batch_no: int,
-    standing: Row,
+    claimable: Row,
     member: int,
     limit: int,
     now: float,
     pace_seconds: float,
 ) -> list[Row]:
-    following, last_task, rank, alarm = standing
+    following, last_task, rank, alarm = claimable
     rang = alarm is not None and alarm <= now
     claimed = _begin_due(connection, batch_no, member, limit, now, rank) if rang else []
     room = limit - len(claimed)

@@ -354,7 +354,7 @@ JOIN files c ON c.batch_no = own.batch_no AND c.role = 'unit' AND c.gone IS NULL
 JOIN tasks t ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
 WHERE own.batch_no = %s AND own.task_no = ANY(%s::bigint[]) ORDER BY c.path
 
--- name: task_standing
+-- name: task_state
 SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.phase, t.round, t.state
@@ -369,7 +369,7 @@ JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'r
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE b.stage = 'working' ORDER BY t.batch_no, t.task_no
 
--- name: standing
+-- name: positions
 SELECT no, stage, phase, cursor, round FROM batches WHERE no = ANY(%s::bigint[])
 
 -- name: settle_tasks
@@ -542,11 +542,11 @@ DELETE FROM crew WHERE no = %(member)s AND NOT EXISTS (
 SELECT 1 FROM crew WHERE no = %s FOR UPDATE
 
 -- name: hold_member
--- Nobody dismisses it meanwhile. It may beat: that changes no key.
+-- The member cannot be removed meanwhile. Heartbeats are possible: they change no key.
 SELECT 1 FROM crew WHERE no = %s FOR KEY SHARE
 
 -- name: was_enlisted
--- Numbers are never given twice: one that was given and is not in the crew was dismissed.
+-- Numbers are never reused: one that was given out and has no row belongs to a removed member.
 SELECT 1 FROM crew_no_seq WHERE is_called AND last_value >= %s
 
 -- name: free_movers

@@ -32,7 +32,7 @@ CREATE TABLE batches (
   served_at        double precision NOT NULL DEFAULT 0, -- when it last got work
   hold             text,                       -- paused, budget: no task starts
   hold_reason      text,
-  mover            bigint,                     -- the crew member who moves it now
+  mover            bigint,                     -- the member that moves it now
   phase_retries    bigint NOT NULL DEFAULT 0,  -- failed moves since the last good one
   rests_until      double precision NOT NULL DEFAULT 0, -- no move before
   dispatch_at      double precision NOT NULL DEFAULT 0, -- no task starts before
@@ -193,7 +193,7 @@ CREATE TABLE tasks (
   state         text NOT NULL DEFAULT 'ready',
   attempt       bigint NOT NULL DEFAULT 0,
   failures      bigint NOT NULL DEFAULT 0,     -- attempts that ended by the task's own fault
-  interruptions bigint NOT NULL DEFAULT 0,     -- attempts that ended because the house stopped
+  interruptions bigint NOT NULL DEFAULT 0,     -- attempts that ended because their process stopped
   cached        boolean NOT NULL DEFAULT false, -- the result came from the step cache, nothing ran
   started_at    double precision,
   due_at        double precision,

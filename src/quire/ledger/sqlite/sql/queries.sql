@@ -307,7 +307,7 @@ CROSS JOIN tasks t INDEXED BY tasks_of_file
      ON t.batch_no = own.batch_no AND t.file_no = c.file_no AND t.state = 'done' AND t.phase = own.phase
 WHERE own.batch_no = ? AND own.task_no = ? ORDER BY c.path
 
--- name: task_standing
+-- name: task_state
 SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.phase, t.round, t.state
@@ -323,7 +323,7 @@ CROSS JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.p
 CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.state = 'running' AND t.member = ? ORDER BY t.batch_no, t.task_no
 
--- name: standing
+-- name: positions
 SELECT no, stage, phase, cursor, round FROM batches WHERE no IN (SELECT value FROM json_each(?))
 
 -- name: settle_task
@@ -456,7 +456,7 @@ DELETE FROM crew WHERE no = ?1 AND NOT EXISTS (
   WHERE t.state = 'running' AND t.member = ?1)
 
 -- name: was_dismissed
--- It was one of the crew and is not any more; numbers are never given twice.
+-- The member was removed; numbers are never reused.
 SELECT 1 FROM sqlite_sequence WHERE name = 'crew' AND seq >= ?1 AND NOT EXISTS (SELECT 1 FROM crew WHERE no = ?1)
 
 -- name: free_movers

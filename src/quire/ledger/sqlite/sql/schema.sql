@@ -30,7 +30,7 @@ CREATE TABLE batches (
   served_at        REAL NOT NULL DEFAULT 0,    -- when it last got work
   hold             TEXT,                       -- paused, budget: no task starts
   hold_reason      TEXT,
-  mover            INTEGER,                    -- the crew member who moves it now
+  mover            INTEGER,                    -- the member that moves it now
   phase_retries    INTEGER NOT NULL DEFAULT 0, -- failed moves since the last good one
   rests_until      REAL NOT NULL DEFAULT 0,    -- no move before
   dispatch_at      REAL NOT NULL DEFAULT 0,    -- no task starts before
@@ -194,7 +194,7 @@ CREATE TABLE tasks (
   state         TEXT NOT NULL DEFAULT 'ready',
   attempt       INTEGER NOT NULL DEFAULT 0,
   failures      INTEGER NOT NULL DEFAULT 0,    -- attempts that ended by the task's own fault
-  interruptions INTEGER NOT NULL DEFAULT 0,    -- attempts that ended because the house stopped
+  interruptions INTEGER NOT NULL DEFAULT 0,    -- attempts that ended because their process stopped
   cached        INTEGER NOT NULL DEFAULT 0,    -- 1: the result came from the step cache, nothing ran
   started_at    REAL,
   due_at        REAL,

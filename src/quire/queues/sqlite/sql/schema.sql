@@ -18,7 +18,7 @@ CREATE TABLE messages (
   buried_no   INTEGER,                          -- of a dead letter: the order of burial
   UNIQUE (queue, id)
 );
--- Asked once for each priority, up to now: what is delayed or on loan lies behind that and is never passed over.
+-- Read once for each priority, up to now: delayed and leased messages come after that and are never skipped over.
 -- Token, time of sending and state are in it so that what waits is counted without reading the rows.
 CREATE INDEX messages_due ON messages (queue, priority, due_at, no, token, sent_at, state) WHERE state = 'waiting';
 CREATE INDEX messages_dead ON messages (queue, buried_no) WHERE state = 'dead';
