@@ -43,7 +43,7 @@ def cluster():
 
 
 @asynccontextmanager
-async def opened_on(cluster, folder, **terms):
+async def opened_on(cluster, folder, **options):
     (folder / "scratch").mkdir()
     configuration = WorkerConfiguration(
         blobs_root=str(folder / "blobs"),
@@ -53,7 +53,7 @@ async def opened_on(cluster, folder, **terms):
     )
     signal = LoopSignal()
     compute = RayCompute(
-        terms=RayOptions(address=cluster.address, **terms),
+        options=RayOptions(address=cluster.address, **options),
         set_up=partial(NodeWorkerSetup, str(folder / "scratch")),
         configuration=msgspec.json.encode(configuration),
         local_cpus=2,
