@@ -59,10 +59,13 @@ class TablesSuite:
     async def test_a_batch_that_is_done_has_no_alarm(self, ledger, alarms):
         batch = await started(ledger, files=1)
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle_reports(batch.no, [erred(claim, due_at=20.0, outcome=Outcome.TIMED_OUT)],
-        now=11.0) await ledger.settle_reports(batch.no, [done(claim)], now=12.0) assert await alarms() ==
-        [batch.no] assert (await folded(ledger, await ledger.get_batch(batch.id), ONE)).ended assert await
-        alarms() == []
+        await ledger.settle_reports(
+            batch.no, [erred(claim, due_at=20.0, outcome=Outcome.TIMED_OUT)], now=11.0
+        )
+        await ledger.settle_reports(batch.no, [done(claim)], now=12.0)
+        assert await alarms() == [batch.no]
+        assert (await folded(ledger, await ledger.get_batch(batch.id), ONE)).ended
+        assert await alarms() == []
 
     async def test_who_submits_counts_what_was_refused_at_the_door(self, ledger):
         batch = await ledger.open_batch(draft("0" * 26))

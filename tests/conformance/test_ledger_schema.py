@@ -49,9 +49,13 @@ class TestSqliteSchema:
         await SqliteLedger(sqlite).prepare()
         shown = SqliteDatabase(tmp_path / "shown.db")
         await shown.open()
-        await shown.write(lambda connection: [connection.execute(one) for one in
-        split_statements(SCHEMA_SQLITE)]) expected, made = await shown.read(sqlite_tables), await
-        sqlite.read(sqlite_tables) await shown.close() assert expected assert made == expected
+        await shown.write(
+            lambda connection: [connection.execute(one) for one in split_statements(SCHEMA_SQLITE)]
+        )
+        expected, made = await shown.read(sqlite_tables), await sqlite.read(sqlite_tables)
+        await shown.close()
+        assert expected
+        assert made == expected
 
 
 @pytest.mark.service
@@ -202,13 +206,16 @@ class OldHome:
             (5, 2, 1),
             (6, 1, 0),
         ]
-        assert (await ledger.settle_reports(batch.no, [done(claim) for claim in claims],
-        now=31.0)).phase_ended batch = await ledger.get_batch("W") tasks = await
-        ledger.list_settled_tasks(batch, after=0, limit=9) assert [task.task_no for task in tasks] == [4, 5,
-        6] batch = await ledger.apply_move(moves.transform(batch, PLAN, tasks, {}, complete=True, now=32.0))
+        assert (
+            await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=31.0)
+        ).phase_ended
+        batch = await ledger.get_batch("W")
+        tasks = await ledger.list_settled_tasks(batch, after=0, limit=9)
+        assert [task.task_no for task in tasks] == [4, 5, 6]
+        batch = await ledger.apply_move(moves.transform(batch, PLAN, tasks, {}, complete=True, now=32.0))
         assert [one.outcome for one in await ledger.list_inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 3
-        _, attempts = await ledger.get_file_history(batch.no, "f2") assert [(one.task_no, one.attempt,
-        one.outcome) for one in attempts] == [
+        _, attempts = await ledger.get_file_history(batch.no, "f2")
+        assert [(one.task_no, one.attempt, one.outcome) for one in attempts] == [
             (2, 1, "done"),
             (5, 1, "interrupted"),
             (5, 2, "done"),
@@ -222,9 +229,11 @@ class OldHome:
 
     async def test_what_was_given_back_is_found(self, ledger):
         batch = await ledger.get_batch("G")
-        assert [one.batch.id for one in await ledger.list_workable(limit=9, now=30.0, only=[batch.no])] ==
-        ["G"] (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=30.0) assert
-        claim.order.attempt == 1
+        assert [one.batch.id for one in await ledger.list_workable(limit=9, now=30.0, only=[batch.no])] == [
+            "G"
+        ]
+        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=30.0)
+        assert claim.order.attempt == 1
 
     async def test_a_phase_that_was_over_is_over(self, ledger):
         batch = await ledger.get_batch("S")
