@@ -91,7 +91,7 @@ class Dashboard:
         self._open: set[bytes] | None = None  # unfinished jobs of the previous round
         self._gone: set[bytes] = set()  # jobs seen to finish since
         self._locks: dict[str, tuple[str, LockMarker]] = {}  # by job, with the version that was read
-        self._mishaps: dict[str, tuple[str, FailedJob]] = {}
+        self._failed_jobs: dict[str, tuple[str, FailedJob]] = {}
         self._finished = 0
         self._samples: deque[tuple[float, int]] = deque()
         self._done: int | None = None
@@ -161,7 +161,7 @@ class Dashboard:
             done=done,
             done_age_seconds=now - self._done_at,
             running=self._running(),
-            mishaps=tuple(job for _, job in self._mishaps.values()),
+            mishaps=tuple(job for _, job in self._failed_jobs.values()),
             finished=self._finished,
             watched_seconds=now - self._began,
             per_hour=None if rate is None else rate * 3600,
@@ -214,15 +214,15 @@ class Dashboard:
         """The latest failed and dead jobs."""
         failed, dead = self._folders[layout.FAILED], self._folders[layout.DEAD]
         both = sorted([*failed.values(), *dead.values()], key=lambda seen: -seen.modified_at)[:most]
-        known = self._mishaps
-        self._mishaps = {}
+        known = self._failed_jobs
+        self._failed_jobs = {}
         for seen in both:
             if seen.key in known and known[seen.key][0] == seen.version:
-                self._mishaps[seen.key] = known[seen.key]
+                self._failed_jobs[seen.key] = known[seen.key]
                 continue
             found = await self._context.objects.read(seen.key)
             if found is not None:
-                self._mishaps[seen.key] = (seen.version, _failed_job(seen, found.body))
+                self._failed_jobs[seen.key] = (seen.version, _failed_job(seen, found.body))
 
     async def _count_done(self) -> None:
         began, finished = self._context.clock.monotonic(), self._finished

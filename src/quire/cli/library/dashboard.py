@@ -29,7 +29,7 @@ from quire.settings import LoadedSettings
 
 BAR = 24  # characters
 REDRAW_SECONDS = 0.5
-MISHAPS = 5
+FAILURES_SHOWN = 5
 _SILENT = 180.0  # seconds after which silence is worth a colour: three beats
 JsonLines = Annotated[bool, typer.Option("--json", help="Each round as a line of JSON.")]
 
@@ -80,7 +80,7 @@ def watch(
         overview = Dashboard(context)
         stop = stop_on_signals(lambda _: None)
         if common.json_output:
-            await overview.run(stop, every_seconds=seconds, mishaps=MISHAPS, on_round=_print_line)
+            await overview.run(stop, every_seconds=seconds, mishaps=FAILURES_SHOWN, on_round=_print_line)
         else:
             await _draw_live(overview, stop, seconds, place, context)
 
@@ -99,11 +99,11 @@ async def _draw_live(
         await overview.run(
             stop,
             every_seconds=seconds,
-            mishaps=MISHAPS,
+            mishaps=FAILURES_SHOWN,
             on_round=lambda view: console.print(draw(view, place, now=context.clock.now())),
         )
         return
-    keeping = asyncio.create_task(overview.run(stop, every_seconds=seconds, mishaps=MISHAPS))
+    keeping = asyncio.create_task(overview.run(stop, every_seconds=seconds, mishaps=FAILURES_SHOWN))
     try:
         # Drawn more often than it is asked for: ages go on, and a long first round shows how far it is.
         with Live(console=console, screen=True, auto_refresh=False) as live:

@@ -171,7 +171,7 @@ def hydrate_files(
 
     tally, refused = use_library(work, common)
     failed = tally.outcomes.get(HydrationOutcome.FAILED, 0) + len(refused)
-    counts = {fate.value: tally.outcomes.get(fate, 0) for fate in HydrationOutcome}
+    counts = {outcome.value: tally.outcomes.get(outcome, 0) for outcome in HydrationOutcome}
     if common.json_output:
         files = [
             {"path": str(one.path), "hash": one.hash, "fate": one.outcome.value, "error": one.error}

@@ -329,26 +329,26 @@ def search_queue(
         return [(hit, places[hit.hash]) for hit in hits]
 
     found = use_library(work, common)
-    standings = {hit.hash: where for hit, where in found}
+    statuses = {hit.hash: where for hit, where in found}
     show_hits(
         [hit for hit, _ in found],
         json_output=common.json_output,
         nothing="No unfinished document matches.",
-        standings=standings,
+        statuses=statuses,
     )
 
 
 def show_hits(
-    hits: list[Any], *, json_output: bool, nothing: str, standings: Mapping[str, str] | None = None
+    hits: list[Any], *, json_output: bool, nothing: str, statuses: Mapping[str, str] | None = None
 ) -> None:
     """Ends the command: 1 where there is nothing."""
     if json_output:
-        more = [{"standing": standings[hit.hash]} if standings else {} for hit in hits]
+        more = [{"standing": statuses[hit.hash]} if statuses else {} for hit in hits]
         print_json({"documents": [_hit_document(hit) | extra for hit, extra in zip(hits, more, strict=True)]})
     elif not hits:
         typer.echo(nothing, err=True)
     for hit in () if json_output else hits:
-        where = f"  [{standings[hit.hash]}]" if standings else ""
+        where = f"  [{statuses[hit.hash]}]" if statuses else ""
         typer.echo(f"{hit.hash}  {size_of(hit.entry.size)}{where}")
         for path in hit.entry.paths:
             typer.echo(f"    {printable(path)}")
