@@ -20,7 +20,8 @@ def main() -> int:
     ran = subprocess.run([sys.executable, "-m", "quire.cli.main", *command[1:]], cwd=ROOT, check=False)
     if ran.returncode not in {0, 3}:
         say(
-            f"\nThe demo could not run (exit code {ran.returncode}); `.venv/bin/quire doctor` may tell you why."
+            f"\nThe demo could not run (exit code {ran.returncode}); "
+            "`.venv/bin/quire doctor` may tell you why."
         )
         return 1
     wrong = compare(

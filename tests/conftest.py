@@ -9,11 +9,7 @@ pytest.register_assert_rewrite(
     "quire.testing.blobs_suite", "tests.suites.ledger_suite", "quire.testing.queues_suite"
 )
 
-from tests.servers import (
-    postgres,
-    redis,
-    s3,
-)
+from tests.servers import postgres, redis, s3  # noqa: E402 - the suites must be registered first
 
 
 @pytest.fixture(scope="session")

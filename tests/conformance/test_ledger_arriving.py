@@ -154,22 +154,22 @@ class TestTwoAtOnce:
         await asyncio.gather(
             *(arrived(ledgers[number % 2], no, path) for number, path in enumerate(paths)),
             *(
-                ledgers[number % 2].announce(no, awaited("/same", f"s{number}"), now=5.0)
+                ledgers[number % 2].announce_upload(no, awaited("/same", f"s{number}"), now=5.0)
                 for number in range(10)
             ),
         )
-        assert counters(await ledgers[0].submission("01B")) == (61, 60, 600, 130)
+        assert counters(await ledgers[0].get_submission("01B")) == (61, 60, 600, 130)
 
     async def test_of_a_file_and_its_folder_one_is_refused(self, ledgers):
         no = (await ledgers[0].open_submission(new())).batch.no
         for number in range(20):
             calls = [
-                ledgers[0].announce(no, awaited(f"/d{number}"), now=5.0),
-                ledgers[1].announce(no, awaited(f"/d{number}/f/g"), now=5.0),
+                ledgers[0].announce_upload(no, awaited(f"/d{number}"), now=5.0),
+                ledgers[1].announce_upload(no, awaited(f"/d{number}/f/g"), now=5.0),
             ]
             answers = await asyncio.gather(*calls, return_exceptions=True)
             assert sorted(type(one).__name__ for one in answers) == ["NoneType", "Reject"]
-        assert (await ledgers[0].submission("01B")).files_announced == 20
+        assert (await ledgers[0].get_submission("01B")).files_announced == 20
 
     async def test_one_key_opens_one_batch(self, ledgers):
         calls = [
@@ -182,13 +182,13 @@ class TestTwoAtOnce:
         for round_no in range(10):
             opened = await ledgers[0].open_submission(new(f"01{round_no}"))
             no = opened.batch.no
-            await ledgers[0].announce(no, awaited("/a"), now=5.0)
+            await ledgers[0].announce_upload(no, awaited("/a"), now=5.0)
             message = outbox_message(f"01{round_no}")
             closing = ledgers[0].close_batch(
                 no, revision=1, manifest_key="m", total_files=0, message=message, now=9.0
             )
-            both = (closing, ledgers[1].received(no, awaited("/a"), now=9.0))
+            both = (closing, ledgers[1].record_received(no, awaited("/a"), now=9.0))
             answers = await asyncio.gather(*both, return_exceptions=True)
             assert sum(isinstance(one, Stale) for one in answers) == 1
-            found = await ledgers[0].submission(f"01{round_no}")
+            found = await ledgers[0].get_submission(f"01{round_no}")
             assert (found.finalized_at is None) is (found.files_taken == 1)

@@ -67,8 +67,8 @@ async def test_concurrent_claims_are_disjoint_and_complete(ledgers):
 
 async def test_concurrent_claims_of_waiting_tasks_are_disjoint(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
-    await ledgers[0].settle(batch.no, [erred(claim, due_at=20.0) for claim in claims], now=11.0)
+    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
+    await ledgers[0].settle_reports(batch.no, [erred(claim, due_at=20.0) for claim in claims], now=11.0)
     again = await claimed(ledgers, batch.no, limit=7, now=20.0)
     assert sorted(claim.order.task_no for claim in again) == list(range(1, FILES + 1))
     assert {claim.order.attempt for claim in again} == {2}
@@ -77,48 +77,48 @@ async def test_concurrent_claims_of_waiting_tasks_are_disjoint(ledgers):
 async def test_the_same_reports_settled_at_once_count_once_and_end_the_phase_once(ledgers):
     batch = await started(ledgers[0], files=FILES)
     settlements = [
-        done(claim) for claim in await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
+        done(claim) for claim in await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
     ]
     # In opposite orders: rows locked in the order of the reports would end in a deadlock.
     sets = [settlements, settlements[::-1]] * 3
     answers = await asyncio.gather(
-        *(ledgers[number % 2].settle(batch.no, told, now=11.0) for number, told in enumerate(sets))
+        *(ledgers[number % 2].settle_reports(batch.no, told, now=11.0) for number, told in enumerate(sets))
     )
     assert sorted((one.applied, one.strays, one.phase_ended) for one in answers) == [
         *[(0, FILES, False)] * 5,
         (FILES, 0, True),
     ]
-    (counts,) = await ledgers[1].counts(batch.no)
+    (counts,) = await ledgers[1].count_tasks(batch.no)
     assert (counts.total, counts.done, counts.failed) == (FILES, FILES, 0)
-    assert (await ledgers[1].batch(batch.id)).position.stage is Stage.TRANSFORMING
+    assert (await ledgers[1].get_batch(batch.id)).position.stage is Stage.TRANSFORMING
 
 
 async def test_parts_settled_by_both_end_the_phase_exactly_once(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
+    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
     answers = await asyncio.gather(
         *(
-            ledgers[number % 2].settle(batch.no, [done(claim)], now=11.0)
+            ledgers[number % 2].settle_reports(batch.no, [done(claim)], now=11.0)
             for number, claim in enumerate(claims)
         )
     )
     assert [one.applied for one in answers] == [1] * FILES
     assert [one.phase_ended for one in answers].count(True) == 1
-    (counts,) = await ledgers[0].counts(batch.no)
+    (counts,) = await ledgers[0].count_tasks(batch.no)
     assert counts.done == FILES
 
 
 async def test_of_two_racing_moves_one_wins(ledgers):
     batch = await ledgers[0].open_batch(draft())
-    batch = await ledgers[0].finalize(
+    batch = await ledgers[0].close_batch(
         batch.no, manifest_key="m", total_files=1, message=outbox_message(), now=2.0
     )
     answers = await asyncio.gather(
-        *(ledgers[number % 2].apply(moves.begin(batch, now=3.0)) for number in range(6)),
+        *(ledgers[number % 2].apply_move(moves.begin(batch, now=3.0)) for number in range(6)),
         return_exceptions=True,
     )
     assert sum(isinstance(answer, Stale) for answer in answers) == 5
-    kinds = [kind for _, _, kind, _ in await ledgers[0].events(batch.no, limit=100)]
+    kinds = [kind for _, _, kind, _ in await ledgers[0].list_events(batch.no, limit=100)]
     assert kinds.count("batch_started") == 1
 
 
@@ -132,17 +132,17 @@ async def test_a_batch_is_finalized_by_one_of_two(ledgers):
         return_exceptions=True,
     )
     assert sum(isinstance(answer, Stale) for answer in answers) == 1
-    assert len(await ledgers[0].outbox(10)) == 1
+    assert len(await ledgers[0].list_unsent(10)) == 1
 
 
 async def test_giving_back_and_settling_the_same_orders_has_one_winner_each(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
+    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
     settled, _ = await asyncio.gather(
-        ledgers[0].settle(batch.no, [done(claim) for claim in claims], now=11.0),
-        ledgers[1].give_back([claim.order for claim in reversed(claims)]),
+        ledgers[0].settle_reports(batch.no, [done(claim) for claim in claims], now=11.0),
+        ledgers[1].release_claims([claim.order for claim in reversed(claims)]),
     )
-    again = await ledgers[1].claim(batch.no, member=ME, limit=FILES, now=12.0)
+    again = await ledgers[1].claim_tasks(batch.no, member=ME, limit=FILES, now=12.0)
     assert settled.applied + len(again) == FILES
 
 
@@ -162,25 +162,25 @@ async def test_batches_that_remember_the_same_results_do_not_wait_for_each_other
             ]
         )
     answers = await asyncio.gather(
-        ledgers[0].settle(batches[0].no, results[0], now=11.0),
-        ledgers[1].settle(batches[1].no, results[1][::-1], now=11.0),
+        ledgers[0].settle_reports(batches[0].no, results[0], now=11.0),
+        ledgers[1].settle_reports(batches[1].no, results[1][::-1], now=11.0),
     )
     assert all(answer.phase_ended for answer in answers)
-    assert len(await ledgers[0].cached([f"k{number}" for number in range(1, FILES + 1)])) == FILES
+    assert len(await ledgers[0].load_cached([f"k{number}" for number in range(1, FILES + 1)])) == FILES
 
 
 async def test_no_batch_is_taken_by_two(ledgers):
     for number in range(30):
         await filled(ledgers[0], ["a"], ONE, f"01{number:02}")
     answers = await asyncio.gather(
-        *(ledgers[number % 2].take(number, limit=5, now=5.0) for number in range(12))
+        *(ledgers[number % 2].take_batches(number, limit=5, now=5.0) for number in range(12))
     )
     taken = [batch.no for batches in answers for batch in batches]
     assert len(taken) == len(set(taken))
     # What a locked row hid from one of them is there when it asks again.
-    rest = await ledgers[0].take(99, limit=99, now=5.0)
+    rest = await ledgers[0].take_batches(99, limit=99, now=5.0)
     assert len(taken) + len(rest) == 30
-    kept = await asyncio.gather(*(ledgers[1].take(number, limit=99, now=5.0) for number in range(12)))
+    kept = await asyncio.gather(*(ledgers[1].take_batches(number, limit=99, now=5.0) for number in range(12)))
     assert [len(batches) for batches in kept] == [len(batches) for batches in answers]
 
 
@@ -189,7 +189,7 @@ async def test_a_round_is_begun_by_one(ledgers):
     batch = await walked(ledgers[0], await started(ledgers[0], files=20, plan=TWO), TWO, fails)
     move = moves.retry_round(batch, TWO, 1, now=50.0)
     answers = await asyncio.gather(
-        *(ledgers[number % 2].again(move, TaskSelection(), act()) for number in range(6)),
+        *(ledgers[number % 2].retry_tasks(move, TaskSelection(), act()) for number in range(6)),
         return_exceptions=True,
     )
     assert sum(isinstance(answer, Stale) for answer in answers) == 5
@@ -197,34 +197,34 @@ async def test_a_round_is_begun_by_one(ledgers):
     seen = []
     batch = await walked(ledgers[1], begun, TWO, seen=seen)
     assert sorted(path for status, path in seen if status == "ONE") == [f"d/f{n}.tif" for n in range(5)]
-    one, _ = await ledgers[0].counts(batch.no)
+    one, _ = await ledgers[0].count_tasks(batch.no)
     assert (one.total, one.done, one.failed) == (20, 20, 0)
 
 
 async def test_a_batch_that_is_cancelled_while_it_moves_does_one_of_the_two(ledgers):
     batch = await filled(ledgers[0], ["a"], ONE)
-    files = await ledgers[0].files(batch, after=0, limit=9)
+    files = await ledgers[0].list_files(batch, after=0, limit=9)
     moved, cancelled = await asyncio.gather(
-        ledgers[0].apply(moves.discover(batch, ONE, files, complete=True, now=5.0)),
+        ledgers[0].apply_move(moves.discover(batch, ONE, files, complete=True, now=5.0)),
         ledgers[1].cancel(batch.no, act()),
         return_exceptions=True,
     )
     assert isinstance(moved, Stale) or moved.position.stage is Stage.WORKING
     assert cancelled.position.stage is Stage.CANCELLED
-    assert (await ledgers[0].batch(batch.id)).ended
+    assert (await ledgers[0].get_batch(batch.id)).ended
 
 
 async def test_cancelling_and_settling_at_once_loses_nothing(ledgers):
     batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim(batch.no, member=ME, limit=FILES, now=10.0)
+    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
     answers = await asyncio.gather(
-        *(ledgers[0].settle(batch.no, [done(claim)], now=11.0) for claim in claims[:-1]),
+        *(ledgers[0].settle_reports(batch.no, [done(claim)], now=11.0) for claim in claims[:-1]),
         ledgers[1].cancel(batch.no, act()),
     )
     batch = await ledgers[1].reopen(batch.no, act(), status="ONE")
-    (counts,) = await ledgers[1].counts(batch.no)
+    (counts,) = await ledgers[1].count_tasks(batch.no)
     assert counts.done == sum(answer.applied for answer in answers[:-1])
-    again = await ledgers[1].claim(batch.no, member=ME, limit=FILES, now=60.0)
+    again = await ledgers[1].claim_tasks(batch.no, member=ME, limit=FILES, now=60.0)
     assert counts.done + len(again) == FILES
 
 
@@ -238,74 +238,75 @@ async def test_ranks_follow_each_other_whoever_settles(ledgers):
         settlements = [done(claim) for claim in claims]
         await asyncio.gather(*(ledger.settle_reports(batch.no, settlements, now=11.0) for ledger in ledgers))
     assert depths == [["a/b/c/d"], ["a/b/c"], ["a/b"], ["a"]]
-    assert (await ledgers[0].batch(batch.id)).position.stage is Stage.TRANSFORMING
+    assert (await ledgers[0].get_batch(batch.id)).position.stage is Stage.TRANSFORMING
 
 
 async def test_dismissing_and_taking_at_once_leaves_each_batch_with_one(ledgers):
     for number in range(20):
         await filled(ledgers[0], ["a"], ONE, f"01{number:02}")
-    gone = await ledgers[0].enlist("gone", "conductor", "here", now=1.0)
-    await ledgers[0].take(gone.no, limit=20, now=5.0)
+    gone = await ledgers[0].add_member("gone", "conductor", "here", now=1.0)
+    await ledgers[0].take_batches(gone.no, limit=20, now=5.0)
     answers = await asyncio.gather(
-        ledgers[0].dismiss(gone.no), *(ledgers[1].take(gone.no + one, limit=20, now=5.0) for one in (1, 2, 3))
+        ledgers[0].remove_member(gone.no),
+        *(ledgers[1].take_batches(gone.no + one, limit=20, now=5.0) for one in (1, 2, 3)),
     )
     taken = [batch.no for batches in answers[1:] for batch in batches]
     assert len(taken) == len(set(taken))
-    rest = await ledgers[0].take(gone.no + 4, limit=99, now=5.0)
+    rest = await ledgers[0].take_batches(gone.no + 4, limit=99, now=5.0)
     assert len(taken) + len(rest) == 20
 
 
 async def test_who_claims_while_it_is_dismissed_gets_nothing_or_stays(ledgers):
     batch = await started(ledgers[0], files=FILES)
     for number in range(FILES):
-        member = await ledgers[0].enlist("zombie", "house", "here", now=1.0)
+        member = await ledgers[0].add_member("zombie", "house", "here", now=1.0)
         calls = [
-            ledgers[number % 2].claim(batch.no, member=member.no, limit=1, now=10.0),
-            ledgers[1 - number % 2].dismiss(member.no),
+            ledgers[number % 2].claim_tasks(batch.no, member=member.no, limit=1, now=10.0),
+            ledgers[1 - number % 2].remove_member(member.no),
         ]
         if number % 3:
             calls.reverse()
         answers = await asyncio.gather(*calls)
         (claims,) = [answer for answer in answers if answer is not None]
-        stays = member.no in {one.no for one in await ledgers[0].crew()}
+        stays = member.no in {one.no for one in await ledgers[0].list_members()}
         assert bool(claims) is stays
-        await ledgers[0].give_back([claim.order for claim in claims])
-        assert await ledgers[0].running(member.no) == []
+        await ledgers[0].release_claims([claim.order for claim in claims])
+        assert await ledgers[0].list_running(member.no) == []
 
 
 async def test_who_takes_while_it_is_dismissed_keeps_nothing_that_others_need(ledgers):
     batch = await filled(ledgers[0], ["a"], ONE)
-    other = await ledgers[0].enlist("other", "house", "here", now=1.0)
+    other = await ledgers[0].add_member("other", "house", "here", now=1.0)
     for number in range(FILES):
-        member = await ledgers[0].enlist("zombie", "house", "here", now=1.0)
+        member = await ledgers[0].add_member("zombie", "house", "here", now=1.0)
         calls = [
-            ledgers[number % 2].take(member.no, limit=9, now=5.0),
-            ledgers[1 - number % 2].dismiss(member.no),
+            ledgers[number % 2].take_batches(member.no, limit=9, now=5.0),
+            ledgers[1 - number % 2].remove_member(member.no),
         ]
         if number % 3:
             calls.reverse()
         await asyncio.gather(*calls)
-        assert [one.no for one in await ledgers[0].take(other.no, limit=9, now=5.0)] == [batch.no]
-        await ledgers[0].leave(batch.no, other.no)
+        assert [one.no for one in await ledgers[0].take_batches(other.no, limit=9, now=5.0)] == [batch.no]
+        await ledgers[0].release_batch(batch.no, other.no)
 
 
 async def test_who_is_being_claimed_for_may_beat_and_is_not_dismissed_meanwhile(ledgers):
     batch = await started(ledgers[0], files=1)
-    member = await ledgers[0].enlist("one", "house", "here", now=1.0)
+    member = await ledgers[0].add_member("one", "house", "here", now=1.0)
     dismissals = []
 
     async def slowly(connection):
         (claim,) = await _claim(connection, VALUES | {"no": batch.no, "member": member.no}, 0.0)
-        assert await asyncio.wait_for(ledgers[1].beat(member.no, now=10.0), 60)
-        dismissals.append(asyncio.create_task(ledgers[1].dismiss(member.no)))
+        assert await asyncio.wait_for(ledgers[1].record_heartbeat(member.no, now=10.0), 60)
+        dismissals.append(asyncio.create_task(ledgers[1].remove_member(member.no)))
         while not (await (await connection.execute(WAITING)).fetchone())[0]:
             assert not dismissals[0].done()
         return claim
 
     claim = await ledgers[0]._database.write(slowly)
     await dismissals[0]
-    assert [one.order.task_no for one in await ledgers[0].running(member.no)] == [claim[0]]
-    assert await ledgers[0].beat(member.no, now=11.0)
+    assert [one.order.task_no for one in await ledgers[0].list_running(member.no)] == [claim[0]]
+    assert await ledgers[0].record_heartbeat(member.no, now=11.0)
 
 
 async def test_who_listens_hears_of_work_and_only_of_that(ledgers):
@@ -319,13 +320,13 @@ async def test_who_listens_hears_of_work_and_only_of_that(ledgers):
 
     batch = await wakes(filled(ledgers[0], ["a", "b", "c"], ONE))
     batch = await wakes(entered(ledgers[0], batch, ONE))
-    one, two, three = await ledgers[0].claim(batch.no, member=ME, limit=9, now=10.0)
-    await ledgers[0].settle(batch.no, [done(one)], now=11.0)  # nothing new for anybody
-    await wakes(ledgers[0].settle(batch.no, [erred(two, due_at=20.0)], now=11.0))
-    await wakes(ledgers[0].give_back([three.order]))
+    one, two, three = await ledgers[0].claim_tasks(batch.no, member=ME, limit=9, now=10.0)
+    await ledgers[0].settle_reports(batch.no, [done(one)], now=11.0)  # nothing new for anybody
+    await wakes(ledgers[0].settle_reports(batch.no, [erred(two, due_at=20.0)], now=11.0))
+    await wakes(ledgers[0].release_claims([three.order]))
     await wakes(ledgers[0].pause(batch.no, act()))
     await wakes(ledgers[0].resume(batch.no, act()))
-    claims = await ledgers[0].claim(batch.no, member=ME, limit=9, now=30.0)
-    await wakes(ledgers[0].settle(batch.no, [done(claim) for claim in claims], now=31.0))
+    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=9, now=30.0)
+    await wakes(ledgers[0].settle_reports(batch.no, [done(claim) for claim in claims], now=31.0))
     await wakes(ledgers[0].cancel(batch.no, act()))
     assert heard.locked()

@@ -49,9 +49,8 @@ class TestSqliteSchema:
         await SqliteLedger(sqlite).prepare()
         shown = SqliteDatabase(tmp_path / "shown.db")
         await shown.open()
-        await shown.write(
-            lambda connection: [connection.execute(one) for one in split_statements(SCHEMA_SQLITE)]
-        )
+        statements = split_statements(SCHEMA_SQLITE)
+        await shown.write(lambda connection: [connection.execute(one) for one in statements])
         expected, made = await shown.read(sqlite_tables), await sqlite.read(sqlite_tables)
         await shown.close()
         assert expected
@@ -206,9 +205,8 @@ class OldHome:
             (5, 2, 1),
             (6, 1, 0),
         ]
-        assert (
-            await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=31.0)
-        ).phase_ended
+        settled = await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=31.0)
+        assert settled.phase_ended
         batch = await ledger.get_batch("W")
         tasks = await ledger.list_settled_tasks(batch, after=0, limit=9)
         assert [task.task_no for task in tasks] == [4, 5, 6]
@@ -229,9 +227,8 @@ class OldHome:
 
     async def test_what_was_given_back_is_found(self, ledger):
         batch = await ledger.get_batch("G")
-        assert [one.batch.id for one in await ledger.list_workable(limit=9, now=30.0, only=[batch.no])] == [
-            "G"
-        ]
+        (workable,) = await ledger.list_workable(limit=9, now=30.0, only=[batch.no])
+        assert workable.batch.id == "G"
         (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=30.0)
         assert claim.order.attempt == 1
 

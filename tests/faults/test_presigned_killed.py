@@ -1,4 +1,4 @@
-"""kill -9 before every single change to the disk while an upload is stored: all of it is there, or nothing."""
+"""kill -9 before every single change to the disk while an upload is stored: all of it, or nothing."""
 
 import subprocess
 import sys
@@ -56,8 +56,8 @@ async def abort(presigned, upload_id, parts):
 async def begin(presigned):
     upload_id = await presigned.begin(KEY, content_type="image/tiff")
     urls = await presigned.sign_parts(KEY, upload_id, parts=2, seconds=60, base_url="")
-    return upload_id, [CompletedPart(n, await put(presigned, u, b)) for n, (u, b) in enumerate(zip(urls,
-    BODIES), 1)]
+    numbered = enumerate(zip(urls, BODIES), 1)
+    return upload_id, [CompletedPart(n, await put(presigned, u, b)) for n, (u, b) in numbered]
 
 async def is_stored(blobs):
     found = [info.key async for info in blobs.list()]

@@ -49,8 +49,8 @@ async def open_engine(
     trouble: Trouble = lambda _: None,
     start_remote: StartRemote | None = None,
 ) -> AsyncIterator[EngineComponents]:
-    """Components with an engine. `trouble` is called with a reason when the ledger is away, and with None when
-    it is back. `start_remote` starts the computes whose workers call back.
+    """Components with an engine. `trouble` is called with a reason when the ledger is away, and with None
+    when it is back. `start_remote` starts the computes whose workers call back.
     """
     clock, ids = SystemClock(), SystemIds()
     with join_home(settings.home, ids.ulid()) as presence:

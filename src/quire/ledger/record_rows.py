@@ -61,7 +61,7 @@ def group_products(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
 def read_input(
     columns: Row, end: Row | None, made: dict[int, list[tuple[str, File]]], batch: Batch
 ) -> InputRecord:
-    """The outcome of one input: its upload, the file it became, what was made of that, how its batch ended."""
+    """The outcome of one input, from its upload, the file it became, its products, and its batch."""
     upload = UploadRow._make(columns)
     if upload.state == AWAITED:
         return InputRecord(
