@@ -45,7 +45,7 @@ class PostgresWebhookStore:
                 ("hooks_of_batch", clean_row((batch_id,))) if batch_id else ("hooks_of_no_batch", ())
             )
         rows = await self._database.read(lambda connection: _queries.all_rows(connection, query, values))
-        return [to_webhook(row, "", row[4]) for row in rows]
+        return [to_webhook(row, "", tuple) for row in rows]
 
     async def disable_webhook(self, hook_id: str, *, reason: str, now: float) -> Webhook:
         async def work(connection: Connection) -> Webhook:
@@ -116,4 +116,4 @@ class PostgresWebhookStore:
 
 async def _load_webhook(connection: Connection, hook_id: str) -> Webhook:
     row = await _queries.one_row(connection, "hook_by_id", clean_row((hook_id,)))
-    return to_webhook(row, hook_id, () if row is None else row[4])
+    return to_webhook(row, hook_id, tuple)

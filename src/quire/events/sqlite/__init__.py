@@ -44,7 +44,7 @@ class SqliteWebhookStore:
         if batch_id is not None:
             query, values = ("hooks_of_batch", (batch_id,)) if batch_id else ("hooks_of_no_batch", ())
         rows = await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
-        return [to_webhook(row, "", json.loads(row[4])) for row in rows]
+        return [to_webhook(row, "", json.loads) for row in rows]
 
     async def disable_webhook(self, hook_id: str, *, reason: str, now: float) -> Webhook:
         def work(connection: sqlite3.Connection) -> Webhook:
@@ -101,4 +101,4 @@ class SqliteWebhookStore:
 
 def _load_webhook(connection: sqlite3.Connection, hook_id: str) -> Webhook:
     row = connection.execute(SQL["hook_by_id"], (hook_id,)).fetchone()
-    return to_webhook(row, hook_id, () if row is None else json.loads(row[4]))
+    return to_webhook(row, hook_id, json.loads)

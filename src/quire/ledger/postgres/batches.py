@@ -72,7 +72,7 @@ class PostgresBatchStore:
     async def get_positions(self, batch_nos: Collection[int]) -> dict[int, Position]:
         values = (list(batch_nos),)
         rows = await self._database.read(lambda connection: all_rows(connection, "positions", values))
-        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
+        return {batch_no: Position(Stage(stage), *place) for batch_no, stage, *place in rows}
 
     async def get_start_message(self, batch_no: int) -> str | None:
         row = await self._database.read(lambda connection: one_row(connection, "message", (batch_no,)))

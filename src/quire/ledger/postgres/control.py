@@ -126,7 +126,7 @@ async def _start_retry_round(
     no = move.batch_no
     await one_row(connection, "lock_batch", (no,))
     chosen = await all_rows(connection, "chosen", _wanted(no, selection))
-    if min((row[2] for row in chosen), default=None) != move.to.phase:
+    if min((phase for _, _, phase, *_ in chosen), default=None) != move.to.phase:
         raise Stale(f"batch {no}: what is to be retried has changed", code="wrong_state")
     _, files, phases, roles, roots = columns(chosen)
     spread = await all_rows(
@@ -134,7 +134,7 @@ async def _start_retry_round(
         "again_spread",
         {"no": no, "files": files, "phases": phases, "roles": roles, "roots": roots},
     )
-    units = [row[1] for row in chosen if row[3] == "unit"]
+    units = [file_no for _, file_no, _, role, _ in chosen if role == "unit"]
     files, roots, phases = columns(spread)
     again = {"no": no, "files": files, "roots": roots, "phases": phases, "round": move.to.round}
     made = await numbers(connection, "again_descendants", again)

@@ -12,7 +12,10 @@ class PostgresOutboxStore:
 
     async def list_unsent(self, limit: int) -> list[OutboxMessage]:
         rows = await self._database.read(lambda connection: all_rows(connection, "outbox_oldest", (limit,)))
-        return [OutboxMessage(no=row[0], queue=row[1], message_id=row[2], body=row[3]) for row in rows]
+        return [
+            OutboxMessage(no=no, queue=queue, message_id=message_id, body=body)
+            for no, queue, message_id, body in rows
+        ]
 
     async def mark_sent(self, numbers: Collection[int]) -> None:
         values = (list(numbers),)

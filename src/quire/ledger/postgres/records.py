@@ -34,7 +34,7 @@ class PostgresRecordStore:
         return [read_counts(row) for row in await self._rows("phase_counts", (batch_no,))]
 
     async def count_failures(self, batch_no: int) -> dict[str, int]:
-        return {row[0]: row[1] for row in await self._rows("failures", (batch_no,))}
+        return dict(await self._rows("failures", (batch_no,)))
 
     async def list_failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
         return [read_failed_task(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
@@ -73,7 +73,7 @@ class PostgresRecordStore:
         self, batch_no: int, *, after: int = 0, limit: int
     ) -> list[tuple[int, float, str, dict[str, object]]]:
         rows = await self._rows("batch_events", (batch_no, after, limit))
-        return [(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+        return [(no, at, kind, json.loads(data)) for no, at, kind, data in rows]
 
     async def _rows(self, query: str, values: Values) -> list[Row]:
         return await self._database.read(lambda connection: all_rows(connection, query, values))
@@ -110,7 +110,7 @@ async def _list_inputs(
 
 
 async def _read_outcomes(connection: Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
-    folded = [row[0].casefold() for row in uploads if row[1] == "taken"]
+    folded = [path.casefold() for path, state, *_ in uploads if state == "taken"]
     ends = {row[1]: row for row in await all_rows(connection, "inputs_by_folded", (batch.no, folded))}
     roots = [row[0] for row in ends.values()]
     made = group_products(await all_rows(connection, "made_files", (batch.no, roots)))

@@ -97,7 +97,7 @@ class PostgresTaskStore:
 
     async def list_running(self, member: int) -> list[Claim]:
         rows = await self._database.read(lambda connection: all_rows(connection, "running_tasks", (member,)))
-        return [read_claim(row[0], row[1:]) for row in rows]
+        return [read_claim(batch_no, tuple(claim)) for batch_no, *claim in rows]
 
     async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         values = (list(keys),)

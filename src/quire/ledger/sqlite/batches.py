@@ -78,7 +78,7 @@ class SqliteBatchStore:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["positions"], (wanted,)).fetchall()
         )
-        return {row[0]: Position(Stage(row[1]), *row[2:]) for row in rows}
+        return {batch_no: Position(Stage(stage), *place) for batch_no, stage, *place in rows}
 
     async def get_start_message(self, batch_no: int) -> str | None:
         row = await self._database.read(

@@ -14,7 +14,10 @@ class SqliteOutboxStore:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["outbox_oldest"], (limit,)).fetchall()
         )
-        return [OutboxMessage(no=row[0], queue=row[1], message_id=row[2], body=row[3]) for row in rows]
+        return [
+            OutboxMessage(no=no, queue=queue, message_id=message_id, body=body)
+            for no, queue, message_id, body in rows
+        ]
 
     async def mark_sent(self, numbers: Collection[int]) -> None:
         rows = [(number,) for number in numbers]

@@ -70,7 +70,7 @@ class SqliteRecordStore:
         self, batch_no: int, *, after: int = 0, limit: int
     ) -> list[tuple[int, float, str, dict[str, object]]]:
         rows = await self._rows("batch_events", (batch_no, after, limit))
-        return [(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+        return [(no, at, kind, json.loads(data)) for no, at, kind, data in rows]
 
     async def _rows(self, query: str, values: Row) -> list[Row]:
         return await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
@@ -108,7 +108,7 @@ def _list_inputs(
 
 
 def _read_outcomes(connection: sqlite3.Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
-    folded = json.dumps([row[0].casefold() for row in uploads if row[1] == "taken"])
+    folded = json.dumps([path.casefold() for path, state, *_ in uploads if state == "taken"])
     ends = {row[1]: row for row in connection.execute(SQL["inputs_by_folded"], (batch.no, folded)).fetchall()}
     roots = json.dumps([row[0] for row in ends.values()])
     made = group_products(connection.execute(SQL["made_files"], (batch.no, roots)).fetchall())

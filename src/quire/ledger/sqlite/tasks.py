@@ -113,7 +113,7 @@ class SqliteTaskStore:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["running_tasks"], (member,)).fetchall()
         )
-        return [read_claim(row[0], row[1:]) for row in rows]
+        return [read_claim(batch_no, tuple(claim)) for batch_no, *claim in rows]
 
     async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         wanted = json.dumps(list(keys))
@@ -238,15 +238,18 @@ def _apply_late_success(connection: sqlite3.Connection, settlement: Settlement) 
     if report.outcome is not Outcome.DONE:
         return False
     row = connection.execute(SQL["task_now"], (report.batch_no, report.task_no)).fetchone()
-    if row is None or row[1] not in {TaskState.WAITING, TaskState.FAILED}:
+    if row is None:
+        return False
+    _, state, error_class = row
+    if state not in {TaskState.WAITING, TaskState.FAILED}:
         return False
     connection.execute("SAVEPOINT late")
     connection.execute(SQL["keep_attempt"], (report.batch_no, report.task_no))
-    taken = connection.execute(SQL["late_success"], (*late_columns(settlement), row[1])).rowcount
+    taken = connection.execute(SQL["late_success"], (*late_columns(settlement), state)).rowcount
     if not taken:
         connection.execute("ROLLBACK TO late")
-    elif row[1] == TaskState.FAILED:
+    elif state == TaskState.FAILED:
         connection.execute(SQL["count_settled"], (0, -1, 0, -1, 0, 0, 0, 0, 0, 0, report.batch_no))
-        connection.execute(SQL["count_failures"], (report.batch_no, row[2] or "", -1))
+        connection.execute(SQL["count_failures"], (report.batch_no, error_class or "", -1))
     connection.execute("RELEASE late")
     return bool(taken)

@@ -90,7 +90,7 @@ async def _find_letters(
     while len(found) < limit:
         values = {**_filter_values(queue, chosen), "after": after, "limit": page}
         rows = await all_rows(connection, "dead", values)
-        letters = [(row[9], read_dead_letter(queue, row)) for row in rows]
+        letters = [(row_no, read_dead_letter(queue, tuple(columns))) for *columns, row_no in rows]
         found += [one for one in letters if not chosen.text or has_text(one[1], chosen.text)]
         if len(rows) < page:
             break

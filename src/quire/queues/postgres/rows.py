@@ -12,4 +12,5 @@ all_rows, change = _queries.all_rows, _queries.change
 
 def read_dead_letter(queue: str, row: Row) -> DeadLetter:
     """From the columns of `dead`, up to the history."""
-    return to_dead_letter(queue, (*row[:8], [json.loads(one) for one in row[8]]))
+    *columns, history = row
+    return to_dead_letter(queue, (*columns, [json.loads(one) for one in history]))

@@ -89,7 +89,7 @@ def _find_letters(
     page = PAGE if chosen.text else limit
     while len(found) < limit:
         rows = connection.execute(SQL["dead"], (queue, after, *_filter_values(chosen), page)).fetchall()
-        letters = [(row[9], read_dead_letter(queue, row)) for row in rows]
+        letters = [(row_no, read_dead_letter(queue, tuple(columns))) for *columns, row_no in rows]
         found += [one for one in letters if not chosen.text or has_text(one[1], chosen.text)]
         if len(rows) < page:
             break

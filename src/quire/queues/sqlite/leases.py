@@ -39,7 +39,7 @@ class SqliteLeases:
         def work(connection: sqlite3.Connection) -> int:
             new = connection.executemany(SQL["send"], rows).rowcount
             if new < len(rows):
-                ids = json.dumps([row[1] for row in rows])
+                ids = json.dumps([message_id for _, message_id, *_ in rows])
                 values = (queue, ids, now - DEDUPE_SECONDS)
                 if connection.execute(SQL["forget_ids"], values).rowcount:
                     new += connection.executemany(SQL["send"], rows).rowcount

@@ -25,4 +25,5 @@ def count(
 
 def read_dead_letter(queue: str, row: Row) -> DeadLetter:
     """From the columns of `dead`, up to the history."""
-    return to_dead_letter(queue, (*row[:8], json.loads(row[8])))
+    *columns, history = row
+    return to_dead_letter(queue, (*columns, json.loads(history)))
