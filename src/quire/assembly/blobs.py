@@ -17,6 +17,7 @@ from quire.blobs.probe import probe
 from quire.model.clock import Clock
 from quire.model.ids import Ids
 from quire.model.objects import Objects
+from quire.model.probe import Probe
 from quire.settings import Settings
 from quire.system import SystemIds
 
@@ -60,7 +61,7 @@ def s3_access(settings: Settings) -> S3Access | None:
     )
 
 
-async def probe_store(settings: Settings) -> list[str]:
+async def probe_store(settings: Settings) -> list[Probe]:
     """The promises that the configured store keeps. Raises Misconfigured naming those it breaks."""
     folders = (*reversed(settings.home.parents), settings.home)
     first_made = next((folder for folder in folders if not folder.exists()), None)

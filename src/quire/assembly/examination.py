@@ -18,12 +18,12 @@ from msgspec import Struct
 
 import quire
 from quire.model.errors import QuireError
+from quire.model.probe import Probe
 from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
-from quire.tools.probe import Probe
 
 State = Literal["ok", "warning", "missing", "failed"]
 Row = tuple[str, str, str]  # key, value as people may see it, source
-StoreProbe = Callable[[], Awaitable[Sequence[str]]]  # the promises it checked; raises when one is broken
+StoreProbe = Callable[[], Awaitable[Sequence[Probe]]]  # raises when a promise is broken
 
 OLDEST_SQLITE = (3, 24, 0)  # the first with ON CONFLICT DO UPDATE
 LITTLE_SPACE_BYTES = 2 << 30
@@ -68,8 +68,8 @@ def package_probe(name: str, *, extra: str) -> Callable[[], Probe]:
         try:
             import_module(name)
         except ImportError:
-            return Probe(name=name, version=None, advice=f"pip install 'quire[{extra}]'")
-        return Probe(name=name, version=metadata.version(name))
+            return Probe(name=name, ok=False, advice=f"pip install 'quire[{extra}]'")
+        return Probe(name=name, ok=True, detail=metadata.version(name))
 
     return probe
 
@@ -175,8 +175,8 @@ def _check_tool(tool: ToolCheck, features: Collection[str]) -> Check:
         name = tool.probe.__module__.rpartition(".")[2]
         advice = "install it anew: pip install --force-reinstall quire"
         return Check(name=name, state="failed", detail=f"cannot be loaded: {error}", advice=advice)
-    if probe.version is not None:
-        return Check(name=probe.name, state="ok", detail=f"{probe.version}, {tool.purpose}")
+    if probe.ok:
+        return Check(name=probe.name, state="ok", detail=f"{probe.detail}, {tool.purpose}")
     if not tool.needed_by or tool.needed_by in features:
         detail = f"not usable, but needed: {tool.purpose}"
         return Check(name=probe.name, state="missing", detail=detail, advice=probe.advice)
@@ -234,7 +234,7 @@ def _find_nearest_folder(path: Path) -> Path:
 async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
     try:
         async with asyncio.timeout(seconds):
-            promises = await probe()
+            probes = await probe()
     except QuireError as error:
         advice = "the message says what to change; quire does not run on a store that breaks its promises"
         return (Check(name="probe", state="failed", detail=str(error), advice=advice),)
@@ -245,4 +245,4 @@ async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
         # Without its message: errors of HTTP clients quote signed URLs.
         detail, advice = f"unexpected {type(error).__name__}", "this is a fault in quire: report it"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
-    return tuple(Check(name="probe", state="ok", detail=promise) for promise in promises)
+    return tuple(Check(name="probe", state="ok", detail=kept.name) for kept in probes)

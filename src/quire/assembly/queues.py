@@ -104,7 +104,10 @@ async def _open(
 
         on_redis = RedisStreamQueues(address.url, ids=ids, prefix=address.prefix)
         try:
-            yield OpenQueues(on_redis, tuple(await on_redis.probe()))
+            found = await on_redis.probe()
+            yield OpenQueues(
+                on_redis, tuple("; ".join(filter(None, (one.detail, one.advice))) for one in found)
+            )
         finally:
             await on_redis.close()
         return

@@ -12,13 +12,14 @@ from quire.blobs import keys
 from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
 from quire.model.errors import Misconfigured, Missing, QuireError, Stale
 from quire.model.ids import Ids
+from quire.model.probe import Probe
 
 _RACERS = 4
 _METADATA = {"quire-probe": "naïve + 100 % ☂"}
 _CONTENT_TYPE = "application/x-quire-probe"
 
 
-class _Probe:
+class _Promises:
     """One method per promise; each returns whether the store keeps it."""
 
     def __init__(self, blobs: Blobs, nonce: str) -> None:
@@ -114,13 +115,13 @@ class _Probe:
                 await self._blobs.delete(self._key(name))
 
 
-async def probe(blobs: Blobs, ids: Ids) -> list[str]:
+async def probe(blobs: Blobs, ids: Ids) -> list[Probe]:
     """Test the store; return the promises it keeps. May be repeated, also by several processes at once.
 
     Raises Misconfigured (code `broken_store`) naming each broken promise; Retry or Misconfigured when the
     store cannot be reached or refuses us.
     """
-    run = _Probe(blobs, ids.ulid())
+    run = _Promises(blobs, ids.ulid())
     checks = {
         "a blob can be read as soon as it is written or overwritten": run.read_after_write,
         "a second create of the same key is refused (If-None-Match)": run.create_twice,
@@ -131,18 +132,15 @@ async def probe(blobs: Blobs, ids: Ids) -> list[str]:
         "a blob is listed as soon as it is written": run.list_after_write,
         "content type and metadata come back as they were given": run.metadata,
     }
-    kept: list[str] = []
-    broken: list[str] = []
     try:
-        for promise, check in checks.items():
-            (kept if await check() else broken).append(promise)
+        probes = [Probe(name=promise, ok=await check()) for promise, check in checks.items()]
     finally:
         await run.clean()
-    if broken:
+    if broken := [probe.name for probe in probes if not probe.ok]:
         raise Misconfigured(
             f"{blobs!r} breaks what Quire needs: {'; '.join(broken)}. Work would be lost or done twice. "
             "Use a store with conditional writes and immediate reads (AWS S3, R2, SeaweedFS, a local folder) "
             "and look for a proxy or cache on the way that drops headers.",
             code="broken_store",
         )
-    return kept
+    return probes

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from quire.assembly.examination import Check, Examination, Section
+    from quire.model.probe import Probe
     from quire.settings import Library
 
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"}
@@ -72,7 +73,7 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
         return await examine(rows=error, cores=settings.cores(), home=None, probe_store=None)
     in_force = loaded.settings
 
-    async def probe() -> Sequence[str]:
+    async def probe() -> Sequence["Probe"]:
         # Here: assembly imports the adapters, and a broken one is a finding, not the end of the examination.
         from quire.assembly.blobs import probe_store
 

@@ -3,6 +3,10 @@
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from textwrap import wrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quire.model.probe import Probe
 
 
 def printable(text: object) -> str:
@@ -11,6 +15,11 @@ def printable(text: object) -> str:
         character if unicodedata.category(character) not in {"Cc", "Cf", "Cs"} else ascii(character)[1:-1]
         for character in str(text)
     )
+
+
+def probe_line(probe: "Probe") -> str:
+    detail = f": {printable(probe.detail)}" if probe.detail else ""
+    return f"{'ok' if probe.ok else 'FAILED':<8}{probe.name}{detail}"
 
 
 def plural(number: int, word: str) -> str:

@@ -6,11 +6,10 @@ The check hands the time to the queues, so it does not wait for leases to run ou
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
-
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Reject
 from quire.model.ids import Ids
+from quire.model.probe import Probe
 from quire.queues.port import (
     LEAST,
     MAX_MESSAGE_BYTES,
@@ -26,13 +25,6 @@ WOKEN_WITHIN_SECONDS = 5.0
 _APART_SECONDS = 1000.0
 _LEASE_SECONDS = 30.0
 _FIRST, _SECOND = "first_try", "second_try"
-
-
-class Promise(Struct, frozen=True, kw_only=True):
-    promise: str
-    ok: bool
-    detail: str = ""
-    seconds: float = 0.0
 
 
 class _BrokenError(Exception):
@@ -73,7 +65,7 @@ class _Check:
         await self.queues.discard(self.queue, chosen=DeadLetterFilter(), now=self.now, limit=1000)
 
 
-async def check_guarantees(queues: QueueStore, clock: Clock, ids: Ids) -> list[Promise]:
+async def check_guarantees(queues: QueueStore, clock: Clock, ids: Ids) -> list[Probe]:
     """The result of every check; a broken guarantee does not stop the next check."""
     check = _Check(queues, clock, ids)
     return [await _run_check(check, words, attempt, clock) for words, attempt in _CHECKS.items()]
@@ -81,15 +73,15 @@ async def check_guarantees(queues: QueueStore, clock: Clock, ids: Ids) -> list[P
 
 async def _run_check(
     check: _Check, words: str, attempt: Callable[[_Check], Awaitable[None]], clock: Clock
-) -> Promise:
+) -> Probe:
     began = clock.monotonic()
     try:
         await attempt(check)
         await check.clear()
     except (_BrokenError, QuireError) as error:
         seconds = clock.monotonic() - began
-        return Promise(promise=words, ok=False, detail=str(error), seconds=round(seconds, 3))
-    return Promise(promise=words, ok=True, seconds=round(clock.monotonic() - began, 3))
+        return Probe(name=words, ok=False, detail=str(error), seconds=round(seconds, 3))
+    return Probe(name=words, ok=True, seconds=round(clock.monotonic() - began, 3))
 
 
 async def _check_delivery(check: _Check) -> None:

@@ -10,27 +10,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
-
 from quire.blobs import keys
 from quire.blobs.port import IfAbsent, IfVersion
 from quire.library.context import LibraryContext
 from quire.model.errors import Missing, QuireError, Stale
+from quire.model.probe import Probe
 
 LARGE_BYTES = 17 << 20  # more than is sent in one piece
 MAX_SKEW_SECONDS = 60.0
 _RACERS = 8
 _METADATA = {"original-name": "Rules v2 ü.pdf", "tags": '["DnD"]', "size": "4"}
-
-
-class ProbeResult(Struct, frozen=True, kw_only=True):
-    """`needed`: nothing works without it. `lacking` is the consequence of not having it."""
-
-    ability: str
-    ok: bool
-    needed: bool
-    detail: str = ""
-    lacking: str = ""
 
 
 class _Probes:
@@ -140,8 +129,8 @@ _UNSAFE = "workers, janitors and ingest refuse to start: work would be done twic
 
 
 async def probe_store(
-    context: LibraryContext, on_each: Callable[[ProbeResult], None] = lambda _: None
-) -> list[ProbeResult]:
+    context: LibraryContext, on_each: Callable[[Probe], None] = lambda _: None
+) -> list[Probe]:
     """Run all probes in order; stops after a needed ability that is missing."""
     probes = _Probes(context)
     steps: list[tuple[str, bool, str, Callable[[], Awaitable[str]]]] = [
@@ -156,10 +145,10 @@ async def probe_store(
         ("large objects, whole or not at all", False, "large results cannot be stored", probes.large),
         ("its clock", False, "ages follow the store's clock, and will look odd here", probes.clock),
     ]
-    results: list[ProbeResult] = []
+    results: list[Probe] = []
     try:
-        for ability, needed, lacking, step in steps:
-            result = await _probe(ability, step, needed=needed, lacking=lacking)
+        for name, needed, advice, step in steps:
+            result = await _probe(name, step, needed=needed, advice=advice)
             results.append(result)
             on_each(result)
             if needed and not result.ok:
@@ -169,14 +158,12 @@ async def probe_store(
     return results
 
 
-async def _probe(
-    ability: str, step: Callable[[], Awaitable[str]], *, needed: bool, lacking: str
-) -> ProbeResult:
+async def _probe(name: str, step: Callable[[], Awaitable[str]], *, needed: bool, advice: str) -> Probe:
     try:
         detail = await step()
     except (_ProbeFailed, QuireError, OSError) as error:
-        return ProbeResult(ability=ability, ok=False, needed=needed, detail=str(error), lacking=lacking)
-    return ProbeResult(ability=ability, ok=True, needed=needed, detail=detail)
+        return Probe(name=name, ok=False, needed=needed, detail=str(error), advice=advice)
+    return Probe(name=name, ok=True, needed=needed, detail=detail)
 
 
 def _require(holds: bool, otherwise: str) -> None:

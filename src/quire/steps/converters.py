@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.tools import liteparse, marker, opendataloader, pdfium, pymupdf4llm
 from quire.tools.markdown_page import MarkdownPage
-from quire.tools.probe import Probe
 
 DEFAULT = liteparse.NAME
 PLAIN = "pdfium"
@@ -68,10 +68,10 @@ class ToolConverter:
 
     def version(self) -> str:
         found = self._probe()
-        if found.version is None:
+        if not found.ok:
             message = f"the converter {self.name} cannot run here: {found.advice}"
             raise Misconfigured(message, code="missing_tool")
-        return found.version
+        return found.detail
 
     def pages(self, path: Path, total: int, scratch: Path, leave_out: Collection[int]) -> Pages:
         options: dict[str, Any] = {"leave_out": leave_out}

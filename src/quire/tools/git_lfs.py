@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from quire.model.errors import Reject, Retry
+from quire.model.probe import Probe
 from quire.tools.child_process import ProgramMissing, run_child
-from quire.tools.probe import Probe
 
 _ADVICE = "install git-lfs, or run `git lfs pull` where it is installed"
 _ABSENT = re.compile(r"is not a git command|git-lfs[^\n]*not found", re.IGNORECASE)
@@ -31,10 +31,10 @@ _FOREIGN = (
 def probe(environment: Mapping[str, str]) -> Probe:
     program = shutil.which("git-lfs", path=environment.get("PATH"))
     if program is None:
-        return Probe(name="git-lfs", version=None, advice=_ADVICE)
+        return Probe(name="git-lfs", ok=False, advice=_ADVICE)
     ran = subprocess.run([program, "version"], capture_output=True, check=False, timeout=30)
     found = re.match(rb"git-lfs/([0-9.]{1,20})", ran.stdout)
-    return Probe(name="git-lfs", version=found[1].decode() if found else "unknown")
+    return Probe(name="git-lfs", ok=True, detail=found[1].decode() if found else "unknown")
 
 
 def fetch(

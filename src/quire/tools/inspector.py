@@ -9,15 +9,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from quire.tools.probe import Probe
+from quire.model.probe import Probe
 
 _ADVICE = "pip install 'quire[library]'"
 
 
 def probe() -> Probe:
     if _library() is None:
-        return Probe(name="pdf-inspector", version=None, advice=_ADVICE)
-    return Probe(name="pdf-inspector", version=metadata.version("pdf-inspector"))
+        return Probe(name="pdf-inspector", ok=False, advice=_ADVICE)
+    return Probe(name="pdf-inspector", ok=True, detail=metadata.version("pdf-inspector"))
 
 
 def find_pages_needing_ocr(path: Path) -> frozenset[int]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.tools.markdown_page import MarkdownPage, PagePicture
-from quire.tools.probe import Probe
 
 NAME = "liteparse"
 _ADVICE = "pip install 'quire[library]'"
@@ -31,9 +31,9 @@ _NOTHING = re.compile(r"\s*(?:```text\s*```\s*)?\Z")  # a page without text come
 def probe() -> Probe:
     try:
         _library()
-        return Probe(name=NAME, version=metadata.version("liteparse"))
+        return Probe(name=NAME, ok=True, detail=metadata.version("liteparse"))
     except (Misconfigured, metadata.PackageNotFoundError):
-        return Probe(name=NAME, version=None, advice=_ADVICE)
+        return Probe(name=NAME, ok=False, advice=_ADVICE)
 
 
 def pages(path: Path, total: int, *, leave_out: Collection[int] = ()) -> Iterator[MarkdownPage]:

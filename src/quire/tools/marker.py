@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from quire.model.errors import Misconfigured, Retry
+from quire.model.probe import Probe
 from quire.tools.markdown_page import MarkdownPage, PagePicture
-from quire.tools.probe import Probe
 
 NAME = "marker"
 COMMAND = "marker_single"
@@ -30,11 +30,11 @@ _LONGEST_FAULT = 300
 
 def probe(command: str = COMMAND) -> Probe:
     if shutil.which(command) is None:
-        return Probe(name=NAME, version=None, advice=_ADVICE)
+        return Probe(name=NAME, ok=False, advice=_ADVICE)
     try:
-        return Probe(name=NAME, version=metadata.version("marker-pdf"))
+        return Probe(name=NAME, ok=True, detail=metadata.version("marker-pdf"))
     except metadata.PackageNotFoundError:
-        return Probe(name=NAME, version="unknown")  # installed elsewhere, as programs often are
+        return Probe(name=NAME, ok=True, detail="unknown")  # installed elsewhere, as programs often are
 
 
 def pages(

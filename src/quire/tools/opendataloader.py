@@ -15,8 +15,8 @@ from subprocess import CalledProcessError
 from typing import Any
 
 from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.tools.markdown_page import MarkdownPage, PagePicture
-from quire.tools.probe import Probe
 
 NAME = "opendataloader"
 _ADVICE = "pip install 'quire[opendataloader]', and install Java 11 or newer"
@@ -26,9 +26,9 @@ _LONGEST_FAULT = 200
 def probe() -> Probe:
     try:
         _library()
-        return Probe(name=NAME, version=metadata.version("opendataloader-pdf"))
+        return Probe(name=NAME, ok=True, detail=metadata.version("opendataloader-pdf"))
     except (Misconfigured, metadata.PackageNotFoundError):
-        return Probe(name=NAME, version=None, advice=_ADVICE)
+        return Probe(name=NAME, ok=False, advice=_ADVICE)
 
 
 def pages(

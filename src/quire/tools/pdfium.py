@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.tools import refusals
-from quire.tools.probe import Probe
 
 POINTS_PER_INCH = 72
 _ADVICE = "pip install pypdfium2"
@@ -44,8 +44,8 @@ def probe() -> Probe:
     try:
         library = _pdfium()
     except Misconfigured:
-        return Probe(name="PDFium", version=None, advice=_ADVICE)
-    return Probe(name="PDFium", version=str(library.PDFIUM_INFO.version))
+        return Probe(name="PDFium", ok=False, advice=_ADVICE)
+    return Probe(name="PDFium", ok=True, detail=str(library.PDFIUM_INFO.version))
 
 
 class PdfPage:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from quire.model.errors import QuireError
+from quire.model.probe import Probe
 from quire.tools import refusals
-from quire.tools.probe import Probe
 from quire.tools.refusals import PixelLimits
 
 _FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/tiff": "TIFF"}
@@ -39,8 +39,8 @@ def probe() -> Probe:
     try:
         import PIL
     except ImportError:
-        return Probe(name="Pillow", version=None, advice="pip install pillow")
-    return Probe(name="Pillow", version=PIL.__version__)
+        return Probe(name="Pillow", ok=False, advice="pip install pillow")
+    return Probe(name="Pillow", ok=True, detail=PIL.__version__)
 
 
 def decode(path: Path, content_type: str, page_index: int, limits: PixelLimits) -> Pixels:

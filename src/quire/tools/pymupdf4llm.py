@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.tools.markdown_page import MarkdownPage, PagePicture
-from quire.tools.probe import Probe
 
 NAME = "pymupdf4llm"
 _ADVICE = "pip install 'quire[pymupdf]' (licence: AGPL-3.0 or commercial)"
@@ -22,9 +22,9 @@ _LONGEST_FAULT = 200
 def probe() -> Probe:
     try:
         _library()
-        return Probe(name=NAME, version=metadata.version("pymupdf"))
+        return Probe(name=NAME, ok=True, detail=metadata.version("pymupdf"))
     except (Misconfigured, metadata.PackageNotFoundError):
-        return Probe(name=NAME, version=None, advice=_ADVICE)
+        return Probe(name=NAME, ok=False, advice=_ADVICE)
 
 
 def pages(

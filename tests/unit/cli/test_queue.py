@@ -263,6 +263,7 @@ def test_the_backend_of_the_settings_is_tried(quire):
     assert {line.split()[0] for line in ran.stdout.splitlines()} == {"ok"}
     told = answer(quire("test", "--json"))
     assert (told["fine"], told["warnings"], len(told["promises"])) == (True, [], 12)
+    assert {tuple(promise) for promise in told["promises"]} == {("promise", "ok", "detail", "seconds")}
 
 
 def test_a_file_that_was_not_there_is_tried_and_gone_again(quire, home, tmp_path):

@@ -280,7 +280,7 @@ async def test_a_broken_promise_is_named(counter, kind, broken, monkeypatch):
     monkeypatch.setattr("quire.consumers.guarantees.WOKEN_WITHIN_SECONDS", 0.01)
     promises = await check_guarantees(kind(), counter.clock, CountingIds())
     failed = [one for one in promises if not one.ok]
-    assert broken in [one.promise for one in failed]
+    assert broken in [one.name for one in failed]
     assert all(one.detail for one in failed)
     assert len(promises) == 12
 

@@ -172,7 +172,7 @@ async def test_a_replica_is_unavailable_for_writing_and_warned_of(server, queues
     with pytest.raises(Unavailable):
         await queues.send("q", some("a"), now=0)
     (warning,) = await queues.probe()
-    assert "replica" in warning
+    assert "replica" in warning.detail
 
 
 @pytest.mark.parametrize("who", ["", ":wrong-secret@", "nobody:wrong-secret@"])
@@ -216,8 +216,9 @@ class TestProbe:
     async def test_a_server_that_may_lose_something_is_warned_of(self, queues, setting, value, words):
         await queues._server.ask("CONFIG SET", setting, value)
         (warning,) = await queues.probe()
-        assert words in warning
-        assert PASSWORD not in warning
+        assert words in warning.detail + warning.advice
+        assert PASSWORD not in str(warning)
+        assert (warning.ok, warning.needed) == (False, False)
 
     async def test_a_server_that_throws_keys_away_is_refused(self, queues):
         await queues._server.ask("CONFIG SET", "maxmemory-policy", "allkeys-lru")
@@ -228,7 +229,7 @@ class TestProbe:
         await queues._server.ask("ACL SETUSER", "guest", "on", ">guest-secret", "~*", "+@all", "-config")
         guest = RedisStreamQueues(server.url.replace(f":{PASSWORD}", "guest:guest-secret"), ids=CountingIds())
         (warning,) = await guest.probe()
-        assert "does not tell" in warning
+        assert "does not tell" in warning.detail
         await guest.close()
 
     async def test_an_old_server_is_refused(self, queues, monkeypatch):

@@ -51,7 +51,8 @@ def test_a_process_that_hangs_is_ended_with_its_children(tmp_path, environment):
 
 
 def test_the_version_is_found(tmp_path, environment):
-    assert git_lfs.probe({"PATH": str(tmp_path)}).version is None
+    assert not git_lfs.probe({"PATH": str(tmp_path)}).ok
     assert "install git-lfs" in git_lfs.probe({"PATH": str(tmp_path)}).advice
     _program(tmp_path, "echo 'git-lfs/3.4.1 (GitHub; linux amd64; go 1.22.2)'")
-    assert git_lfs.probe(environment).version == "3.4.1"
+    found = git_lfs.probe(environment)
+    assert (found.ok, found.detail) == (True, "3.4.1")

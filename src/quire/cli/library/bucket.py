@@ -15,7 +15,7 @@ from quire.cli.library.options import (
     use_library,
 )
 from quire.cli.options import print_json
-from quire.cli.text import plural, printable
+from quire.cli.text import plural, printable, probe_line
 from quire.library import (
     listing,
     metadata,
@@ -26,7 +26,7 @@ from quire.library.context import LibraryContext, LibraryRules
 from quire.library.manifest import store
 from quire.library.manifest.repair import rebuild_manifest, repair_manifest
 from quire.library.shared_config import SharedConfig
-from quire.library.store_probe import ProbeResult
+from quire.model.probe import Probe
 from quire.settings import LoadedSettings
 
 
@@ -193,30 +193,37 @@ def check_store(common: CommonOptions) -> None:
     Exit codes: 0 the basics work, 1 they do not, or it cannot be reached, 2 usage.
     """
 
-    def print_result(probe: ProbeResult) -> None:
+    def print_result(probe: Probe) -> None:
         if not common.json_output:
-            detail = f": {printable(probe.detail)}" if probe.detail else ""
-            typer.echo(f"{'ok' if probe.ok else 'FAILED':<8}{probe.ability}{detail}")
+            typer.echo(probe_line(probe))
 
-    async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[list[ProbeResult], str]:
+    async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[list[Probe], str]:
         return await store_probe.probe_store(context, print_result), describe_location(
             loaded, default_bucket()
         )
 
     result, place = use_library(work, common)
     works = all(tried.ok for tried in result if tried.needed)
-    conditional = works and all(tried.ok for tried in result if "work would be done twice" in tried.lacking)
+    conditional = works and all(tried.ok for tried in result if "work would be done twice" in tried.advice)
     if common.json_output:
-        print_json({"place": place, "works": works, "conditional_writes": conditional, "abilities": result})
+        abilities = [_describe_ability(tried) for tried in result]
+        print_json(
+            {"place": place, "works": works, "conditional_writes": conditional, "abilities": abilities}
+        )
     else:
         _print_verdict(result, place, works=works, conditional=conditional)
     raise typer.Exit(exits.DONE if works else exits.COULD_NOT_RUN)
 
 
-def _print_verdict(result: list[ProbeResult], place: str, *, works: bool, conditional: bool) -> None:
+def _describe_ability(probe: Probe) -> dict[str, object]:
+    shown = {"ability": probe.name, "ok": probe.ok, "needed": probe.needed, "detail": probe.detail}
+    return {**shown, "lacking": probe.advice}
+
+
+def _print_verdict(result: list[Probe], place: str, *, works: bool, conditional: bool) -> None:
     for tried in result:
         if not tried.ok:
-            typer.echo(f"Without “{tried.ability}”: {tried.lacking}.")
+            typer.echo(f"Without “{tried.name}”: {tried.advice}.")
     if not works:
         typer.echo(
             f"{printable(place)} cannot be used. See its address, the access key and the bucket's policy."

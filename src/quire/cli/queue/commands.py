@@ -10,13 +10,13 @@ from quire.cli.components import use_components
 from quire.cli.errors import exit_on_error
 from quire.cli.options import Config, Home, Json, Yes, confirm, print_json
 from quire.cli.queue.options import Queue, print_warnings, queue_context, use_queues
-from quire.cli.text import plural, printable
+from quire.cli.text import plural, printable, probe_line
 
 if TYPE_CHECKING:
     from quire.assembly.components import Components
     from quire.consumers.administration import QueueContext
-    from quire.consumers.guarantees import Promise
     from quire.consumers.lines import QueueLine, WaitingLine
+    from quire.model.probe import Probe
     from quire.settings import Settings
 
 
@@ -171,33 +171,36 @@ def check_backend(
 
     Exit codes: 0 all honoured (there may be warnings), 1 one is broken or the backend is unusable, 2 usage.
     """
-    from quire.cli.queue.output import promise_line
-
     if url is None:
-        promises, warnings = use_components(_check_own, home=home, config=config, json_output=json_output)
+        probes, warnings = use_components(_check_own, home=home, config=config, json_output=json_output)
     else:
         with exit_on_error(json_output=json_output):
-            promises, warnings = asyncio.run(_check_at(url))
-    fine = all(promise.ok for promise in promises)
+            probes, warnings = asyncio.run(_check_at(url))
+    fine = all(probe.ok for probe in probes)
     if json_output:
+        promises = [_describe_promise(probe) for probe in probes]
         print_json({"fine": fine, "promises": promises, "warnings": warnings})
     else:
-        for promise in promises:
-            typer.echo(promise_line(promise))
+        for probe in probes:
+            typer.echo(probe_line(probe))
         for warning in warnings:
             typer.echo(f"{'warning':<8}{printable(warning)}")
     raise typer.Exit(exits.DONE if fine else exits.COULD_NOT_RUN)
 
 
+def _describe_promise(probe: "Probe") -> dict[str, object]:
+    return {"promise": probe.name, "ok": probe.ok, "detail": probe.detail, "seconds": probe.seconds}
+
+
 async def _check_own(
     components: "Components", _settings: "Settings"
-) -> "tuple[list[Promise], tuple[str, ...]]":
+) -> "tuple[list[Probe], tuple[str, ...]]":
     from quire.consumers.guarantees import check_guarantees
 
     return await check_guarantees(components.queues, components.clock, components.ids), components.warnings
 
 
-async def _check_at(url: str) -> "tuple[list[Promise], tuple[str, ...]]":
+async def _check_at(url: str) -> "tuple[list[Probe], tuple[str, ...]]":
     from quire.assembly.queues import open_queues_at
     from quire.consumers.guarantees import check_guarantees
     from quire.system import SystemClock, SystemIds

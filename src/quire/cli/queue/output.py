@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from quire.cli.text import printable
-from quire.consumers.guarantees import Promise
 from quire.consumers.lines import (
     Body,
     DeadLine,
@@ -100,11 +99,6 @@ def _facts(letter: DeadLine) -> Iterator[tuple[str, str]]:
     yield "deliveries", str(letter.deliveries)
     yield "priority", str(letter.priority)
     yield "size", f"{letter.size} bytes"
-
-
-def promise_line(promise: Promise) -> str:
-    detail = f": {printable(promise.detail)}" if promise.detail else ""
-    return f"{'ok' if promise.ok else 'FAILED':<8}{promise.promise}{detail}"
 
 
 def body_of(line: Body, most: int) -> str:

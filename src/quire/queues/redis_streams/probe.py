@@ -1,13 +1,14 @@
 """Checks whether this server may lose messages. Runs once, at the start."""
 
 from quire.model.errors import Bug, Misconfigured
+from quire.model.probe import Probe
 from quire.queues.redis_streams.server import Server
 
 OLDEST = (6, 2)
 
 
-async def probe(server: Server) -> list[str]:
-    """What may be lost, and which setting prevents it, one text each; empty when nothing may be lost.
+async def probe(server: Server) -> list[Probe]:
+    """A warning for each thing that may be lost, with the setting that prevents it.
 
     Raises Misconfigured for a server older than 6.2 and for one that throws keys away when it is full.
     """
@@ -24,31 +25,36 @@ async def probe(server: Server) -> list[str]:
         )
     warnings = await _check_persistence(server, info)
     if policy != "noeviction":
-        warnings.append(
-            f"{server.name}: maxmemory-policy is {policy}; messages are safe from it, but set noeviction: "
-            "then a full server refuses instead of throwing other things away"
+        advice = (
+            "messages are safe from it, but set noeviction: then a full server refuses instead of throwing "
+            "other things away"
         )
+        warnings.append(_warn("maxmemory-policy", f"{server.name}: maxmemory-policy is {policy}", advice))
     if info.get("role") != "master":
-        warnings.append(f"{server.name} is a replica: it takes no messages; name its primary")
+        seen = f"{server.name} is a replica: it takes no messages"
+        warnings.append(_warn("role", seen, "name its primary"))
     return warnings
 
 
-async def _check_persistence(server: Server, info: dict[str, str]) -> list[str]:
+def _warn(name: str, detail: str, advice: str = "") -> Probe:
+    return Probe(name=name, ok=False, needed=False, detail=detail, advice=advice)
+
+
+async def _check_persistence(server: Server, info: dict[str, str]) -> list[Probe]:
     if info.get("aof_enabled") != "1":
         lost = "a restart loses what came after the last snapshot, set appendonly yes and appendfsync always"
-        return [f"{server.name}: appendonly is off; {lost}"]
+        return [_warn("appendonly", f"{server.name}: appendonly is off", lost)]
     try:
         known = await server.ask("CONFIG", "GET", "appendfsync")
     except (Bug, Misconfigured):
         # Hosted servers do not show their settings.
-        return [
-            f"{server.name} does not tell its appendfsync: unless it is always, a power cut loses messages"
-        ]
+        seen = f"{server.name} does not tell its appendfsync: unless it is always, a power cut loses messages"
+        return [_warn("appendfsync", seen)]
     how = _parse_config(known).get("appendfsync", "unknown")
     if how == "always":
         return []
     lost = "a power cut loses what was answered in the last seconds, set appendfsync always"
-    return [f"{server.name}: appendfsync is {how}; {lost}"]
+    return [_warn("appendfsync", f"{server.name}: appendfsync is {how}", lost)]
 
 
 def _parse_info(answer: object) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Every queue port on one Redis server."""
 
 from quire.model.ids import Ids
+from quire.model.probe import Probe
 from quire.queues.redis_streams import probe
 from quire.queues.redis_streams.dead_letters import RedisDeadLetters
 from quire.queues.redis_streams.keys import RedisKeys
@@ -32,8 +33,8 @@ class RedisStreamQueues(RedisMessages, RedisDeadLetters, RedisOverview):
     def __repr__(self) -> str:
         return f"RedisStreamQueues({self._server.name})"
 
-    async def probe(self) -> list[str]:
-        """What this server may lose, one text each. Raises Misconfigured for one that cannot be trusted."""
+    async def probe(self) -> list[Probe]:
+        """Warnings of what this server may lose. Raises Misconfigured for one that cannot be trusted."""
         return await probe.probe(self._server)
 
     async def close(self) -> None:
