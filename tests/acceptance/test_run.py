@@ -113,7 +113,7 @@ def test_results_never_replace_somebody_elses_files(quire, folder, tmp_path):
     (theirs / "p1.jpg").write_text("MINE")
     ran = quire("run", str(folder), "--out", str(theirs))
     assert ran.returncode == 1
-    assert "not quire's" in ran.stderr
+    assert "files that Quire did not write" in ran.stderr
     assert (theirs / "p1.jpg").read_text() == "MINE"
 
 

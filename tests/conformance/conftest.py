@@ -5,6 +5,7 @@ import pytest
 pytest.register_assert_rewrite(
     "quire.testing.compute_suite",
     "quire.testing.presigned_suite",
+    "quire.testing.presigned_urls_suite",
     "tests.suites.api_keys_suite",
     "tests.suites.ledger_closing_suite",
     "tests.suites.ledger_control_suite",

@@ -76,7 +76,7 @@ class TestPostgresSchema:
             await database.open()
         await asyncio.gather(*(PostgresLedger(database).prepare() for database in databases))
         batch = await PostgresLedger(databases[0]).open_batch(draft())
-        assert (await PostgresLedger(databases[3]).batch("01B")).no == batch.no
+        assert (await PostgresLedger(databases[3]).get_batch("01B")).no == batch.no
         for database in databases:
             await database.close()
 
@@ -87,7 +87,7 @@ class TestPostgresSchema:
             await database.open()
         await old_home(databases[0], "postgres", lambda one: databases[0].write(run_postgres(one)))
         await asyncio.gather(*(PostgresLedger(database).prepare() for database in databases))
-        assert len(await PostgresLedger(databases[1]).counts(1)) == 2
+        assert len(await PostgresLedger(databases[1]).count_tasks(1)) == 2
         for database in databases:
             await database.close()
 

@@ -265,8 +265,9 @@ def test_it_runs_in_a_child_process_from_the_command_line(corpus, tmp_path):
     """No settings, no event loop, nothing of the house but the step."""
     program = (
         "import sys; from pathlib import Path; from quire.steps import pdf_markdown as m;"
-        "about = m.About(original_filename='a.pdf', worker_id='w', converted_at='now');"
-        "print(m.convert(Path(sys.argv[1]), Path(sys.argv[2]), m.Options(), about, lambda *_: None).pages)"
+        "about = m.DocumentInfo(original_filename='a.pdf', worker_id='w', converted_at='now');"
+        "options = m.PdfMarkdownOptions();"
+        "print(m.convert(Path(sys.argv[1]), Path(sys.argv[2]), options, about, lambda *_: None).pages)"
     )
     arguments = [sys.executable, "-c", program, corpus / "pdf" / "multi_page.pdf", tmp_path / "r.zip"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)

@@ -77,7 +77,7 @@ async def serve(plan: Plan) -> None:
     known = two_phases(plan.compute)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    options = WorkOptions(conducts=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
+    options = WorkOptions(schedules=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
     async with open_engine(
         settings_of(plan), pipelines={known.name: known}, step_modules=TEST_STEPS, kind="test"
     ) as components:

@@ -75,7 +75,7 @@ def test_attempts_of_the_dead_are_missed(monkeypatch):
 
 def test_work_of_those_taken_for_dead_is_missed(monkeypatch):
     for module in (tasks, batches):
-        monkeypatch.setattr(module, "was_dismissed", lambda *_: False)
+        monkeypatch.setattr(module, "is_removed", lambda *_: False)
     assert finds(400)
 
 

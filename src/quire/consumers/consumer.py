@@ -3,8 +3,7 @@
 Promises: at most `concurrency` handlers run at once, and a bounded number of messages is leased ahead. Leases
 are extended from outside the handlers; a handler whose lease is lost is cancelled. A message that no handler
 can process becomes a dead letter with the reason, and the consumer continues. An outage of the backend is
-waited for. When the consumer stops, running handlers may finish within the grace; other messages are released
-uncounted.
+waited for. A stopping consumer lets handlers finish within the grace and releases the rest uncounted.
 
 Handlers must not block the event loop: a computation needs a process or a thread of its own.
 """

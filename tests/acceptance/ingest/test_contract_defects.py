@@ -268,7 +268,7 @@ async def test_row_13_a_hand_over_that_fails_is_repeated_before_it_is_done(tmp_p
     tried, seen, real = [], [], handover.hand_over
 
     async def failing(*arguments):
-        tried.append((await arguments[0].batch(ID)).status)
+        tried.append((await arguments[0].get_batch(ID)).status)
         if len(tried) < 4:
             raise Retry("the store is away")
         return await real(*arguments)

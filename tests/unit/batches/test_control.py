@@ -156,7 +156,7 @@ async def test_a_batch_that_stood_in_its_second_phase_leaves_the_failures_of_the
 async def test_a_running_batch_is_not_retried(office, act, stage):
     batch = await standing(office, stage)
     for retrying in (control.preview_retry(office, ID), control.retry(office, ID, act)):
-        with pytest.raises(Reject, match="cancel it first") as caught:
+        with pytest.raises(Reject, match="cancel it and then retry it") as caught:
             await retrying
         assert caught.value.code == "still_running"
     assert await office.batches.get_batch(ID) == batch
@@ -229,7 +229,7 @@ async def test_whatever_has_not_ended_can_be_reset(office, act, stage):
 @pytest.mark.parametrize("doing", [control.pause, control.resume, control.cancel, control.reset])
 async def test_what_has_ended_is_left_alone(office, act, stage, doing):
     before = await standing(office, stage)
-    with pytest.raises(Reject, match="it has ended") as caught:
+    with pytest.raises(Reject, match="the batch has ended") as caught:
         await doing(office, ID, act)
     assert caught.value.code == "wrong_state"
     assert await office.batches.get_batch(ID) == before
@@ -238,14 +238,14 @@ async def test_what_has_ended_is_left_alone(office, act, stage, doing):
 async def test_a_second_pause_says_that_it_is_paused(office, act):
     await standing(office, Stage.WORKING)
     await control.pause(office, ID, act)
-    with pytest.raises(Reject, match="paused: as asked; resume it") as caught:
+    with pytest.raises(Reject, match="paused: as asked; resume or cancel it") as caught:
         await control.pause(office, ID, act)
     assert caught.value.code == "wrong_state"
 
 
 async def test_a_batch_that_is_not_held_is_not_resumed(office, act):
     await standing(office, Stage.WORKING)
-    with pytest.raises(Reject, match="working in ONE: 0 of 4; it goes on by itself"):
+    with pytest.raises(Reject, match="working in ONE: 0 of 4; it is running"):
         await control.resume(office, ID, act)
 
 
@@ -311,6 +311,6 @@ async def test_what_another_did_meanwhile_is_told(office, act, monkeypatch):
         return found
 
     monkeypatch.setattr(control, "_plan_retry", overtaken)
-    with pytest.raises(Reject, match="cannot be retried: finding the work of ONE") as caught:
+    with pytest.raises(Reject, match="cannot be retried: finding the tasks of ONE") as caught:
         await control.retry(office, ID, act)
     assert caught.value.code == "wrong_state"

@@ -293,13 +293,13 @@ COUNTS = [
 @pytest.mark.parametrize(
     ("stage", "changes", "said"),
     [
-        (Stage.OPEN, {}, "taking files in"),
-        (Stage.QUEUED, {}, "waiting to be started"),
-        (Stage.FILLING, {}, "reading its list of files"),
-        (Stage.GATHERING, {}, "putting files together for TWO"),
-        (Stage.DISCOVERING, {}, "finding the work of TWO"),
+        (Stage.OPEN, {}, "receiving files"),
+        (Stage.QUEUED, {}, "waiting to start"),
+        (Stage.FILLING, {}, "reading the file list"),
+        (Stage.GATHERING, {}, "grouping files for TWO"),
+        (Stage.DISCOVERING, {}, "finding the tasks of TWO"),
         (Stage.WORKING, {}, "working in TWO: 3 of 9"),
-        (Stage.TRANSFORMING, {}, "folding in the results of TWO"),
+        (Stage.TRANSFORMING, {}, "collecting the results of TWO"),
         (Stage.DONE, {}, "done, 2 failed"),
         (Stage.CANCELLED, {"error": "enough"}, "cancelled: enough"),
         (Stage.ERROR, {}, "error"),
@@ -311,7 +311,7 @@ COUNTS = [
             {"phase_retries": 2, "rests_until": 9.0},
             "waiting to try TWO again after 2 failed tries",
         ),
-        (Stage.DISCOVERING, {"phase_retries": 2, "rests_until": 1.0}, "finding the work of TWO"),
+        (Stage.DISCOVERING, {"phase_retries": 2, "rests_until": 1.0}, "finding the tasks of TWO"),
     ],
 )
 def test_every_state_has_its_words(stage, changes, said):

@@ -89,7 +89,7 @@ def test_reprioritize_moves_what_waits(library, bucket):
     said = json.loads((bucket.root / f"queue/todo/1_critical/{E}").read_bytes())
     assert set(said) == {"queued_at"}  # as tools read it: never tried
     again = library("reprioritize", E, "1_critical")
-    assert (again.exit_code, again.output) == (0, f"{E} waits in 1_critical already.\n")
+    assert (again.exit_code, again.output) == (0, f"{E} is already queued in 1_critical.\n")
 
 
 @pytest.mark.parametrize("job", [A, B, C, D, G, "0" * 64])
