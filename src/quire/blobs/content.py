@@ -6,10 +6,8 @@ not match their name never become visible and are never returned. Must not know:
 
 import asyncio
 import hashlib
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -65,23 +63,6 @@ async def put_files(blobs: Blobs, paths: Sequence[Path], *, owned: bool = False)
             return await put_file(blobs, path, owned=owned)
 
     return list(await asyncio.gather(*map(put, paths)))
-
-
-async def put_stream(blobs: Blobs, pieces: AsyncIterator[bytes], *, folder: Path | None = None) -> Content:
-    """Store a stream. Its name is known only at its end: until then a small one is kept in memory, a larger
-    one in a temporary file in `folder` (None: the system's own).
-    """
-    beginning = bytearray()
-    async for piece in pieces:
-        beginning += piece
-        if len(beginning) > _IN_MEMORY_BYTES:
-            break
-    else:
-        return await put_bytes(blobs, bytes(beginning))
-    with tempfile.TemporaryDirectory(prefix="quire-", dir=folder) as scratch:
-        path = Path(scratch, "content")
-        await _spool(path, bytes(beginning), pieces)
-        return await put_file(blobs, path, owned=True)
 
 
 async def get(blobs: Blobs, digest: str) -> bytes:
@@ -149,25 +130,6 @@ async def _verify_pieces(pieces: AsyncIterator[bytes], content: Content) -> Asyn
         yield piece
     if hashed.hexdigest() != content.digest:
         raise Retry("The file was changed while it was being stored.", code="source_changed")
-
-
-async def _spool(path: Path, beginning: bytes, pieces: AsyncIterator[bytes]) -> None:
-    with await asyncio.to_thread(path.open, "wb") as file:
-        await asyncio.to_thread(_write, file, beginning)
-        async for piece in pieces:
-            await asyncio.to_thread(_write, file, piece)
-
-
-def _write(file: BinaryIO, piece: bytes) -> None:
-    try:
-        file.write(piece)
-        file.flush()  # here, where a failure can be reported; closing would be too late
-    except OSError as error:
-        raise Retry(
-            f"Cannot write an upload to the temporary folder: {error.strerror}. Free space there.",
-            code="storage_full",
-            delay_seconds=30.0,
-        ) from error
 
 
 def _corrupt(digest: str) -> Reject:

@@ -115,11 +115,6 @@ async def add_webhook(
     return NewHook(secret=hook.secret, hook=to_line(hook))
 
 
-async def show_webhook(context: WebhookContext, hook_id: str) -> HookLine:
-    """Raises Missing."""
-    return to_line(await context.store.get_webhook(hook_id))
-
-
 async def list_webhooks(context: WebhookContext, *, batch_id: str | None = None) -> list[HookLine]:
     """All, or those of one batch ("" is those of all batches), oldest first."""
     return [to_line(hook) for hook in await context.store.list_webhooks(batch_id=batch_id)]

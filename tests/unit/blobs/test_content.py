@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -39,11 +38,10 @@ async def pieces(body, size=300_000):
 
 
 @pytest.mark.parametrize("body", [b"", SMALL, LARGE], ids=["empty", "small", "large"])
-async def test_three_ways_in_give_one_blob(blobs, tmp_path, body):
+async def test_two_ways_in_give_one_blob(blobs, tmp_path, body):
     (tmp_path / "file").write_bytes(body)
     digest = hashlib.sha256(body).hexdigest()
     expected = content.Content(digest, len(body), keys.content(digest))
-    assert await content.put_stream(blobs, pieces(body), folder=tmp_path) == expected
     assert await content.put_file(blobs, tmp_path / "file") == expected
     assert await content.put_bytes(blobs, body) == expected
     assert blobs.puts == 1
@@ -94,23 +92,6 @@ async def test_what_is_not_there_is_missing(blobs, tmp_path):
         await content.get(blobs, "0" * 64)
     with pytest.raises(Reject):
         await content.get(blobs, "../" * 10)
-
-
-async def test_a_full_disk_while_waiting_is_reported(blobs, tmp_path, monkeypatch):
-    real = Path.open
-
-    def full(self, *args, **kwargs):
-        file = real(self, *args, **kwargs)
-        if self.name != "content":
-            return file
-        file.close()
-        return real(Path("/dev/full"), "wb")
-
-    monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(Retry) as told:
-        await content.put_stream(blobs, pieces(LARGE), folder=tmp_path)
-    assert told.value.code == "storage_full"
-    assert blobs.puts == 0
 
 
 @pytest.mark.parametrize("owned", [False, True], ids=["copied", "moved"])

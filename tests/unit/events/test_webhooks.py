@@ -46,7 +46,7 @@ async def test_a_secret_is_random_and_shown_once(context):
     lines = await webhooks.list_webhooks(context)
     assert lines == [one.hook, two.hook]
     assert (two.hook.kinds, two.hook.batch_id) == (["batch_done", "batch_failed"], None)
-    shown = msgspec.json.encode([*lines, await webhooks.show_webhook(context, one.hook.id)]).decode()
+    shown = msgspec.json.encode(lines).decode()
     assert one.secret.removeprefix("whsec_") not in shown
 
 
