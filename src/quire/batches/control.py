@@ -136,8 +136,8 @@ async def _plan_retry(
     batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(
-            f"batch {batch.id} has not ended: {await _describe_state(context, batch)}; wait for its end, "
-            "or cancel it first and then continue it",
+            f"batch {batch.id} has not ended: {await _describe_state(context, batch)}; wait until "
+            "it ends, or cancel it and then retry it",
             code="still_running",
         )
     finished = batch.position.stage is Stage.DONE
@@ -249,9 +249,9 @@ async def _describe_state(context: BatchContext, batch: Batch) -> str:
 
 def _advise(batch: Batch) -> str:
     if batch.position.stage is Stage.DONE:
-        return "it has ended; retry what failed, when something did"
+        return "the batch has ended; only failed files can be retried"
     if batch.ended:
-        return "it has ended; retry it to let it go on where it stood"
+        return "the batch has ended; retry it to continue where it left off"
     if batch.hold is not None:
-        return "resume it to let it go on, or cancel it"
-    return "it goes on by itself; pause or cancel it to stop that"
+        return "resume or cancel it"
+    return "it is running; to stop it, pause or cancel it"

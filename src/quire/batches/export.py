@@ -120,7 +120,7 @@ def _prepare_export_folder(out: Path, own_folders: Sequence[Path]) -> None:
     for ours in own_folders:
         if ours.resolve() in {place, *place.parents}:
             raise Reject(
-                f"the output folder {out} lies in {ours}, where quire keeps its state", code="bad_path"
+                f"the output folder {out} is inside {ours}, where Quire keeps its state", code="bad_path"
             )
     prepare(out, (), own_folders)
 
@@ -133,7 +133,7 @@ def prepare(out: Path, roots: Sequence[Path], own_folders: Sequence[Path]) -> No
         for ours in (out, *own_folders):
             if ours.resolve() in {root, *root.parents}:
                 raise Reject(
-                    f"the input {root} lies in {ours}, where quire writes; choose another folder for that",
+                    f"the input {root} is inside {ours}, where Quire writes; choose another folder",
                     code="bad_path",
                 )
     try:
@@ -141,7 +141,7 @@ def prepare(out: Path, roots: Sequence[Path], own_folders: Sequence[Path]) -> No
         if not (out / MARK).exists():
             if any(out.iterdir()):
                 raise Reject(
-                    f"the output folder {out} holds files that are not quire's; choose an empty or a new one",
+                    f"the output folder {out} has files that Quire did not write; choose an empty or new one",
                     code="bad_path",
                 )
             (out / MARK).write_text("Results of quire; it replaces files in this folder.\n", encoding="utf-8")

@@ -197,14 +197,14 @@ def sum_costs(spent: Sequence[Spending]) -> CostLine:
 
 
 _BEFORE = {
-    Stage.OPEN: "taking files in",
-    Stage.QUEUED: "waiting to be started",
-    Stage.FILLING: "reading its list of files",
+    Stage.OPEN: "receiving files",
+    Stage.QUEUED: "waiting to start",
+    Stage.FILLING: "reading the file list",
 }
 _DOING = {
-    Stage.GATHERING: "putting files together for",
-    Stage.DISCOVERING: "finding the work of",
-    Stage.TRANSFORMING: "folding in the results of",
+    Stage.GATHERING: "grouping files for",
+    Stage.DISCOVERING: "finding the tasks of",
+    Stage.TRANSFORMING: "collecting the results of",
 }
 
 

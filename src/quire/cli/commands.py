@@ -58,7 +58,7 @@ KEY_COMMANDS = {
     "create": CommandEntry("Create an API key and show it once.", f"{_KEY}:create"),
     "list": CommandEntry("List API keys, newest first.", f"{_KEY}:list_keys"),
     "revoke": CommandEntry("Revoke an API key immediately.", f"{_KEY}:revoke"),
-    "rotate": CommandEntry("Replace an API key by a new one with the same rights.", f"{_KEY}:rotate"),
+    "rotate": CommandEntry("Replace an API key with a new one with the same rights.", f"{_KEY}:rotate"),
 }
 TASK_COMMANDS = {
     "run": CommandEntry("Run the task that the environment describes.", "quire.cli.worker.task:run"),

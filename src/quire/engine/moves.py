@@ -25,7 +25,7 @@ from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import AddedFile, Phase, Pipeline, Unit
 
-UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; nothing was made of the file"
+UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; the file has no results"
 
 UNIT_ROLE = "unit"
 UNIT_TYPE = "application/vnd.quire.members+json"

@@ -32,6 +32,6 @@ def tier_name(number: int) -> str:
 def _unknown(found: str) -> Reject:
     known = ", ".join(TIERS)
     return Reject(
-        f"There is no tier {found}. Use one of {known}; the number or the word alone will do.",
+        f"There is no tier {found}. Use one of {known}; the number or the word is enough.",
         code="unknown_tier",
     )

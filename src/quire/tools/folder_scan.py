@@ -147,9 +147,9 @@ def find_name_flaw(name: str) -> str | None:
     for character in name:
         category = unicodedata.category(character)
         if category == "Cs":
-            return "its name is not UTF-8, which other systems misread; rename it"
+            return "its name is not valid UTF-8, so other systems may misread it; rename it"
         if character == "\\" or category == "Cc" or character in _BIDI:
-            return f"its name contains {character!a}, which other systems misread; rename it"
+            return f"its name contains {character!a}, which other systems may misread; rename it"
     return None
 
 

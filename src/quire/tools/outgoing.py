@@ -165,7 +165,7 @@ def _bad_url() -> Reject:
 
 def _refuse_address(host: str) -> Reject:
     return Reject(
-        f"{host[:100]} has an address that is not on the public internet, and Quire does not call such; the "
+        f"{host[:100]} is not on the public internet, and Quire does not call such addresses; the "
         "setting webhooks.allow_private permits private networks",
         code="address_refused",
     )

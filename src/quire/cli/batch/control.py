@@ -194,8 +194,8 @@ def reset(
 ) -> None:
     """End a stuck batch with an error.
 
-    The text of the error is "Manually reset by admin". `quire batch retry`, or its start message delivered
-    again, continues the batch where it left off.
+    The text of the error is "Manually reset by admin". To continue the batch where it left off, use
+    `quire batch retry` or deliver its start message again.
 
     Examples:
       quire batch reset 01JA…

@@ -1,4 +1,4 @@
-"""A batch and the history of a file as tables. Everything fits into 80 columns."""
+"""A batch and the history of a file as tables, which fit into 80 columns."""
 
 from collections.abc import Iterator
 
@@ -11,6 +11,9 @@ from quire.cli.batch.lines import file_lines
 from quire.cli.text import format_bytes, printable
 
 SHOWN_FAILED = 10
+
+# All other columns hold names and numbers, which are hard to read and to copy in two pieces.
+_WRAPPED = ("file", "reason")
 
 
 def show_details(details: BatchDetails) -> None:
@@ -40,7 +43,7 @@ def _facts(details: BatchDetails) -> Iterator[tuple[str, str]]:
         yield "tenant", details.tenant
     yield "files", str(details.total_files)
     if details.refused_files or details.skipped_files:
-        yield "not taken in", f"{details.refused_files} refused, {details.skipped_files} skipped"
+        yield "not accepted", f"{details.refused_files} refused, {details.skipped_files} skipped"
     yield "started", details.started_at
     yield "updated", details.updated_at
     if isinstance(details.completed_at, str):
@@ -95,7 +98,7 @@ def _failures(details: BatchDetails) -> Table:
 def show_history(history: InputHistory) -> None:
     console = _console()
     for line in file_lines(history.file):
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap=True)
     for table in (_produced_files(history), _attempts(history)):
         if table.row_count:
             console.print()
@@ -131,5 +134,5 @@ def _table(*names: str, title: str | None = None) -> Table:
     # Text: rich interprets square brackets in a plain string as markup.
     table.title = None if title is None else Text(title)
     for name in names:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=name not in _WRAPPED)
     return table

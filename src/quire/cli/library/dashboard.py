@@ -31,7 +31,7 @@ BAR = 24  # characters
 REDRAW_SECONDS = 0.5
 FAILURES_SHOWN = 5
 _SILENT = 180.0  # seconds after which silence is worth a colour: three beats
-JsonLines = Annotated[bool, typer.Option("--json", help="Each round as a line of JSON.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print each update as a line of JSON.")]
 
 
 @library_command()
@@ -43,7 +43,7 @@ def dashboard(common: CommonOptions, verbose: Verbose = False) -> None:
     Examples:
       quire library dashboard -v
 
-    Exit codes: 0 shown, 1 could not, 2 usage.
+    Exit codes: 0 shown, 1 could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DashboardView, str, float]:
@@ -61,18 +61,18 @@ def dashboard(common: CommonOptions, verbose: Verbose = False) -> None:
 def watch(
     common: CommonOptions,
     seconds: Annotated[
-        float, typer.Option("--interval", "-i", min=0.5, max=86_400, help="Seconds between two rounds.")
+        float, typer.Option("--interval", "-i", min=0.5, max=86_400, help="Seconds between updates.")
     ] = 10.0,
 ) -> None:
     """Show a live overview of the library until Ctrl-C.
 
-    The queue is listed by the thousand, never one by one.
+    Lists the queue a thousand documents at a time, so it is fast for a library of any size.
 
     Examples:
       quire library watch
       quire library watch -i 60 --json
 
-    Exit codes: 0 ended by Ctrl-C, 1 could not, 2 usage.
+    Exit codes: 0 stopped by Ctrl-C, 1 could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> None:
@@ -130,7 +130,7 @@ def draw(view: DashboardView, place: str, *, now: float, live: bool = False) -> 
 def _draw_head(view: DashboardView, place: str, *, live: bool) -> Text:
     head = Text(f"Library {printable(place)}", style="bold", no_wrap=True, overflow="ellipsis")
     if live:
-        listed = f"   listed {span(view.age_seconds)} ago in {view.round_seconds:.1f} s   Ctrl-C ends"
+        listed = f"   listed {span(view.age_seconds)} ago in {view.round_seconds:.1f} s   Ctrl-C stops"
         head.append(listed if view.round_seconds else "   listing …", style="dim")
     return head
 

@@ -50,8 +50,8 @@ SAID_EVERY = 100  # documents
 def ingest(common: CommonOptions, paths: Paths, tier: Priority = None, dry_run: DryRun = False) -> None:
     """Add PDFs to the library and queue them for conversion.
 
-    Each PDF is stored once and indexed under every path. What is there already is skipped. Git LFS
-    pointers count as the files that they stand for.
+    Each PDF is stored once and indexed under every path. PDFs that are already stored are
+    skipped. Git LFS pointers count as the files they refer to.
 
     Examples:
       quire library ingest ./books
@@ -108,7 +108,7 @@ def convert(
       quire library convert book.pdf
       quire library convert book.pdf -o ./converted
 
-    Exit codes: 0 converted, 1 could not, 2 usage.
+    Exit codes: 0 converted, 1 could not run, 2 usage.
     """
     talk = Reporter(json_output=json_output)
     with exit_on_error(json_output=json_output):
@@ -140,13 +140,13 @@ def _progress(talk: Reporter) -> Any:
 def hydrate_files(
     common: CommonOptions,
     paths: Paths,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Write results next to the PDFs they were made from.
 
-    Writes `<stem>.md` and `<stem>.assets/`. Files that are there already stay. Documents without a result
-    are no error.
+    Writes `<stem>.md` and `<stem>.assets/`. Existing files are kept. A document without a result
+    is not an error.
 
     Examples:
       quire library hydrate ./books
@@ -230,7 +230,7 @@ def download(
     name: Hash,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File, or a folder that is there.", show_default="./<hash>.zip"),
+        typer.Option("--output", "-o", help="File, or an existing folder.", show_default="./<hash>.zip"),
     ] = None,
 ) -> None:
     """Download the result of a document.
@@ -240,7 +240,7 @@ def download(
     Examples:
       quire library download 3f2a9c41 -o book.zip
 
-    Exit codes: 0 written, 1 there is none, or could not, 2 usage.
+    Exit codes: 0 written, 1 there is no result, or could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, job: str) -> tuple[Path, int]:
@@ -266,14 +266,14 @@ def download(
 def preview(
     common: CommonOptions,
     name: Hash,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="So many lines.")] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="Number of lines.")] = 50,
 ) -> None:
     """Show the first lines of the Markdown of a document.
 
     Examples:
       quire library preview 3f2a9c41 -n 20
 
-    Exit codes: 0 shown, 1 there is no result, or could not, 2 usage.
+    Exit codes: 0 shown, 1 there is no result, or could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, job: str) -> list[str]:
@@ -294,4 +294,4 @@ async def _fetch_result(context: LibraryContext, job: str, target: Path) -> int:
     try:
         return await hydration.fetch_result(context, job, target)
     except Missing as error:
-        raise Missing(f"{job} has no result ({layout.out(job)}); `status` tells where it stands.") from error
+        raise Missing(f"{job} has no result ({layout.out(job)}); `status` shows its state.") from error

@@ -24,8 +24,8 @@ from quire.library.job_control import JobChange
 from quire.library.manifest import store
 from quire.settings import LoadedSettings
 
-Reset = Annotated[bool, typer.Option("--reset-retries", help="Count attempts from the beginning.")]
-Force = Annotated[bool, typer.Option("--force", help="Do not work.")]
+Reset = Annotated[bool, typer.Option("--reset-retries", help="Start counting attempts from zero.")]
+Force = Annotated[bool, typer.Option("--force", help="Do not ask for confirmation.")]
 
 
 @library_command()
@@ -35,12 +35,12 @@ def reprioritize(common: CommonOptions, name: Hash, tier: Tier) -> None:
     Examples:
       quire library reprioritize 3f2a9c41 1_critical
 
-    Exit codes: 0 moved, or it was there already, 1 it does not wait, or could not, 2 usage.
+    Exit codes: 0 moved, or already there, 1 not queued, or could not run, 2 usage.
     """
     change = use_document(
         lambda context, job: job_control.reprioritize(context, job, tier), name, common, shared_rules=True
     )
-    words = f"moved to {tier}" if change.changed else f"waits in {tier} already"
+    words = f"moved to {tier}" if change.changed else f"is already queued in {tier}"
     _end_with_change(change, words, "was not moved", json_output=common.json_output)
 
 
@@ -48,13 +48,13 @@ def reprioritize(common: CommonOptions, name: Hash, tier: Tier) -> None:
 def retry(common: CommonOptions, name: Hash, tier: Priority = None, reset: Reset = False) -> None:
     """Queue a failed, dead or unqueued document again.
 
-    It gets at least one more attempt; with --reset-retries as many as a new one.
+    It gets at least one more attempt; with --reset-retries, as many as a new document.
 
     Examples:
       quire library retry 3f2a9c41
       quire library retry 3f2a9c41 --priority 2_high --reset-retries
 
-    Exit codes: 0 queued, 1 it is done, queued, being processed or unknown, or could not, 2 usage.
+    Exit codes: 0 queued, 1 already done, queued or being processed, unknown, or could not run, 2 usage.
     """
     change = use_document(
         lambda context, job: job_control.retry(context, job, tier=tier, reset=reset),
@@ -71,12 +71,12 @@ def retry(common: CommonOptions, name: Hash, tier: Priority = None, reset: Reset
 def cancel(common: CommonOptions, name: Hash, tier: Priority = None, dry_run: DryRun = False) -> None:
     """Take a document from its worker and queue it again.
 
-    The attempt does not count. The worker notices at its next heartbeat, and stops.
+    The attempt does not count. The worker notices at its next heartbeat and stops.
 
     Examples:
       quire library cancel 3f2a9c41 --priority 5_background
 
-    Exit codes: 0 taken back, 1 no worker has it, or could not, 2 usage.
+    Exit codes: 0 taken back, 1 no worker has it, or could not run, 2 usage.
     """
     change = use_document(
         lambda context, job: job_control.cancel(context, job, tier=tier, dry_run=dry_run),
@@ -113,21 +113,21 @@ def _change_document(change: JobChange) -> dict[str, Any]:
 @library_command()
 def retry_all(
     common: CommonOptions,
-    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
-    dead: Annotated[bool, typer.Option("--dead", help="Only those that are dead.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only failed documents.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Only dead documents.")] = False,
     tier: Priority = None,
     reset: Reset = False,
     dry_run: DryRun = False,
 ) -> None:
     """Queue all failed and dead documents again.
 
-    --failed and --dead limit this to one of the two.
+    Use --failed or --dead to limit this to one of the two.
 
     Examples:
       quire library retry-all --dead --reset-retries --dry-run
       quire library retry-all --failed --priority 4_low
 
-    Exit codes: 0 all queued, also when there were none, 1 some could not be, 2 usage.
+    Exit codes: 0 all queued, even if there were none, 1 some could not be queued, 2 usage.
     """
     both = failed == dead
 
@@ -148,12 +148,12 @@ def retry_all(
 def clear_dead(common: CommonOptions, force: Force = False, dry_run: DryRun = False) -> None:
     """Forget all dead documents.
 
-    Their sources stay: `retry` queues one of them again.
+    Their sources are kept, so `retry` can queue a document again.
 
     Examples:
       quire library clear-dead --dry-run
 
-    Exit codes: 0 cleared, also when there were none, 1 could not or not confirmed, 2 usage.
+    Exit codes: 0 cleared, even if there were none, 1 could not run or not confirmed, 2 usage.
     """
 
     async def list_dead(context: LibraryContext, _loaded: LoadedSettings) -> list[str]:
@@ -177,13 +177,13 @@ def clear_dead(common: CommonOptions, force: Force = False, dry_run: DryRun = Fa
 def remove(common: CommonOptions, name: Hash, force: Force = False, dry_run: DryRun = False) -> None:
     """Remove a document from the library.
 
-    Removes its source, its place in the queue, its logs and its entry in the manifest. A result stays.
-    One that is being processed is removed with --force only.
+    Removes its source, its place in the queue, its logs and its entry in the manifest. A result is
+    kept. A document that is being processed is removed only with --force.
 
     Examples:
       quire library remove 3f2a9c41 --dry-run
 
-    Exit codes: 0 removed, 1 unknown, being processed, not confirmed, or could not, 2 usage.
+    Exit codes: 0 removed, 1 unknown, being processed, not confirmed, or could not run, 2 usage.
     """
     job, seen = use_document(_inspect, name, common)
     if not seen.refused and not dry_run:

@@ -35,11 +35,11 @@ Bucket = Annotated[
 Hash = Annotated[
     str,
     typer.Argument(
-        help="SHA-256 of the PDF, or its first digits: at least 8.", metavar="HASH", show_default=False
+        help="SHA-256 of the PDF, or at least its first 8 digits.", metavar="HASH", show_default=False
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell more.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.")]
 
 
 def _tier(text: str) -> str:

@@ -55,7 +55,7 @@ def show_status(common: CommonOptions, name: Hash) -> None:
     Examples:
       quire library status 3f2a9c41
 
-    Exit codes: 0 found, 1 unknown or could not, 2 usage.
+    Exit codes: 0 found, 1 unknown or could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DocumentStatus, str]:
@@ -92,7 +92,7 @@ def _print_status(found: DocumentStatus, place: str) -> None:
     if found.mishap and found.standing in {JobStatus.DEAD, JobStatus.FAILED}:
         said = found.mishap.get("context")
         print_field("Stage", said.get("stage") if isinstance(said, dict) else "")
-        typer.echo(f"The traceback and the converter's words: logs {found.hash[:12]}")
+        typer.echo(f"For the traceback and the converter output: logs {found.hash[:12]}")
 
 
 def _progress(said: Mapping[str, Any]) -> str:
@@ -114,7 +114,7 @@ def show_list(common: CommonOptions, verbose: Verbose = False) -> None:
       quire library list
       quire library list -v
 
-    Exit codes: 0 listed, 1 could not, 2 usage.
+    Exit codes: 0 listed, 1 could not run, 2 usage.
     """
     found = use_library(lambda context, _: listing.list_queue(context), common)
     if common.json_output:
@@ -160,7 +160,7 @@ def _listing_document(found: QueueListing, *, verbose: bool) -> dict[str, Any]:
 @library_command()
 def show_workers(
     common: CommonOptions,
-    active: Annotated[bool, typer.Option("--active", help="Only those heard of lately.")] = False,
+    active: Annotated[bool, typer.Option("--active", help="Only recently seen workers.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """List registered workers, most recently seen first.
@@ -168,7 +168,7 @@ def show_workers(
     Examples:
       quire library workers --active
 
-    Exit codes: 0 listed, also when there are none, 1 could not, 2 usage.
+    Exit codes: 0 listed, even if there are none, 1 could not run, 2 usage.
     """
     found: list[RegisteredWorker] = use_library(
         lambda context, _: list_workers(context), common, shared_rules=True
@@ -208,7 +208,7 @@ def show_logs(
       quire library logs 3f2a9c41
       quire library logs 3f2a9c41 -t conversion
 
-    Exit codes: 0 shown, 1 there are none or could not, 2 usage.
+    Exit codes: 0 shown, 1 there are none or could not run, 2 usage.
     """
     found: JobLogs = use_document(lambda context, job: read_logs(context, job, kind), name, common)
     nothing = not found.error and not found.texts
@@ -252,9 +252,9 @@ async def _read_manifest(context: LibraryContext) -> Any:
 def look_up(
     common: CommonOptions,
     by_hash: Annotated[
-        str | None, typer.Option("--hash", help="A hash or its first digits.", metavar="HASH")
+        str | None, typer.Option("--hash", help="Hash, or its first digits.", metavar="HASH")
     ] = None,
-    path: Annotated[str | None, typer.Option("--path", help="A path as it was ingested, or its end.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="Path as ingested, or the end of it.")] = None,
 ) -> None:
     """Look up a document in the manifest.
 
@@ -264,7 +264,7 @@ def look_up(
       quire library lookup --path DnD/PHB.pdf
       quire library lookup --hash 3f2a9c41
 
-    Exit codes: 0 found, 1 not found or could not, 2 usage.
+    Exit codes: 0 found, 1 not found or could not run, 2 usage.
     """
     if (by_hash is None) == (path is None):
         raise typer.BadParameter("give either --hash or --path")
@@ -285,7 +285,7 @@ def look_up(
 @library_command()
 def search(
     common: CommonOptions,
-    query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
+    query: Annotated[str, typer.Argument(help="Part of a name or tag.", show_default=False)],
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number.")] = 20,
 ) -> None:
     """Find documents by part of a name or tag.
@@ -293,7 +293,7 @@ def search(
     Examples:
       quire library search "player handbook"
 
-    Exit codes: 0 found, 1 none or could not, 2 usage.
+    Exit codes: 0 found, 1 none found or could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[Any]:
@@ -306,7 +306,7 @@ def search(
 @library_command()
 def search_queue(
     common: CommonOptions,
-    query: Annotated[str, typer.Argument(help="A part of a name or tag.", show_default=False)],
+    query: Annotated[str, typer.Argument(help="Part of a name or tag.", show_default=False)],
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number.")] = 20,
 ) -> None:
     """Find unfinished documents by part of a name or tag.
@@ -314,7 +314,7 @@ def search_queue(
     Examples:
       quire library search-queue handbook
 
-    Exit codes: 0 found, 1 none or could not, 2 usage.
+    Exit codes: 0 found, 1 none found or could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> list[tuple[Any, str]]:

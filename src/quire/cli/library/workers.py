@@ -29,7 +29,7 @@ from quire.library.manifest import store
 from quire.library.worker import loop
 from quire.settings import LoadedSettings
 
-JsonLines = Annotated[bool, typer.Option("--json", help="What happens as JSON lines on standard output.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print events as JSON lines to standard output.")]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _QUIET = {"WARNING", "ERROR", "CRITICAL"}
 
@@ -38,37 +38,39 @@ _QUIET = {"WARNING", "ERROR", "CRITICAL"}
 def worker(
     common: CommonOptions,
     dry_run: DryRun = False,
-    run_once: Annotated[bool, typer.Option("--run-once", help="One document, then end.")] = False,
+    run_once: Annotated[bool, typer.Option("--run-once", help="Convert one document, then exit.")] = False,
     windows: Annotated[
         list[str] | None,
         typer.Option(
             "--run-window",
-            help="Work only then, such as 22:00-06:00; may be given several times.",
+            help="Work only at these times, such as 22:00-06:00; may be repeated.",
             metavar="HH:MM-HH:MM",
             show_default=False,
         ),
     ] = None,
     abort_outside: Annotated[
         bool,
-        typer.Option("--abort-outside-window", help="Give a running document back when the window closes."),
+        typer.Option(
+            "--abort-outside-window", help="Return a running document to the queue when the window closes."
+        ),
     ] = False,
     isolate: Annotated[
         bool,
-        typer.Option("--isolate-conversion", help="Always so: each conversion has a process of its own."),
+        typer.Option("--isolate-conversion", help="No effect: every conversion runs in its own process."),
     ] = False,
 ) -> None:
     """Convert documents of the library until stopped.
 
-    INT, TERM, HUP and QUIT end it: its document is given back and the attempt does not count. Any number may
-    run, on any number of machines; workers of the published tools may run beside it.
+    On INT, TERM, HUP or QUIT the worker returns its document to the queue, without counting the attempt, and
+    exits. Any number of workers may run, on any number of machines, alongside workers of the published tools.
 
     Examples:
       quire library worker
       quire library worker --run-window 22:00-06:00 --abort-outside-window
 
-    Exit codes: 0 ended as asked, 1 could not run, 2 usage.
+    Exit codes: 0 stopped as requested, 1 could not run, 2 usage.
     """
-    del isolate  # taken, as scripts give it; there is no other common here
+    del isolate  # accepted because scripts give it; conversions are always isolated
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
         settings = loaded.settings
@@ -112,12 +114,12 @@ class _EventPrinter:
 
     def begin(self, place: str) -> None:
         if not self._json and self._level not in _QUIET:
-            self._talk.say(f"A worker of {printable(place)}; Ctrl-C ends it and gives its document back.")
+            self._talk.say(f"The worker is running on {printable(place)}; press Ctrl-C to stop.")
 
     def stopping(self, name: str) -> None:
-        again = "Still giving" if self._stopping else f"{name}: stopping. Giving"
+        again = "Still returning" if self._stopping else f"{name}: stopping. Returning"
         self._stopping = True
-        self._talk.say(f"{again} the document back …")
+        self._talk.say(f"{again} the document to the queue …")
 
     def tell(self, event: Any) -> None:
         kind = str(event.kind.value)
@@ -151,9 +153,9 @@ def _describe(event: Any, kind: str) -> str:
         "claimed": f"{job} claimed",
         "idle": f"nothing to do; looking again in {text} s" if text else "nothing to do",
         "closed": f"outside the run windows; the next one opens in {text} s",
-        "swept": f"looked after the queue: {text}",
+        "swept": f"maintained the queue: {text}",
         "trouble": f"trouble: {text}",
-        "recovered": f"{job}, left by the process before: {text}",
+        "recovered": f"{job}, left by an earlier process: {text}",
         "would_claim": f"would claim {event.job} ({text})",
         "stopped": f"worker {event.worker} stopped",
     }
@@ -164,13 +166,13 @@ def _describe(event: Any, kind: str) -> str:
 def janitor(common: CommonOptions, dry_run: DryRun = False, verbose: Verbose = False) -> None:
     """Recover stale jobs and queue failed ones again, once.
 
-    Jobs that have failed too often become dead. Workers do this now and then by themselves; beside
-    workers of the published tools alone it is needed.
+    Jobs that have failed too often become dead. Workers do this regularly by themselves; run it if
+    only workers of the published tools are running.
 
     Examples:
       quire library janitor --dry-run -v
 
-    Exit codes: 0 done, 1 some jobs could not be looked at, or could not run, 2 usage.
+    Exit codes: 0 done, 1 some jobs could not be checked, or could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:

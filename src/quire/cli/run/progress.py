@@ -35,7 +35,7 @@ def label(name: str) -> str:
 
 
 def _describe_scan(files: int, total_bytes: int, passed_over: int) -> str:
-    more = f"; {passed_over} not taken in (see the report)" if passed_over else ""
+    more = f"; {passed_over} not accepted (see the report)" if passed_over else ""
     return f"Found {plural(files, 'file')}, {format_bytes(total_bytes)}{more}"
 
 
@@ -72,7 +72,7 @@ class _Bars(_Progress):
         self._rows: dict[str, TaskID] = {}
 
     def uploaded(self, files: int) -> None:
-        self._bars.advance(self._row("Taking in", self._total), files)
+        self._bars.advance(self._row("Importing", self._total), files)
 
     def progressed(self, counts: Sequence[PhaseCounts]) -> None:
         for phase in counts:
@@ -99,7 +99,7 @@ class _Lines(_Progress):
 
     def uploaded(self, files: int) -> None:
         self._taken += files
-        self._line("Taking in", self._taken, self._total, "")
+        self._line("Importing", self._taken, self._total, "")
 
     def progressed(self, counts: Sequence[PhaseCounts]) -> None:
         for phase in counts:

@@ -141,7 +141,7 @@ def rotate(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Replace an API key by a new one with the same rights.
+    """Replace an API key with a new one with the same rights.
 
     Limits and batches stay the same. The new key is shown once, on standard output; the old one expires
     after the overlap.

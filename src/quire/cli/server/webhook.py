@@ -161,7 +161,7 @@ def deliveries(
 
 def redeliver(
     numbers: Annotated[
-        list[int], typer.Argument(help="Numbers of deliveries.", metavar="NUMBER...", show_default=False)
+        list[int], typer.Argument(help="Numbers of deliveries.", metavar="NUMBER", show_default=False)
     ],
     json_output: Json = False,
     home: Home = None,
@@ -169,7 +169,7 @@ def redeliver(
 ) -> None:
     """Send deliveries again.
 
-    `quire serve` sends them, with their first ids.
+    `quire serve` sends them, with their original ids.
 
     Examples:
       quire webhook redeliver 17 18
