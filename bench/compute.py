@@ -61,10 +61,7 @@ async def measure(kind: str, task: str) -> float:
         scratch = Path(folder, "scratch")
         scratch.mkdir()
         configuration = WorkerConfiguration(
-            blobs_root=f"{folder}/blobs",
-            s3=None,
-            step_modules=("quire.testing.steps",),
-            scratch=str(scratch),
+            blobs_root=f"{folder}/blobs", s3=None, step_modules=("quire.testing.steps",), scratch=str(scratch)
         )
         told, clock, signal = json.dumps(_plain(configuration)).encode(), SystemClock(), LoopSignal()
         if kind == "queue":
@@ -244,10 +241,7 @@ def row(kind: str, task: str) -> dict[str, object]:
     if ran.returncode:
         problem = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1][:300]
         return found | {"per_second": None, "problem": problem}
-    return found | {
-        "per_second": round(count / float(ran.stdout.splitlines()[-1]), 1),
-        "problem": "",
-    }
+    return found | {"per_second": round(count / float(ran.stdout.splitlines()[-1]), 1), "problem": ""}
 
 
 def run() -> dict[str, object]:

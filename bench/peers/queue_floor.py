@@ -45,8 +45,7 @@ class Sqlite:
             return 0
         with self._transaction():
             return self._connection.executemany(
-                "UPDATE t SET state = 'done' WHERE no = ? AND state = 'running'",
-                [(no,) for no, _ in claimed],
+                "UPDATE t SET state = 'done' WHERE no = ? AND state = 'running'", [(no,) for no, _ in claimed]
             ).rowcount
 
     def _transaction(self):

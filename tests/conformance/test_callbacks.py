@@ -9,12 +9,7 @@ from PIL import Image
 from tests.servers.postgres import fresh_schema
 from tests.suites.ledger_situations import ME, act, entered
 
-from quire.batches.remote.callbacks import (
-    MAX_BODY_BYTES,
-    AttemptAddress,
-    CallbackAnswer,
-    settle_callback,
-)
+from quire.batches.remote.callbacks import MAX_BODY_BYTES, AttemptAddress, CallbackAnswer, settle_callback
 from quire.batches.remote.context import RemoteContext
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase

@@ -3,15 +3,7 @@
 import pytest
 from msgspec import structs
 from tests.servers.postgres import fresh_schema
-from tests.suites.ledger_situations import (
-    ME,
-    ONE,
-    act,
-    done,
-    erred,
-    folded,
-    started,
-)
+from tests.suites.ledger_situations import ME, ONE, act, done, erred, folded, started
 from tests.suites.ledger_suite import LedgerSuite
 
 from quire.batches.submission import close_batch

@@ -5,12 +5,7 @@ import asyncio
 import pytest
 from tests.servers.postgres import fresh_schema
 from tests.situations.schemas import postgres_tables, shown_schema, sqlite_tables
-from tests.suites.ledger_situations import (
-    ME,
-    act,
-    done,
-    walked,
-)
+from tests.suites.ledger_situations import ME, act, done, walked
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import load_migrations
@@ -109,7 +104,7 @@ class TestPostgresSchema:
                 ("files", "path"),
                 ("files", "folded"),
                 ("step_cache", "key"),
-            ),
+            )
         }
 
 

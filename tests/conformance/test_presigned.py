@@ -98,11 +98,7 @@ class TestLocalPresignedUploads(PresignedUploadsSuite):
 
     def read_download(self, root, clock):
         return LocalPresignedUploads(
-            root,
-            secret=b"s" * 32,
-            clock=clock,
-            max_blob_bytes=64 << 20,
-            max_part_bytes=16 << 20,
+            root, secret=b"s" * 32, clock=clock, max_blob_bytes=64 << 20, max_part_bytes=16 << 20
         )
 
     @pytest.fixture

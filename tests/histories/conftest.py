@@ -144,10 +144,7 @@ def _database(dsn: str) -> Iterator[str]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
-HOMES = [
-    *recorded("home"),
-    *(pytest.param(name, marks=pytest.mark.service) for name in recorded("postgres")),
-]
+HOMES = [*recorded("home"), *(pytest.param(name, marks=pytest.mark.service) for name in recorded("postgres"))]
 
 
 @pytest.fixture(params=HOMES)

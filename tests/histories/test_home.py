@@ -12,11 +12,7 @@ pytestmark = pytest.mark.slow
 def test_everything_in_it_is_read(history):
     batches = history.batches
     listed, shown, keys, told, queues = history.quire.read_all(
-        "batch list",
-        f"batch show {batches['killed']}",
-        "key list",
-        "webhook deliveries",
-        "queue list",
+        "batch list", f"batch show {batches['killed']}", "key list", "webhook deliveries", "queue list"
     )
     statuses = {one["batch_id"]: one["status"] for one in listed["batches"]}
     assert set(batches.values()) <= set(statuses)

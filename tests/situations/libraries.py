@@ -56,10 +56,7 @@ def s3_library(server: S3Server, prefix: str, *, clock: Clock | None = None) -> 
 
 
 def build_library(
-    blobs: Blobs,
-    clock: Clock | None = None,
-    ids: Ids | None = None,
-    rules: LibraryRules | None = None,
+    blobs: Blobs, clock: Clock | None = None, ids: Ids | None = None, rules: LibraryRules | None = None
 ) -> LibraryContext:
     clock, ids = clock or SystemClock(), ids or SystemIds()
     return LibraryContext(

@@ -13,23 +13,8 @@ from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Stale
 from quire.testing.factories import file, outbox_message
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import (
-    ME,
-    ONE,
-    act,
-    done,
-    entered,
-    erred,
-    started,
-)
-from tests.suites.submission_situations import (
-    arrived,
-    awaited,
-    closed,
-    counters,
-    kinds,
-    new,
-)
+from tests.suites.ledger_situations import ME, ONE, act, done, entered, erred, started
+from tests.suites.submission_situations import arrived, awaited, closed, counters, kinds, new
 
 
 async def _close(

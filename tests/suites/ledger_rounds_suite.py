@@ -9,18 +9,7 @@ from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.errors import Stale
 from quire.testing.factories import file
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import (
-    ME,
-    TWO,
-    act,
-    done,
-    entered,
-    erred,
-    filled,
-    started,
-    walked,
-    worked,
-)
+from tests.suites.ledger_situations import ME, TWO, act, done, entered, erred, filled, started, walked, worked
 
 PATHS = ["d/f0.tif", "d/f1.tif", "d/f2.tif"]
 FAILS = {("ONE", "d/f0.tif"): "busy", ("TWO", "d/f2.tif.one"): "odd", ("TWO", "d/f1.tif"): "busy"}

@@ -13,14 +13,7 @@ from quire.testing.factories import draft, outbox_message
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_closing_suite import ClosingSuite, ElsewhereSuite, HousekeepingSuite
 from tests.suites.ledger_situations import started
-from tests.suites.submission_situations import (
-    arrived,
-    awaited,
-    closed,
-    counters,
-    kinds,
-    new,
-)
+from tests.suites.submission_situations import arrived, awaited, closed, counters, kinds, new
 
 ODD_PATHS = (
     *("/d/100%.tif", "/d/a+b.tif", "/d/#1.tif", '/d/it\'s "so".tif', "/d/😀.tif", "/d/_.tif", "/d/%.tif"),

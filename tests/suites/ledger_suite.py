@@ -17,18 +17,7 @@ from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_control_suite import ControlSuite
 from tests.suites.ledger_records_suite import RecordsSuite
 from tests.suites.ledger_rounds_suite import RoundsSuite
-from tests.suites.ledger_situations import (
-    ME,
-    ONE,
-    TWO,
-    act,
-    done,
-    entered,
-    erred,
-    filled,
-    finalized,
-    started,
-)
+from tests.suites.ledger_situations import ME, ONE, TWO, act, done, entered, erred, filled, finalized, started
 from tests.suites.ledger_submissions_suite import ReceptionSuite
 from tests.suites.ledger_tasks_suite import FloorSuite
 from tests.suites.ledger_units_suite import UnitsSuite
@@ -298,14 +287,7 @@ class CrewSuite:
 
 
 class LedgerSuite(
-    WalkSuite,
-    CrewSuite,
-    FloorSuite,
-    UnitsSuite,
-    RoundsSuite,
-    ControlSuite,
-    RecordsSuite,
-    ReceptionSuite,
+    WalkSuite, CrewSuite, FloorSuite, UnitsSuite, RoundsSuite, ControlSuite, RecordsSuite, ReceptionSuite
 ):
     """All of it."""
 

@@ -7,17 +7,7 @@ from quire.model.pipeline import Unit
 from quire.model.work import EarlierResult, StepResult
 from quire.testing.factories import phase, pipeline
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import (
-    DIRECTORIES,
-    ME,
-    act,
-    done,
-    entered,
-    filled,
-    folded,
-    walked,
-    worked,
-)
+from tests.suites.ledger_situations import DIRECTORIES, ME, act, done, entered, filled, folded, walked, worked
 
 PATHS = ["d/f0.tif", "d/f1.tif", "e/f2.tif"]
 WHOLE = pipeline(phase("ALL", unit=Unit.BATCH))
@@ -108,13 +98,7 @@ class UnitsSuite:
             for claim in claims:
                 told[claim.order.file.path] = [one.path for one in below[claim.order.task_no]]
                 await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
-        assert told == {
-            "/a/b/c": [],
-            "/a/b": ["/a/b/c"],
-            "/a": ["/a/b"],
-            "/d": [],
-            "": ["/a", "/d"],
-        }
+        assert told == {"/a/b/c": [], "/a/b": ["/a/b/c"], "/a": ["/a/b"], "/d": [], "": ["/a", "/d"]}
 
     async def test_a_later_round_makes_changed_directories_anew(self, ledger: LedgerAdapter) -> None:
         batch = await filled(ledger, PATHS, DIRECTORIES)

@@ -12,16 +12,7 @@ from quire.model.batch import Budget
 from quire.model.errors import Missing, Stale
 from quire.testing.factories import draft
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import (
-    ME,
-    ONE,
-    act,
-    done,
-    filled,
-    finalized,
-    started,
-    walked,
-)
+from tests.suites.ledger_situations import ME, ONE, act, done, filled, finalized, started, walked
 
 LEASE = 60.0
 

@@ -180,10 +180,7 @@ def test_what_never_was_a_store_of_queues_is_not_called_withdrawn(tmp_path, valu
             {"QUIRE_COMPUTE_IMAGE": "process", "QUIRE_PREPROCESS_TILES": "true"},
             'compute.image is "process", whose workers give back no tiles',
         ),
-        (
-            {"QUIRE_COMPUTE_IMAGE": "fly", "QUIRE_PREPROCESS_TILES": "true"},
-            "set local, queue or ray",
-        ),
+        ({"QUIRE_COMPUTE_IMAGE": "fly", "QUIRE_PREPROCESS_TILES": "true"}, "set local, queue or ray"),
         ({"QUIRE_WORKER_KEYS_ENDPOINT": "r2"}, "worker_keys.endpoint must be an http or https address"),
         (WORKER_KEYS | {"QUIRE_STORE": "local"}, 'is set but store is not "s3"'),
         (

@@ -86,9 +86,7 @@ def _build_page(context: ApiContext) -> ApiResponse:
     )
     policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
     return Response(
-        content=page.encode(),
-        media_type="text/html",
-        headers={"content-security-policy": policy},
+        content=page.encode(), media_type="text/html", headers={"content-security-policy": policy}
     )
 
 

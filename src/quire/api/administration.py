@@ -3,16 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from quire.access.api_keys import (
-    KeyDraft,
-    KeyLine,
-    NewKey,
-    Scope,
-    create,
-    list_keys,
-    revoke,
-    rotate,
-)
+from quire.access.api_keys import KeyDraft, KeyLine, NewKey, Scope, create, list_keys, revoke, rotate
 from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json
 from quire.batches.lines import BatchEvent

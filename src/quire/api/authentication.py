@@ -9,13 +9,7 @@ import ipaddress
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from quire.access.api_keys import (
-    PREFIX,
-    Scope,
-    allows,
-    owner_of,
-    sees,
-)
+from quire.access.api_keys import PREFIX, Scope, allows, owner_of, sees
 from quire.access.port import ApiKey
 from quire.api.context import Caller
 from quire.api.routing import ApiRequest, Route

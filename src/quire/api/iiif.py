@@ -133,9 +133,6 @@ ROUTES = (
     ),
     _PICTURE,
     structs.replace(
-        _PICTURE,
-        method="HEAD",
-        name="iiifPictureHead",
-        about="What GET would say, without the bytes.",
+        _PICTURE, method="HEAD", name="iiifPictureHead", about="What GET would say, without the bytes."
     ),
 )

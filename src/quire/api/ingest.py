@@ -109,10 +109,7 @@ class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
 
 async def init_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     asker = Submitter(
-        owner=caller.owner,
-        tenant=caller.tenant,
-        max_batches=caller.max_batches,
-        max_bytes=caller.max_bytes,
+        owner=caller.owner, tenant=caller.tenant, max_batches=caller.max_batches, max_bytes=caller.max_bytes
     )
     key = request.headers.get("idempotency-key") or None
     if key is not None and (len(key) > MAX_KEY or not key.isprintable()):

@@ -10,11 +10,7 @@ from quire.api.errors import TITLES
 from quire.api.routing import JSON, Parameter, Route
 
 _PLACE = re.compile(r"\{([a-z_]+):[a-z]+\}")
-_ERROR = {
-    "type": "object",
-    "properties": {"error": {"type": "string"}},
-    "required": ["error"],
-}
+_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 _PROBLEM = {
     "type": "object",
     "properties": {

@@ -72,10 +72,7 @@ async def end_webhook(context: ApiContext, request: ApiRequest, caller: Caller) 
 
 async def show_deliveries(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     said = request.query_params
-    before, limit = (
-        read_number(request, "before", most=2**62),
-        read_number(request, "limit", most=MAX_PAGE),
-    )
+    before, limit = (read_number(request, "before", most=2**62), read_number(request, "limit", most=MAX_PAGE))
     lines = await webhooks.list_deliveries(
         context.webhooks,
         hook_id=said.get("webhook"),

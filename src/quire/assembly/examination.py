@@ -75,16 +75,16 @@ def package_probe(name: str, *, extra: str) -> Callable[[], Probe]:
 
 
 TOOLS = (
-    ToolCheck(probe=vips.probe, purpose="decodes and encodes pictures"),
-    ToolCheck(probe=pillow.probe, purpose="reads the pictures that libvips does not know"),
-    ToolCheck(probe=qpdf.probe, purpose="opens, mends and splits PDFs"),
-    ToolCheck(probe=pdfium.probe, purpose="draws pages of PDFs"),
-    ToolCheck(probe=package_probe("obstore", extra="s3"), purpose="keeps blobs in S3", needed_by="s3"),
-    ToolCheck(probe=liteparse.probe, purpose="turns PDFs into Markdown", needed_by=liteparse.NAME),
-    ToolCheck(probe=pymupdf4llm.probe, purpose="turns PDFs into Markdown", needed_by=pymupdf4llm.NAME),
-    ToolCheck(probe=opendataloader.probe, purpose="turns PDFs into Markdown", needed_by=opendataloader.NAME),
-    ToolCheck(probe=marker.probe, purpose="turns PDFs into Markdown", needed_by=marker.NAME),
-    ToolCheck(probe=tesseract.probe, purpose="reads scanned pages", needed_by="ocr"),
+    ToolCheck(probe=vips.probe, purpose="decodes and encodes images"),
+    ToolCheck(probe=pillow.probe, purpose="reads image formats that libvips does not support"),
+    ToolCheck(probe=qpdf.probe, purpose="opens, repairs and splits PDFs"),
+    ToolCheck(probe=pdfium.probe, purpose="renders PDF pages"),
+    ToolCheck(probe=package_probe("obstore", extra="s3"), purpose="stores blobs in S3", needed_by="s3"),
+    ToolCheck(probe=liteparse.probe, purpose="converts PDFs to Markdown", needed_by=liteparse.NAME),
+    ToolCheck(probe=pymupdf4llm.probe, purpose="converts PDFs to Markdown", needed_by=pymupdf4llm.NAME),
+    ToolCheck(probe=opendataloader.probe, purpose="converts PDFs to Markdown", needed_by=opendataloader.NAME),
+    ToolCheck(probe=marker.probe, purpose="converts PDFs to Markdown", needed_by=marker.NAME),
+    ToolCheck(probe=tesseract.probe, purpose="recognizes text on scanned pages", needed_by="ocr"),
 )
 
 
@@ -159,7 +159,7 @@ _LOCAL_DISK = "set home to a folder on a local disk that you may write to"
 
 def _check_settings(rows: Sequence[Row] | QuireError) -> tuple[Check, ...]:
     if isinstance(rows, QuireError):
-        advice = "correct the settings, then run quire doctor again: it will look at home and store too"
+        advice = "correct the settings, then run quire doctor again to check home and store too"
         return (Check(name="settings", state="failed", detail=str(rows), advice=advice),)
     return tuple(Check(name=key, state="ok", detail=value, source=source) for key, value, source in rows)
 
@@ -173,7 +173,7 @@ def _check_tool(tool: ToolCheck, features: Collection[str]) -> Check:
         probe = tool.probe()
     except Exception as error:  # noqa: BLE001 - libraries fail to load in any way they like
         name = tool.probe.__module__.rpartition(".")[2]
-        advice = "install it anew: pip install --force-reinstall quire"
+        advice = "reinstall it: pip install --force-reinstall quire"
         return Check(name=name, state="failed", detail=f"cannot be loaded: {error}", advice=advice)
     if probe.ok:
         return Check(name=probe.name, state="ok", detail=f"{probe.detail}, {tool.purpose}")
@@ -193,7 +193,7 @@ def _check_home(home: Path) -> tuple[Check, ...]:
         free = shutil.disk_usage(there).free
     except OSError as error:
         detail = f"{home} cannot be written to: {error.strerror or error}"
-        advice = "make it a folder that the user who runs quire may write to, or set home to another one"
+        advice = "give the user who runs Quire write access, or set home to another folder"
         return (Check(name="folder", state="failed", detail=detail, advice=advice),)
     known = f"{home} is writable" if there == home else f"{home} does not exist yet and can be created"
     space = f"{free / (1 << 30):.1f} GiB"
@@ -217,7 +217,7 @@ def _check_database(path: Path) -> tuple[Check, ...]:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        advice = "restore it from a copy, or set home to another folder"
+        advice = "restore it from a backup, or set home to another folder"
         return (Check(name="database", state="failed", detail=f"{path.name}: {error}", advice=advice),)
     return (Check(name="database", state="ok", detail=f"{path.name} can be read"),)
 
@@ -236,13 +236,13 @@ async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
         async with asyncio.timeout(seconds):
             probes = await probe()
     except QuireError as error:
-        advice = "the message says what to change; quire does not run on a store that breaks its promises"
+        advice = "follow the message; Quire does not run on a store that breaks its guarantees"
         return (Check(name="probe", state="failed", detail=str(error), advice=advice),)
     except TimeoutError:
-        detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network, the disk"
+        detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network and the disk"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
     except Exception as error:  # noqa: BLE001 - an exception would hide the other findings
         # Without its message: errors of HTTP clients quote signed URLs.
-        detail, advice = f"unexpected {type(error).__name__}", "this is a fault in quire: report it"
+        detail, advice = f"unexpected {type(error).__name__}", "this is a bug in Quire: please report it"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
     return tuple(Check(name="probe", state="ok", detail=kept.name) for kept in probes)

@@ -11,12 +11,7 @@ from quire.access.api_keys import KeyChecker
 from quire.api.app import ROUTES, build_app
 from quire.api.authentication import Authenticator
 from quire.api.server import open_socket, serve
-from quire.assembly.api import (
-    anonymous_allowed,
-    build_api_context,
-    build_webhook_sender,
-    own_hosts,
-)
+from quire.assembly.api import anonymous_allowed, build_api_context, build_webhook_sender, own_hosts
 from quire.assembly.components import Components, open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop

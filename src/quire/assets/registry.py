@@ -45,13 +45,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 async def register(
-    blobs: Blobs,
-    asset_id: str,
-    said: Any,
-    *,
-    allowed: Callable[[str], str],
-    base_url: str,
-    prefix: str = "",
+    blobs: Blobs, asset_id: str, said: Any, *, allowed: Callable[[str], str], base_url: str, prefix: str = ""
 ) -> RegistrationResult:
     """`allowed` checks a URL and raises Reject. `prefix` is the prefix of keys in the bucket, for workers
     that use those. Raises Reject `bad_asset`, Stale when the id stands for something else.

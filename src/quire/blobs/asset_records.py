@@ -41,10 +41,7 @@ async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
             await _mark_held(blobs, rendition.key, asset.id if role == ORIGINAL else _ALWAYS)
     try:
         await blobs.put(
-            keys.asset(asset.id),
-            assets.encode(asset),
-            content_type="application/json",
-            condition=IfAbsent(),
+            keys.asset(asset.id), assets.encode(asset), content_type="application/json", condition=IfAbsent()
         )
     except Stale:
         return await find(blobs, asset.id), False

@@ -86,12 +86,7 @@ class UploadReceiver(Protocol):
     """Presigned uploads whose URLs lead to Quire's own routes."""
 
     async def receive(
-        self,
-        token: str,
-        body: AsyncIterator[bytes],
-        *,
-        length: int | None,
-        guard: UploadGuard | None = None,
+        self, token: str, body: AsyncIterator[bytes], *, length: int | None, guard: UploadGuard | None = None
     ) -> str:
         """Store the body of a PUT; `token` is the end of its URL. Returns the ETag. Raises Reject:
         `bad_signature`, `url_expired` (403), `too_large` (413), `incomplete_body` (400: fewer bytes than

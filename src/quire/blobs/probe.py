@@ -125,12 +125,12 @@ async def probe(blobs: Blobs, ids: Ids) -> list[Probe]:
     checks = {
         "a blob can be read as soon as it is written or overwritten": run.read_after_write,
         "a second create of the same key is refused (If-None-Match)": run.create_twice,
-        "of several creates at the same time exactly one wins": run.racing_creates,
-        "a compare-and-swap with the right version is accepted (If-Match)": run.swap_with_the_right_version,
-        "a compare-and-swap with a passed version is refused (If-Match)": run.swap_with_a_stale_version,
+        "exactly one of several simultaneous creates succeeds": run.racing_creates,
+        "a compare-and-swap with the current version is accepted (If-Match)": run.swap_with_the_right_version,
+        "a compare-and-swap with an old version is refused (If-Match)": run.swap_with_a_stale_version,
         "a compare-and-swap of a missing key is refused (If-Match)": run.swap_of_nothing,
         "a blob is listed as soon as it is written": run.list_after_write,
-        "content type and metadata come back as they were given": run.metadata,
+        "content type and metadata are returned unchanged": run.metadata,
     }
     try:
         probes = [Probe(name=promise, ok=await check()) for promise, check in checks.items()]

@@ -61,7 +61,7 @@ KEY_COMMANDS = {
     "rotate": CommandEntry("Replace an API key with a new one with the same rights.", f"{_KEY}:rotate"),
 }
 TASK_COMMANDS = {
-    "run": CommandEntry("Run the task that the environment describes.", "quire.cli.worker.task:run"),
+    "run": CommandEntry("Run the task that the environment describes.", "quire.cli.worker.task:run")
 }
 COMMANDS: Mapping[str, Entry] = {
     "run": CommandEntry("Run files and folders through a pipeline.", "quire.cli.run.commands:run"),

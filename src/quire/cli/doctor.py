@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"}
 
 
-def doctor(
-    json_output: Json = False,
-    home: Home = None,
-    config: Config = None,
-) -> None:
+def doctor(json_output: Json = False, home: Home = None, config: Config = None) -> None:
     """Check the installation, the settings and the store.
 
     Checks versions, settings, tools, the home folder and the store, and gives advice for every problem.

@@ -15,13 +15,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from quire.client.answers import (
-    BatchStatus,
-    Finalized,
-    IncompleteUpload,
-    StoredFile,
-    clean_text,
-)
+from quire.client.answers import BatchStatus, Finalized, IncompleteUpload, StoredFile, clean_text
 from quire.client.file_upload import FileSender, gather_all
 from quire.client.http import IngestClient
 from quire.client.plan import ExcludedFile, UploadPlan, plan_upload
@@ -102,10 +96,7 @@ class _UnclosableError(Exception):
 
 def plan_request(request: UploadRequest) -> UploadPlan:
     return plan_upload(
-        request.folder,
-        root_path=request.root_path,
-        config=request.config,
-        leave_out=request.own_folders,
+        request.folder, root_path=request.root_path, config=request.config, leave_out=request.own_folders
     )
 
 

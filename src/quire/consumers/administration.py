@@ -9,13 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from quire.consumers.lines import (
-    DeadLine,
-    QueueLine,
-    WaitingLine,
-    to_dead_line,
-    to_waiting_line,
-)
+from quire.consumers.lines import DeadLine, QueueLine, WaitingLine, to_dead_line, to_waiting_line
 from quire.model.clock import Clock
 from quire.model.errors import Missing
 from quire.model.queues import QueuePolicy, policy_for

@@ -15,20 +15,8 @@ from contextlib import suppress
 from itertools import count
 from typing import Generic, TypeVar
 
-from quire.consumers.deliveries import (
-    DeliveryEvent,
-    DeliveryLogEntry,
-    MessageDelivery,
-    find_lost,
-    run_both,
-)
-from quire.consumers.rules import (
-    DONE,
-    RELEASED,
-    DeliveryResult,
-    check_deliveries,
-    decide,
-)
+from quire.consumers.deliveries import DeliveryEvent, DeliveryLogEntry, MessageDelivery, find_lost, run_both
+from quire.consumers.rules import DONE, RELEASED, DeliveryResult, check_deliveries, decide
 from quire.consumers.settlement import Settlements
 from quire.model.backoff import backoff_seconds
 from quire.model.clock import Clock

@@ -195,9 +195,7 @@ async def _check_replay(check: _Check) -> None:
     _expect([one.ending for one in trials] == ["buried", "replayed", "buried"], "the history was not kept")
     _expect(await check.queues.discard(check.queue, now=check.now, limit=9) == 1, "it was not discarded")
     await _expect_error(
-        Missing,
-        check.queues.get_dead_letter(check.queue, sent.id),
-        "a discarded dead letter is still there",
+        Missing, check.queues.get_dead_letter(check.queue, sent.id), "a discarded dead letter is still there"
     )
 
 

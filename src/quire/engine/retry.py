@@ -28,10 +28,7 @@ class TaskDecision(Struct, frozen=True):
 def retry_delay_seconds(failures: int, policy: RetryPolicy, fraction: float) -> float:
     """Doubling from the first delay up to the longest, the upper half of it by chance."""
     return backoff_seconds(
-        failures,
-        first=policy.first_delay_seconds,
-        longest=policy.longest_delay_seconds,
-        fraction=fraction,
+        failures, first=policy.first_delay_seconds, longest=policy.longest_delay_seconds, fraction=fraction
     )
 
 

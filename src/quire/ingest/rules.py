@@ -12,12 +12,7 @@ from msgspec import Struct
 
 from quire.batches.submission import ROOT_PARENT
 from quire.blobs import keys
-from quire.ingest.context import (
-    IngestLimits,
-    bad_request,
-    manifest_key,
-    original_manifest_key,
-)
+from quire.ingest.context import IngestLimits, bad_request, manifest_key, original_manifest_key
 from quire.model.errors import Reject
 from quire.steps import page_choice
 

@@ -191,13 +191,7 @@ class TaskStore(Protocol):
     """Tasks are claimed, reported and settled; results are cached."""
 
     async def list_workable(
-        self,
-        *,
-        limit: int,
-        now: float,
-        only: Only = None,
-        known: Known = None,
-        ageing_seconds: float = 0.0,
+        self, *, limit: int, now: float, only: Only = None, known: Known = None, ageing_seconds: float = 0.0
     ) -> list[WorkableBatch]:
         """Batches with tasks to start now: first by tier, then by how long they have waited. Every
         `ageing_seconds` of waiting make a batch one tier more urgent; 0: waiting does not count.

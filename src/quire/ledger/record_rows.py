@@ -10,14 +10,7 @@ from msgspec import Struct, convert
 
 from quire.ledger.rows import Row, UploadRow, read_file
 from quire.ledger.submissions import AWAITED, TAKEN
-from quire.ledger.values import (
-    AttemptRecord,
-    FailedTask,
-    FileVersion,
-    InputRecord,
-    Member,
-    StrayReport,
-)
+from quire.ledger.values import AttemptRecord, FailedTask, FileVersion, InputRecord, Member, StrayReport
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spending, Stage
 from quire.model.files import File
 

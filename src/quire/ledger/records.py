@@ -2,14 +2,7 @@
 
 from typing import Protocol
 
-from quire.ledger.values import (
-    AttemptRecord,
-    BatchFilter,
-    FailedTask,
-    FileVersion,
-    InputRecord,
-    StrayReport,
-)
+from quire.ledger.values import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord, StrayReport
 from quire.model.batch import Batch, FileOutcome, PhaseCounts
 
 

@@ -10,12 +10,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from quire.ledger.rows import Row, encode_config, encode_tags, file_columns, read_batch, upload_columns
-from quire.ledger.submissions import (
-    TAKEN,
-    NewSubmission,
-    OwnerLoad,
-    Submission,
-)
+from quire.ledger.submissions import TAKEN, NewSubmission, OwnerLoad, Submission
 from quire.ledger.values import Upload
 from quire.model.errors import Reject, Retry, Stale
 from quire.model.files import File, folder_of

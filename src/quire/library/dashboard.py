@@ -15,12 +15,7 @@ from msgspec import Struct
 from quire.library import listing
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout
-from quire.library.protocol.bodies import (
-    DeadMarker,
-    FailedMarker,
-    LockMarker,
-    decode,
-)
+from quire.library.protocol.bodies import DeadMarker, FailedMarker, LockMarker, decode
 from quire.model.errors import QuireError
 from quire.model.objects import ObjectInfo
 from quire.model.tiers import TIERS

@@ -12,11 +12,7 @@ from msgspec import Struct
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout, operator
 from quire.library.protocol.lifecycle import JobActor
-from quire.library.protocol.operator import (
-    ActionResult,
-    ActionTaken,
-    JobStatus,
-)
+from quire.library.protocol.operator import ActionResult, ActionTaken, JobStatus
 from quire.library.protocol.requests import Operation
 from quire.model.errors import QuireError, Retry
 

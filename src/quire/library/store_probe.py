@@ -59,7 +59,7 @@ class _Probes:
     async def metadata(self) -> str:
         await self._context.blobs.put(self._key("metadata"), b"%PDF", metadata=_METADATA)
         found = (await self._context.blobs.head(self._key("metadata"))).metadata
-        _require(found == _METADATA, "they came back changed")
+        _require(found == _METADATA, "it was changed")
         return ""
 
     async def create(self) -> str:
@@ -76,13 +76,13 @@ class _Probes:
     async def swap(self) -> str:
         first = await self._context.blobs.put(self._key("swap"), b"1")
         second = await self._context.blobs.put(self._key("swap"), b"2", condition=IfVersion(first.version))
-        _require(second.version != first.version, "both versions are called the same")
+        _require(second.version != first.version, "both versions have the same name")
         for version, name in ((first.version, "swap"), (second.version, "nothing")):
             try:
                 await self._context.blobs.put(self._key(name), b"3", condition=IfVersion(version))
             except (Stale, Missing):
                 continue
-            raise _ProbeFailed("a write upon another version was not refused")
+            raise _ProbeFailed("overwriting another version was not refused")
         return ""
 
     async def races(self) -> str:
@@ -92,7 +92,7 @@ class _Probes:
         )
         won = sum(version is not None for version in versions)
         _require(won == 1, f"{won} of {_RACERS} creates at the same time won")
-        return f"one of {_RACERS} wins"
+        return f"one of {_RACERS}"
 
     async def large(self) -> str:
         with tempfile.TemporaryDirectory(prefix="quire-test-") as folder:
@@ -114,7 +114,7 @@ class _Probes:
     async def clock(self) -> str:
         ahead = await self._context.objects.now() - self._context.clock.now()
         _require(abs(ahead) < MAX_SKEW_SECONDS, f"it differs from this machine's by {ahead:.0f} s")
-        return f"within {max(1.0, abs(ahead)):.0f} s of this machine's"
+        return f"within {max(1.0, abs(ahead)):.0f} s of this machine's clock"
 
     async def clean(self) -> None:
         with suppress(QuireError):
@@ -135,15 +135,15 @@ async def probe_store(
     probes = _Probes(context)
     steps: list[tuple[str, bool, str, Callable[[], Awaitable[str]]]] = [
         ("put an object", True, "nothing works", probes.put),
-        ("get it back as it was written last", True, "nothing works", probes.get),
-        ("list what was just written", True, "no job would be found", probes.listing),
+        ("read the latest version", True, "nothing works", probes.get),
+        ("list an object as soon as it is written", True, "no job would be found", probes.listing),
         ("delete", True, "no job would ever end", probes.delete),
         ("metadata", False, "names and tags are taken from the manifest", probes.metadata),
-        ("create only where there is none (If-None-Match)", False, _UNSAFE, probes.create),
-        ("write upon a known version only (If-Match)", False, _UNSAFE, probes.swap),
-        ("of creates at the same time one wins", False, _UNSAFE, probes.races),
-        ("large objects, whole or not at all", False, "large results cannot be stored", probes.large),
-        ("its clock", False, "ages follow the store's clock, and will look odd here", probes.clock),
+        ("create only if absent (If-None-Match)", False, _UNSAFE, probes.create),
+        ("overwrite only a known version (If-Match)", False, _UNSAFE, probes.swap),
+        ("one of several simultaneous creates succeeds", False, _UNSAFE, probes.races),
+        ("large objects, all or nothing", False, "large results cannot be stored", probes.large),
+        ("clock", False, "ages follow the store's clock and will look wrong here", probes.clock),
     ]
     results: list[Probe] = []
     try:

@@ -182,10 +182,7 @@ def picture_becomes(file: File, result: StepResult, taken: Container[str]) -> Li
     added = (
         AddedFile(
             file=from_product(
-                product,
-                path=naming.beside(file, _ending(product), taken),
-                source=file,
-                tags=(REFERENCE_TAG,),
+                product, path=naming.beside(file, _ending(product), taken), source=file, tags=(REFERENCE_TAG,)
             ),
             role=product.role,
             listed=product.role == "ref",

@@ -14,12 +14,7 @@ from msgspec import Struct
 
 from quire.model.errors import Misconfigured
 from quire.settings.basics import Secret, cores
-from quire.settings.compute import (
-    ComputeSettings,
-    FlySettings,
-    LocalSettings,
-    RaySettings,
-)
+from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings
 from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, show_value, to_printable, value_of
 from quire.settings.library import LIBRARY_FALLBACKS, Library
 from quire.settings.reader import DOCS, SettingsReader

@@ -8,13 +8,7 @@ import platformdirs
 from msgspec import Struct, field
 
 from quire.settings.basics import Secret, about, cores
-from quire.settings.compute import (
-    ComputeSettings,
-    FlySettings,
-    LocalSettings,
-    RaySettings,
-    WorkerKeySettings,
-)
+from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings, WorkerKeySettings
 from quire.settings.library import Library
 from quire.settings.server import (
     ArchiveSettings,

@@ -111,11 +111,7 @@ class OutgoingClient:
             "POST",
             target.copy_with(host=address, fragment=None),
             content=body,
-            headers={
-                "accept-encoding": "identity",
-                **headers,
-                "host": target.netloc.decode("ascii"),
-            },
+            headers={"accept-encoding": "identity", **headers, "host": target.netloc.decode("ascii")},
             # The certificate is requested and verified for the name; the connection goes to the address.
             extensions={"sni_hostname": target.raw_host.decode("ascii")},
         )

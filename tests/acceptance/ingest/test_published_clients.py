@@ -10,17 +10,7 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from tests.acceptance.ingest.clients import (
-    CLIENTS,
-    CONFIG,
-    MIB,
-    ORIGIN,
-    CommandLine,
-    Item,
-    Refused,
-    Sdk,
-    ask,
-)
+from tests.acceptance.ingest.clients import CLIENTS, CONFIG, MIB, ORIGIN, CommandLine, Item, Refused, Sdk, ask
 from tests.acceptance.ingest.home import (
     BATCH,
     PREPROCESS,

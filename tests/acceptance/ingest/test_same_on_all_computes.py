@@ -13,16 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.ingest.conftest import s3_environment, serving
-from tests.acceptance.ingest.elsewhere import (
-    BODIES,
-    FAST,
-    PROCESS,
-    finished,
-    on_fly,
-    outcomes,
-    sent,
-    strays,
-)
+from tests.acceptance.ingest.elsewhere import BODIES, FAST, PROCESS, finished, on_fly, outcomes, sent, strays
 from tests.acceptance.ingest.home import manifest
 from tests.servers.ray import ENVIRONMENT, ray_cluster
 

@@ -11,12 +11,7 @@ import subprocess
 
 import httpx
 import pytest
-from tests.standins.ingest_server import (
-    MIB,
-    Fault,
-    IngestServer,
-    running,
-)
+from tests.standins.ingest_server import MIB, Fault, IngestServer, running
 
 from quire.model.cid import cid_of
 

@@ -14,13 +14,7 @@ from quire.engine import cache
 from quire.model.work import Order, Outcome, Report, StepCall
 from quire.testing.memory_blobs import MemoryBlobs
 from tests.simulation.engine.chaos import Chaos
-from tests.simulation.engine.kernel import (
-    EPOCH,
-    Kernel,
-    SimSignal,
-    checkpoint,
-    pause,
-)
+from tests.simulation.engine.kernel import EPOCH, Kernel, SimSignal, checkpoint, pause
 from tests.simulation.engine.worlds import Nature, World, result_of
 
 FAILURES = (Outcome.ERRED, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY)

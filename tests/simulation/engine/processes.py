@@ -22,13 +22,7 @@ from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
 from quire.model.pipeline import Pipeline
 from tests.simulation.engine.compute import SimCompute
-from tests.simulation.engine.kernel import (
-    Kernel,
-    SimIds,
-    SimProcess,
-    SimSignal,
-    pause,
-)
+from tests.simulation.engine.kernel import Kernel, SimIds, SimProcess, SimSignal, pause
 from tests.simulation.engine.worlds import BatchSpec
 
 BEAT_SECONDS = 2.0

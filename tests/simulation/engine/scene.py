@@ -16,21 +16,8 @@ from tests.simulation.engine.chaos import Chaos, Door, Rates
 from tests.simulation.engine.compute import SimCompute, Steps
 from tests.simulation.engine.database import SimDatabase
 from tests.simulation.engine.follower import Follower
-from tests.simulation.engine.kernel import (
-    Kernel,
-    SimClock,
-    SimIds,
-    SimProcess,
-    SimSignal,
-    run_alone,
-)
-from tests.simulation.engine.processes import (
-    House,
-    Outside,
-    client,
-    intervene,
-    operator,
-)
+from tests.simulation.engine.kernel import Kernel, SimClock, SimIds, SimProcess, SimSignal, run_alone
+from tests.simulation.engine.processes import House, Outside, client, intervene, operator
 from tests.simulation.engine.worlds import World
 
 ChaosMade = Callable[[Kernel, Rates], Chaos]

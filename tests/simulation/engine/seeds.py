@@ -12,13 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from quire.engine import (
-    dispatcher,
-    handover,
-    outbox,
-    scheduler,
-    units,
-)
+from quire.engine import dispatcher, handover, outbox, scheduler, units
 from quire.model.batch import Stage
 from tests.simulation.engine import checks
 from tests.simulation.engine.chaos import Rates, rates

@@ -16,12 +16,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from quire.library.protocol import (
-    janitor,
-    layout,
-    lifecycle,
-    operator,
-)
+from quire.library.protocol import janitor, layout, lifecycle, operator
 from quire.library.protocol.bodies import JobRecord, decode
 from quire.library.protocol.lifecycle import HeldJob, JobActor, JobCandidate
 from quire.library.protocol.requests import (

@@ -22,12 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from quire.library.protocol import (
-    janitor,
-    layout,
-    lifecycle,
-    operator,
-)
+from quire.library.protocol import janitor, layout, lifecycle, operator
 from quire.library.protocol.lifecycle import HeldJob, JobActor, JobCandidate
 from quire.library.protocol.requests import Operation, StoreAccess, perform
 from quire.model.errors import Retry
@@ -148,9 +143,7 @@ class Simulation:
     def _access(self, name: str, weather: Weather | None = None) -> StoreAccess:
         objects = StormyObjects(self.store, name, self.chance, weather or self._weather, _turn)
         return StoreAccess(
-            objects=objects,
-            stale_seconds=STALE_SECONDS,
-            result=Path(f"of-{name}-{next(self._numbers)}"),
+            objects=objects, stale_seconds=STALE_SECONDS, result=Path(f"of-{name}-{next(self._numbers)}")
         )
 
     def _trace_write(self, who: str, key: str, _: object, body: bytes | None) -> None:

@@ -6,12 +6,7 @@ import msgspec
 import pytest
 
 from quire.access import api_keys
-from quire.access.api_keys import (
-    ApiKeyContext,
-    KeyChecker,
-    KeyDraft,
-    Scope,
-)
+from quire.access.api_keys import ApiKeyContext, KeyChecker, KeyDraft, Scope
 from quire.access.sqlite import SqliteApiKeyStore
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.sqlite import SqliteLedger

@@ -5,12 +5,7 @@ from collections import namedtuple
 import pytest
 
 from quire.assembly import examination
-from quire.assembly.examination import (
-    Check,
-    Examination,
-    ToolCheck,
-    examine,
-)
+from quire.assembly.examination import Check, Examination, ToolCheck, examine
 from quire.model.errors import Misconfigured
 from quire.model.probe import Probe
 
@@ -99,7 +94,7 @@ async def test_a_damaged_database_is_found(tmp_path):
     found = await _examined(tmp_path)
     assert not found.is_fine
     (check,) = [check for check in _checks(found, "Home") if check.name == "database"]
-    assert (check.state, "copy" in check.advice) == ("failed", True)
+    assert (check.state, "backup" in check.advice) == ("failed", True)
 
 
 async def test_a_database_in_order_is_told_and_left_alone(tmp_path):

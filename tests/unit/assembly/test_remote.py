@@ -3,19 +3,9 @@
 import pytest
 from msgspec import structs
 
-from quire.assembly.remote import (
-    RemoteComputes,
-    bucket_prefix,
-    prices,
-    remote_compute_names,
-)
+from quire.assembly.remote import RemoteComputes, bucket_prefix, prices, remote_compute_names
 from quire.settings import Secret, Settings
-from quire.settings.compute import (
-    ComputeSettings,
-    FlySettings,
-    LocalSettings,
-    WorkerKeySettings,
-)
+from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, WorkerKeySettings
 from quire.settings.values import S3Settings
 
 S3_SETTINGS = S3Settings(

@@ -1,12 +1,7 @@
 """A person intervenes: what would be done is told first, and nonsense is refused with advice."""
 
 import pytest
-from tests.situations.batches import (
-    TWO_PHASES,
-    opened,
-    settlement,
-    walked,
-)
+from tests.situations.batches import TWO_PHASES, opened, settlement, walked
 from tests.situations.contexts import components_on
 
 from quire.batches import control

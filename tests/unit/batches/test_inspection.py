@@ -4,12 +4,7 @@ import json
 
 import msgspec
 import pytest
-from tests.situations.batches import (
-    TWO_PHASES,
-    opened,
-    settlement,
-    walked,
-)
+from tests.situations.batches import TWO_PHASES, opened, settlement, walked
 from tests.situations.contexts import components_on
 
 from quire.batches import control, inspection

@@ -16,12 +16,7 @@ from quire.blobs.local import LocalBlobs
 from quire.blobs.local import parts as local_parts
 from quire.blobs.local import spool as local_spool
 from quire.blobs.local.presigned import LocalPresignedUploads
-from quire.blobs.presigned import (
-    CompletedPart,
-    PresignedUploads,
-    StoredPart,
-    UploadReceiver,
-)
+from quire.blobs.presigned import CompletedPart, PresignedUploads, StoredPart, UploadReceiver
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.testing.time import FakeClock
 
@@ -41,11 +36,7 @@ def blobs(root):
 
 def open_presigned(root, secret=b"s" * 32, clock=None):
     return LocalPresignedUploads(
-        root,
-        secret=secret,
-        clock=clock or FakeClock(),
-        max_blob_bytes=20 * MIB,
-        max_part_bytes=8 * MIB,
+        root, secret=secret, clock=clock or FakeClock(), max_blob_bytes=20 * MIB, max_part_bytes=8 * MIB
     )
 
 

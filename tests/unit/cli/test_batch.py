@@ -8,12 +8,7 @@ import os
 from functools import partial
 
 import pytest
-from tests.situations.batches import (
-    TWO_PHASES,
-    opened,
-    settlement,
-    walked,
-)
+from tests.situations.batches import TWO_PHASES, opened, settlement, walked
 from typer.testing import CliRunner
 
 from quire.assembly.components import open_components

@@ -29,8 +29,7 @@ run_command(command)
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize(
-    ("end", "code"),
-    [("pass", 0), ("sys.exit()", 0), ("sys.exit(3)", 3), ("raise KeyboardInterrupt", 130)],
+    ("end", "code"), [("pass", 0), ("sys.exit()", 0), ("sys.exit(3)", 3), ("raise KeyboardInterrupt", 130)]
 )
 def test_all_is_tidied_up_and_the_code_is_the_commands(native, end, code):
     program = PROGRAM.format(native=native, end=end)

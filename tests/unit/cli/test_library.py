@@ -175,7 +175,7 @@ def test_logs_show_the_last_error_and_what_was_said(library, bucket):
 
 
 def test_workers_tell_who_is_there(library, bucket):
-    assert "No worker ever registered" in library("workers").output
+    assert "No worker has registered yet" in library("workers").output
     said = {"worker_id": "w", "status": "processing", "current_job": A, "metrics": {"jobs_completed": 2}}
     bucket.put("registry/workers/busy.json", said)
     bucket.put("registry/workers/gone.json", said | {"status": "stopped"})
@@ -240,7 +240,7 @@ def test_a_store_that_lacks_conditions_works_and_is_told_what_that_means(library
     monkeypatch.setattr(LocalBlobs, "put", careless)
     told = library("test-s3")
     assert told.exit_code == 0
-    assert "FAILED  create only where there is none (If-None-Match): a second create was not" in told.output
+    assert "FAILED  create only if absent (If-None-Match): a second create was not" in told.output
     assert "work would be done twice or lost" in told.output
     assert json.loads(library("test-s3", "--json").stdout)["conditional_writes"] is False
     refused = library("janitor")

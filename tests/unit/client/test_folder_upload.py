@@ -5,20 +5,10 @@ import os
 from contextlib import asynccontextmanager, nullcontext
 
 import pytest
-from tests.standins.ingest_server import (
-    MIB,
-    Fault,
-    IngestServer,
-    running,
-)
+from tests.standins.ingest_server import MIB, Fault, IngestServer, running
 
 from quire.client import file_upload
-from quire.client.folder_upload import (
-    ClientContext,
-    UploadRequest,
-    plan_request,
-    upload_folder,
-)
+from quire.client.folder_upload import ClientContext, UploadRequest, plan_request, upload_folder
 from quire.client.http import ClientRetries, IngestClient
 from quire.client.plan import EVERYTHING
 from quire.client.upload_state import UploadStateFile

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.standins.ingest_server import Fault, IngestServer, running
 
-from quire.client.answers import (
-    IncompleteUpload,
-    clean_text,
-    translate_refusal,
-    translate_store_refusal,
-)
+from quire.client.answers import IncompleteUpload, clean_text, translate_refusal, translate_store_refusal
 from quire.client.http import ClientRetries, FileAnnouncement, IngestClient
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
 from quire.testing.time import FakeClock

@@ -200,12 +200,7 @@ async def test_a_tiff_is_stored_and_then_told_exactly_as_the_contract_has_it(tmp
     ((url, said, stored_before),) = server.calls
     assert (url, kind, stored_before) == (TIFF["CALLBACK_URL"], "image/jpeg", {key})
     performance = said.pop("performance")
-    assert set(performance) == {
-        "total_time_ms",
-        "download_time_ms",
-        "conversion_time_ms",
-        "upload_time_ms",
-    }
+    assert set(performance) == {"total_time_ms", "download_time_ms", "conversion_time_ms", "upload_time_ms"}
     assert said == {
         "task_id": "tiff_3f0a",
         "batch_id": "01KA",

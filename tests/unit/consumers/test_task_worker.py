@@ -8,12 +8,7 @@ import pytest
 
 from quire.blobs import content
 from quire.compute.queue import envelopes
-from quire.compute.queue.envelopes import (
-    ALL_BATCHES,
-    Task,
-    TaskEnvelope,
-    derive_ledger_id,
-)
+from quire.compute.queue.envelopes import ALL_BATCHES, Task, TaskEnvelope, derive_ledger_id
 from quire.consumers.task_worker import QueueWorker, QueueWorkerOptions
 from quire.model.errors import Misconfigured, Unavailable
 from quire.model.queues import QueuePolicy

@@ -4,12 +4,7 @@ import json
 
 import pytest
 
-from quire.engine import (
-    handover,
-    manifest,
-    moves,
-    scheduler,
-)
+from quire.engine import handover, manifest, moves, scheduler
 from quire.ledger.port import TaskSelection
 from quire.model.batch import Stage
 from quire.model.errors import Retry, Stale
@@ -105,10 +100,7 @@ async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_i
 
     original = json.loads(await small.ledger.get_start_message(batch.no))
     (message,) = await told(small)
-    assert message == original | {
-        "total_files": len(found),
-        "total_bytes": sum(file.size for file in found),
-    }
+    assert message == original | {"total_files": len(found), "total_bytes": sum(file.size for file in found)}
     assert list(message) == list(original)
     events = [
         data

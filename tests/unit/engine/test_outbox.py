@@ -5,12 +5,7 @@ import pytest
 
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
-from quire.engine.outbox import (
-    LEASE_SECONDS,
-    MAX_DELIVERIES,
-    Outbox,
-    StartMessage,
-)
+from quire.engine.outbox import LEASE_SECONDS, MAX_DELIVERIES, Outbox, StartMessage
 from quire.ledger.port import OperatorAction
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage

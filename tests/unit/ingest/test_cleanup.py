@@ -10,12 +10,7 @@ from quire.assembly.components import Components
 from quire.blobs.local import LocalBlobs
 from quire.blobs.local.presigned import LocalPresignedUploads
 from quire.database.sqlite import SqliteDatabase
-from quire.ingest.cleanup import (
-    CleanupPolicy,
-    CleanupResult,
-    clean_up,
-    list_due,
-)
+from quire.ingest.cleanup import CleanupPolicy, CleanupResult, clean_up, list_due
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.submissions import NewSubmission

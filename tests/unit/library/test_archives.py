@@ -59,15 +59,7 @@ def test_damaged_members_are_refused(tmp_path):
         found.text()
 
 
-EVIL = [
-    "../x",
-    "assets/../../x",
-    "/etc/x",
-    "assets//x",
-    "assets/./x",
-    "assets\\..\\x",
-    "C:/x",
-]
+EVIL = ["../x", "assets/../../x", "/etc/x", "assets//x", "assets/./x", "assets\\..\\x", "C:/x"]
 
 
 @pytest.mark.parametrize("name", [*EVIL, "assets/\x1b[31m"])

@@ -8,12 +8,7 @@ from tests.situations.bucket_folder import archive, hash_of
 
 from quire.blobs.objects import BlobObjects
 from quire.library.context import LibraryContext
-from quire.library.hydration import (
-    LISTED_FROM,
-    HydrationOutcome,
-    HydrationSource,
-    hydrate,
-)
+from quire.library.hydration import LISTED_FROM, HydrationOutcome, HydrationSource, hydrate
 from quire.library.protocol import layout
 from quire.model.errors import Retry
 from quire.testing.memory_blobs import MemoryBlobs

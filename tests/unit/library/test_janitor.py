@@ -6,22 +6,9 @@ import pytest
 from tests.situations.libraries import CountingObjects, list_keys, memory_library
 
 from quire.library.context import LibraryRules
-from quire.library.janitor import (
-    CLOCK_SECONDS,
-    SWEPT,
-    ListedMarkers,
-    SweepSchedule,
-    find_doubt,
-    sweep,
-)
+from quire.library.janitor import CLOCK_SECONDS, SWEPT, ListedMarkers, SweepSchedule, find_doubt, sweep
 from quire.library.protocol import layout, lifecycle, operator
-from quire.library.protocol.bodies import (
-    FailedMarker,
-    JobRecord,
-    LockMarker,
-    decode,
-    encode,
-)
+from quire.library.protocol.bodies import FailedMarker, JobRecord, LockMarker, decode, encode
 from quire.library.protocol.janitor import SettleOutcome
 from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.protocol.requests import PutObject, StoreAccess, perform

@@ -6,12 +6,7 @@ import msgspec
 import pytest
 
 from quire.blobs.objects import BlobObjects
-from quire.library.protocol import (
-    janitor,
-    layout,
-    lifecycle,
-    operator,
-)
+from quire.library.protocol import janitor, layout, lifecycle, operator
 from quire.library.protocol.bodies import JobRecord, decode, encode
 from quire.library.protocol.janitor import SettleOutcome
 from quire.library.protocol.lifecycle import JobActor, JobCandidate

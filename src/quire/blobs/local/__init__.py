@@ -17,12 +17,7 @@ from quire.blobs.labels import Labels, check_labels
 from quire.blobs.local.files import BlobFiles
 from quire.blobs.local.parts import PartFiles
 from quire.blobs.local.spool import PIECE_BYTES
-from quire.blobs.local.tree import (
-    LABELS,
-    LOCKS,
-    TEMPORARY,
-    translate_errors,
-)
+from quire.blobs.local.tree import LABELS, LOCKS, TEMPORARY, translate_errors
 from quire.blobs.local.walk import walk
 from quire.blobs.port import BlobInfo, Condition, Metadata
 

@@ -16,13 +16,7 @@ from quire.blobs import keys
 from quire.blobs.labels import Labels
 from quire.blobs.local.labels import NO_LABELS, LabelFiles
 from quire.blobs.local.spool import Spool, version_of
-from quire.blobs.local.tree import (
-    TEMPORARY,
-    Tree,
-    stat_file,
-    translate_errors,
-    unsafe,
-)
+from quire.blobs.local.tree import TEMPORARY, Tree, stat_file, translate_errors, unsafe
 from quire.blobs.port import BlobInfo, Condition, IfAbsent, IfVersion
 from quire.model.errors import Missing, Stale
 

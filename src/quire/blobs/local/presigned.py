@@ -14,12 +14,7 @@ from pathlib import Path
 from quire.blobs import keys
 from quire.blobs.labels import Labels, check_labels
 from quire.blobs.local.files import BlobFiles
-from quire.blobs.local.parts import (
-    DIGEST_LABEL,
-    PartFiles,
-    etag_of,
-    too_large,
-)
+from quire.blobs.local.parts import DIGEST_LABEL, PartFiles, etag_of, too_large
 from quire.blobs.local.spool import PIECE_BYTES, Spool
 from quire.blobs.local.tokens import Grant, Tokens
 from quire.blobs.local.tree import translate_errors

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING
 
 from quire.blobs.labels import NONCE
 from quire.blobs.port import Condition, IfAbsent
-from quire.blobs.s3.errors import (
-    UNAVAILABLE,
-    status_of,
-    translate,
-    translate_errors,
-)
+from quire.blobs.s3.errors import UNAVAILABLE, status_of, translate, translate_errors
 from quire.model.errors import Misconfigured, Missing, Retry, Stale
 
 if TYPE_CHECKING:

@@ -224,6 +224,5 @@ def _drop_repeated(parts: Sequence[StoredPart]) -> list[StoredPart]:
 
 def _not_s3(key: str) -> Misconfigured:
     return Misconfigured(
-        f"The store did not return a list of the parts of {key!r}: it does not speak S3.",
-        code="broken_store",
+        f"The store did not return a list of the parts of {key!r}: it does not speak S3.", code="broken_store"
     )

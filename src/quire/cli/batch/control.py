@@ -28,8 +28,7 @@ Reason = Annotated[
     str, typer.Option("--reason", help="Reason, recorded in the events of the batch.", show_default=False)
 ]
 Money = Annotated[
-    str | None,
-    typer.Option("--budget-money", help="Cost limit.", metavar="AMOUNT|none", show_default=False),
+    str | None, typer.Option("--budget-money", help="Cost limit.", metavar="AMOUNT|none", show_default=False)
 ]
 Tokens = Annotated[
     str | None,

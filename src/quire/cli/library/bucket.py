@@ -16,12 +16,7 @@ from quire.cli.library.options import (
 )
 from quire.cli.options import print_json
 from quire.cli.text import plural, printable, probe_line
-from quire.library import (
-    listing,
-    metadata,
-    shared_config,
-    store_probe,
-)
+from quire.library import listing, metadata, shared_config, store_probe
 from quire.library.context import LibraryContext, LibraryRules
 from quire.library.manifest import store
 from quire.library.manifest.repair import rebuild_manifest, repair_manifest
@@ -34,12 +29,14 @@ from quire.settings import LoadedSettings
 def manifest(
     common: CommonOptions,
     verbose: Verbose = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Make it readable and complete.")] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Add what is stored and has no entry.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Make the index readable and complete.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Add entries for stored PDFs that have none.")
+    ] = False,
     sync: Annotated[
         bool, typer.Option("--sync", help="Write all additions into registry/manifest.json.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="With --rebuild: for all that is stored.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --rebuild: include all stored PDFs.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Show or repair the index of the library.
@@ -48,10 +45,10 @@ def manifest(
       quire library manifest -v
       quire library manifest --rebuild --dry-run
 
-    Exit codes: 0 fine or put right, 1 it cannot be read as a whole, or could not, 2 usage.
+    Exit codes: 0 fine or repaired, 1 parts cannot be read, or could not run, 2 usage.
     """
     if repair + rebuild + sync > 1:
-        raise typer.BadParameter("give one of --repair, --rebuild, --sync")
+        raise typer.BadParameter("use only one of --repair, --rebuild and --sync")
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> tuple[Any, Any]:
         index = store.LibraryManifest(context)
@@ -95,20 +92,20 @@ def repair_metadata(
     common: CommonOptions,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Hashes; default: all that are stored.", metavar="[HASH…]", show_default=False),
+        typer.Argument(help="Hashes; default: all stored PDFs.", metavar="[HASH…]", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also where a name is result.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also rewrite PDFs that have a name.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Restore lost names and tags of stored PDFs.
 
-    They are taken from the manifest. Copies of buckets often lose metadata. Each such PDF is read and
-    written once.
+    Names and tags come from the manifest. Copying a bucket often loses metadata. Each affected PDF is read
+    and written once.
 
     Examples:
       quire library repair-metadata --dry-run
 
-    Exit codes: 0 done, 1 stored bytes are not those that their hash names, or could not run, 2 usage.
+    Exit codes: 0 done, 1 stored bytes do not match their hash, or could not run, 2 usage.
     """
 
     async def work(context: LibraryContext, _loaded: LoadedSettings) -> Any:
@@ -124,36 +121,37 @@ def repair_metadata(
         done = "would be written" if dry_run else "written"
         typer.echo(f"{result.written} {done}, {kept} kept, {result.unknown} not in the manifest either.")
         for job in result.damaged:
-            typer.echo(f"{job}: its bytes are not those; `remove` it and `ingest` its file again", err=True)
+            typer.echo(
+                f"{job}: its bytes do not match the hash; `remove` it and `ingest` the file again", err=True
+            )
     raise typer.Exit(exits.COULD_NOT_RUN if result.damaged else exits.DONE)
 
 
 @library_command()
 def show_config(
     common: CommonOptions,
-    show: Annotated[bool, typer.Option("--show", help="Show them; also without options.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show the settings (the default).")] = False,
     pairs: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Set one; may be given several times.", metavar="KEY=VALUE"),
+        list[str] | None, typer.Option("--set", help="Set a value; may be repeated.", metavar="KEY=VALUE")
     ] = None,
     more: Annotated[
         list[str] | None,
-        typer.Argument(help="More to set, after --set.", metavar="[KEY=VALUE…]", show_default=False),
+        typer.Argument(help="More values to set, after --set.", metavar="[KEY=VALUE…]", show_default=False),
     ] = None,
 ) -> None:
     """Show or change the settings shared by all workers of the bucket.
 
-    They are stored in `registry/config.json`. They count where a machine has no setting of its own.
+    They are stored in `registry/config.json`. The settings of a machine override them.
 
     Examples:
       quire library config --show
       quire library config --set max_retries=5 --set conversion_timeout=86400
 
-    Exit codes: 0 shown or set, 1 not a value for that key, or could not, 2 usage.
+    Exit codes: 0 shown or set, 1 invalid value for the key, or could not run, 2 usage.
     """
     del show
     if more and not pairs:
-        raise typer.BadParameter("say --set before KEY=VALUE")
+        raise typer.BadParameter("use --set before KEY=VALUE")
     words: dict[str, str] = {}
     for pair in [*(pairs or []), *(more or [])]:
         name, equals, value = pair.partition("=")
@@ -185,12 +183,12 @@ def check_store(common: CommonOptions) -> None:
     """Check that the store supports everything the library needs.
 
     Tries put, get, list, delete, metadata, conditions, races, large objects and the clock. Everything is
-    written below a prefix of its own and removed again.
+    written under a separate prefix and removed afterwards.
 
     Examples:
       quire library test-s3
 
-    Exit codes: 0 the basics work, 1 they do not, or it cannot be reached, 2 usage.
+    Exit codes: 0 the basics work, 1 they do not, or the store cannot be reached, 2 usage.
     """
 
     def print_result(probe: Probe) -> None:
@@ -226,11 +224,11 @@ def _print_verdict(result: list[Probe], place: str, *, works: bool, conditional:
             typer.echo(f"Without “{tried.name}”: {tried.advice}.")
     if not works:
         typer.echo(
-            f"{printable(place)} cannot be used. See its address, the access key and the bucket's policy."
+            f"{printable(place)} cannot be used. Check its address, the access key and the bucket policy."
         )
     elif conditional:
         typer.echo(
-            f"{printable(place)} has all that is needed. For published tools: "
+            f"{printable(place)} supports everything the library needs. For published tools: "
             "config --set s3_supports_conditional_writes=true"
         )
     else:

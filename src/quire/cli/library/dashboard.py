@@ -12,13 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quire.assembly.library import describe_location
-from quire.cli.library.options import (
-    CommonOptions,
-    Verbose,
-    default_bucket,
-    library_command,
-    use_library,
-)
+from quire.cli.library.options import CommonOptions, Verbose, default_bucket, library_command, use_library
 from quire.cli.library.output import span
 from quire.cli.library.workers import stop_on_signals
 from quire.cli.options import print_json

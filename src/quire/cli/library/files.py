@@ -28,12 +28,7 @@ from quire.cli.options import Config, Json, print_json
 from quire.cli.text import printable
 from quire.library import archives, hydration
 from quire.library.context import LibraryContext
-from quire.library.hydration import (
-    HydratedFile,
-    HydrationCounts,
-    HydrationOutcome,
-    HydrationSource,
-)
+from quire.library.hydration import HydratedFile, HydrationCounts, HydrationOutcome, HydrationSource
 from quire.library.ingest import checksums, pdf_search, run
 from quire.library.protocol import layout
 from quire.library.protocol.bodies import DEFAULT_TIER

@@ -61,8 +61,7 @@ Priority = Annotated[
     ),
 ]
 Tier = Annotated[
-    str,
-    typer.Argument(help="1_critical to 5_background.", parser=_tier, metavar="TIER", show_default=False),
+    str, typer.Argument(help="1_critical to 5_background.", parser=_tier, metavar="TIER", show_default=False)
 ]
 
 

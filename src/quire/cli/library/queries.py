@@ -178,7 +178,7 @@ def show_workers(
         print_json({"workers": chosen})
         return
     if not chosen:
-        typer.echo("No worker is active." if active else "No worker ever registered.")
+        typer.echo("No worker is active." if active else "No worker has registered yet.")
     for one in chosen:
         said = one.said
         job = str(said.get("current_job") or "")[:12]

@@ -75,11 +75,7 @@ def worker(
     async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
         settings = loaded.settings
         options = worker_options(
-            settings,
-            run_once=run_once,
-            dry_run=dry_run,
-            windows=windows or (),
-            abort_outside=abort_outside,
+            settings, run_once=run_once, dry_run=dry_run, windows=windows or (), abort_outside=abort_outside
         )
         printer = _EventPrinter(json_output=common.json_output, level=settings.library.log_level)
         stop = stop_on_signals(printer.stopping)

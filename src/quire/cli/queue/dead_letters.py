@@ -20,8 +20,7 @@ Ids = Annotated[
 ]
 Class = Annotated[str | None, typer.Option("--class", help="Only this error class.", show_default=False)]
 Words = Annotated[
-    str | None,
-    typer.Option("--text", help="Only with this text in reason, id or body.", show_default=False),
+    str | None, typer.Option("--text", help="Only with this text in reason, id or body.", show_default=False)
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All dead letters of the queue.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]

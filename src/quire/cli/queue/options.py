@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Queue = Annotated[
-    str,
-    typer.Argument(help="Name of the queue or of its dead letters.", metavar="QUEUE", show_default=False),
+    str, typer.Argument(help="Name of the queue or of its dead letters.", metavar="QUEUE", show_default=False)
 ]
 
 

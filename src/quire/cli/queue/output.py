@@ -8,12 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quire.cli.text import printable
-from quire.consumers.lines import (
-    Body,
-    DeadLine,
-    QueueLine,
-    WaitingLine,
-)
+from quire.consumers.lines import Body, DeadLine, QueueLine, WaitingLine
 
 SHORT, LONG = 60, 4000
 

@@ -45,13 +45,7 @@ class Pool:
     """Subclasses define `_start_worker`, which starts one worker."""
 
     def __init__(
-        self,
-        *,
-        workers: int,
-        clock: Clock,
-        signal: Signal,
-        memory_mb: int = 0,
-        price_per_second: float = 0.0,
+        self, *, workers: int, clock: Clock, signal: Signal, memory_mb: int = 0, price_per_second: float = 0.0
     ) -> None:
         """`memory_mb` is for all workers together, 0 for no limit; the price is per worker."""
         self._workers = workers

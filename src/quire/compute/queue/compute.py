@@ -19,12 +19,7 @@ from quire.blobs.port import Blobs
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
 from quire.compute.queue import envelopes
-from quire.compute.queue.envelopes import (
-    ALL_BATCHES,
-    SCHEMA_VERSION,
-    Task,
-    TaskEnvelope,
-)
+from quire.compute.queue.envelopes import ALL_BATCHES, SCHEMA_VERSION, Task, TaskEnvelope
 from quire.compute.queue.sender import MessageSender, Sleep, wait_unless_ended
 from quire.compute.queue.withdrawal import withdraw_messages
 from quire.compute.reports import build_report

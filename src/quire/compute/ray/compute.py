@@ -20,12 +20,7 @@ from msgspec import Struct
 
 from quire.compute.pool.pool import Pool
 from quire.compute.pool.worker_handle import WorkerHandle
-from quire.compute.ray.remote_process import (
-    ActorProcess,
-    RemoteSlot,
-    WorkerSetup,
-    summarize_error,
-)
+from quire.compute.ray.remote_process import ActorProcess, RemoteSlot, WorkerSetup, summarize_error
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal

@@ -80,13 +80,7 @@ class ActorProcess:
     """
 
     def __init__(
-        self,
-        slot: Any,
-        pid: int,
-        name: str,
-        *,
-        lost: type[Exception],
-        on_end: Callable[[Any, bool], None],
+        self, slot: Any, pid: int, name: str, *, lost: type[Exception], on_end: Callable[[Any, bool], None]
     ) -> None:
         self._slot = slot
         self._pid = pid

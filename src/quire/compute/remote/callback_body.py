@@ -9,13 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
-from quire.compute.remote.output_keys import (
-    JPEG,
-    MAX_PAGES,
-    VARIANTS,
-    page_key,
-    strip_prefix,
-)
+from quire.compute.remote.output_keys import JPEG, MAX_PAGES, VARIANTS, page_key, strip_prefix
 from quire.model.errors import Reject
 from quire.model.files import Product
 

@@ -10,12 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from quire.compute.remote.output_keys import (
-    RESULT,
-    ROLES,
-    STEPS,
-    url_variable,
-)
+from quire.compute.remote.output_keys import RESULT, ROLES, STEPS, url_variable
 from quire.model.errors import Misconfigured
 
 _LONGEST_NUMBER = 18  # digits

@@ -109,10 +109,7 @@ class TransferClient:
             if attempt == attempts:
                 raise passing
             delay = backoff_seconds(
-                attempt,
-                first=FIRST_DELAY_SECONDS,
-                longest=LONGEST_DELAY_SECONDS,
-                fraction=self._fraction(),
+                attempt, first=FIRST_DELAY_SECONDS, longest=LONGEST_DELAY_SECONDS, fraction=self._fraction()
             )
             await self._sleep(delay)
         raise AssertionError

@@ -19,19 +19,8 @@ from quire.compute.pool import memory
 from quire.compute.pool.memory_budget import UNLIMITED_MB
 from quire.compute.remote.callback_body import CallbackExtension, CallbackProduct
 from quire.compute.remote.environment import RemoteTask
-from quire.compute.remote.output_keys import (
-    MAX_PAGES,
-    REFERENCE,
-    RESULT,
-    output_key,
-    page_role,
-)
-from quire.compute.remote.output_request import (
-    AT_ONCE,
-    MoreOutputs,
-    OutputPlace,
-    OutputPlaces,
-)
+from quire.compute.remote.output_keys import MAX_PAGES, REFERENCE, RESULT, output_key, page_role
+from quire.compute.remote.output_request import AT_ONCE, MoreOutputs, OutputPlace, OutputPlaces
 from quire.compute.remote.transfer import TransferClient
 from quire.model.clock import Clock
 from quire.model.errors import QuireError, Reject

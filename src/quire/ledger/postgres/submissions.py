@@ -33,12 +33,7 @@ from quire.ledger.submission_rows import (
     read_submission,
     submission_columns,
 )
-from quire.ledger.submissions import (
-    TAKEN,
-    NewSubmission,
-    OwnerLoad,
-    Submission,
-)
+from quire.ledger.submissions import TAKEN, NewSubmission, OwnerLoad, Submission
 from quire.ledger.values import OutboxMessage, Upload
 from quire.model.errors import Missing, Stale
 

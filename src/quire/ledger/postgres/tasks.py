@@ -29,13 +29,7 @@ class PostgresTaskStore:
     _database: PostgresDatabase
 
     async def list_workable(
-        self,
-        *,
-        limit: int,
-        now: float,
-        only: Only = None,
-        known: Known = None,
-        ageing_seconds: float = 0.0,
+        self, *, limit: int, now: float, only: Only = None, known: Known = None, ageing_seconds: float = 0.0
     ) -> list[WorkableBatch]:
         values = {"now": now, "only": encode_batch_numbers(only), "limit": limit, "ageing": ageing_seconds}
         values |= encode_pipelines(known)

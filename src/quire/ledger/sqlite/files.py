@@ -9,9 +9,7 @@ from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import ListedFile, SettledTask
 from quire.ledger.rows import read_listed_file, read_settled_task
 from quire.ledger.sqlite.batches import find_first_task
-from quire.ledger.sqlite.rows import (
-    SQL,
-)
+from quire.ledger.sqlite.rows import SQL
 from quire.model.batch import Batch
 
 

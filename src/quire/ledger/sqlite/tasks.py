@@ -43,13 +43,7 @@ class SqliteTaskStore:
     _database: SqliteDatabase
 
     async def list_workable(
-        self,
-        *,
-        limit: int,
-        now: float,
-        only: Only = None,
-        known: Known = None,
-        ageing_seconds: float = 0.0,
+        self, *, limit: int, now: float, only: Only = None, known: Known = None, ageing_seconds: float = 0.0
     ) -> list[WorkableBatch]:
         values = (now, encode_batch_numbers(only), limit, encode_pipelines(known), ageing_seconds)
         rows = await self._database.read(

@@ -20,12 +20,7 @@ from quire.library import metadata
 from quire.library.context import LibraryContext
 from quire.library.ingest import pdf_search, upload
 from quire.library.ingest.checksums import Checksums, ChecksumStore
-from quire.library.ingest.pdf_search import (
-    Finding,
-    FoundPdf,
-    OtherFile,
-    RefusedFile,
-)
+from quire.library.ingest.pdf_search import Finding, FoundPdf, OtherFile, RefusedFile
 from quire.library.listing import LISTED_FROM, JobStatusIndex
 from quire.library.manifest import entries, recovery
 from quire.library.manifest.entries import ManifestEntry

@@ -15,12 +15,7 @@ from msgspec import Raw, Struct
 
 from quire.library.context import LibraryContext
 from quire.library.manifest import entries
-from quire.library.manifest.entries import (
-    BrokenManifest,
-    ManifestEntry,
-    ManifestPart,
-    NewerManifest,
-)
+from quire.library.manifest.entries import BrokenManifest, ManifestEntry, ManifestPart, NewerManifest
 from quire.library.manifest.search import ManifestView
 from quire.library.protocol import layout
 from quire.model.backoff import backoff_seconds

@@ -20,13 +20,7 @@ from quire.library.protocol.bodies import (
     encode,
 )
 from quire.library.protocol.lifecycle import JobActor, write_markers
-from quire.library.protocol.requests import (
-    CheckExists,
-    CreateObject,
-    Operation,
-    SwapObject,
-    read,
-)
+from quire.library.protocol.requests import CheckExists, CreateObject, Operation, SwapObject, read
 from quire.model.tiers import TIERS
 
 

@@ -24,12 +24,7 @@ from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.worker import run_windows, slots
 from quire.library.worker.conversion import ConversionLimits, ConverterCommand
 from quire.library.worker.heartbeat import TRANSIENT
-from quire.library.worker.job_run import (
-    JobOutcome,
-    JobReport,
-    JobRun,
-    JobRunContext,
-)
+from quire.library.worker.job_run import JobOutcome, JobReport, JobRun, JobRunContext
 from quire.library.worker.picker import JobPicker, idle_seconds
 from quire.library.worker.registration import WorkerRegistration
 from quire.library.worker.run_windows import RunWindow

@@ -92,9 +92,7 @@ class WorkerRegistration:
             return
         self._written_at = now
         self._now = structs.replace(
-            self._now,
-            last_heartbeat=timestamp(self._context.clock.now()),
-            metrics=self._metrics(now),
+            self._now, last_heartbeat=timestamp(self._context.clock.now()), metrics=self._metrics(now)
         )
         try:
             await self._context.objects.put(key(self._now.worker_id), msgspec.json.encode(self._now))

@@ -8,14 +8,7 @@ import pytest
 from tests.situations.libraries import digest
 
 from quire.library.ingest import checksums
-from quire.library.ingest.checksums import (
-    MODIFIED,
-    OURS,
-    SUM,
-    Checksums,
-    ChecksumStore,
-    read_facts,
-)
+from quire.library.ingest.checksums import MODIFIED, OURS, SUM, Checksums, ChecksumStore, read_facts
 from quire.model.errors import Stale
 
 NOW = 2_000_000_000.0

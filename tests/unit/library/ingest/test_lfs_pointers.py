@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.situations.libraries import digest, pdf, pointer
 
-from quire.library.ingest.lfs_pointers import (
-    LfsPointer,
-    find_object,
-    find_repository,
-    parse_pointer,
-)
+from quire.library.ingest.lfs_pointers import LfsPointer, find_object, find_repository, parse_pointer
 
 BODY = pdf("book")
 OID = digest(BODY)

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.situations.libraries import digest, pdf, pointer
 
-from quire.library.ingest.pdf_search import (
-    FoundPdf,
-    OtherFile,
-    RefusedFile,
-    find_pdfs,
-    matches,
-)
+from quire.library.ingest.pdf_search import FoundPdf, OtherFile, RefusedFile, find_pdfs, matches
 from quire.model.errors import Reject
 
 

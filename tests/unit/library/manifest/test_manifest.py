@@ -8,12 +8,7 @@ from functools import partial
 
 import pytest
 from msgspec import structs
-from tests.situations.libraries import (
-    CountingObjects,
-    local_library,
-    memory_library,
-    s3_library,
-)
+from tests.situations.libraries import CountingObjects, local_library, memory_library, s3_library
 
 from quire.library import metadata
 from quire.library.manifest import recovery
