@@ -102,7 +102,7 @@ def test_every_variable_of_the_contract_is_known():
         ({"QUIRE_LIBRARY_ENDPOINT": "http://s3.example.org"}, "library.allow_http"),
         ({"QUIRE_LIBRARY_ENDPOINT": "https://u:p@s3.example.org"}, "without user name"),
         ({"QUIRE_LIBRARY_ACCESS_KEY_ID": "x"}, "library.secret_access_key is not"),
-        ({"QUIRE_LIBRARY_HEARTBEAT_SECONDS": "600"}, "taken for dead"),
+        ({"QUIRE_LIBRARY_HEARTBEAT_SECONDS": "600"}, "workers count as dead"),
         ({"QUIRE_LIBRARY_WORKER_ID": "../x"}, "library.worker_id"),
         ({"QUIRE_LIBRARY_RUN_WINDOWS": "22:00-06:00 25:00-26:00"}, "'25:00-26:00' is no window"),
         ({"QUIRE_LIBRARY_CONVERTER": "magic"}, "library.converter"),

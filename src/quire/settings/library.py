@@ -35,39 +35,41 @@ class Library(Struct, frozen=True, kw_only=True):
     """For `quire library`. `registry/config.json` in the bucket counts where nothing is set here."""
 
     bucket: Annotated[str, about("name of the bucket, s3://name/prefix, or file:///folder")] = ""
-    prefix: Annotated[str, about("how all keys in the bucket begin; / is with nothing before them")] = "pdf/"
+    prefix: Annotated[str, about("prefix of all keys in the bucket; / means no prefix")] = "pdf/"
     endpoint: Annotated[str, about("URL of the S3 server; empty for AWS")] = ""
     region: Annotated[str, about("region of the bucket", min_length=1)] = "us-east-1"
     access_key_id: Annotated[Secret, about("name of the access key; never shown")] = Secret()
     secret_access_key: Annotated[Secret, about("secret half of the access key; never shown")] = Secret()
     allow_http: Annotated[bool, about("permit an endpoint without TLS on another machine")] = False
     max_retries: Annotated[int, about("attempts at a job after the first one", ge=0, le=1000)] = 3
-    heartbeat_seconds: Annotated[float, about("how often a worker says that it lives", ge=1, le=3600)] = 60.0
-    stale_minutes: Annotated[float, about("silent this long, a worker loses its job", gt=0, le=10_080)] = 15.0
+    heartbeat_seconds: Annotated[float, about("seconds between heartbeats of a worker", ge=1, le=3600)] = 60.0
+    stale_minutes: Annotated[float, about("silence after which a worker loses its job", gt=0, le=10_080)] = (
+        15.0
+    )
     conversion_seconds: Annotated[
         float, about("longest conversion, whatever the number of pages", gt=0, le=604_800)
     ] = 3600.0
     seconds_per_page: Annotated[
-        float, about("so long for each page, where that is longer", ge=0, le=86_400)
+        float, about("limit for each page, if the sum is longer", ge=0, le=86_400)
     ] = 60.0
     silent_seconds: Annotated[
         float, about("longest conversion without progress; 0 is conversion_seconds", ge=0, le=604_800)
     ] = 0.0
     converter: Annotated[
         Literal["liteparse", "pdfium", "pymupdf", "pymupdf4llm", "marker", "opendataloader"],
-        about("what turns PDFs into Markdown; pymupdf is pymupdf4llm"),
+        about("what converts PDFs to Markdown; pymupdf is pymupdf4llm"),
     ] = "liteparse"
     memory_mb: Annotated[int, about("memory one conversion may use", ge=256, le=1 << 20)] = 4096
-    worker_id: Annotated[str, about("name of the worker; empty is made from this machine")] = ""
+    worker_id: Annotated[str, about("name of the worker; empty: derived from this machine")] = ""
     run_windows: Annotated[
         str, about("when a worker works, such as `22:00-06:00 12:00-13:00`; empty is always")
     ] = ""
     abort_outside_window: Annotated[
         bool, about("give a running job back when the window closes, uncounted")
     ] = False
-    sweep: Annotated[bool, about("let workers do the janitor's work now and then")] = True
+    sweep: Annotated[bool, about("let workers do the janitor's work regularly")] = True
     log_level: Annotated[
-        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], about("what workers and janitors tell of")
+        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], about("how much workers and janitors log")
     ] = "INFO"
 
 

@@ -167,8 +167,8 @@ def _of_the_library(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]
         problem = "library.worker_id may have up to 100 letters, digits, dots, hyphens and underscores"
         yield ("library.worker_id",), problem
     if chosen.stale_minutes * 60 < 2 * chosen.heartbeat_seconds:
-        problem = "library.stale_minutes must be at least twice library.heartbeat_seconds, or the living are"
-        yield ("library.stale_minutes", "library.heartbeat_seconds"), f"{problem} taken for dead"
+        problem = "library.stale_minutes must be at least twice library.heartbeat_seconds, or running"
+        yield ("library.stale_minutes", "library.heartbeat_seconds"), f"{problem} workers count as dead"
     for window in chosen.run_windows.replace(",", " ").split():
         if not _WINDOW.fullmatch(window):
             problem = f"library.run_windows: {to_printable(window[:40])!r} is no window; write HH:MM-HH:MM"

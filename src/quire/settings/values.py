@@ -118,12 +118,16 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
 
 
 class MembershipSettings(Struct, frozen=True, kw_only=True):
-    beat_seconds: Annotated[float, about("how often a process says that it lives", gt=0, le=3600)] = 5.0
-    stale_seconds: Annotated[float, about("silent this long is taken for dead", gt=0, le=86_400)] = 30.0
+    beat_seconds: Annotated[float, about("seconds between heartbeats of a process", gt=0, le=3600)] = 5.0
+    stale_seconds: Annotated[
+        float, about("silence after which a process counts as dead", gt=0, le=86_400)
+    ] = 30.0
 
 
 class SharingSettings(Struct, frozen=True, kw_only=True):
-    ageing_seconds: Annotated[float, about("waiting that lifts a batch by one tier", ge=0, le=10**7)] = 300.0
+    ageing_seconds: Annotated[
+        float, about("waiting time that raises a batch by one tier", ge=0, le=10**7)
+    ] = 300.0
     half_life_seconds: Annotated[float, about("how fast served work is forgotten", gt=0, le=10**6)] = 60.0
 
 
