@@ -114,8 +114,8 @@ async def anonymous_allowed(settings: Settings, components: Components) -> bool:
     if not anonymous and not any(is_valid(key, now) for key in await components.api_keys.list_keys()):
         otherwise = "do not set serve.anonymous to never" if loopback else "listen on 127.0.0.1"
         raise Misconfigured(
-            f"nobody could use a server on {settings.serve.host}: it asks for API keys and there are none "
-            f"that are valid; make one with `quire key create --scope admin`, or {otherwise}",
+            f"the server on {settings.serve.host} would refuse every request: it requires API keys, and no "
+            f"valid key exists; create one with `quire key create --scope admin`, or {otherwise}",
             code="no_keys",
         )
     return anonymous

@@ -169,10 +169,10 @@ def _plan_new_round(
     batch: Batch, chosen: RetrySelection, names: dict[int, str], selection: TaskSelection, files: int
 ) -> tuple[Batch, RetryPreview, int]:
     if not chosen.failed:
-        which = "" if selection == EVERYTHING else " that is meant"
+        which = "" if selection == EVERYTHING else " that matches"
         raise Reject(
             f"batch {batch.id} has no failed task{which}; files that were refused before the first phase "
-            "(a name, an empty file) must be mended and offered anew",
+            "(bad name, empty file) must be corrected and submitted again",
             code="nothing_to_retry",
         )
     first = min(phase for phase, _, _ in chosen.failed)

@@ -74,7 +74,7 @@ def _message(batch: Batch, original: str | None, writer: ManifestWriter) -> byte
     if len(body) > MAX_MESSAGE_BYTES:
         raise Reject(
             f"the message that hands the batch over to {batch.hands_over_to} has {len(body)} bytes, the "
-            f"limit is {MAX_MESSAGE_BYTES}: submit the batch anew with shorter prompts or less metadata",
+            f"limit is {MAX_MESSAGE_BYTES}: submit the batch again with shorter prompts or less metadata",
             code="message_too_large",
         )
     return body

@@ -252,8 +252,8 @@ def pipeline_of(batch: Batch, pipelines: Mapping[str, Pipeline]) -> Pipeline:
     if pipeline is None or pipeline.version != batch.pipeline_version:
         raise Misconfigured(
             f"batch {batch.id} was submitted to pipeline {batch.pipeline} version "
-            f"{batch.pipeline_version}, which this quire does not have; "
-            "use the version that submitted it, or submit it anew"
+            f"{batch.pipeline_version}, which this Quire does not have; "
+            "use the version that submitted it, or submit it again"
         )
     return pipeline
 

@@ -142,7 +142,7 @@ _NO_CANCEL = {
     JobStatus.DONE: "it is done",
     JobStatus.DEAD: "it is dead; no worker has it",
     JobStatus.FAILED: "it failed and waits for the janitor; no worker has it",
-    JobStatus.QUEUED: "it waits; no worker has it",
+    JobStatus.QUEUED: "it is queued; no worker has it",
     JobStatus.RAW: "it is not queued; no worker has it",
     JobStatus.UNKNOWN: "it is unknown",
 }
@@ -155,7 +155,7 @@ async def _act(
         action = await context.perform(operation(context.actor(BY_HAND)))
         if action.result is not ActionResult.STALE:
             return action
-    raise Retry("The job keeps changing meanwhile; nothing was done. Try again.")
+    raise Retry("The job keeps changing; nothing was done. Try again.")
 
 
 def _build_change(

@@ -105,7 +105,7 @@ async def change_config(context: LibraryContext, words: Mapping[str, str]) -> Sh
             written = await context.objects.swap(layout.CONFIG, body, now.version)
         if written is not None:
             return await read_config(context)
-    raise Retry("The shared settings keep changing meanwhile; nothing was set. Try again.")
+    raise Retry("The shared settings keep changing; nothing was set. Try again.")
 
 
 def parse_value(name: str, text: str) -> int | float | bool:

@@ -92,8 +92,8 @@ def not_a_pdf(looks: str) -> Reject:
 
 
 def encrypted() -> Reject:
-    advice = "Take the password off and send it again."
-    return Reject(f"the PDF is locked by a password. {advice}", code="encrypted")
+    advice = "Remove the password and send the file again."
+    return Reject(f"the PDF is protected by a password. {advice}", code="encrypted")
 
 
 def no_pages() -> Reject:

@@ -146,7 +146,7 @@ async def test_a_message_too_large_ends_the_batch_with_the_advice_and_sends_noth
     await small.submitted(TWO, NAMES, hands_over_to=NEXT)
     batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.ERROR
-    assert "the limit is 100: submit the batch anew with shorter prompts" in batch.error
+    assert "the limit is 100: submit the batch again with shorter prompts" in batch.error
     await small.wheel(TWO)._scheduler._outbox.send()
     assert await told(small) == []
     # With room for it, it goes on where it stood.

@@ -232,4 +232,4 @@ def _print_verdict(result: list[Probe], place: str, *, works: bool, conditional:
             "config --set s3_supports_conditional_writes=true"
         )
     else:
-        typer.echo(f"{printable(place)} can be looked at, but no worker, janitor or ingest may use it.")
+        typer.echo(f"{printable(place)} can be read, but not used by workers, janitor or ingest.")
