@@ -226,10 +226,9 @@ def encode_config(config: dict[str, Any]) -> str:
 
 
 def read_claim(batch_no: int, columns: Row) -> Claim:
-    task_no, attempt, failures, interruptions, started_at, *file = columns
-    return Claim(
-        Order(batch_no, task_no, attempt, read_file(tuple(file))), failures, interruptions, started_at
-    )
+    task_no, attempt, failures, interruptions, started_at = columns[:5]
+    order = Order(batch_no, task_no, attempt, read_file(columns[5:]))
+    return Claim(order, failures, interruptions, started_at)
 
 
 def read_task(batch_no: int, columns: Row | None, task_no: int) -> StoredTask:
@@ -243,17 +242,17 @@ def read_task(batch_no: int, columns: Row | None, task_no: int) -> StoredTask:
 
 
 def read_listed_file(columns: Row) -> ListedFile:
-    no, root_no, *file = columns
-    return ListedFile(no, root_no, read_file(tuple(file)))
+    no, root_no = columns[:2]
+    return ListedFile(no, root_no, read_file(columns[2:]))
 
 
 def read_settled_task(columns: Row) -> SettledTask:
-    task_no, state, tries, result, error_class, error, *listed = columns
+    task_no, state, tries, result, error_class, error = columns[:6]
     return SettledTask(
         task_no=task_no,
         state=_STATES[state],
         tries=tries,
-        listed=read_listed_file(tuple(listed)),
+        listed=read_listed_file(columns[6:]),
         result=decode_result(result),
         error_class=error_class,
         error=error,

@@ -125,7 +125,7 @@ class _ProbeFailed(Exception):
     """The store does not have the ability; the text says what was observed."""
 
 
-_UNSAFE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
+UNSAFE = "workers, janitors and ingest refuse to start: work would be done twice or lost"
 
 
 async def probe_store(
@@ -139,9 +139,9 @@ async def probe_store(
         ("list an object as soon as it is written", True, "no job would be found", probes.listing),
         ("delete", True, "no job would ever end", probes.delete),
         ("metadata", False, "names and tags are taken from the manifest", probes.metadata),
-        ("create only if absent (If-None-Match)", False, _UNSAFE, probes.create),
-        ("overwrite only a known version (If-Match)", False, _UNSAFE, probes.swap),
-        ("one of several simultaneous creates succeeds", False, _UNSAFE, probes.races),
+        ("create only if absent (If-None-Match)", False, UNSAFE, probes.create),
+        ("overwrite only a known version (If-Match)", False, UNSAFE, probes.swap),
+        ("one of several simultaneous creates succeeds", False, UNSAFE, probes.races),
         ("large objects, all or nothing", False, "large results cannot be stored", probes.large),
         ("clock", False, "ages follow the store's clock and will look wrong here", probes.clock),
     ]

@@ -202,7 +202,7 @@ def check_store(common: CommonOptions) -> None:
 
     result, place = use_library(work, common)
     works = all(tried.ok for tried in result if tried.needed)
-    conditional = works and all(tried.ok for tried in result if "work would be done twice" in tried.advice)
+    conditional = works and all(tried.ok for tried in result if tried.advice == store_probe.UNSAFE)
     if common.json_output:
         abilities = [_describe_ability(tried) for tried in result]
         print_json(

@@ -73,7 +73,7 @@ def library(tmp_path):
 
 
 async def test_a_job_is_converted_and_nothing_else_is_left_of_it(library):
-    job = await ingest_text(library.context, "pages 2", name="LibraryRules v2 ü.pdf")
+    job = await ingest_text(library.context, "pages 2", name="Rules v2 ü.pdf")
     worked = await library.work()
     assert worked.outcomes == {JobOutcome.DONE: 1}
     assert await list_keys(library.context) == []
@@ -81,7 +81,7 @@ async def test_a_job_is_converted_and_nothing_else_is_left_of_it(library):
         info = json.loads(archive.read("info.json"))
     assert info["hash"] == job
     assert (info["original_filename"], info["tags"], info["worker_id"]) == (
-        "LibraryRules v2 ü.pdf",
+        "Rules v2 ü.pdf",
         ["a", "ü"],
         "w1",
     )
