@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from quire.assembly.components import open_components
-from quire.assembly.presigned import open_presigned_uploads
+from quire.assembly.presigned_uploads import open_presigned_uploads
 from quire.batches.submission import freeze_pipeline
 from quire.ledger.port import BatchDraft, Upload
 from quire.ledger.submissions import NewSubmission

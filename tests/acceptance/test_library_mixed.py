@@ -128,11 +128,7 @@ async def test_they_ingest_we_convert_they_hydrate(context, theirs, books, job, 
 
 async def test_we_queue_they_convert_we_hydrate(context, theirs, books, job):
     body = b"%PDF-1.4 rules"
-    told = {
-        "original-name": "Rules ü v2.pdf",
-        "tags": json.dumps(["DnD", "Rules ü v2"]),
-        "size": "14",
-    }
+    told = {"original-name": "Rules ü v2.pdf", "tags": json.dumps(["DnD", "Rules ü v2"]), "size": "14"}
     await context.blobs.put(layout.raw(job), body, content_type="binary/octet-stream", metadata=told)
     await context.objects.put(layout.todo("4_low", job), b"")
     assert theirs.bucket.get(f"queue/todo/4_low/{job}") == b""
@@ -145,10 +141,7 @@ async def test_we_queue_they_convert_we_hydrate(context, theirs, books, job):
     theirs.complete(job, "# Theirs\n![x](assets/p1.png)\n")
     with zipfile.ZipFile(io.BytesIO(theirs.bucket.get(f"store/out/{job}.zip"))) as archive:
         info = json.loads(archive.read("info.json"))
-    assert (info["original_filename"], info["tags"]) == (
-        "Rules ü v2.pdf",
-        ["DnD", "Rules ü v2"],
-    )
+    assert (info["original_filename"], info["tags"]) == ("Rules ü v2.pdf", ["DnD", "Rules ü v2"])
     assert (await read_status(context, job)).standing is JobStatus.DONE
     assert (await listing.list_queue(context)).done == 1
     assert await settled(context, job) is janitor.SettleOutcome.CLEARED

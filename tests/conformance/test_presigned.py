@@ -8,10 +8,10 @@ import pytest
 import uvicorn
 
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local.presigned import LocalPresignedUploads
+from quire.blobs.local.presigned_uploads import LocalPresignedUploads
 from quire.blobs.presigned_rules import attachment
 from quire.blobs.s3 import S3Blobs
-from quire.blobs.s3.presigned import S3PresignedUploads
+from quire.blobs.s3.presigned_uploads import S3PresignedUploads
 from quire.model.errors import Missing, QuireError
 from quire.system import SystemClock, SystemIds
 from quire.testing.presigned_suite import PresignedUploadsSuite

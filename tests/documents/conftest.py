@@ -181,7 +181,7 @@ def book() -> Callable[..., Objects]:
 def to_markdown(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """Converts a PDF as a worker's child does, checks the archive and reads it again."""
     from quire.steps import pdf_markdown
-    from quire.steps.result_reading import check_archive, read_result
+    from quire.steps.result_archive_reader import check_archive, read_result
 
     def convert(source: Path, *, converter: Any = None, **options: Any) -> Any:
         target = tmp_path_factory.mktemp("result") / "result.zip"

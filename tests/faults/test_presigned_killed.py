@@ -9,9 +9,9 @@ import pytest
 CHILD = """
 import asyncio, hashlib, itertools, os, signal, sys, time
 from pathlib import Path
-from quire.blobs.presigned import CompletedPart
+from quire.blobs.presigned_uploads import CompletedPart
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local.presigned import LocalPresignedUploads
+from quire.blobs.local.presigned_uploads import LocalPresignedUploads
 from quire.model.errors import Missing, Reject
 from quire.system import SystemClock
 

@@ -8,8 +8,8 @@ from litestar.response import Stream
 
 from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Route, json_response
-from quire.blobs.presigned import UploadReceiver
 from quire.blobs.presigned_rules import attachment
+from quire.blobs.presigned_uploads import UploadReceiver
 from quire.ingest.file_upload import accept_bytes
 from quire.model.errors import Missing, Reject
 

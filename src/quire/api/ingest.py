@@ -23,7 +23,7 @@ from quire.ingest.context import PART_SIZE, get_protocol_status, staging_prefix
 from quire.ingest.file_upload import complete_file, start_file, withdraw_file
 from quire.ingest.finalization import ClosedBatch, finalize
 from quire.ingest.new_batch import Submitter, open_batch
-from quire.ingest.processed import accept_processed
+from quire.ingest.processed_batch import accept_processed
 from quire.ingest.status import SubmissionLine, UploadLine, stream_status
 from quire.model.errors import Reject
 

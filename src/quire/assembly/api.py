@@ -10,14 +10,14 @@ from quire.api.app import ROUTES
 from quire.api.authentication import is_loopback
 from quire.api.context import ApiContext
 from quire.assembly.components import Components
-from quire.assembly.outgoing import open_outgoing
+from quire.assembly.outgoing_client import open_outgoing
 from quire.assembly.pipelines import build_retry_policy
-from quire.assembly.presigned import build_cleanup_policy
+from quire.assembly.presigned_uploads import build_cleanup_policy
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
 from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote.callbacks import AttemptAddress
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.consumers import administration
 from quire.events.sender import DeliveryPolicy, WebhookSender
 from quire.events.webhooks import WebhookContext

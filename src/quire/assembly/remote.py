@@ -12,13 +12,13 @@ from pathlib import Path
 
 from quire.assembly.components import Components
 from quire.assembly.pipelines import build_retry_policy
-from quire.assembly.presigned import open_presigned_uploads
+from quire.assembly.presigned_uploads import open_presigned_uploads
 from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote import tasks
 from quire.batches.remote.callbacks import AttemptAddress
 from quire.batches.remote.tasks import LedgerRemoteTasks
 from quire.blobs import keys
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.remote.compute import Launcher, RemoteCompute, RemoteComputeOptions
 from quire.compute.remote.environment import BucketAccess
 from quire.compute.remote.process import ProcessLauncher

@@ -15,10 +15,10 @@ from quire.assembly.api import anonymous_allowed, build_api_context, build_webho
 from quire.assembly.components import Components, open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
-from quire.assembly.presigned import build_cleanup_policy, open_presigned_uploads
+from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import RemoteComputes
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.engine.loop import EngineLoop
 from quire.engine.outbox import Outbox
 from quire.ingest.cleanup import clean_up

@@ -6,7 +6,7 @@ Promise: S3 and the local store accept the same input. Must not know: any store.
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from quire.blobs.presigned import CompletedPart
+from quire.blobs.presigned_uploads import CompletedPart
 from quire.model.errors import Reject
 
 MAX_PARTS = 10_000

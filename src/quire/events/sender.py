@@ -19,7 +19,7 @@ from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.redelivery import RedeliveryPolicy
 from quire.model.signal import Signal
-from quire.tools.outgoing import PostResponse
+from quire.tools.outgoing_client import PostResponse
 
 _log = logging.getLogger("quire.webhooks")
 

@@ -15,7 +15,7 @@ from quire.events.port import Webhook, WebhookDelivery, WebhookStore
 from quire.model.clock import Clock, timestamp
 from quire.model.errors import Reject
 from quire.model.ids import Ids
-from quire.tools.outgoing import OutgoingClient
+from quire.tools.outgoing_client import OutgoingClient
 
 # Every kind of event that a batch can have; a test compares them with the kinds that the code writes.
 KINDS = (

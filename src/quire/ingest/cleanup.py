@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from msgspec import Struct
 
 from quire.blobs import asset_records
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.ingest.archive import archive_page, list_staged
 from quire.ingest.context import UploadContext
 from quire.ledger.submissions import Submission

@@ -6,7 +6,7 @@ import weakref
 from msgspec import Struct, field
 
 from quire.batches.context import BatchContext
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.engine import handover
 from quire.ledger.port import FileStore
 from quire.ledger.submissions import Submission, SubmissionStore

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.blobs.port import BlobInfo
-from quire.blobs.presigned import CompletedPart, StoredPart
+from quire.blobs.presigned_uploads import CompletedPart, StoredPart
 from quire.ingest.content_types import detect_content_type, is_provable
 from quire.ingest.context import (
     MULTIPART_FROM,

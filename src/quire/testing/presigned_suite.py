@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from quire.blobs.port import Blobs
-from quire.blobs.presigned import CompletedPart, PresignedUploads, StoredPart
+from quire.blobs.presigned_uploads import CompletedPart, PresignedUploads, StoredPart
 from quire.model.errors import Missing, Reject
 from quire.testing.blobs_suite import AWKWARD_KEYS, BAD_KEYS
 from quire.testing.presigned_urls_suite import KEY, MIB, PresignedUrlsSuite, noise

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from quire.blobs.port import Blobs
-from quire.blobs.presigned import CompletedPart, PresignedUploads
+from quire.blobs.presigned_uploads import CompletedPart, PresignedUploads
 from quire.model.errors import Reject
 
 MIB = 1 << 20

@@ -16,7 +16,7 @@ from tests.acceptance.ingest.sender import Sender, bytes_of
 
 from quire.api.app import ROUTES
 from quire.assembly.secrets import load_signing_secret
-from quire.blobs.local.presigned import LocalPresignedUploads
+from quire.blobs.local.presigned_uploads import LocalPresignedUploads
 from quire.testing.time import FakeClock
 
 MIB = 1 << 20

@@ -21,7 +21,7 @@ from tests.acceptance.ingest.home import (
 )
 
 from quire.assembly.server import open_presigned_uploads
-from quire.blobs.presigned import CompletedPart
+from quire.blobs.presigned_uploads import CompletedPart
 
 pytestmark = pytest.mark.slow
 AT_ONCE = 10

@@ -13,7 +13,7 @@ from tests.acceptance.ingest.relay import relaying
 from tests.acceptance.ingest.sender import Sender
 from tests.standins.ingest_server import MIB
 
-from quire.assembly.presigned import open_presigned_uploads
+from quire.assembly.presigned_uploads import open_presigned_uploads
 
 pytestmark = pytest.mark.slow
 

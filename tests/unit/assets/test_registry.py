@@ -11,7 +11,7 @@ from quire.blobs import asset_records, keys
 from quire.model.asset import Asset, Rendition
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.testing.memory_blobs import MemoryBlobs
-from quire.tools.outgoing import OutgoingClient
+from quire.tools.outgoing_client import OutgoingClient
 
 ID = "01KB0000000000000000000000"
 BATCH = "01KA0000000000000000000000"

@@ -15,8 +15,8 @@ import pytest
 from quire.blobs.local import LocalBlobs
 from quire.blobs.local import parts as local_parts
 from quire.blobs.local import spool as local_spool
-from quire.blobs.local.presigned import LocalPresignedUploads
-from quire.blobs.presigned import CompletedPart, PresignedUploads, StoredPart, UploadReceiver
+from quire.blobs.local.presigned_uploads import LocalPresignedUploads
+from quire.blobs.presigned_uploads import CompletedPart, PresignedUploads, StoredPart, UploadReceiver
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.testing.time import FakeClock
 

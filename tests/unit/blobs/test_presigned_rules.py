@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.blobs.presigned import CompletedPart
 from quire.blobs.presigned_rules import attachment, sort_parts
+from quire.blobs.presigned_uploads import CompletedPart
 from quire.model.errors import Reject
 
 

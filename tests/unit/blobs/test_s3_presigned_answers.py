@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from quire.blobs.presigned import CompletedPart, StoredPart
-from quire.blobs.s3.presigned import S3PresignedUploads
+from quire.blobs.presigned_uploads import CompletedPart, StoredPart
+from quire.blobs.s3.presigned_uploads import S3PresignedUploads
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.testing.time import FakeClock
 

@@ -13,7 +13,7 @@ from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool import frames
 from quire.compute.pool import worker as worker_module
-from quire.compute.pool.chunking import StepDurations
+from quire.compute.pool.chunks import StepDurations
 from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.pipe import FrameReader, FrameWriter
 from quire.compute.pool.worker import StepWorker, WorkerContext

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from quire.compute.pool.chunking import StepDurations
+from quire.compute.pool.chunks import StepDurations
 from quire.compute.pool.memory import IDLE_MB
 from quire.model.work import Order, Outcome, StepCall
 from quire.testing.factories import file

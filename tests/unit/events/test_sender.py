@@ -21,7 +21,7 @@ from quire.model.errors import Unavailable
 from quire.system import LoopSignal
 from quire.testing.factories import draft
 from quire.testing.time import FakeClock
-from quire.tools.outgoing import OutgoingClient
+from quire.tools.outgoing_client import OutgoingClient
 
 SECRET = new_secret(lambda size: b"s" * size)
 NOW = 1_800_000_000.0

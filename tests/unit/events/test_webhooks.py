@@ -15,7 +15,7 @@ from quire.ledger.sqlite import SqliteLedger
 from quire.model.errors import Missing, Reject
 from quire.testing.factories import draft
 from quire.testing.time import CountingIds, FakeClock
-from quire.tools.outgoing import OutgoingClient
+from quire.tools.outgoing_client import OutgoingClient
 
 URL = "https://hooks.example/in"
 

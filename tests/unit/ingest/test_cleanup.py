@@ -8,7 +8,7 @@ from tests.situations.contexts import components_on
 
 from quire.assembly.components import Components
 from quire.blobs.local import LocalBlobs
-from quire.blobs.local.presigned import LocalPresignedUploads
+from quire.blobs.local.presigned_uploads import LocalPresignedUploads
 from quire.database.sqlite import SqliteDatabase
 from quire.ingest.cleanup import CleanupPolicy, CleanupResult, clean_up, list_due
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from quire.assembly.components import open_components
-from quire.assembly.presigned import open_presigned_uploads
+from quire.assembly.presigned_uploads import open_presigned_uploads
 from quire.ingest.context import IngestContext, IngestLimits, build_ingest_context
 from quire.ingest.file_upload import accept_bytes, complete_file, start_file, withdraw_file
 from quire.ingest.new_batch import Submitter, open_batch

@@ -10,7 +10,7 @@ from quire.batches.submission import build_file
 from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ingest.finalization import finalize
 from quire.ingest.new_batch import Submitter, open_batch
-from quire.ingest.processed import accept_processed
+from quire.ingest.processed_batch import accept_processed
 from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.model.errors import Reject

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quire.model.errors import Reject
 from quire.steps.result_archive import ArchiveWriter
-from quire.steps.result_reading import ReadLimits, check_archive, read_result, unpack_assets
+from quire.steps.result_archive_reader import ReadLimits, check_archive, read_result, unpack_assets
 
 HASH = "ab" * 32
 INFO = {"hash": HASH, "pages": 1, "blank_pages": []}

@@ -8,7 +8,7 @@ import msgspec
 
 from quire.batches.remote.callbacks import AttemptAddress, find_attempt
 from quire.batches.remote.context import RemoteContext
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.remote.output_keys import MAX_PAGES, page_key, page_of
 from quire.compute.remote.output_request import MoreOutputs, OutputPlace, OutputPlaces
 from quire.model.batch import Stage, TaskState

@@ -18,7 +18,7 @@ from quire.batches.remote.callbacks import MAX_BODY_BYTES, AttemptAddress
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.remote.callback_body import Reference
 from quire.compute.remote.environment import BucketAccess
 from quire.compute.remote.output_keys import (

@@ -23,8 +23,8 @@ from quire.blobs.local.files import BlobFiles
 from quire.blobs.local.spool import PIECE_BYTES, Spool
 from quire.blobs.local.tree import PARTS, translate_errors
 from quire.blobs.port import BlobInfo
-from quire.blobs.presigned import CompletedPart, StoredPart
 from quire.blobs.presigned_rules import bad_parts, sort_parts
+from quire.blobs.presigned_uploads import CompletedPart, StoredPart
 from quire.model.errors import Missing, Reject
 
 DIGEST_LABEL = "sha256"  # in the metadata of uploaded blobs: 64 hexadecimal digits

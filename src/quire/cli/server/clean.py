@@ -32,7 +32,7 @@ def clean(
 
     Exit codes: 0 done, 1 could not run, 2 usage.
     """
-    from quire.assembly.presigned import build_cleanup_policy
+    from quire.assembly.presigned_uploads import build_cleanup_policy
     from quire.ingest.cleanup import list_due
 
     if dry_run:
@@ -62,7 +62,7 @@ def clean(
 
 
 async def _clean_up(components: "Components", settings: "Settings") -> "CleanupResult":
-    from quire.assembly.presigned import build_cleanup_policy, open_presigned_uploads
+    from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
     from quire.ingest.cleanup import clean_up
 
     presigned = open_presigned_uploads(settings, components)

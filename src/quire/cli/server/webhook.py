@@ -199,7 +199,7 @@ def _use_webhooks(
     json_output: bool,
     audit: Audit[T] | None = None,
 ) -> T:
-    from quire.assembly.outgoing import open_outgoing
+    from quire.assembly.outgoing_client import open_outgoing
     from quire.events.webhooks import WebhookContext
 
     async def use(components: "Components", settings: "Settings") -> T:

@@ -1,7 +1,7 @@
 """A pool of warm worker processes, wherever they run: what all computes that keep such workers share.
 
 Promises: a step that crashes, hangs past its timeout or exceeds its memory costs its own attempt; the worker
-is replaced and the orders it had not started go to the others. Small tasks travel in chunks (`chunking`), and
+is replaced and the orders it had not started go to the others. Small tasks travel in chunks (`chunks`), and
 orders that wait behind a slow one are taken back when another worker is idle. Orders that need much memory
 begin when the budget (`memory_budget`) allows, first come, first served, while small ones go on. Must not
 know: how a worker is started.
@@ -16,8 +16,8 @@ from msgspec import structs
 
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
-from quire.compute.pool import chunking
-from quire.compute.pool.chunking import StepDurations, StepVersion
+from quire.compute.pool import chunks
+from quire.compute.pool.chunks import StepDurations, StepVersion
 from quire.compute.pool.memory_budget import LARGE_WAITING, MemoryBudget
 from quire.compute.pool.worker_handle import WorkerHandle
 from quire.compute.reports import build_report
@@ -74,7 +74,7 @@ class Pool:
     def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
         # Orders that wait for memory must not keep the workers from other work.
         out = self._out() - min(len(self._large), LARGE_WAITING)
-        return chunking.free_capacity(self._durations.latest, self._workers, out)
+        return chunks.free_capacity(self._durations.latest, self._workers, out)
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         limit = min(call.memory_mb, self._budget.largest_mb)
@@ -132,7 +132,7 @@ class Pool:
 
     def _choose_worker(self, task_seconds: float | None, *, idle: bool) -> WorkerHandle | None:
         """The worker with the fewest orders that can take more; with `idle`, one that has none."""
-        depth = 0 if idle else chunking.chunks_ahead(task_seconds)
+        depth = 0 if idle else chunks.chunks_ahead(task_seconds)
         wanting = [
             handle
             for handle in self._handles
@@ -151,11 +151,11 @@ class Pool:
         while self._backlog:
             call, orders = self._backlog[0]
             seconds = self._durations.of((call.step, call.version))
-            scarce = remaining <= self._workers * chunking.full_chunk_size(seconds)
+            scarce = remaining <= self._workers * chunks.full_chunk_size(seconds)
             handle = self._choose_worker(seconds, idle=scarce)
             if handle is None:
                 return
-            size = chunking.next_chunk_size(seconds, remaining, self._workers)
+            size = chunks.next_chunk_size(seconds, remaining, self._workers)
             self._backlog.popleft()
             if len(orders) > size:
                 self._backlog.appendleft((call, orders[size:]))
@@ -189,7 +189,7 @@ class Pool:
         if not idle or self._backlog:
             return
         for handle in self._handles:
-            is_held_up = handle.current is not None and now - handle.current_since > chunking.HELD_UP_SECONDS
+            is_held_up = handle.current is not None and now - handle.current_since > chunks.HELD_UP_SECONDS
             if is_held_up and handle.unstarted and not handle.is_killed and not handle.is_recalling:
                 handle.recall()
 

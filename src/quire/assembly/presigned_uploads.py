@@ -5,7 +5,7 @@ from msgspec import structs
 from quire.assembly.blobs import s3_access
 from quire.assembly.components import Components
 from quire.assembly.secrets import load_signing_secret
-from quire.blobs.presigned import PresignedUploads
+from quire.blobs.presigned_uploads import PresignedUploads
 from quire.ingest.cleanup import CleanupPolicy
 from quire.ingest.context import PART_SIZE
 from quire.settings import Settings
@@ -23,7 +23,7 @@ def build_cleanup_policy(settings: Settings) -> CleanupPolicy:
 def open_presigned_uploads(settings: Settings, components: Components) -> PresignedUploads:
     access = s3_access(settings)
     if access is None:
-        from quire.blobs.local.presigned import LocalPresignedUploads
+        from quire.blobs.local.presigned_uploads import LocalPresignedUploads
 
         return LocalPresignedUploads(
             settings.home / "blobs",
@@ -33,7 +33,7 @@ def open_presigned_uploads(settings: Settings, components: Components) -> Presig
             # Clients choose the size of parts: at least one URL for each 10 MiB, so that none is larger.
             max_part_bytes=2 * PART_SIZE,
         )
-    from quire.blobs.s3.presigned import S3PresignedUploads
+    from quire.blobs.s3.presigned_uploads import S3PresignedUploads
 
     public_endpoint = settings.s3.public_endpoint
     return S3PresignedUploads(

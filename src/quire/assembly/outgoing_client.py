@@ -1,7 +1,7 @@
 """The client for calls to addresses that users have given, from settings."""
 
 from quire.settings import Settings
-from quire.tools.outgoing import OutgoingClient
+from quire.tools.outgoing_client import OutgoingClient
 
 
 def open_outgoing(settings: Settings) -> OutgoingClient:

@@ -9,7 +9,7 @@ import pytest
 from tests.standins.webhook_receiver import Reply, receiver
 
 from quire.model.errors import Reject, Retry
-from quire.tools.outgoing import MOST_READ_BYTES, OutgoingClient
+from quire.tools.outgoing_client import MOST_READ_BYTES, OutgoingClient
 
 
 def resolving(*addresses):

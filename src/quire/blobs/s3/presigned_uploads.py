@@ -1,6 +1,6 @@
 """Presigned uploads into an S3 bucket: Quire signs, the store receives. Needs no extra.
 
-Promise: everything in `quire.blobs.presigned`. S3 adds a rule: every part but the last has at least 5 MiB.
+Promise: everything in `blobs.presigned_uploads`. S3 adds a rule: every part but the last has at least 5 MiB.
 Must not know: settings, clients.
 """
 
@@ -13,7 +13,6 @@ from xml.sax.saxutils import escape
 from quire.blobs import keys
 from quire.blobs.labels import check_labels
 from quire.blobs.port import BlobInfo
-from quire.blobs.presigned import CompletedPart, StoredPart
 from quire.blobs.presigned_rules import (
     MAX_PARTS,
     attachment,
@@ -22,6 +21,7 @@ from quire.blobs.presigned_rules import (
     check_seconds,
     sort_parts,
 )
+from quire.blobs.presigned_uploads import CompletedPart, StoredPart
 from quire.blobs.s3.requests import Pause, S3Requests, S3Response
 from quire.blobs.s3.signing import Signer
 from quire.model.clock import Clock

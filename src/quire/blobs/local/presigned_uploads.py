@@ -1,6 +1,6 @@
 """Presigned uploads into the local store: Quire signs the URLs, and its own routes receive the bodies.
 
-Promise: everything in `quire.blobs.presigned`, and the SHA-256 of each blob in its metadata (`sha256`), so
+Promise: everything in `blobs.presigned_uploads`, and the SHA-256 of each blob in its metadata (`sha256`), so
 that it need not be read again. Nothing is kept in memory alone: uploads and URLs outlive the process. The
 blocking work is in `files` and `parts`. Must not know: HTTP, settings.
 """
@@ -19,8 +19,8 @@ from quire.blobs.local.spool import PIECE_BYTES, Spool
 from quire.blobs.local.tokens import Grant, Tokens
 from quire.blobs.local.tree import translate_errors
 from quire.blobs.port import BlobInfo
-from quire.blobs.presigned import CompletedPart, StoredPart, UploadGuard
 from quire.blobs.presigned_rules import check_count, check_seconds
+from quire.blobs.presigned_uploads import CompletedPart, StoredPart, UploadGuard
 from quire.model.clock import Clock
 from quire.model.errors import Reject
 
