@@ -18,7 +18,7 @@ import json, resource, subprocess, sys
 ran = subprocess.run(sys.argv[1:], check=False)
 print(json.dumps([ran.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss]))
 """
-ADVICE = ("Send ", "Convert ", "Raise ", "raise ", "Lower ", "Take ", "Cut ", "check how")
+ADVICE = ("Send ", "Convert ", "Raise ", "raise ", "Lower ", "Remove ", "Cut ", "check how")
 
 
 def measured(quire: Quire, *arguments: str, **more: str) -> tuple[int, int]:
