@@ -33,9 +33,8 @@ LATE = MESSAGES - 200
 QUEUE = "q"
 IDS = {f"m{number:05}" for number in range(MESSAGES)}
 CLOCK = SystemClock()
-# A consumer reads its clock before it asks for messages. Another one, whose clock reading is later, may free a
-# message in between: so a delivery may bear a time that is older than the end of the lease before, by as long
-# as one request takes.
+# A consumer reads its clock before it asks for messages. Another one, which read its clock later, may free a
+# message in between: a delivery may bear a time that is one request older than the end of the lease before.
 REQUEST_SECONDS = 0.05
 PATIENCE_SECONDS = 90.0
 # The second when the server went away between the storing and the answer.
