@@ -20,6 +20,8 @@ class Stage(StrEnum):
     DISCOVERING = "discovering"  # the phase's tasks are being found
     WORKING = "working"  # tasks run
     TRANSFORMING = "transforming"  # results are being folded into the file list
+    FLOWING = "flowing"  # every document moves on by itself
+    ENDING = "ending"  # nothing is left to do; the batch is handed over
     DONE = "done"
     ERROR = "error"
     CANCELLED = "cancelled"
@@ -67,6 +69,17 @@ class Spending(Struct, frozen=True, kw_only=True):
     money_micros: int = 0
 
 
+class FlowState(Struct, frozen=True, kw_only=True):
+    """How far a batch that flows has come. It ends when no task is open and no source can bring another."""
+
+    open_tasks: int = 0  # tasks and joins that are not settled
+    sources: int = 0  # the intake, or a phase whose units are being made
+    admitted: int = 0  # files up to this number were given their first tasks
+    admissible: int = 0  # files up to this number may be: all of their folders are listed
+    waits_at: int | None = None  # the next phase that waits for other documents
+    gathers: int = 0  # 1: its units are being found, 2: they are given their tasks
+
+
 class Batch(Struct, frozen=True, kw_only=True):
     no: int
     id: BatchId
@@ -95,6 +108,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     refused: int = 0  # offered files that failed at the intake
     passed_over: int = 0  # offered files that were skipped at the intake
     hands_over_to: str = ""  # the queue that gets a message when it is done; empty: none
+    flow: "FlowState | None" = None
 
     @property
     def ended(self) -> bool:
@@ -121,6 +135,8 @@ class TaskState(StrEnum):
     READY = "ready"  # never tried
     RUNNING = "running"  # an attempt is running
     WAITING = "waiting"  # will be tried again when due
+    BLOCKED = "blocked"  # of a folder: tasks of the folders right below are not settled
+    EXTERNAL = "external"  # somebody outside will answer
     DONE = "done"
     FAILED = "failed"
     SUPERSEDED = "superseded"  # replaced by a later round; kept for the record

@@ -1,8 +1,18 @@
 """Files of a batch. The bytes are in the blob store; `File` is the record of one."""
 
+from enum import StrEnum
 from typing import Any
+from unicodedata import normalize
 
 from msgspec import Struct, field
+
+
+class Change(StrEnum):
+    """What an output does to the file list."""
+
+    HANG = "hang"  # it hangs on its document, beside the list
+    JOIN = "join"  # it joins the list and walks on from the next phase
+    REPLACE = "replace"  # it takes its document's place in the list
 
 
 class File(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -24,7 +34,8 @@ class Product(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file that a step made, stored under `key` before the step's report is sent.
 
     `role` says what it is to the pipeline ("jpeg", "ref", "thumb" …); `facts` are what the step
-    found out about it (page number, width, height …).
+    found out about it (page number, width, height …). It is laid out beside its document: as `preferred` when
+    that name belongs to nobody else, otherwise (or without one) as the document's name, a dot and `name`.
     """
 
     role: str
@@ -33,6 +44,15 @@ class Product(Struct, frozen=True, kw_only=True, omit_defaults=True):
     content_type: str
     digest: str
     facts: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    preferred: str = ""
+    change: Change = Change.HANG
+    tags: tuple[str, ...] = ()
+
+
+def fold(path: str) -> str:
+    """The path as names are compared: two that fold alike would lie on each other in some file system."""
+    return path.casefold() if path.isascii() else normalize("NFC", normalize("NFC", path).casefold())
 
 
 def folder_of(path: str) -> str:

@@ -4,7 +4,7 @@ A step runs in a worker process and may crash it. It knows nothing of queues, st
 fetches the input and stores the products.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from quire.model.asset import AssetDraft
 from quire.model.cost import Money
 from quire.model.errors import Misconfigured
-from quire.model.files import File
-from quire.model.work import EarlierResult
+from quire.model.files import Change, File
+from quire.model.work import EarlierResult, ExternalRequest, MemberFile, Value
 
 
 class Meter(Protocol):
@@ -48,6 +48,12 @@ def _no_store(file: File) -> Path:
     raise Misconfigured(f"there is no store to fetch {file.path!r} from; give StepInput a `fetch`")
 
 
+def _read_inline(value: Value) -> Any:
+    if value.digest:
+        raise Misconfigured("there is no store to read a large value from; give StepInput a `resolve`")
+    return value.data
+
+
 class StepInput(Struct, frozen=True, kw_only=True):
     """The input of a step.
 
@@ -57,34 +63,49 @@ class StepInput(Struct, frozen=True, kw_only=True):
     A step that works on a directory or a whole batch finds the files in `members`, and `source` is their
     list as JSON. `fetch` copies one file to a local path, read-only and removed after the step; the same path
     each time, from any thread.
-    `earlier` holds the results of earlier tasks, with the path of their file.
+    `earlier` holds the results of earlier tasks, with the path of their file; `values` what earlier steps
+    gave for this document, by their names, as JSON decodes it. `resolve` gives the values of members in the
+    same form and reads large ones from the store each time. It waits, and so does `fetch`: a coroutine calls
+    them in a thread.
     """
 
     file: File
     source: Path
     folder: Path
     options: dict[str, Any] = field(default_factory=dict)
-    members: tuple[File, ...] = ()
+    members: tuple[MemberFile, ...] = ()
     earlier: tuple[EarlierResult, ...] = ()
+    values: dict[str, Any] = field(default_factory=dict)
     fetch: Callable[[File], Path] = _no_store
+    resolve: Callable[[Value], Any] = _read_inline
     meter: Meter = NoMeter()
 
 
 class OutputFile(Struct, frozen=True, kw_only=True):
-    """A file that the step wrote into its scratch folder."""
+    """A file that the step wrote into its scratch folder. For the last four fields see `Product`."""
 
     role: str
     path: Path
     content_type: str
     facts: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    preferred: str = ""
+    change: Change = Change.HANG
+    tags: tuple[str, ...] = ()
 
 
 class StepOutput(Struct, frozen=True, kw_only=True):
-    """With `asset`, the input file is registered as an asset when its products are stored."""
+    """With `asset`, the input file is registered as an asset when its products are stored. `value` is all
+    that JSON can say, for the steps that come after; None is no value. `tags` are added to the document's.
+    With `external` the task is not done: somebody outside will answer.
+    """
 
     files: tuple[OutputFile, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     asset: AssetDraft | None = None
+    value: Any = None
+    tags: tuple[str, ...] = ()
+    external: ExternalRequest | None = None
 
 
 class MemoryEstimate(Struct, frozen=True):
@@ -97,6 +118,7 @@ class MemoryEstimate(Struct, frozen=True):
 
 
 StepFunction = Callable[[StepInput], StepOutput]
+AsyncStepFunction = Callable[[StepInput], Awaitable[StepOutput]]
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -115,6 +137,15 @@ class Step(Struct, frozen=True, kw_only=True):
     needs_source: bool = True  # False: works from the record alone, no bytes are fetched
     reads: tuple[str, ...] = ()
     estimate_memory: Callable[[StepInput], MemoryEstimate] | None = None  # None: the step takes little
+    run_async: AsyncStepFunction | None = None  # of a step that is a coroutine; `run` is not called then
 
 
 NO_OUTPUT = StepOutput()
+
+
+def find_step(steps: Mapping[str, Step], name: str, version: int) -> Step | None:
+    """The step of this name and version. A registry has steps by name; where it has several versions of one,
+    the others as `name@version`.
+    """
+    found = steps.get(f"{name}@{version}") or steps.get(name)
+    return found if found is not None and found.version == version else None

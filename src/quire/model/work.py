@@ -15,6 +15,7 @@ from quire.model.cost import LARGEST_AMOUNT, NO_COST, Cost, to_micros
 from quire.model.files import File, Product
 
 AttemptKey = tuple[int, int, int]  # batch, task, number of the attempt
+LONGEST_WAIT_SECONDS = 366 * 86_400.0  # for an answer from outside
 
 
 class StepCall(Struct, frozen=True, kw_only=True):
@@ -29,6 +30,18 @@ class StepCall(Struct, frozen=True, kw_only=True):
     # "file"; with "directory" or "batch" the order's file is a JSON array of the member files.
     unit: str = "file"
     compute: str = ""  # the name of the compute that the phase is to run on; empty: the only one
+    asynchronous: bool = False  # the step is a coroutine: many of them run at once in one process
+    at_once: int = 0  # how many at the same time in one process; 0: as many as there is room for
+    resource: str = ""  # the name of a limit that several steps share
+
+
+class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a step gives to the steps after it: JSON in `data`, or, when it is large, in a blob."""
+
+    data: Any = None
+    key: str = ""
+    size: int = 0
+    digest: str = ""  # of the blob; empty: it is in `data`
 
 
 class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +49,14 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     products: tuple[Product, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+    value: Value | None = None
+    tags: tuple[str, ...] = ()  # what its document is tagged with from now on, beside the tags it has
+
+
+class MemberFile(File, frozen=True, kw_only=True, omit_defaults=True):
+    """A document of a folder or a batch, with the values that earlier steps gave for it."""
+
+    values: dict[str, Value] = field(default_factory=dict)
 
 
 class EarlierResult(Struct, frozen=True, array_like=True):
@@ -53,10 +74,21 @@ class Order(Struct, frozen=True, array_like=True):
     attempt: int
     file: File
     earlier: tuple[EarlierResult, ...] = ()
+    values: dict[str, Value] = {}  # of earlier steps, by their names in the plan
 
     @property
     def attempt_key(self) -> AttemptKey:
         return self.batch_no, self.task_no, self.attempt
+
+
+class ExternalRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task that somebody outside completes. With `queue`, `body` is sent there when the ledger has noted
+    that an answer may come; without one the step has sent its request itself.
+    """
+
+    queue: str = ""
+    body: bytes = b""
+    within_seconds: float = 3600.0
 
 
 class Outcome(StrEnum):
@@ -69,6 +101,7 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
     INTERRUPTED = "interrupted"  # not the task's fault: the process stopped, the store was full
+    EXTERNAL = "external"  # not an end: somebody outside will answer
 
 
 class Report(Struct, frozen=True, array_like=True):
@@ -87,6 +120,8 @@ class Report(Struct, frozen=True, array_like=True):
     delay_seconds: float = 0.0  # not before this much time has passed
     cost: Cost = NO_COST  # of this attempt, however it ended, as far as it is known
     known: bool = False  # the ledger has settled the attempt already: there is nothing left to settle
+    request: ExternalRequest | None = None  # of an attempt that waits for an answer from outside
+    warning: str = ""  # what the author of the step should know, however the attempt ended
 
     @property
     def attempt_key(self) -> AttemptKey:
@@ -106,9 +141,10 @@ class Compute(Protocol):
     that crashes, hangs or exceeds its memory limit costs its own attempt and nothing else.
     """
 
-    def capacity(self, compute: str = "") -> int:
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:
         """How many more orders to submit now, for phases that run on the compute of this name; 0 means: wait
-        for reports first. A compute that is the only one ignores the name.
+        for reports first. A compute that is the only one ignores the name. With `call`, how many orders of
+        this call: many coroutines run at once, and a call may have limits of its own.
         """
         ...
 

@@ -1,0 +1,196 @@
+"""What a batch is carried through: a plan is the data of a pipeline, without any code of its steps.
+
+A plan says which documents each step takes, how results change the file list, which values go from step to
+step, and within which limits a step runs. It is stored with the batch, and its digest says whether two
+processes mean the same pipeline. Everything here is a value; the rules are functions of values.
+"""
+
+import hashlib
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from quire.model.files import File
+from quire.model.pipeline import Pace
+from quire.model.work import StepCall
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class PlanUnit(StrEnum):
+    """What one task of a phase is about."""
+
+    FILE = "file"
+    FOLDER = "folder"  # the documents of one folder; waits for them and for the folders right below
+    BATCH = "batch"  # all documents; waits for all of them
+
+
+class OnFailure(StrEnum):
+    """What becomes of a document whose step has failed for good. It ends as failed in both cases."""
+
+    PASS = "pass"  # noqa: S105 - it walks on unchanged
+    STOP = "stop"  # it visits no further phase
+
+
+class Accepts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which documents a step takes: one of `kinds` (content types, or globs of the name; none: every kind),
+    all of `needs`, none of `refuses`.
+
+    A content type may end in `/*`. A need is `tag:NAME`, `config:KEY` (the file's `processing_config` has it)
+    or `config:KEY=VALUE`; a refusal is any of these. Case does not count in types and names.
+    """
+
+    kinds: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    refuses: tuple[str, ...] = ()
+
+    def matches(self, file: File) -> bool:
+        return (
+            (not self.kinds or any(_matches(pattern, file) for pattern in self.kinds))
+            and all(_matches(pattern, file) for pattern in self.needs)
+            and not any(_matches(pattern, file) for pattern in self.refuses)
+        )
+
+
+def parse_accepts(patterns: str | tuple[str, ...] | list[str] = ()) -> Accepts:
+    """From what people write: patterns as above, `!` before a refusal."""
+    kinds: list[str] = []
+    needs: list[str] = []
+    refuses: list[str] = []
+    for pattern in (patterns,) if isinstance(patterns, str) else patterns:
+        if pattern.startswith("!"):
+            refuses.append(pattern[1:])
+        elif pattern.startswith(("tag:", "config:")):
+            needs.append(pattern)
+        else:
+            kinds.append(pattern)
+    return Accepts(kinds=tuple(kinds), needs=tuple(needs), refuses=tuple(refuses))
+
+
+def _matches(pattern: str, file: File) -> bool:
+    if pattern.startswith("tag:"):
+        return pattern[4:] in file.tags
+    if pattern.startswith("config:"):
+        key, equals, value = pattern[7:].partition("=")
+        found = file.processing_config.get(key)
+        return str(found) == value if equals else found is not None
+    if "/" in pattern:
+        kind = file.content_type.partition(";")[0].strip().lower()
+        wanted = pattern.lower()
+        return kind.startswith(wanted[:-1]) if wanted.endswith("/*") else kind == wanted
+    return fnmatchcase(file.name.lower(), pattern.lower())
+
+
+class TakenValue(Struct, frozen=True, omit_defaults=True):
+    """The value of an earlier step that a step is given. `steps` has one name, or the names of all branches
+    of a step that ran once for each of several names.
+    """
+
+    parameter: str
+    steps: tuple[str, ...]
+    required: bool = True
+
+
+class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step in a phase.
+
+    name:      what its results are called in the batch: the step's name, with `each` also that of the branch
+    step:      its name in the registry of steps
+    renames:   extensions that its outputs replace (`a.tif` → `a.jpg`); other outputs add to the whole name
+    cache_by:  fields of the file's record (beside its bytes) that the result depends on; of a table one key
+               will do: `processing_config.pdf_pages`
+    delays:    seconds before the second, third … try; empty: the configured delays
+    at_once:   how many of its tasks run at the same time in one process; 0: as many as there is room for
+    resource:  the name of a shared limit
+    """
+
+    name: str
+    step: str
+    version: int
+    branch: str = ""
+    accepts: Accepts = Accepts()
+    options: dict[str, Any] = field(default_factory=dict)
+    takes: tuple[TakenValue, ...] = ()
+    gives_value: bool = False
+    on_failure: OnFailure = OnFailure.PASS
+    timeout_seconds: float = 120.0
+    stall_seconds: float = 0.0
+    memory_mb: int = 2048
+    max_attempts: int = 3
+    delays: tuple[float, ...] = ()
+    at_once: int = 0
+    resource: str = ""
+    asynchronous: bool = False
+    cached: bool = True
+    cache_by: tuple[str, ...] = ()
+    renames: tuple[str, ...] = ()
+    compute: str = ""
+
+
+class PlanPhase(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Steps side by side on one document, folder or batch."""
+
+    name: str
+    steps: tuple[PlanStep, ...]
+    unit: PlanUnit = PlanUnit.FILE
+    task_prefix: str = ""
+    pace: Pace = Pace()
+
+    @property
+    def waits(self) -> bool:
+        """Whether its tasks wait for other documents."""
+        return self.unit is not PlanUnit.FILE
+
+    def call(self, step: PlanStep) -> StepCall:
+        return StepCall(
+            step=step.step,
+            version=step.version,
+            options=step.options,
+            timeout_seconds=step.timeout_seconds,
+            stall_seconds=step.stall_seconds,
+            memory_mb=step.memory_mb,
+            unit=self.unit.value,
+            compute=step.compute,
+            asynchronous=step.asynchronous,
+            at_once=step.at_once,
+            resource=step.resource,
+        )
+
+
+class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A pipeline as data. `left_alone`: by content type, why files of a kind that the pipeline could process
+    are skipped, and what to do about it. `code_digest` tells whether the code behind the steps is the same;
+    it is no part of the plan's own digest.
+    """
+
+    name: str
+    version: int
+    phases: tuple[PlanPhase, ...]
+    queue: str = ""
+    left_alone: dict[str, str] = field(default_factory=dict)
+    code_digest: str = ""
+
+
+def encode_plan(plan: Plan) -> str:
+    return _encoder.encode(plan).decode()
+
+
+def decode_plan(data: str) -> Plan:
+    """Raises msgspec.ValidationError for anything else."""
+    return msgspec.json.decode(data, type=Plan)
+
+
+def digest_of(plan: Plan) -> str:
+    """Equal for plans that treat every document alike. Limits and places may differ between processes."""
+    rules = [[phase.name, phase.unit, [_rules_of(step) for step in phase.steps]] for phase in plan.phases]
+    return hashlib.sha256(_encoder.encode([plan.name, plan.version, rules])).hexdigest()
+
+
+def _rules_of(step: PlanStep) -> list[Any]:
+    return [
+        *(step.name, step.step, step.version, step.accepts, step.options, step.takes, step.on_failure),
+        *(step.cached, step.cache_by, step.renames),
+    ]

@@ -1,0 +1,142 @@
+"""A process finds the pipeline of a batch, in the right version, and says why when it has none."""
+
+import pytest
+from msgspec import structs
+
+from quire.model.batch import Batch, Position, Stage
+from quire.model.errors import Misconfigured
+from quire.model.files import File
+from quire.model.pipelines import (
+    Pipelines,
+    first_phase,
+    has_other_code,
+    is_other_plan,
+    stored_plan,
+    to_pipelines,
+)
+from quire.model.plan import Accepts, Plan, PlanPhase, PlanStep, PlanUnit, encode_plan
+from quire.model.step import NO_OUTPUT, Step, find_step
+from quire.testing.factories import phase, pipeline
+
+
+def plan(name="book", version=1, **changes):
+    step = PlanStep(name="count", step=f"{name}/count", version=version, **changes)
+    return Plan(name=name, version=version, phases=(PlanPhase(name="count", steps=(step,)),))
+
+
+def batch(of, text=None):
+    return Batch(
+        no=1,
+        id="01B",
+        pipeline=of.name,
+        pipeline_version=of.version,
+        plan=encode_plan(of) if text is None else text,
+        position=Position(Stage.OPEN),
+        status="OPEN",
+        manifest_key=None,
+        total_files=0,
+        last_file=0,
+        last_task=0,
+        created_at=0,
+        updated_at=0,
+    )
+
+
+def refuse():
+    raise AssertionError("own pipelines were loaded")
+
+
+def test_the_first_version_of_a_name_is_the_default_and_each_is_found():
+    new, old = plan(version=3), plan(version=2)
+    found = Pipelines(own=lambda: [new, old])
+    assert found["book"] is new
+    assert found.find("book", 2) is old
+    assert found.find("book", 1) is None
+    assert (list(found), len(found), found.every()) == (["book"], 1, [new, old])
+    assert found.versions("book") == (new, old)
+
+
+def test_code_of_others_is_not_loaded_for_a_built_in_pipeline():
+    plain = pipeline(phase("A"))
+    found = Pipelines(lambda: [plain], refuse)
+    assert found[plain.name] is plain
+    assert found.of(batch(plan(plain.name), text="{}")) is plain
+    with pytest.raises(AssertionError):
+        found.every()
+
+
+def test_a_batch_gets_the_pipeline_of_its_version_with_the_limits_of_this_process():
+    slow = plan(version=2, timeout_seconds=900.0)
+    found = Pipelines(own=lambda: [plan(version=3), slow])
+    assert found.of(batch(plan(version=2))) is slow
+    assert found.why_left_alone(batch(plan(version=2))) is None
+
+
+@pytest.mark.parametrize(
+    ("submitted", "words"),
+    [
+        (plan("other"), "no pipeline other version 1 here; add it to the setting"),
+        (plan(version=7), 'only version 3, 2; use the version that submitted it.*"book@7=FILE"'),
+        (
+            plan(version=3, on_failure="stop"),
+            "its steps or their rules have changed, and its version has not",
+        ),
+        (plan(version=3, accepts=Accepts(kinds=("*.txt",))), "raise the version"),
+    ],
+)
+def test_a_batch_of_another_pipeline_is_left_alone_with_a_reason(submitted, words):
+    found = Pipelines(own=lambda: [plan(version=3), plan(version=2)])
+    with pytest.raises(Misconfigured, match=words):
+        found.of(batch(submitted))
+    assert found.why_left_alone(batch(submitted)).startswith("batch 01B")
+
+
+def test_a_plan_and_a_pipeline_of_the_same_name_are_not_the_same():
+    old_form = pipeline(phase("A"))
+    same_name = plan(old_form.name, old_form.version)
+    assert not is_other_plan(old_form, batch(same_name, text='{"name": "plain"}'))
+    assert is_other_plan(old_form, batch(same_name))
+    assert is_other_plan(same_name, batch(same_name, text='{"name": "plain"}'))
+    assert not is_other_plan(same_name, batch(same_name))
+
+
+def test_the_stored_plan_needs_no_code():
+    assert stored_plan(batch(plan())) == plan()
+    for text in ("", "{}", "[", '{"name": "x", "version": 1, "phases": [{"name": "A", "step": "s"}]}'):
+        assert stored_plan(batch(plan(), text=text)) is None
+
+
+def test_other_code_is_told_from_another_plan():
+    here = structs.replace(plan(), code_digest="aa")
+    assert has_other_code(here, batch(structs.replace(plan(), code_digest="bb")))
+    assert not has_other_code(here, batch(here))
+    assert not has_other_code(here, batch(plan()))  # whoever submitted it did not say
+    assert not has_other_code(pipeline(phase("A")), batch(here))
+
+
+def test_a_plain_mapping_becomes_pipelines_and_pipelines_stay_what_they_are():
+    one = plan()
+    made = to_pipelines({"book": one})
+    assert made["book"] is one
+    assert to_pipelines(made) is made
+
+
+def test_the_first_phase_of_a_file_is_one_that_takes_it_by_itself():
+    folder = PlanPhase(
+        name="folder", unit=PlanUnit.FOLDER, steps=(PlanStep(name="f", step="x/f", version=1),)
+    )
+    texts = PlanStep(name="t", step="x/t", version=1, accepts=Accepts(kinds=("*.txt",)))
+    made = Plan(name="x", version=1, phases=(folder, PlanPhase(name="texts", steps=(texts,))))
+    text = File(key="k", path="a.txt", name="a.txt", size=1, content_type="text/plain")
+    assert first_phase(made, text).name == "texts"
+    assert first_phase(made, structs.replace(text, name="a.png")) is None
+
+
+def test_a_step_is_found_in_the_version_that_is_asked_for():
+    new = Step(name="book/count", version=3, run=lambda _: NO_OUTPUT)
+    old = Step(name="book/count", version=2, run=lambda _: NO_OUTPUT)
+    steps = {"book/count": new, "book/count@2": old}
+    assert find_step(steps, "book/count", 3) is new
+    assert find_step(steps, "book/count", 2) is old
+    assert find_step(steps, "book/count", 1) is None
+    assert find_step(steps, "book/other", 1) is None
