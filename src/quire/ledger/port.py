@@ -8,6 +8,7 @@ decides which task is tried again and what becomes of a file.
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from quire.ledger.flow_port import FlowStore, Known, Only
 from quire.ledger.records import RecordStore
 from quire.ledger.submissions import SubmissionStore
 from quire.ledger.values import (
@@ -42,9 +43,6 @@ from quire.model.batch import Batch, Budget, Position
 from quire.model.work import EarlierResult, Order, StepResult
 
 NO_BATCH = 0  # the number under which events stand that concern no single batch
-
-Only = Collection[int] | None  # these batch numbers, or all
-Known = Collection[tuple[str, int]] | None  # batches of these pipelines (name, version), or of all
 
 
 class UploadStore(Protocol):
@@ -319,6 +317,20 @@ class ControlStore(Protocol):
         """
         ...
 
+    async def retry_flow(
+        self,
+        batch: Batch,
+        selection: TaskSelection,
+        action: OperatorAction,
+        *,
+        waiting: Sequence[int],
+        names: Sequence[str],
+    ) -> Batch:
+        """The same for a batch that flows: the tasks run again in their own rows. `names` are those of its
+        phases, `waiting` the numbers of those that are about folders or the batch.
+        """
+        ...
+
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
         """A cancelled batch, or one in error, continues where it stopped; failed tasks of its phase run
         again.
@@ -341,6 +353,7 @@ __all__ = [
     "FailedTask",
     "FileStore",
     "FileVersion",
+    "FlowStore",
     "InputOutcome",
     "InputRecord",
     "Known",

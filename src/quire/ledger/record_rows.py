@@ -4,21 +4,30 @@ As in `rows`: one order of columns in all adapters. Must not know: any database.
 """
 
 import json
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from msgspec import Struct, convert
+from msgspec import Struct, convert, structs
 
 from quire.ledger.rows import Row, UploadRow, read_file
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.ledger.values import AttemptRecord, FailedTask, FileVersion, InputRecord, Member, StrayReport
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spending, Stage
-from quire.model.files import File
+from quire.model.files import File, fold
 
 T = TypeVar("T", bound=Struct)
+KEPT_ROLE = "kept"  # of a document's row with other tags
+
+
+def folded_forms(paths: Iterable[str]) -> list[str]:
+    """What the column `folded` of these paths may hold: earlier versions did not compose characters."""
+    return sorted({form for path in paths for form in (fold(path), path.casefold())})
 
 
 class InputRow(NamedTuple):
-    """An input file and its outcome so far. `in_round`: whether the present round is about it."""
+    """An input file and its outcome so far. `in_round`: whether the present round is about it. `finished`: in
+    a batch that flows, all of its documents have walked to their ends.
+    """
 
     file_no: int
     path: str
@@ -27,6 +36,7 @@ class InputRow(NamedTuple):
     reason: str | None
     attempts: int
     in_round: bool
+    finished: bool
 
 
 def read_counts(columns: Row) -> PhaseCounts:
@@ -44,11 +54,16 @@ def read_counts(columns: Row) -> PhaseCounts:
 
 
 def group_products(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
-    """The files made of each input file, with their roles."""
-    made: dict[int, list[tuple[str, File]]] = {}
-    for root_no, role, *file in rows:
-        made.setdefault(root_no, []).append((role, read_file(tuple(file))))
-    return made
+    """The files made of each input file, with their roles. Of several with one name, each replacing the one
+    before, the last.
+    """
+    made: dict[int, dict[str, tuple[str, File]]] = {}
+    for root_no, role, *columns in rows:
+        file = read_file(tuple(columns))
+        named, name = made.setdefault(root_no, {}), fold(file.path)
+        named.pop(name, None)
+        named[name] = (role, file)
+    return {root_no: list(named.values()) for root_no, named in made.items()}
 
 
 def read_input(
@@ -71,11 +86,12 @@ def read_input(
     file = None if end is None else InputRow._make(end)
     found = None if file is None else file.outcome
     error_class, reason = ("", "") if file is None else (file.error_class or "", file.reason or "")
-    if file is None or file.in_round:
-        outcome, error_class, reason = _decide_outcome(found, error_class, reason, batch)
+    if found is not None and file is not None and (file.finished or not file.in_round):
+        # A later round that is not about this file says nothing of it, however it goes. Neither does the end
+        # of a batch of a document that had walked to its own.
+        outcome = FileOutcome(found)
     else:
-        # A later round that is not about this file says nothing of it, however it goes.
-        outcome = FileOutcome.PENDING if found is None else FileOutcome(found)
+        outcome, error_class, reason = _decide_outcome(found, error_class, reason, batch)
     return InputRecord(
         path=upload.path,
         outcome=outcome,
@@ -114,9 +130,18 @@ def read_stray_report(row: Row) -> StrayReport:
     return _build(StrayReport, row)
 
 
-def read_file_version(row: Row) -> FileVersion:
-    *columns, tags = row
-    return _build(FileVersion, (*columns, json.loads(tags)))
+def read_file_versions(rows: Iterable[Row]) -> list[FileVersion]:
+    """In their order. A row that stands for a document with other tags has the role of the one before it."""
+    found: list[FileVersion] = []
+    roles: dict[tuple[str, str], str] = {}
+    for *columns, tags in rows:
+        version = _build(FileVersion, (*columns, json.loads(tags)))
+        place = (version.path, version.key)
+        if version.role == KEPT_ROLE:
+            version = structs.replace(version, role=roles.get(place, version.role))
+        roles[place] = version.role
+        found.append(version)
+    return found
 
 
 def read_attempt(row: Row) -> AttemptRecord:

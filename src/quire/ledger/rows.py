@@ -22,12 +22,12 @@ from quire.ledger.values import (
     Upload,
     WorkableBatch,
 )
-from quire.model.batch import Batch, Budget, Hold, Position, Spending, Stage, TaskState
+from quire.model.batch import Batch, Budget, FlowState, Hold, Position, Spending, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing
-from quire.model.files import File
+from quire.model.files import File, fold
 from quire.model.ids import BatchId
-from quire.model.work import Order, Report, StepResult
+from quire.model.work import Order, Outcome, Report, StepResult
 
 Row = tuple[Any, ...]
 
@@ -35,7 +35,9 @@ _result_decoder = msgspec.msgpack.Decoder(StepResult)
 _encoder = msgspec.msgpack.Encoder()
 EMPTY_RESULT = StepResult()
 NO_COST = Cost()
+_NO_FAILURES = frozenset({Outcome.DONE, Outcome.EXTERNAL})
 _STATES = {state.value: state for state in TaskState}  # looking up is cheaper than calling the class
+_FLOWING = frozenset({Stage.FLOWING.value, Stage.ENDING.value})
 OVER_BUDGET = "the batch has spent its budget"
 
 
@@ -90,6 +92,12 @@ class BatchRow(NamedTuple):
     refused: int
     passed_over: int
     hands_over_to: str
+    open_tasks: int
+    sources: int
+    admitted: int
+    admissible: int
+    waits_at: int | None
+    gathers: int
 
 
 class UploadRow(NamedTuple):
@@ -145,6 +153,18 @@ def read_batch(columns: Row | None, name: object) -> Batch:
         refused=row.refused,
         passed_over=row.passed_over,
         hands_over_to=row.hands_over_to,
+        flow=_read_flow(row) if row.stage in _FLOWING else None,
+    )
+
+
+def _read_flow(row: BatchRow) -> FlowState:
+    return FlowState(
+        open_tasks=row.open_tasks,
+        sources=row.sources,
+        admitted=row.admitted,
+        admissible=row.admissible,
+        waits_at=row.waits_at,
+        gathers=row.gathers,
     )
 
 
@@ -158,7 +178,7 @@ def draft_columns(draft: BatchDraft) -> Row:
     return (
         *(draft.id, draft.run_key, draft.pipeline, draft.pipeline_version, draft.plan, draft.now),
         *(draft.tier, draft.tenant, budget.seconds, budget.tokens, budget.money_micros),
-        draft.hands_over_to,
+        *(draft.hands_over_to, draft.plan_digest),
     )
 
 
@@ -195,7 +215,7 @@ def file_columns(file: File) -> Row:
     """The columns from path on, as `insert_file` wants them."""
     return (
         file.path,
-        file.path.casefold(),
+        fold(file.path),
         file.name,
         file.key,
         file.size,
@@ -278,7 +298,7 @@ def success_columns(settlement: Settlement) -> Row:
 def settle_columns(settlement: Settlement) -> Row:
     """What `settle_task` sets, and then the attempt it is fenced by."""
     report = settlement.report
-    tried = not settlement.cached and report.outcome != "done"
+    tried = not settlement.cached and report.outcome not in _NO_FAILURES
     return (
         settlement.state,
         settlement.due_at,

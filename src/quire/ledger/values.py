@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from quire.ledger.flow_values import Effects, FlowOffer, JoinPart, TaskPlace
 from quire.model.batch import Batch, Budget, FileOutcome, Position, TaskState
 from quire.model.files import File
 from quire.model.pipeline import AddedFile, Unit
@@ -23,6 +24,7 @@ class BatchDraft(Struct, frozen=True, kw_only=True):
     tenant: str = ""
     budget: Budget = Budget()
     hands_over_to: str = ""
+    plan_digest: str = ""  # of a plan; members that have another one leave the batch alone
 
 
 class Upload(Struct, frozen=True, kw_only=True):
@@ -148,6 +150,7 @@ class WorkableBatch(Struct, frozen=True, kw_only=True):
 
     batch: Batch
     served_at: float  # when it last got work
+    offers: tuple[FlowOffer, ...] = ()  # of a batch that flows: the phases with tasks to start
 
 
 class Claim(Struct, frozen=True):
@@ -157,6 +160,7 @@ class Claim(Struct, frozen=True):
     failures: int
     interruptions: int
     started_at: float
+    place: TaskPlace | None = None  # of a task of a batch that flows
 
 
 class StoredTask(Struct, frozen=True, kw_only=True):
@@ -177,14 +181,19 @@ class Settlement(Struct, frozen=True, kw_only=True):
     blame: bool = False
     cached: bool = False
     cache_key: str | None = None
+    # Of a batch that flows, when the task is done or failed: what follows from it.
+    effects: Effects | JoinPart | None = None
 
 
 class SettleResult(Struct, frozen=True):
-    """How many settlements were applied; the rest are kept as strays. `phase_ended`: the last task is in."""
+    """How many settlements were applied; the rest are kept as strays. `phase_ended`: the last task is in, or
+    a scheduler has something to do. `created`: there are new tasks.
+    """
 
     applied: int
     strays: int
     phase_ended: bool
+    created: bool = False
 
 
 class StrayKind(StrEnum):

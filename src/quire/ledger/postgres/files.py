@@ -9,6 +9,7 @@ from quire.ledger.postgres.batches import find_first_task
 from quire.ledger.postgres.rows import all_rows
 from quire.ledger.rows import Row, read_listed_file, read_settled_task
 from quire.model.batch import Batch
+from quire.model.files import fold
 
 
 class PostgresFileStore:
@@ -34,7 +35,7 @@ class PostgresFileStore:
         return await self._list_files("units", (batch.no, after, at.round, at.phase, limit))
 
     async def find_units(self, batch: Batch, paths: Collection[str]) -> dict[str, int]:
-        folded = sorted({path.casefold() for path in paths})
+        folded = sorted({fold(path) for path in paths})
         values = (batch.no, folded, batch.position.round, batch.position.phase)
         rows = await self._database.read(lambda connection: all_rows(connection, "unit_numbers", values))
         return {row[0]: row[1] for row in rows}

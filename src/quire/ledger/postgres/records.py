@@ -8,11 +8,12 @@ from quire.database.postgres_queries import Values
 from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord, StrayReport
 from quire.ledger.postgres.rows import all_rows, load_batch, one_row
 from quire.ledger.record_rows import (
+    folded_forms,
     group_products,
     read_attempt,
     read_counts,
     read_failed_task,
-    read_file_version,
+    read_file_versions,
     read_input,
     read_stray_report,
 )
@@ -56,7 +57,7 @@ class PostgresRecordStore:
         self, batch_no: int, path: str
     ) -> tuple[list[FileVersion], list[AttemptRecord]]:
         async def work(connection: Connection) -> tuple[list[Row], list[Row]]:
-            root = await one_row(connection, "root_of_path", (batch_no, path.casefold(), path))
+            root = await one_row(connection, "root_of_path", (batch_no, folded_forms([path]), path))
             if root is None:
                 return [], []
             values = {"no": batch_no, "root": root[0]}
@@ -64,7 +65,7 @@ class PostgresRecordStore:
             return files, await all_rows(connection, "story_attempts", values)
 
         files, attempts = await self._database.read(work)
-        return [read_file_version(row) for row in files], [read_attempt(row) for row in attempts]
+        return read_file_versions(files), [read_attempt(row) for row in attempts]
 
     async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:
         return [read_stray_report(row) for row in await self._rows("strays", (batch_no, limit))]
@@ -110,7 +111,7 @@ async def _list_inputs(
 
 
 async def _read_outcomes(connection: Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
-    folded = [path.casefold() for path, state, *_ in uploads if state == "taken"]
+    folded = folded_forms(path for path, state, *_ in uploads if state == "taken")
     ends = {row[1]: row for row in await all_rows(connection, "inputs_by_folded", (batch.no, folded))}
     roots = [row[0] for row in ends.values()]
     made = group_products(await all_rows(connection, "made_files", (batch.no, roots)))

@@ -30,10 +30,11 @@ def encode_batch_numbers(only: Only) -> list[int] | None:
 
 
 def encode_pipelines(known: Known) -> dict[str, Any]:
-    """A choice of pipelines as statements take it: names and versions, side by side; NULL is all."""
+    """A choice of pipelines as statements take it: names, versions and digests side by side; NULL is all."""
     if known is None:
-        return {"pipelines": None, "versions": None}
-    return {"pipelines": [name for name, _ in known], "versions": [version for _, version in known]}
+        return {"pipelines": None, "versions": None, "digests": None}
+    names, versions, digests = columns(known) or ([], [], [])
+    return {"pipelines": names, "versions": versions, "digests": digests}
 
 
 async def record_event(

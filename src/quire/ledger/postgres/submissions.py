@@ -36,6 +36,7 @@ from quire.ledger.submission_rows import (
 from quire.ledger.submissions import TAKEN, NewSubmission, OwnerLoad, Submission
 from quire.ledger.values import OutboxMessage, Upload
 from quire.model.errors import Missing, Stale
+from quire.model.files import fold
 
 
 class PostgresSubmissionStore:
@@ -182,7 +183,7 @@ async def _replace_files(
 
 def _document(uploads: Sequence[Upload]) -> str:
     names = (*UPLOAD_COLUMNS, "folded", "name")
-    rows = [(*announced_columns(one), one.path.casefold(), name_of(one.path)) for one in uploads]
+    rows = [(*announced_columns(one), fold(one.path), name_of(one.path)) for one in uploads]
     text = msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows])
     if b"\\u0000" in text:  # rare, and looking at each value is dear
         text = msgspec.json.encode([dict(zip(names, clean_row(row), strict=True)) for row in rows])

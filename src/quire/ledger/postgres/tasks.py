@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.flow_rows import read_any_claim
 from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, StoredTask, WorkableBatch
 from quire.ledger.postgres.rows import (
     SQL,
@@ -91,7 +92,7 @@ class PostgresTaskStore:
 
     async def list_running(self, member: int) -> list[Claim]:
         rows = await self._database.read(lambda connection: all_rows(connection, "running_tasks", (member,)))
-        return [read_claim(batch_no, tuple(claim)) for batch_no, *claim in rows]
+        return [read_any_claim(batch_no, tuple(claim)) for batch_no, *claim in rows]
 
     async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         values = (list(keys),)

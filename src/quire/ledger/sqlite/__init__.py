@@ -8,6 +8,8 @@ from quire.database.sqlite import SqliteDatabase
 from quire.ledger.sqlite.batches import SqliteBatchStore
 from quire.ledger.sqlite.control import SqliteControlStore
 from quire.ledger.sqlite.files import SqliteFileStore
+from quire.ledger.sqlite.flow import SqliteFlowStore
+from quire.ledger.sqlite.flow_units import SqliteFlowUnitStore
 from quire.ledger.sqlite.members import SqliteMemberStore
 from quire.ledger.sqlite.outbox import SqliteOutboxStore
 from quire.ledger.sqlite.records import SqliteRecordStore
@@ -21,6 +23,8 @@ class SqliteLedger(
     SqliteBatchStore,
     SqliteFileStore,
     SqliteTaskStore,
+    SqliteFlowStore,
+    SqliteFlowUnitStore,
     SqliteOutboxStore,
     SqliteMemberStore,
     SqliteControlStore,

@@ -197,4 +197,5 @@ def _record_outcomes(connection: sqlite3.Connection, move: Move) -> None:
             ),
         )
     if move.skips is not None:
+        connection.execute(SQL["flow_done_members"], (move.batch_no,))
         connection.execute(SQL["skip_untouched"], (*move.skips, move.batch_no, json.dumps(move.left_alone)))

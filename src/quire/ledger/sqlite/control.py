@@ -1,11 +1,13 @@
 """A person intervenes: each act is one transaction, with who did it and why among the batch's events."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, TaskSelection
 from quire.ledger.sqlite.batches import find_first_task, make_move
+from quire.ledger.sqlite.flow_retry import retry
 from quire.ledger.sqlite.rows import SQL, fetch_numbers, hold_over_budget, load_batch, record_event
 from quire.ledger.sqlite.withdrawal import recompute_outcomes, supersede_tasks, withdraw_files
 from quire.model.batch import RESET, Batch, Budget, Stage
@@ -43,6 +45,7 @@ class SqliteControlStore:
             values = (batch_no, selection.error_class, selection.path)
             failed = connection.execute(SQL["chosen_failed"], values).fetchall()
             row = connection.execute(SQL["unsettled"], (batch_no,)).fetchone()
+            row = row or connection.execute(SQL["flow_unsettled"], (batch_no,)).fetchone()
             return RetrySelection(failed=failed, unsettled=0 if row is None else row[0])
 
         return await self._database.read(work)
@@ -51,6 +54,23 @@ class SqliteControlStore:
         return await self._database.write(
             lambda connection: _start_retry_round(connection, move, selection, action)
         )
+
+    async def retry_flow(
+        self,
+        batch: Batch,
+        selection: TaskSelection,
+        action: OperatorAction,
+        *,
+        waiting: Sequence[int],
+        names: Sequence[str],
+    ) -> Batch:
+        def work(connection: sqlite3.Connection) -> Batch:
+            tasks = retry(connection, batch, selection, waiting, names, action.now)
+            data: dict[str, object] = {"round": batch.position.round + 1, "tasks": tasks}
+            _record_action(connection, batch.no, "batch_retried", action, data)
+            return load_batch(connection, batch.no)
+
+        return await self._database.write(work)
 
     async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
         await self._database.write(
@@ -134,6 +154,10 @@ def _reopen(connection: sqlite3.Connection, batch_no: int, action: OperatorActio
     batch = load_batch(connection, batch_no)
     if batch.position.stage is Stage.WORKING:
         _reopen_tasks(connection, batch, action.now)
+    elif batch.position.stage is Stage.FLOWING:
+        connection.execute(SQL["flow_reopen_tasks"], (batch_no,))
+        connection.execute(SQL["flow_reopen"], (batch_no,))
+        connection.execute(SQL["set_alarm"], (0, batch_no))
     _record_action(connection, batch_no, "batch_reopened", action)
     return load_batch(connection, batch_no)
 

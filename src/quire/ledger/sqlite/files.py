@@ -11,6 +11,7 @@ from quire.ledger.rows import read_listed_file, read_settled_task
 from quire.ledger.sqlite.batches import find_first_task
 from quire.ledger.sqlite.rows import SQL
 from quire.model.batch import Batch
+from quire.model.files import fold
 
 
 class SqliteFileStore:
@@ -35,7 +36,7 @@ class SqliteFileStore:
         )
 
     async def find_units(self, batch: Batch, paths: Collection[str]) -> dict[str, int]:
-        folded = json.dumps(sorted({path.casefold() for path in paths}))
+        folded = json.dumps(sorted({fold(path) for path in paths}))
         values = (batch.no, folded, batch.position.round, batch.position.phase)
         return await self._database.read(
             lambda connection: dict(connection.execute(SQL["unit_numbers"], values).fetchall())

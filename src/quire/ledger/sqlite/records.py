@@ -6,11 +6,12 @@ import sqlite3
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord, StrayReport
 from quire.ledger.record_rows import (
+    folded_forms,
     group_products,
     read_attempt,
     read_counts,
     read_failed_task,
-    read_file_version,
+    read_file_versions,
     read_input,
     read_stray_report,
 )
@@ -54,14 +55,15 @@ class SqliteRecordStore:
         self, batch_no: int, path: str
     ) -> tuple[list[FileVersion], list[AttemptRecord]]:
         def work(connection: sqlite3.Connection) -> tuple[list[Row], list[Row]]:
-            root = connection.execute(SQL["root_of_path"], (batch_no, path.casefold(), path)).fetchone()
+            values = (batch_no, json.dumps(folded_forms([path])), path)
+            root = connection.execute(SQL["root_of_path"], values).fetchone()
             if root is None:
                 return [], []
             files = connection.execute(SQL["story_files"], (batch_no, root[0])).fetchall()
             return files, connection.execute(SQL["story_attempts"], (batch_no, root[0])).fetchall()
 
         files, attempts = await self._database.read(work)
-        return [read_file_version(row) for row in files], [read_attempt(row) for row in attempts]
+        return read_file_versions(files), [read_attempt(row) for row in attempts]
 
     async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:
         return [read_stray_report(row) for row in await self._rows("strays", (batch_no, limit))]
@@ -108,7 +110,7 @@ def _list_inputs(
 
 
 def _read_outcomes(connection: sqlite3.Connection, batch: Batch, uploads: list[Row]) -> list[InputRecord]:
-    folded = json.dumps([path.casefold() for path, state, *_ in uploads if state == "taken"])
+    folded = json.dumps(folded_forms(path for path, state, *_ in uploads if state == "taken"))
     ends = {row[1]: row for row in connection.execute(SQL["inputs_by_folded"], (batch.no, folded)).fetchall()}
     roots = json.dumps([row[0] for row in ends.values()])
     made = group_products(connection.execute(SQL["made_files"], (batch.no, roots)).fetchall())

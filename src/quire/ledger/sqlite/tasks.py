@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
+from quire.ledger.flow_rows import read_any_claim
 from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, StoredTask, WorkableBatch
 from quire.ledger.rows import (
     classify_stray,
@@ -107,7 +108,7 @@ class SqliteTaskStore:
         rows = await self._database.read(
             lambda connection: connection.execute(SQL["running_tasks"], (member,)).fetchall()
         )
-        return [read_claim(batch_no, tuple(claim)) for batch_no, *claim in rows]
+        return [read_any_claim(batch_no, tuple(claim)) for batch_no, *claim in rows]
 
     async def load_cached(self, keys: Collection[str]) -> dict[str, StepResult]:
         wanted = json.dumps(list(keys))

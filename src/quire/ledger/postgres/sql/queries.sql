@@ -1,12 +1,12 @@
 -- name: insert_batch
 INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
                      served_at, tier, tenant, budget_seconds, budget_tokens, budget_money,
-                     hands_over_to)
+                     hands_over_to, plan_digest)
 SELECT id, run_key, pipeline, version, plan, 'open', 'OPEN', now, now, now, tier, tenant, seconds, tokens, money,
-       hands_over_to
+       hands_over_to, digest
 FROM (VALUES (%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::double precision, %s::bigint, %s::text,
-              %s::double precision, %s::bigint, %s::bigint, %s::text))
-     AS given (id, run_key, pipeline, version, plan, now, tier, tenant, seconds, tokens, money, hands_over_to)
+              %s::double precision, %s::bigint, %s::bigint, %s::text, %s::text))
+     AS given (id, run_key, pipeline, version, plan, now, tier, tenant, seconds, tokens, money, hands_over_to, digest)
 RETURNING no
 
 -- name: batch_by_id
@@ -69,11 +69,13 @@ WHERE no = %(no)s AND stage NOT IN ('done', 'error', 'cancelled')
 -- be made once.
 WITH found AS MATERIALIZED (
   SELECT no FROM batches
-  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+  WHERE (stage IN ('filling', 'gathering', 'discovering', 'transforming', 'ending')
+         OR (stage = 'flowing' AND wants_move))
     AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= %(now)s
     AND (mover IS NULL OR mover = %(member)s) AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
-    AND (%(pipelines)s::text[] IS NULL OR (pipeline, pipeline_version) IN (
-           SELECT * FROM unnest(%(pipelines)s::text[], %(versions)s::bigint[])))
+    AND (%(pipelines)s::text[] IS NULL OR EXISTS (
+           SELECT 1 FROM unnest(%(pipelines)s::text[], %(versions)s::bigint[], %(digests)s::text[]) AS known (name, version, digest)
+           WHERE known.name = pipeline AND known.version = pipeline_version AND known.digest IN ('', plan_digest)))
   ORDER BY mover IS NULL, tier, no LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 UPDATE batches b SET mover = %(member)s FROM found WHERE b.no = found.no RETURNING b.no
@@ -91,7 +93,7 @@ SET stage = %(stage)s, phase = %(phase)s, cursor = %(cursor)s, round = %(round)s
     started_at = coalesce(started_at, CASE WHEN %(stage)s = 'filling' THEN %(now)s END),
     phase_retries = 0, rests_until = 0,
     hold = CASE WHEN NOT %(ends)s THEN hold END, hold_reason = CASE WHEN NOT %(ends)s THEN hold_reason END,
-    mover = CASE WHEN %(stage)s IN ('filling', 'gathering', 'discovering', 'transforming') THEN mover END
+    mover = CASE WHEN %(stage)s IN ('filling', 'gathering', 'discovering', 'transforming', 'ending') THEN mover END
 WHERE no = %(no)s AND stage = %(at_stage)s AND phase = %(at_phase)s AND cursor = %(at_cursor)s AND round = %(at_round)s
 
 -- name: put_off
@@ -363,11 +365,13 @@ WHERE t.batch_no = %s AND t.task_no = %s
 
 -- name: running_tasks
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = %s
+       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
+       t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
+FROM tasks t JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
+LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE b.stage = 'working' ORDER BY t.batch_no, t.task_no
+WHERE t.state = 'running' AND t.member = %s AND (b.stage = 'flowing' OR t.task_no >= r.first_task)
+ORDER BY t.batch_no, t.task_no
 
 -- name: positions
 SELECT no, stage, phase, cursor, round FROM batches WHERE no = ANY(%s::bigint[])
@@ -385,7 +389,7 @@ FROM unnest(%s::text[], %s::double precision[], %s::boolean[], %s::boolean[], %s
      AS given (state, due_at, blamed, interrupted, cached, result, error_class, error, outcome, worker, started_at,
                seconds, cost, batch_no, task_no, attempt)
 WHERE t.batch_no = given.batch_no AND t.task_no = given.task_no AND t.attempt = given.attempt
-  AND t.state = 'running'
+  AND (t.state = 'running' OR (t.state = 'external' AND given.state <> 'external'))
 RETURNING t.batch_no, t.task_no, t.attempt
 
 -- name: tasks_now
@@ -428,7 +432,7 @@ ON CONFLICT (batch_no, error_class) DO UPDATE SET tasks = failures.tasks + exclu
 -- name: hold_over_budget
 WITH held AS (
   UPDATE batches SET hold = 'budget', hold_reason = %(reason)s
-  WHERE no = %(no)s AND hold IS NULL AND stage = 'working'
+  WHERE no = %(no)s AND hold IS NULL AND stage IN ('working', 'flowing')
     AND EXISTS (SELECT 1 FROM (SELECT sum(seconds) AS seconds, sum(tokens_in + tokens_out) AS tokens,
                                       sum(money) AS money FROM rounds r WHERE r.batch_no = batches.no) s
                 WHERE s.seconds >= budget_seconds OR s.tokens >= budget_tokens OR s.money >= budget_money)
@@ -493,7 +497,7 @@ WHERE t.batch_no = given.batch_no AND t.task_no = given.task_no AND t.attempt = 
 
 -- name: set_alarm
 -- A batch that has ended while the attempt was out has none.
-INSERT INTO alarms (batch_no, due_at) SELECT no, %s FROM batches WHERE no = %s AND stage = 'working'
+INSERT INTO alarms (batch_no, due_at) SELECT no, %s FROM batches WHERE no = %s AND stage IN ('working', 'flowing')
 ON CONFLICT (batch_no) DO UPDATE SET due_at = least(alarms.due_at, excluded.due_at)
 
 -- name: ring_now
@@ -504,15 +508,19 @@ ON CONFLICT (batch_no) DO UPDATE SET due_at = 0
 -- name: next_alarm
 SELECT min(at) FROM (
   SELECT greatest(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
-  WHERE b.stage = 'working' AND b.hold IS NULL AND greatest(a.due_at, b.dispatch_at) > %(now)s
+  WHERE b.stage IN ('working', 'flowing') AND b.hold IS NULL AND greatest(a.due_at, b.dispatch_at) > %(now)s
     AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
   UNION ALL
   SELECT dispatch_at FROM batches
   WHERE stage = 'working' AND hold IS NULL AND dispatch_at > %(now)s AND next_task <= last_task
     AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
   UNION ALL
+  SELECT r.dispatch_at FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = 1
+  WHERE b.stage = 'flowing' AND b.hold IS NULL AND r.dispatch_at > %(now)s
+    AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
+  UNION ALL
   SELECT rests_until FROM batches
-  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming', 'flowing', 'ending')
     AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until > %(now)s
     AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))) moments
 
@@ -534,9 +542,9 @@ SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
 -- name: dismiss
 -- Not while an attempt is out with it: one that was taken for dead may have claimed more meanwhile.
 DELETE FROM crew WHERE no = %(member)s AND NOT EXISTS (
-  SELECT 1 FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-  JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task AND t.state = 'running' AND t.member = %(member)s
-  WHERE b.stage = 'working')
+  SELECT 1 FROM tasks t JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
+  LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
+  WHERE t.state = 'running' AND t.member = %(member)s AND (b.stage = 'flowing' OR t.task_no >= r.first_task))
 
 -- name: lock_member
 SELECT 1 FROM crew WHERE no = %s FOR UPDATE
@@ -783,29 +791,34 @@ SELECT path, state, size, stamp, key, digest, content_type, error_class, reason,
 FROM uploads WHERE batch_no = %s AND path = ANY(%s::text[]) ORDER BY path
 
 -- name: inputs_by_folded
--- The last column: does the batch's present round have anything to do with it?
+-- The last columns: does the batch's present round have anything to do with it, and, of one that flows, has it walked
+-- to its end?
 SELECT f.file_no, f.path, f.outcome, f.error_class, f.reason, f.attempts,
        f.round = b.round OR EXISTS (SELECT 1 FROM files d WHERE d.batch_no = f.batch_no AND d.root_no = f.file_no
-                                    AND d.born > 0 AND d.role <> 'unit' AND d.round = b.round)
+                                    AND d.born > 0 AND d.role <> 'unit' AND d.round = b.round),
+       f.open < 0
 FROM batches b JOIN files f ON f.batch_no = b.no
 WHERE b.no = %s AND f.born = 0 AND f.folded = ANY(%s::text[])
 
 -- name: made_files
+-- Numbers are in order of time where documents move on by themselves, so those count only in batches without lineages.
 SELECT root_no, role, key, path, name, size, content_type, digest, cid, source_file, tags, config FROM files
-WHERE batch_no = %s AND born > 0 AND root_no = ANY(%s::bigint[]) AND role <> 'unit' AND gone IS DISTINCT FROM 0
-ORDER BY file_no
+WHERE batch_no = %s AND born > 0 AND root_no = ANY(%s::bigint[]) AND role NOT IN ('unit', 'kept')
+  AND gone IS DISTINCT FROM 0
+ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END COLLATE "C", file_no
 
 -- name: root_of_path
-SELECT root_no FROM files WHERE batch_no = %s AND folded = %s AND path = %s AND role <> 'unit'
+SELECT root_no FROM files WHERE batch_no = %s AND folded = ANY(%s::text[]) AND path = %s AND role <> 'unit'
 ORDER BY born, file_no LIMIT 1
 
 -- name: story_files
 SELECT file_no, path, role, born, gone, listed, key, size, content_type, tags FROM files
 WHERE batch_no = %(no)s AND (file_no = %(root)s OR (root_no = %(root)s AND born > 0 AND role <> 'unit'))
-ORDER BY file_no
+ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END COLLATE "C", file_no
 
 -- name: story_attempts
--- On the input, on what was made of it, and on the units that any of those belong to.
+-- On the input, on what was made of it, and on the units that any of those belong to. The numbers of tasks of a batch
+-- that flows begin with the phase, and go on in order of time: there path and branch count.
 WITH theirs AS (
   SELECT file_no FROM files
   WHERE batch_no = %(no)s AND (file_no = %(root)s OR (root_no = %(root)s AND born > 0 AND role <> 'unit'))
@@ -817,16 +830,18 @@ WITH theirs AS (
   SELECT t.*, f.path FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
   JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
 )
-SELECT coalesce(r.name, ''), w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at, a.seconds,
-       w.path, coalesce(a.error_class, ''), coalesce(a.error, '')
+SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error FROM (
+SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
+       a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w JOIN attempts a ON a.batch_no = %(no)s AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
 UNION
 SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
-       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, '')
+       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
 FROM work w LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
-WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
-ORDER BY 3, 4, 6 DESC
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
+ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END,
+         CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END COLLATE "C", branch, task_no, attempt, outcome DESC
 
 -- name: strays
 SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = %s ORDER BY no LIMIT %s

@@ -45,11 +45,20 @@ CREATE TABLE batches (
   passed_over      bigint NOT NULL DEFAULT 0,  -- offered files that were skipped at the door
   hands_over_to    text NOT NULL DEFAULT '',   -- the queue that is told when it is done
   owner            text,                       -- of one that came over HTTP: whose key opened it
-  staged           boolean NOT NULL DEFAULT false -- it has a staging that must be swept
+  staged           boolean NOT NULL DEFAULT false, -- it has a staging that must be swept
+  open_tasks       bigint NOT NULL DEFAULT 0,      -- tasks and joins that are not settled
+  sources          bigint NOT NULL DEFAULT 0,      -- what may still bring tasks: the intake, a phase being gathered
+  admitted         bigint NOT NULL DEFAULT 0,      -- files up to this number were given their first tasks
+  admissible       bigint NOT NULL DEFAULT 0,      -- files up to this number may be: their folders are listed
+  waits_at         bigint,                         -- the next phase that waits for other documents
+  gathers          bigint NOT NULL DEFAULT 0,      -- 1: its units are being found, 2: they are given their tasks
+  wants_move       boolean NOT NULL DEFAULT false, -- there is something for a scheduler
+  plan_digest      text NOT NULL DEFAULT ''        -- of a plan that flows: members with another one leave it alone
 );
 CREATE INDEX batches_run_key ON batches (run_key, no);
 CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
 CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working' AND hold IS NULL;
+CREATE INDEX batches_flowing ON batches (tier, served_at) WHERE stage = 'flowing' AND hold IS NULL;
 CREATE INDEX batches_owned ON batches (owner) WHERE owner IS NOT NULL AND stage NOT IN ('done', 'error', 'cancelled');
 CREATE INDEX batches_staged ON batches (completed_at, no) WHERE staged AND completed_at IS NOT NULL;
 
@@ -58,7 +67,8 @@ CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
-       served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to, open_tasks, sources,
+       admitted, admissible, waits_at, gathers
 FROM batches;
 
 -- What arrived, by path: taken into the store, or refused or skipped with a reason.
@@ -138,6 +148,9 @@ CREATE TABLE files (
   parent_no    bigint,                         -- the file or unit whose task made it
   round        bigint NOT NULL DEFAULT 1,      -- the last round that was about it
   enters       bigint NOT NULL DEFAULT 0,      -- first phase of that round that sees it
+  open         bigint NOT NULL DEFAULT 0,      -- inputs only: further documents of it that are on their way
+  lineage      text NOT NULL DEFAULT '',       -- which step made it of what, for each generation
+  failed_at    text COLLATE "C",               -- inputs only: the place of the failure that is told
   PRIMARY KEY (batch_no, file_no)
 );
 CREATE INDEX files_folded ON files (batch_no, folded);
@@ -172,6 +185,9 @@ CREATE TABLE rounds (
   tokens_in  bigint NOT NULL DEFAULT 0,
   tokens_out bigint NOT NULL DEFAULT 0,
   money      bigint NOT NULL DEFAULT 0,  -- millionths
+  next_task  bigint NOT NULL DEFAULT 1,  -- of a phase that flows: the next number to claim
+  last_task  bigint NOT NULL DEFAULT 0,  -- and the last one that was given
+  dispatch_at double precision NOT NULL DEFAULT 0, -- no task of it starts before
   PRIMARY KEY (batch_no, round, phase)
 );
 
@@ -207,6 +223,11 @@ CREATE TABLE tasks (
   worker        text,
   seconds       double precision,
   cost          bytea,
+  branch        bigint NOT NULL DEFAULT 0,     -- which of the phase's steps
+  tries         bigint NOT NULL DEFAULT 0,     -- tries of its document in earlier phases
+  given         bytea,                         -- values of earlier steps
+  waits_for     bigint NOT NULL DEFAULT 0,     -- tasks of the folders right below that are not settled
+  blocks        bigint,                        -- the task of the folder above
   PRIMARY KEY (batch_no, task_no)
 );
 CREATE INDEX tasks_waiting ON tasks (batch_no, due_at, task_no) WHERE state = 'waiting';
@@ -214,6 +235,18 @@ CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
 CREATE INDEX tasks_running ON tasks (member, batch_no, task_no) WHERE state = 'running';
+CREATE INDEX tasks_external ON tasks (batch_no, due_at) WHERE state = 'external';
+
+-- Steps side by side on one document: their effects are applied once, when all have settled.
+CREATE TABLE joins (
+  batch_no bigint NOT NULL,
+  phase    bigint NOT NULL,
+  file_no  bigint NOT NULL,
+  "left"   bigint NOT NULL,                    -- branches that are not settled
+  resolved boolean NOT NULL DEFAULT false,     -- the effects are applied
+  PRIMARY KEY (batch_no, phase, file_no)
+);
+CREATE INDEX joins_open ON joins (batch_no, "left", phase) WHERE NOT resolved;
 
 CREATE TABLE attempts (
   batch_no    bigint NOT NULL,

@@ -5,8 +5,8 @@
 -- name: insert_batch
 INSERT INTO batches (id, run_key, pipeline, pipeline_version, plan, stage, status, created_at, updated_at,
                      served_at, tier, tenant, budget_seconds, budget_tokens, budget_money,
-                     hands_over_to)
-VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?6, ?6, ?6, ?, ?, ?, ?, ?, ?)
+                     hands_over_to, plan_digest)
+VALUES (?, ?, ?, ?, ?, 'open', 'OPEN', ?6, ?6, ?6, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: batch_by_id
 SELECT * FROM batch_rows WHERE id = ?
@@ -52,11 +52,14 @@ WHERE no = ?5 AND stage NOT IN ('done', 'error', 'cancelled')
 -- name: take
 UPDATE batches SET mover = ?1
 WHERE no IN (SELECT no FROM batches
-             WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+             WHERE (stage IN ('filling', 'gathering', 'discovering', 'transforming', 'ending')
+                    OR (stage = 'flowing' AND wants_move = 1))
                AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until <= ?2
                AND (mover IS NULL OR mover = ?1) AND (?3 IS NULL OR no IN (SELECT value FROM json_each(?3)))
-               AND (?5 IS NULL OR (pipeline, pipeline_version) IN (
-                      SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?5)))
+               AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(?5) k
+                                          WHERE json_extract(k.value, '$[0]') = batches.pipeline
+                                            AND json_extract(k.value, '$[1]') = batches.pipeline_version
+                                            AND json_extract(k.value, '$[2]') IN ('', batches.plan_digest)))
              ORDER BY mover IS NULL, tier, no LIMIT ?4)
 RETURNING no
 
@@ -72,7 +75,7 @@ SET stage = ?1, phase = ?2, cursor = ?3, round = ?4, status = ?5, updated_at = ?
     started_at = coalesce(started_at, CASE WHEN ?1 = 'filling' THEN ?6 END),
     phase_retries = 0, rests_until = 0,
     hold = CASE WHEN ?10 IS NULL THEN hold END, hold_reason = CASE WHEN ?10 IS NULL THEN hold_reason END,
-    mover = CASE WHEN ?1 IN ('filling', 'gathering', 'discovering', 'transforming') THEN mover END
+    mover = CASE WHEN ?1 IN ('filling', 'gathering', 'discovering', 'transforming', 'ending') THEN mover END
 WHERE no = ?12 AND stage = ?13 AND phase = ?14 AND cursor = ?15 AND round = ?16
 
 -- name: put_off
@@ -316,12 +319,14 @@ WHERE t.batch_no = ? AND t.task_no = ?
 
 -- name: running_tasks
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
+       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
+       t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
 FROM tasks t INDEXED BY tasks_running
-CROSS JOIN batches b ON b.no = t.batch_no AND b.stage = 'working'
-CROSS JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND t.task_no >= r.first_task
+CROSS JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
+LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
 CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.state = 'running' AND t.member = ? ORDER BY t.batch_no, t.task_no
+WHERE t.state = 'running' AND t.member = ? AND (b.stage = 'flowing' OR t.task_no >= r.first_task)
+ORDER BY t.batch_no, t.task_no
 
 -- name: positions
 SELECT no, stage, phase, cursor, round FROM batches WHERE no IN (SELECT value FROM json_each(?))
@@ -331,14 +336,15 @@ SELECT no, stage, phase, cursor, round FROM batches WHERE no IN (SELECT value FR
 UPDATE tasks
 SET state = ?, due_at = ?, failures = failures + ?, interruptions = interruptions + ?, cached = ?,
     result = ?, error_class = ?, error = ?, outcome = ?, worker = ?, started_at = ?, seconds = ?, cost = ?
-WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
+WHERE batch_no = ? AND task_no = ? AND attempt = ?
+  AND (state = 'running' OR (state = 'external' AND ?1 <> 'external'))
 
 -- name: settle_success
 -- The same for a success that brings nothing but itself: most tasks, and a third of the cost.
 UPDATE tasks
 SET state = 'done', due_at = NULL, cached = 0, result = NULL, error_class = NULL, error = NULL, outcome = 'done',
     worker = ?, started_at = ?, seconds = ?, cost = NULL
-WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
+WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state IN ('running', 'external')
 
 -- name: late_success
 -- Given up for lost time, but it has arrived while the phase runs and nobody else is at it.
@@ -367,7 +373,7 @@ ON CONFLICT (batch_no, error_class) DO UPDATE SET tasks = tasks + excluded.tasks
 
 -- name: hold_over_budget
 UPDATE batches SET hold = 'budget', hold_reason = ?
-WHERE no = ? AND hold IS NULL AND stage = 'working'
+WHERE no = ? AND hold IS NULL AND stage IN ('working', 'flowing')
   AND (budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL)
   AND EXISTS (SELECT 1 FROM (SELECT sum(seconds) AS seconds, sum(tokens_in + tokens_out) AS tokens,
                                     sum(money) AS money FROM rounds r WHERE r.batch_no = batches.no) s
@@ -414,21 +420,25 @@ WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
 
 -- name: set_alarm
 -- A batch that has ended while the attempt was out has none.
-INSERT INTO alarms (batch_no, due_at) SELECT no, ?1 FROM batches WHERE no = ?2 AND stage = 'working'
+INSERT INTO alarms (batch_no, due_at) SELECT no, ?1 FROM batches WHERE no = ?2 AND stage IN ('working', 'flowing')
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: next_alarm
 SELECT min(at) FROM (
   SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
-  WHERE b.stage = 'working' AND b.hold IS NULL AND max(a.due_at, b.dispatch_at) > ?1
+  WHERE b.stage IN ('working', 'flowing') AND b.hold IS NULL AND max(a.due_at, b.dispatch_at) > ?1
     AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
   UNION ALL
   SELECT dispatch_at FROM batches
   WHERE stage = 'working' AND hold IS NULL AND dispatch_at > ?1 AND next_task <= last_task
     AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2)))
   UNION ALL
+  SELECT r.dispatch_at FROM batches b CROSS JOIN rounds r ON r.batch_no = b.no AND r.round = 1
+  WHERE b.stage = 'flowing' AND b.hold IS NULL AND r.dispatch_at > ?1
+    AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
+  UNION ALL
   SELECT rests_until FROM batches
-  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming')
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming', 'flowing', 'ending')
     AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until > ?1
     AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2))))
 
@@ -451,9 +461,9 @@ SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
 -- Not while an attempt is out with it: one that was taken for dead may have claimed more meanwhile.
 DELETE FROM crew WHERE no = ?1 AND NOT EXISTS (
   SELECT 1 FROM tasks t INDEXED BY tasks_running
-  CROSS JOIN batches b ON b.no = t.batch_no AND b.stage = 'working'
-  CROSS JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND t.task_no >= r.first_task
-  WHERE t.state = 'running' AND t.member = ?1)
+  CROSS JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
+  LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
+  WHERE t.state = 'running' AND t.member = ?1 AND (b.stage = 'flowing' OR t.task_no >= r.first_task))
 
 -- name: was_dismissed
 -- The member was removed; numbers are never reused.
@@ -717,22 +727,27 @@ SELECT path, state, size, stamp, key, digest, content_type, error_class, reason,
 FROM uploads WHERE batch_no = ? AND path IN (SELECT value FROM json_each(?)) ORDER BY path
 
 -- name: inputs_by_folded
--- The last column: does the batch's present round have anything to do with it?
+-- The last columns: does the batch's present round have anything to do with it, and, of one that flows, has it walked
+-- to its end?
 SELECT f.file_no, f.path, f.outcome, f.error_class, f.reason, f.attempts,
        f.round = b.round OR EXISTS (SELECT 1 FROM files d INDEXED BY files_made
                                     WHERE d.batch_no = f.batch_no AND d.root_no = f.file_no AND d.born > 0
-                                    AND d.role <> 'unit' AND d.round = b.round)
+                                    AND d.role <> 'unit' AND d.round = b.round),
+       f.open < 0
 FROM batches b CROSS JOIN files f INDEXED BY files_folded ON f.batch_no = b.no
 WHERE b.no = ? AND f.born = 0 AND f.folded IN (SELECT value FROM json_each(?))
 
 -- name: made_files
+-- Numbers are in order of time where documents move on by themselves, so those count only in batches without lineages.
 SELECT root_no, role, key, path, name, size, content_type, digest, cid, source_file, tags, config
 FROM files INDEXED BY files_made
-WHERE batch_no = ? AND born > 0 AND root_no IN (SELECT value FROM json_each(?)) AND role <> 'unit' AND gone IS NOT 0
-ORDER BY file_no
+WHERE batch_no = ? AND born > 0 AND root_no IN (SELECT value FROM json_each(?)) AND role NOT IN ('unit', 'kept')
+  AND gone IS NOT 0
+ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END, file_no
 
 -- name: root_of_path
-SELECT root_no FROM files INDEXED BY files_folded WHERE batch_no = ? AND folded = ? AND path = ? AND role <> 'unit'
+SELECT root_no FROM files INDEXED BY files_folded
+WHERE batch_no = ? AND folded IN (SELECT value FROM json_each(?)) AND path = ? AND role <> 'unit'
 ORDER BY born, file_no LIMIT 1
 
 -- name: story_files
@@ -741,10 +756,11 @@ WHERE batch_no = ?1 AND file_no IN (SELECT ?2
                                     UNION ALL
                                     SELECT file_no FROM files INDEXED BY files_made
                                     WHERE batch_no = ?1 AND root_no = ?2 AND born > 0 AND role <> 'unit')
-ORDER BY file_no
+ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END, file_no
 
 -- name: story_attempts
--- On the input, on what was made of it, and on the units that any of those belong to.
+-- On the input, on what was made of it, and on the units that any of those belong to. The numbers of tasks of a batch
+-- that flows begin with the phase, and go on in order of time: there path and branch count.
 WITH theirs AS (
   SELECT ?2 AS file_no
   UNION
@@ -759,16 +775,18 @@ WITH theirs AS (
   SELECT t.*, f.path FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
   CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = mine.file_no
 )
-SELECT coalesce(r.name, ''), w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at, a.seconds,
-       w.path, coalesce(a.error_class, ''), coalesce(a.error, '')
+SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error FROM (
+SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
+       a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w CROSS JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
 UNION
 SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
-       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, '')
+       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
 FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
-WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
-ORDER BY 3, 4, 6 DESC
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL))
+ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END, CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END,
+         branch, task_no, attempt, outcome DESC
 
 -- name: strays
 SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = ? ORDER BY no LIMIT ?

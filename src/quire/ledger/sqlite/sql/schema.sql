@@ -43,11 +43,20 @@ CREATE TABLE batches (
   passed_over      INTEGER NOT NULL DEFAULT 0, -- offered files that were skipped at the door
   hands_over_to    TEXT NOT NULL DEFAULT '',   -- the queue that is told when it is done
   owner            TEXT,                       -- of one that came over HTTP: whose key opened it
-  staged           INTEGER NOT NULL DEFAULT 0  -- 1: it has a staging that must be swept
+  staged           INTEGER NOT NULL DEFAULT 0, -- 1: it has a staging that must be swept
+  open_tasks       INTEGER NOT NULL DEFAULT 0, -- tasks and joins that are not settled
+  sources          INTEGER NOT NULL DEFAULT 0, -- what may still bring tasks: the intake, a phase being gathered
+  admitted         INTEGER NOT NULL DEFAULT 0, -- files up to this number were given their first tasks
+  admissible       INTEGER NOT NULL DEFAULT 0, -- files up to this number may be: their folders are listed
+  waits_at         INTEGER,                    -- the next phase that waits for other documents
+  gathers          INTEGER NOT NULL DEFAULT 0, -- 1: its units are being found, 2: they are given their tasks
+  wants_move       INTEGER NOT NULL DEFAULT 0, -- 1: there is something for a scheduler
+  plan_digest      TEXT NOT NULL DEFAULT ''    -- of a plan that flows: members with another one leave it alone
 );
 CREATE INDEX batches_run_key ON batches (run_key);
 CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
 CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working' AND hold IS NULL;
+CREATE INDEX batches_flowing ON batches (tier, served_at) WHERE stage = 'flowing' AND hold IS NULL;
 CREATE INDEX batches_owned ON batches (owner) WHERE owner IS NOT NULL AND stage NOT IN ('done', 'error', 'cancelled');
 CREATE INDEX batches_staged ON batches (completed_at) WHERE staged = 1 AND completed_at IS NOT NULL;
 
@@ -56,7 +65,8 @@ CREATE VIEW batch_rows AS
 SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
-       served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to, open_tasks, sources,
+       admitted, admissible, waits_at, gathers
 FROM batches;
 
 -- What arrived, by path: taken into the store, or refused or skipped with a reason.
@@ -136,6 +146,9 @@ CREATE TABLE files (
   parent_no    INTEGER,                        -- the file or unit whose task made it
   round        INTEGER NOT NULL DEFAULT 1,     -- the last round that was about it
   enters       INTEGER NOT NULL DEFAULT 0,     -- first phase of that round that sees it
+  open         INTEGER NOT NULL DEFAULT 0,     -- inputs only: further documents of it that are on their way
+  lineage      TEXT NOT NULL DEFAULT '',       -- which step made it of what, for each generation
+  failed_at    TEXT,                           -- inputs only: the place of the failure that is told
   PRIMARY KEY (batch_no, file_no)
 ) WITHOUT ROWID;
 CREATE INDEX files_folded ON files (batch_no, folded);
@@ -173,6 +186,9 @@ CREATE TABLE rounds (
   tokens_in  INTEGER NOT NULL DEFAULT 0,
   tokens_out INTEGER NOT NULL DEFAULT 0,
   money      INTEGER NOT NULL DEFAULT 0,  -- millionths
+  next_task  INTEGER NOT NULL DEFAULT 1,  -- of a phase that flows: the next number to claim
+  last_task  INTEGER NOT NULL DEFAULT 0,  -- and the last one that was given
+  dispatch_at REAL NOT NULL DEFAULT 0,    -- no task of it starts before
   PRIMARY KEY (batch_no, round, phase)
 ) WITHOUT ROWID;
 
@@ -208,6 +224,11 @@ CREATE TABLE tasks (
   worker        TEXT,
   seconds       REAL,
   cost          BLOB,
+  branch        INTEGER NOT NULL DEFAULT 0,    -- which of the phase's steps
+  tries         INTEGER NOT NULL DEFAULT 0,    -- tries of its document in earlier phases
+  given         BLOB,                          -- values of earlier steps
+  waits_for     INTEGER NOT NULL DEFAULT 0,    -- tasks of the folders right below that are not settled
+  blocks        INTEGER,                       -- the task of the folder above
   PRIMARY KEY (batch_no, task_no)
 ) WITHOUT ROWID;
 CREATE INDEX tasks_waiting ON tasks (batch_no, due_at) WHERE state = 'waiting';
@@ -215,6 +236,18 @@ CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
 CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
 CREATE INDEX tasks_running ON tasks (member, batch_no, task_no) WHERE state = 'running';
+CREATE INDEX tasks_external ON tasks (batch_no, due_at) WHERE state = 'external';
+
+-- Steps side by side on one document: their effects are applied once, when all have settled.
+CREATE TABLE joins (
+  batch_no INTEGER NOT NULL,
+  phase    INTEGER NOT NULL,
+  file_no  INTEGER NOT NULL,
+  left     INTEGER NOT NULL,                   -- branches that are not settled
+  resolved INTEGER NOT NULL DEFAULT 0,         -- 1: the effects are applied
+  PRIMARY KEY (batch_no, phase, file_no)
+) WITHOUT ROWID;
+CREATE INDEX joins_open ON joins (batch_no, left, phase) WHERE resolved = 0;
 
 CREATE TABLE attempts (
   batch_no    INTEGER NOT NULL,

@@ -1,0 +1,99 @@
+"""From effects to rows, for every ledger on SQL: numbers are given here, statements are the adapters'."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from quire.ledger.flow_values import Effects, Follower, RootFailure, TaskPlace, first_number, phase_of
+from quire.ledger.rows import Row, file_columns, read_claim, read_file
+from quire.ledger.values import Claim
+from quire.model.work import Order
+
+
+def read_flow_claim(batch_no: int, columns: Row) -> Claim:
+    """From five columns of the attempt, ten of the file, six of the place."""
+    task_no, attempt, failures, interruptions, started_at = columns[:5]
+    branch, file_no, root_no, lineage, tries, given = columns[15:]
+    order = Order(batch_no, task_no, attempt, read_file(columns[5:15]))
+    place = TaskPlace(phase_of(task_no), branch, file_no, root_no, lineage, tries, given)
+    return Claim(order, failures, interruptions, started_at, place)
+
+
+def read_any_claim(batch_no: int, columns: Row) -> Claim:
+    """Of a batch that flows, or of one that goes from phase to phase."""
+    if phase_of(columns[0]):
+        return read_flow_claim(batch_no, columns)
+    return read_claim(batch_no, columns[:15])
+
+
+def failure_place(phase: int, path: str, branch: int) -> str:
+    """Of several failures of an input the one with the lowest place is told."""
+    return f"{phase:06d}\n{path}\n{branch:06d}"
+
+
+class EffectRows:
+    """What effects come to as rows. `cursors` has the last task number of each phase, without the phase."""
+
+    def __init__(self, batch_no: int, last_file: int, cursors: Mapping[int, int]) -> None:
+        self._batch_no = batch_no
+        self._cursors = dict(cursors)
+        self.last_file = last_file
+        self.files: list[Row] = []
+        self.left_list: list[Row] = []  # (phase, batch, file)
+        self.tasks: list[Row] = []
+        self.joins: list[Row] = []  # (batch, phase, file, branches)
+        self.created: Counter[int] = Counter()  # tasks by phase
+        self.ended: dict[int, list[int]] = {}  # tries → inputs one of whose documents has ended
+        self.spread: list[tuple[int, int]] = []  # (input, further documents)
+        self.failures: list[tuple[int, RootFailure]] = []
+        self.unit_failures: list[tuple[int, RootFailure]] = []
+
+    @property
+    def opened(self) -> int:
+        """Tasks and joins that are not settled."""
+        return len(self.tasks) + len(self.joins)
+
+    def add(self, effects: Iterable[Effects]) -> None:
+        for one in effects:
+            self._add_one(one)
+
+    def follow(self, follower: Follower, file_no: int) -> None:
+        phase = follower.phase
+        tries, last = follower.tries, self._cursors.get(phase, 0)
+        base = first_number(phase) + last
+        for place, branch in enumerate(follower.branches, start=1):
+            self.tasks.append((self._batch_no, base + place, phase, file_no, branch, tries, follower.given))
+            tries = 0
+        count = len(follower.branches)
+        self._cursors[phase] = last + count
+        self.created[phase] += count
+        if count > 1:
+            self.joins.append((self._batch_no, phase, file_no, count))
+
+    def _add_one(self, effects: Effects) -> None:
+        first = self.last_file
+        for new in effects.new_files:
+            self.last_file += 1
+            self.files.append(
+                (
+                    *(self._batch_no, self.last_file, effects.root_no, effects.phase, new.listed, new.role),
+                    *(*file_columns(new.file), effects.parent_no, new.lineage),
+                )
+            )
+        if effects.leaves:
+            self.left_list.append((effects.phase, self._batch_no, effects.parent_no))
+        for follower in effects.followers:
+            self.follow(follower, follower.file if follower.file > 0 else first - follower.file)
+        self._count_root(effects)
+        if effects.failure is not None:
+            self.failures.append((effects.root_no, effects.failure))
+            if effects.of_unit:
+                self.unit_failures.append((effects.parent_no, effects.failure))
+
+    def _count_root(self, effects: Effects) -> None:
+        if effects.of_unit:
+            if effects.walking:
+                self.spread.append((effects.root_no, effects.walking))
+        elif not effects.walking:
+            self.ended.setdefault(effects.tries, []).append(effects.root_no)
+        elif effects.walking > 1:
+            self.spread.append((effects.root_no, effects.walking - 1))

@@ -1,0 +1,51 @@
+-- Documents move on by themselves: a batch that flows has open tasks and sources of more of them, cursors for each phase,
+-- groups of steps side by side, and tasks that wait for those of the folders below.
+
+ALTER TABLE batches
+  ADD COLUMN open_tasks  bigint NOT NULL DEFAULT 0,      -- tasks and joins that are not settled
+  ADD COLUMN sources     bigint NOT NULL DEFAULT 0,      -- what may still bring tasks: the intake, a phase being gathered
+  ADD COLUMN admitted    bigint NOT NULL DEFAULT 0,      -- files up to this number were given their first tasks
+  ADD COLUMN admissible  bigint NOT NULL DEFAULT 0,      -- files up to this number may be: their folders are listed
+  ADD COLUMN waits_at    bigint,                         -- the next phase that waits for other documents
+  ADD COLUMN gathers     bigint NOT NULL DEFAULT 0,      -- 1: its units are being found, 2: they are given their tasks
+  ADD COLUMN wants_move  boolean NOT NULL DEFAULT false, -- there is something for a scheduler
+  ADD COLUMN plan_digest text NOT NULL DEFAULT '';       -- of a plan that flows: members with another one leave it alone
+CREATE INDEX batches_flowing ON batches (tier, served_at) WHERE stage = 'flowing' AND hold IS NULL;
+
+DROP VIEW batch_rows;
+CREATE VIEW batch_rows AS
+SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifest_key, total_files, last_file,
+       last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
+       tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
+       served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to, open_tasks, sources,
+       admitted, admissible, waits_at, gathers
+FROM batches;
+
+ALTER TABLE rounds
+  ADD COLUMN next_task   bigint NOT NULL DEFAULT 1,            -- of a phase that flows: the next number to claim
+  ADD COLUMN last_task   bigint NOT NULL DEFAULT 0,            -- and the last one that was given
+  ADD COLUMN dispatch_at double precision NOT NULL DEFAULT 0;  -- no task of it starts before
+
+ALTER TABLE tasks
+  ADD COLUMN branch    bigint NOT NULL DEFAULT 0,  -- which of the phase's steps
+  ADD COLUMN tries     bigint NOT NULL DEFAULT 0,  -- tries of its document in earlier phases
+  ADD COLUMN given     bytea,                      -- values of earlier steps
+  ADD COLUMN waits_for bigint NOT NULL DEFAULT 0,  -- tasks of the folders right below that are not settled
+  ADD COLUMN blocks    bigint;                     -- the task of the folder above
+CREATE INDEX tasks_external ON tasks (batch_no, due_at) WHERE state = 'external';
+
+ALTER TABLE files
+  ADD COLUMN open      bigint NOT NULL DEFAULT 0,  -- inputs only: further documents of it that are on their way
+  ADD COLUMN lineage   text NOT NULL DEFAULT '',   -- which step made it of what, for each generation
+  ADD COLUMN failed_at text COLLATE "C";           -- inputs only: the place of the failure that is told
+
+-- Steps side by side on one document: their effects are applied once, when all have settled.
+CREATE TABLE joins (
+  batch_no bigint NOT NULL,
+  phase    bigint NOT NULL,
+  file_no  bigint NOT NULL,
+  "left"   bigint NOT NULL,                 -- branches that are not settled
+  resolved boolean NOT NULL DEFAULT false,  -- the effects are applied
+  PRIMARY KEY (batch_no, phase, file_no)
+);
+CREATE INDEX joins_open ON joins (batch_no, "left", phase) WHERE NOT resolved;

@@ -1,0 +1,280 @@
+"""Settles and begets in one transaction: results, files that were made, the tasks that follow, counters, the
+end of the batch. What follows was planned outside; here numbers are given and rows are written.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from quire.ledger.flow_rows import EffectRows
+from quire.ledger.flow_values import Effects, JoinPart, phase_of
+from quire.ledger.port import OutboxMessage, Settlement, SettleResult
+from quire.ledger.rows import (
+    classify_stray,
+    count_settlements,
+    encode_result,
+    is_plain_success,
+    late_columns,
+    settle_columns,
+    stray_columns,
+    success_columns,
+)
+from quire.ledger.sqlite.rows import SQL, hold_over_budget, record_event
+from quire.ledger.sqlite.uploads import add_outbox_message
+from quire.model.batch import Stage, TaskState
+from quire.model.work import Outcome
+
+_FINAL = frozenset({TaskState.DONE, TaskState.FAILED})
+
+
+def settle(
+    connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
+) -> SettleResult:
+    row = connection.execute(SQL["flow_batch"], (batch_no,)).fetchone()
+    stage, last_file, budgeted = row or ("", 0, False)
+    given = len(settlements)
+    remember_results(connection, settlements, now)
+    if stage == Stage.FLOWING:
+        applied = _apply_fence(connection, settlements, now)
+    else:
+        applied = []
+        for settlement in settlements:
+            _note_stray(connection, settlement, now)
+    if not applied:
+        return SettleResult(applied=0, strays=given, phase_ended=False)
+    finals = [one for one in applied if one.state in _FINAL]
+    rows = EffectRows(batch_no, last_file, read_cursors(connection, batch_no))
+    rows.add(one.effects for one in finals if isinstance(one.effects, Effects))
+    joins = [one.effects for one in finals if isinstance(one.effects, JoinPart)]
+    connection.executemany(SQL["flow_settle_join"], ((batch_no, one.phase, one.file_no) for one in joins))
+    _unblock(connection, batch_no, finals)
+    write_effects(connection, batch_no, rows, settled=len(finals), now=now)
+    _count(connection, batch_no, applied)
+    _send_requests(connection, applied, now)
+    ended = advance(connection, batch_no, now)
+    if budgeted:
+        hold_over_budget(connection, batch_no, now)
+    return SettleResult(
+        applied=len(applied), strays=given - len(applied), phase_ended=ended, created=bool(rows.tasks)
+    )
+
+
+def read_cursors(connection: sqlite3.Connection, batch_no: int) -> dict[int, int]:
+    return dict(connection.execute(SQL["flow_cursors"], (batch_no,)).fetchall())
+
+
+def write_effects(
+    connection: sqlite3.Connection, batch_no: int, rows: EffectRows, *, settled: int, now: float
+) -> None:
+    """`settled`: how many tasks and joins were closed by the same transaction."""
+    if rows.files:
+        connection.executemany(SQL["flow_insert_file"], rows.files)
+    if rows.left_list:
+        connection.executemany(SQL["flow_leave_list"], rows.left_list)
+    if rows.tasks:
+        connection.executemany(SQL["flow_insert_task"], rows.tasks)
+    if rows.joins:
+        connection.executemany(SQL["flow_insert_join"], rows.joins)
+    for phase, count in rows.created.items():
+        connection.execute(SQL["flow_count_new"], (count, batch_no, phase))
+    connection.executemany(SQL["flow_spread"], ((batch_no, root, more) for root, more in rows.spread))
+    for query, failures in (("flow_fail_root", rows.failures), ("flow_fail_members", rows.unit_failures)):
+        connection.executemany(
+            SQL[query],
+            ((batch_no, number, why.error_class, why.reason, why.place) for number, why in failures),
+        )
+    for tries, roots in rows.ended.items():
+        _end_walks(connection, batch_no, roots, tries)
+    values = (rows.opened - settled, rows.last_file, now, batch_no)
+    connection.execute(SQL["flow_count_open"], values)
+
+
+def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
+    """Bring status and stage up to what the counters say; True when there is something for a scheduler."""
+    row = connection.execute(SQL["flow_progress"], (batch_no,)).fetchone()
+    stage, phase, sources, open_tasks, waits_at, gathers, has_joins = row
+    if stage != Stage.FLOWING:
+        return False
+    phases = connection.execute(SQL["flow_phases"], (batch_no,)).fetchall()
+    ends = not sources and not open_tasks and waits_at is None
+    may_gather = (
+        waits_at is not None
+        and not (sources or gathers)
+        and not is_open_before(connection, batch_no, waits_at)
+    )
+    wants = bool(sources or has_joins or may_gather or ends)
+    reached = phase if sources and not gathers else _reached_phase(phases, phase, waits_at, ends=ends)
+    status = next((name for number, name, _ in phases if number == reached), "")
+    for number, name, _ in phases:
+        if phase < number <= reached:
+            record_event(connection, batch_no, now, "phase_started", {"phase": name})
+    target = Stage.ENDING if ends else Stage.FLOWING
+    connection.execute(SQL["flow_set_progress"], (reached, status, wants, target, now, batch_no))
+    return wants
+
+
+def _reached_phase(
+    phases: Sequence[tuple[int, str, int]], phase: int, waits_at: int | None, *, ends: bool
+) -> int:
+    """The first phase that has something to do, never one before the present one."""
+    if ends:
+        return phases[-1][0]
+    busy = (number for number, _, left in phases if number >= phase and (left > 0 or number == waits_at))
+    return next(busy, phase)
+
+
+def is_open_before(connection: sqlite3.Connection, batch_no: int, phase: int) -> bool:
+    """Whether a task or a join of an earlier phase is not settled."""
+    return connection.execute(SQL["flow_open_before"], (batch_no, phase)).fetchone() is not None
+
+
+def remember_results(connection: sqlite3.Connection, settlements: Iterable[Settlement], now: float) -> None:
+    """Also those of strays: the work was done, whoever may use it."""
+    connection.executemany(
+        SQL["remember_result"],
+        (
+            (one.cache_key, encode_result(one.report.result) or b"", now)
+            for one in settlements
+            if one.cache_key is not None and one.state is TaskState.DONE
+        ),
+    )
+
+
+def _apply_fence(
+    connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
+) -> list[Settlement]:
+    """Those of current attempts; the others are kept as strays."""
+    connection.execute("SAVEPOINT fence")
+    plain = [one for one in settlements if is_plain_success(one)]
+    others = [one for one in settlements if not is_plain_success(one)]
+    changed = 0
+    if plain:
+        changed += connection.executemany(SQL["settle_success"], map(success_columns, plain)).rowcount
+    if others:
+        changed += connection.executemany(SQL["settle_task"], map(settle_columns, others)).rowcount
+    applied = list(settlements)
+    if changed != len(settlements):
+        # Rare: some are not current. Find them one by one, in order, so that a duplicate is seen too.
+        connection.execute("ROLLBACK TO fence")
+        applied = [one for one in settlements if _apply_one(connection, one, now)]
+    connection.execute("RELEASE fence")
+    return applied
+
+
+def _apply_one(connection: sqlite3.Connection, settlement: Settlement, now: float) -> bool:
+    if connection.execute(SQL["settle_task"], settle_columns(settlement)).rowcount:
+        return True
+    if _apply_late_success(connection, settlement):
+        return True
+    _note_stray(connection, settlement, now)
+    return False
+
+
+def _note_stray(connection: sqlite3.Connection, settlement: Settlement, now: float) -> None:
+    report = settlement.report
+    row = connection.execute(SQL["task_now"], (report.batch_no, report.task_no)).fetchone()
+    kind = classify_stray(report, None if row is None else row[:2])
+    connection.execute(SQL["insert_stray"], stray_columns(report, kind, now))
+
+
+def _apply_late_success(connection: sqlite3.Connection, settlement: Settlement) -> bool:
+    """A success of an attempt that was given up for lost time, while the task waits, or has failed and
+    nothing that followed has started. Its failure is kept in the history.
+    """
+    report, effects = settlement.report, settlement.effects
+    row = connection.execute(SQL["task_now"], (report.batch_no, report.task_no)).fetchone()
+    if report.outcome is not Outcome.DONE or row is None:
+        return False
+    _, state, error_class = row
+    if state not in {TaskState.WAITING, TaskState.FAILED}:
+        return False
+    if state == TaskState.FAILED and (not isinstance(effects, Effects) or effects.of_unit):
+        return False  # its branch was joined with the others, or will be; the folder above may have begun
+    connection.execute("SAVEPOINT late")
+    connection.execute(SQL["keep_attempt"], (report.batch_no, report.task_no))
+    taken = connection.execute(SQL["flow_late_success"], (*late_columns(settlement), state)).rowcount
+    if taken and state == TaskState.FAILED and isinstance(effects, Effects):
+        taken = _take_back_failure(connection, settlement, effects, error_class or "")
+    if not taken:
+        connection.execute("ROLLBACK TO late")
+    connection.execute("RELEASE late")
+    return bool(taken)
+
+
+def _take_back_failure(
+    connection: sqlite3.Connection, settlement: Settlement, effects: Effects, error_class: str
+) -> bool:
+    """The failure did not happen: what it let pass is superseded, the input is on its way again. Not when
+    somebody has begun with what followed, or when the input has failed elsewhere too.
+    """
+    batch_no, task_no = settlement.report.batch_no, settlement.report.task_no
+    values = (batch_no, effects.parent_no, effects.phase)
+    followers = connection.execute(SQL["flow_late_followers"], values).fetchall()
+    beside = connection.execute(
+        SQL["flow_failed_beside"], (batch_no, effects.root_no, task_no, effects.phase)
+    ).fetchone()
+    if any(beside) or any(state != TaskState.READY for _, state, _ in followers):
+        return False
+    numbers = json.dumps([follower_no for follower_no, _, _ in followers])
+    connection.execute(SQL["uncount_tasks"], (batch_no, numbers))
+    connection.execute(SQL["supersede_tasks"], (batch_no, numbers))
+    joins = sum(
+        connection.execute(SQL["flow_drop_joins"], (batch_no, phase, effects.parent_no)).rowcount
+        for phase in {phase for _, _, phase in followers}
+    )
+    last_file = connection.execute(SQL["flow_batch"], (batch_no,)).fetchone()[1]
+    # The task itself will be counted as settled once more.
+    connection.execute(SQL["flow_count_open"], (1 - len(followers) - joins, last_file, 0, batch_no))
+    none = (0, -1, 0, 0.0, 0, 0, 0, 0, 0)
+    connection.execute(SQL["flow_count_settled"], (*none, batch_no, effects.phase))
+    connection.execute(SQL["count_failures"], (batch_no, error_class, -1))
+    # Its tries were counted when its walk ended with the failure, and will be when it ends.
+    tries = effects.tries or sum(one.tries for one in effects.followers)
+    again = (0, 0) if followers else (1, tries)
+    connection.execute(SQL["flow_unfail_root"], (batch_no, effects.root_no, *again))
+    return True
+
+
+def _end_walks(connection: sqlite3.Connection, batch_no: int, roots: Sequence[int], tries: int) -> None:
+    if len(set(roots)) == len(roots):
+        connection.execute(SQL["flow_end_walks"], (batch_no, json.dumps(roots), tries))
+    else:
+        connection.executemany(SQL["flow_end_walk"], ((batch_no, root, tries) for root in roots))
+
+
+def _unblock(connection: sqlite3.Connection, batch_no: int, finals: Sequence[Settlement]) -> None:
+    """Folders above those whose task has settled."""
+    units = [
+        (batch_no, one.report.task_no)
+        for one in finals
+        if isinstance(one.effects, Effects) and one.effects.of_unit
+    ]
+    if units:
+        connection.executemany(SQL["flow_unblock"], units)
+        connection.executemany(SQL["flow_release_unblocked"], units)
+        connection.execute(SQL["set_alarm"], (0, batch_no))
+
+
+def _count(connection: sqlite3.Connection, batch_no: int, applied: Sequence[Settlement]) -> None:
+    by_phase: dict[int, list[Settlement]] = {}
+    for one in applied:
+        by_phase.setdefault(phase_of(one.report.task_no), []).append(one)
+    for phase, some in by_phase.items():
+        sums = count_settlements(some)
+        done, failed, cached, _, *spent = sums.columns
+        connection.execute(SQL["flow_count_settled"], (done, failed, cached, *spent, batch_no, phase))
+        connection.executemany(
+            SQL["count_failures"], ((batch_no, kind, count) for kind, count in sums.failures.items())
+        )
+        if sums.due_at is not None:
+            connection.execute(SQL["set_alarm"], (sums.due_at, batch_no))
+
+
+def _send_requests(connection: sqlite3.Connection, applied: Sequence[Settlement], now: float) -> None:
+    """Requests to those who will complete a task: in the transaction that says an answer may come."""
+    for one in applied:
+        report = one.report
+        if one.state is TaskState.EXTERNAL and report.request is not None and report.request.queue:
+            name = f"task-{report.batch_no}-{report.task_no}-{report.attempt}"
+            message = OutboxMessage(queue=report.request.queue, message_id=name, body=report.request.body)
+            add_outbox_message(connection, message, now)
