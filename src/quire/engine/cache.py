@@ -11,17 +11,19 @@ import msgspec
 
 from quire.model.files import File
 from quire.model.pipeline import Phase
+from quire.model.plan import PlanStep
 from quire.model.work import Order
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def cache_key_prefix(phase: Phase) -> "hashlib._Hash":
-    """What all tasks of a phase share; copied for each file."""
-    return hashlib.sha256(_encoder.encode([phase.step, phase.step_version, phase.options]) + b"\0")
+def cache_key_prefix(phase: Phase | PlanStep) -> "hashlib._Hash":
+    """What all tasks of a step share; copied for each file."""
+    version = phase.step_version if isinstance(phase, Phase) else phase.version
+    return hashlib.sha256(_encoder.encode([phase.step, version, phase.options]) + b"\0")
 
 
-def cache_key_of(prefix: "hashlib._Hash", phase: Phase, order: Order) -> str | None:
+def cache_key_of(prefix: "hashlib._Hash", phase: Phase | PlanStep, order: Order) -> str | None:
     """None when the file's bytes are not known by digest."""
     file = order.file
     if not phase.cached or not file.digest:
@@ -30,6 +32,8 @@ def cache_key_of(prefix: "hashlib._Hash", phase: Phase, order: Order) -> str | N
     digest.update(_encoder.encode([file.digest, *(_said(file, name) for name in phase.cache_by)]))
     if order.earlier:
         digest.update(_encoder.encode(order.earlier))
+    if order.values:
+        digest.update(_encoder.encode({name: value.digest or value for name, value in order.values.items()}))
     return digest.hexdigest()
 
 

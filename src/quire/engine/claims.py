@@ -8,16 +8,23 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
+from quire.engine.retry import RetryPolicy
 from quire.ledger.port import Claim
-from quire.model.pipeline import Phase
-from quire.model.work import Order, Outcome, Report
+from quire.model.work import Order, Outcome, Report, StepCall
+
+
+class Work(Struct, frozen=True):
+    """What is done with a claim, and which retry rules apply to it: the same for all claims of one step."""
+
+    call: StepCall
+    policy: RetryPolicy
 
 
 class RunningClaim(Struct, frozen=True):
-    """One claim with the phase whose rules apply to it and its key in the step cache."""
+    """One claim with the work that is done on it and its key in the step cache."""
 
     claim: Claim
-    phase: Phase
+    work: Work
     key: str | None
 
 
@@ -43,9 +50,9 @@ class RunningClaims:
         queued = (out for waiting in self._waiting.values() for out in waiting)
         return {_attempt(out.claim.order) for out in (*self._out.values(), *queued)}
 
-    def add(self, claim: Claim, phase: Phase, key: str | None) -> bool:
+    def add(self, claim: Claim, work: Work, key: str | None) -> bool:
         """True: run it. False: equal work is running already, and this claim waits for its result."""
-        out = RunningClaim(claim, phase, key)
+        out = RunningClaim(claim, work, key)
         if key is not None:
             if key in self._waiting:
                 self._waiting[key].append(out)

@@ -8,23 +8,28 @@ from collections.abc import Mapping
 
 from quire.blobs.port import Blobs
 from quire.engine import cache, moves
-from quire.engine.claims import RunningClaim, RunningClaims, cache_key
+from quire.engine.claims import RunningClaim, RunningClaims, Work, cache_key
+from quire.engine.flow_claims import FlowClaims
+from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
-from quire.engine.scheduler import known_pipelines, pipeline_of
+from quire.engine.scheduler import known_pipelines
 from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.engine.sharing import ShareCandidate, Shares
-from quire.ledger.port import BatchStore, Claim, Only, Settlement, TaskStore
+from quire.ledger.flow_values import phase_of
+from quire.ledger.port import BatchStore, Claim, FlowStore, Only, Settlement, SettleResult, TaskStore
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
-from quire.model.pipeline import Phase, Pipeline, Unit
+from quire.model.pipeline import Phase, Unit
+from quire.model.pipelines import AnyPipeline, list_computes, old_form, to_pipelines
 from quire.model.work import Compute, Order, Outcome, Report, StepResult
 
 CANDIDATES_AT_ONCE = 200
 FREE_AT_ONCE = 2000
 LOOK_SECONDS = 0.5
 _DEFAULT_POLICY = RetryPolicy()
+_AT_WORK = frozenset({Stage.WORKING, Stage.FLOWING})
 
 
 class Dispatcher:
@@ -33,9 +38,10 @@ class Dispatcher:
         *,
         batches: BatchStore,
         tasks: TaskStore,
+        flow: FlowStore,
         blobs: Blobs,
         compute: Compute,
-        pipelines: Mapping[str, Pipeline],
+        pipelines: Mapping[str, AnyPipeline],
         clock: Clock,
         ids: Ids,
         policy: RetryPolicy,
@@ -45,14 +51,18 @@ class Dispatcher:
         self._tasks = tasks
         self._blobs = blobs
         self._compute = compute
-        self._computes = sorted({phase.compute for one in pipelines.values() for phase in one.phases}) or [""]
-        self._pipelines = pipelines
+        self._flow = flow
+        self._pipelines = to_pipelines(pipelines)
+        self._computes = sorted(list_computes(self._pipelines)) or [""]
+        self._settler = FlowSettler(flow)
+        self._flow_claims = FlowClaims(flow, tasks, self._pipelines, clock, policy, shares)
         self._clock = clock
         self._ids = ids
         self._policy = policy
         self._shares = shares
         self._out = RunningClaims()
-        self._unsettled: dict[int, list[Settlement]] = {}  # settlements that the ledger has not confirmed
+        # Settlements that the ledger has not confirmed, with the claims they belong to.
+        self._unsettled: dict[int, list[tuple[Settlement, Claim | None]]] = {}
         self._restart: list[RunningClaim] = []  # claimed, and to be started anew
         self._extra_claims = 0  # tasks that may be claimed beyond the room of compute
         self._may_have_tasks = True  # asking the ledger costs: not while it is known to have none
@@ -96,8 +106,7 @@ class Dispatcher:
         for report in self._compute.take_reports():
             self._decide(report)
         await self._settle()
-        if unstarted:
-            await self._tasks.release_claims(unstarted)
+        await self._release(unstarted)
         self._out.clear()
 
     async def abandon(self) -> None:
@@ -115,33 +124,60 @@ class Dispatcher:
         if report.known:
             self._restart += waiting
             return
-        policy = _DEFAULT_POLICY if out is None else phase_retry_policy(out.phase, self._policy)
-        settlements = self._unsettled.setdefault(report.batch_no, [])
+        policy = _DEFAULT_POLICY if out is None else out.work.policy
+        claim = out.claim if out else None
         if report.outcome is Outcome.DONE:
-            settlements.append(
-                Settlement(report=report, state=TaskState.DONE, cache_key=cache_key(out, report))
-            )
+            key = cache_key(out, report)
+            self._keep(Settlement(report=report, state=TaskState.DONE, cache_key=key), claim)
             for equal in waiting:
                 hit = _build_cache_hit(equal.claim, report.result or StepResult(), now=now)
-                self._unsettled.setdefault(hit.report.batch_no, []).append(hit)
+                self._keep(hit, equal.claim)
             return
-        claim = out.claim if out else None
-        settlements.append(decide_settlement(report, claim, policy, now=now, fraction=self._ids.fraction()))
+        settlement = decide_settlement(report, claim, policy, now=now, fraction=self._ids.fraction())
+        self._keep(settlement, claim)
         self._restart += waiting
+
+    def _keep(self, settlement: Settlement, claim: Claim | None) -> None:
+        """Until the ledger has confirmed it."""
+        self._unsettled.setdefault(settlement.report.batch_no, []).append((settlement, claim))
 
     async def _settle(self) -> int:
         settled_count = 0
         for batch_no in list(self._unsettled):
-            settlements = self._unsettled[batch_no]
-            settled = await self._tasks.settle_reports(batch_no, settlements, now=self._clock.now())
+            decided = self._unsettled[batch_no]
+            settled = await self._settle_batch(batch_no, decided)
             del self._unsettled[batch_no]
-            settled_count += len(settlements)
+            settled_count += len(decided)
             self.phase_ended = self.phase_ended or settled.phase_ended
-            # A retry or the next rank may be due.
-            self._may_have_tasks = self._may_have_tasks or any(
-                one.state is not TaskState.DONE for one in settlements
+            # A retry, the next rank or what follows may be due.
+            self._may_have_tasks = (
+                self._may_have_tasks
+                or settled.created
+                or any(one.state is not TaskState.DONE for one, _ in decided)
             )
         return settled_count
+
+    async def _settle_batch(
+        self, batch_no: int, decided: list[tuple[Settlement, Claim | None]]
+    ) -> SettleResult:
+        now = self._clock.now()
+        if phase_of(decided[0][0].report.task_no):
+            return await self._settler.settle(batch_no, decided, now=now)
+        return await self._tasks.settle_reports(batch_no, [one for one, _ in decided], now=now)
+
+    async def _release(self, orders: list[Order]) -> None:
+        """Give back claims that never started."""
+        flowing: dict[int, list[tuple[int, int]]] = {}
+        others: list[Order] = []
+        for order in orders:
+            if phase_of(order.task_no):
+                flowing.setdefault(order.batch_no, []).append((order.task_no, order.attempt))
+            else:
+                others.append(order)
+        if others:
+            await self._tasks.release_claims(others)
+        for batch_no, attempts in flowing.items():
+            await self._flow.release_flow_claims(batch_no, attempts)
 
     async def _check_batches(self) -> None:
         """Now and then: revoke tasks of batches that no longer work, and look for tasks made by other
@@ -156,7 +192,7 @@ class Dispatcher:
         if not batches:
             return
         positions = await self._batches.get_positions(batches)
-        ended = [no for no in batches if no not in positions or positions[no].stage is not Stage.WORKING]
+        ended = [no for no in batches if no not in positions or positions[no].stage not in _AT_WORK]
         for batch_no in ended:
             self._compute.revoke(batch_no)
         self._restart += self._out.drop(ended)
@@ -171,18 +207,32 @@ class Dispatcher:
     async def _restart_waiting(self) -> int:
         """Start claims whose equal work failed: the first of them now runs itself."""
         again, self._restart = self._restart, []
-        return sum([await self._dispatch(out.phase, [(out.claim, out.key)]) for out in again])
+        return sum([await self._dispatch(out.work, [(out.claim, out.key)]) for out in again])
 
     async def _claim_new(self, member: int, only: Only) -> int:
         self.asked_for_tasks = self._may_have_tasks
         rooms = {name: self._room(name) for name in self._computes} if self._may_have_tasks else {}
         if not any(rooms.values()):
             return 0
-        claimed = 0
+        claimed = await self._claim_flowing(member, rooms, only)
         for batch, phase, wanted in await self._offers(rooms, only):
             claimed += await self._claim(batch, phase, member, wanted)
         self._may_have_tasks = claimed >= max(rooms.values())
         return claimed
+
+    async def _claim_flowing(self, member: int, rooms: dict[str, int], only: Only) -> int:
+        """Start tasks of batches that flow; what they take leaves less room for the others."""
+        known = known_pipelines(self._pipelines, only)
+        claimed = await self._flow_claims.claim(member, rooms, only, known)
+        for settlement, claim in claimed.settled:
+            self._keep(settlement, claim)
+        for work, keyed in claimed.work:
+            await self._dispatch(work, keyed)
+            left = rooms.get(work.call.compute, 0) - len(keyed)
+            rooms[work.call.compute] = max(0, left)
+        if claimed.settled:
+            await self._settle()
+        return claimed.count
 
     def _room(self, compute: str) -> int:
         return max(0, self._compute.capacity(compute) - self._out.waiting_count, self._extra_claims)
@@ -200,7 +250,7 @@ class Dispatcher:
             ageing_seconds=self._shares.ageing_seconds,
         ):
             batch = one.batch
-            phase = moves.current_phase(batch, pipeline_of(batch, self._pipelines))
+            phase = moves.current_phase(batch, old_form(self._pipelines.of(batch)))
             known[batch.no] = (batch, phase)
             room = rooms.get(phase.compute, 0)
             most = phase.pace.at_once or room
@@ -230,8 +280,9 @@ class Dispatcher:
         if phase.rank is not None and phase.unit is not Unit.FILE:
             claims = await self._add_child_results(batch.no, claims)
         prefix = cache.cache_key_prefix(phase)
+        work = Work(phase.call(), phase_retry_policy(phase, self._policy))
         await self._dispatch(
-            phase, [(claim, cache.cache_key_of(prefix, phase, claim.order)) for claim in claims]
+            work, [(claim, cache.cache_key_of(prefix, phase, claim.order)) for claim in claims]
         )
         return len(claims)
 
@@ -245,22 +296,21 @@ class Dispatcher:
             completed.append(Claim(order, claim.failures, claim.interruptions, claim.started_at))
         return completed
 
-    async def _dispatch(self, phase: Phase, keyed: list[tuple[Claim, str | None]]) -> int:
+    async def _dispatch(self, work: Work, keyed: list[tuple[Claim, str | None]]) -> int:
         """Settle cached results at once; give the rest to compute."""
         known = await self._load_cached([key for _, key in keyed if key is not None])
         fresh: list[Order] = []
         hits = 0
         for claim, key in keyed:
             if key is not None and key in known:
-                hit = _build_cache_hit(claim, known[key], now=self._clock.now())
-                self._unsettled.setdefault(hit.report.batch_no, []).append(hit)
+                self._keep(_build_cache_hit(claim, known[key], now=self._clock.now()), claim)
                 hits += 1
-            elif self._out.add(claim, phase, key):
+            elif self._out.add(claim, work, key):
                 fresh.append(claim.order)
         # Results from the cache need no worker: while there is nothing else, take them by the hundred.
         self._extra_claims = 0 if fresh else min(FREE_AT_ONCE, 2 * hits)
         if fresh:
-            await self._compute.submit(phase.call(), fresh)
+            await self._compute.submit(work.call, fresh)
         if hits:
             await self._settle()
         return len(fresh) + hits
@@ -291,15 +341,14 @@ class Dispatcher:
         ours = self._out.orders()
         ours |= {
             (one.report.batch_no, one.report.task_no, one.report.attempt)
-            for settlements in self._unsettled.values()
-            for one in settlements
+            for decided in self._unsettled.values()
+            for one, _ in decided
         }
         ours |= {_name(out.claim.order) for out in self._restart}
         lost = [
             claim.order for claim in await self._tasks.list_running(member) if _name(claim.order) not in ours
         ]
-        if lost:
-            await self._tasks.release_claims(lost)
+        await self._release(lost)
         self._may_have_lost_claims = False
         self._may_have_tasks = True
 

@@ -20,7 +20,6 @@ from quire.model.batch import Batch, Position
 from quire.model.errors import Missing, Reject, Stale
 from quire.model.files import File, folder_of, sibling
 from quire.model.manifest import ManifestWriter
-from quire.model.pipeline import Pipeline
 from quire.queues.port import MAX_MESSAGE_BYTES
 
 ORIGINAL_NAME = "_manifest.original.json"
@@ -40,7 +39,7 @@ def original_key(manifest_key: str) -> str:
 
 
 async def hand_over(
-    batches: BatchStore, files: FileStore, blobs: Blobs, batch: Batch, pipeline: Pipeline, alive: Alive
+    batches: BatchStore, files: FileStore, blobs: Blobs, batch: Batch, phases: int, alive: Alive
 ) -> OutboxMessage | None:
     """Write the manifest anew and give back the letter that goes out with the last move: only in the first
     round, later ones bring the manifest up to date. To be called when the list is final; `alive` is called
@@ -53,7 +52,7 @@ async def hand_over(
     writer = ManifestWriter(batch.id)
     stored = await _version(blobs, batch.manifest_key)
     condition = IfAbsent() if stored is None else IfVersion(stored)
-    listing = _Listing(files, batch, len(pipeline.phases), alive)
+    listing = _Listing(files, batch, phases, alive)
     pieces = _write_manifest(batches, batch, listing, writer)
     await _put(blobs, batch.manifest_key, pieces, condition)
     if batch.position.round > 1:

@@ -10,10 +10,12 @@ from typing import TypeVar
 
 from quire.engine import interruptions
 from quire.engine.dispatcher import Dispatcher
+from quire.engine.flow_settler import FlowSettler
 from quire.engine.membership import Membership
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import Scheduler
-from quire.ledger.port import BatchStore, Only, TaskStore
+from quire.ledger.flow_values import phase_of
+from quire.ledger.port import BatchStore, FlowStore, Only, TaskStore
 from quire.model.backoff import backoff_seconds
 from quire.model.batch import Batch, Hold, Stage
 from quire.model.clock import Clock
@@ -40,6 +42,7 @@ class EngineLoop:
         *,
         batches: BatchStore,
         tasks: TaskStore,
+        flow: FlowStore,
         membership: Membership,
         scheduler: Scheduler | None,
         dispatcher: Dispatcher | None,
@@ -50,6 +53,7 @@ class EngineLoop:
     ) -> None:
         self._batches = batches
         self._tasks = tasks
+        self._settler = FlowSettler(flow)
         self._membership = membership
         self._scheduler = scheduler
         self._dispatcher = dispatcher
@@ -131,7 +135,7 @@ class EngineLoop:
         await self._remove_dead_members()
 
     def _is_over(self, batch: Batch) -> bool:
-        held = batch.hold is Hold.BUDGET and batch.position.stage is Stage.WORKING
+        held = batch.hold is Hold.BUDGET and batch.position.stage in {Stage.WORKING, Stage.FLOWING}
         spent = held and (self._dispatcher is None or self._dispatcher.idle)
         return batch.ended or spent
 
@@ -218,8 +222,13 @@ class EngineLoop:
         """End the running attempts of a member as interrupted."""
         now = self._clock.now()
         claims = await self._tasks.list_running(member)
+        known = {claim.order.attempt_key: claim for claim in claims}
         for batch_no, ended in interruptions.interrupt_claims(claims, self._policy, now=now).items():
-            await self._tasks.settle_reports(batch_no, ended, now=now)
+            if phase_of(ended[0].report.task_no):
+                decided = [(one, known[one.report.attempt_key]) for one in ended]
+                await self._settler.settle(batch_no, decided, now=now)
+            else:
+                await self._tasks.settle_reports(batch_no, ended, now=now)
 
     async def _until_answered(self, work: Callable[[], Awaitable[T]]) -> T:
         """Repeat while the ledger is away, with growing pauses."""

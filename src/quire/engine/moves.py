@@ -24,6 +24,7 @@ from quire.ledger.port import (
 from quire.model.batch import Batch, FileOutcome, Position, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import AddedFile, Phase, Pipeline, Unit
+from quire.model.plan import Plan
 
 UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; the file has no results"
 
@@ -224,6 +225,21 @@ def transform(
         to = Position(Stage.TRANSFORMING, at.phase, tasks[-1].task_no, at.round)
         return _move(batch, to, status=batch.status, now=now, **changes)
     return _enter(batch, pipeline, at.phase + 1, now=now, message=message, **changes)
+
+
+def end(batch: Batch, plan: Plan, *, now: float, message: OutboxMessage | None = None) -> Move:
+    """The end of a batch that flows: nothing of it is open."""
+    round_no = batch.position.round
+    return _move(
+        batch,
+        Position(Stage.DONE, batch.position.phase, 0, round_no),
+        status="DONE",
+        now=now,
+        skips=("not_handled", UNTOUCHED.format(pipeline=plan.name)),
+        left_alone=plan.left_alone,
+        message=message,
+        event=("batch_done", {"round": round_no, **({"handed_over_to": message.queue} if message else {})}),
+    )
 
 
 def fail(batch: Batch, reason: str, *, now: float) -> Move:

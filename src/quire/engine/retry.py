@@ -17,6 +17,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     max_interruptions: int = 100
     first_delay_seconds: float = 1.0
     longest_delay_seconds: float = 30.0
+    delays: tuple[float, ...] = ()  # before the second, third … try; the last one goes on. Empty: doubling
 
 
 class TaskDecision(Struct, frozen=True):
@@ -26,7 +27,9 @@ class TaskDecision(Struct, frozen=True):
 
 
 def retry_delay_seconds(failures: int, policy: RetryPolicy, fraction: float) -> float:
-    """Doubling from the first delay up to the longest, the upper half of it by chance."""
+    """The step's own delays, or doubling from the first delay up to the longest, the upper half by chance."""
+    if policy.delays:
+        return policy.delays[min(failures, len(policy.delays)) - 1]
     return backoff_seconds(
         failures, first=policy.first_delay_seconds, longest=policy.longest_delay_seconds, fraction=fraction
     )
@@ -45,21 +48,19 @@ def decide_task(
     """`failures` and `interruptions` are those before this attempt; `delay_seconds` is the least delay that
     the failed attempt asked for.
     """
-    match outcome:
-        case Outcome.DONE:
-            return TaskDecision(TaskState.DONE)
-        case Outcome.REJECTED:
-            return TaskDecision(TaskState.FAILED, blame=True)
-        case Outcome.INTERRUPTED:
-            if interruptions >= policy.max_interruptions:
-                return TaskDecision(TaskState.FAILED)
-            # At once means at once, also when the clock is set back before we look again.
-            return TaskDecision(TaskState.WAITING, due_at=now + delay_seconds if delay_seconds else 0.0)
-        case Outcome.ERRED | Outcome.CRASHED | Outcome.TIMED_OUT | Outcome.OUT_OF_MEMORY:
-            if failures + 1 >= policy.max_failures:
-                return TaskDecision(TaskState.FAILED, blame=True)
-            wait = max(delay_seconds, retry_delay_seconds(failures + 1, policy, fraction))
-            return TaskDecision(TaskState.WAITING, due_at=now + wait, blame=True)
+    if outcome is Outcome.DONE:
+        return TaskDecision(TaskState.DONE)
+    if outcome is Outcome.EXTERNAL:
+        return TaskDecision(TaskState.EXTERNAL, due_at=now + delay_seconds)
+    if outcome is Outcome.INTERRUPTED:
+        # At once means at once, also when the clock is set back before we look again.
+        due_at = now + delay_seconds if delay_seconds else 0.0
+        ends = interruptions >= policy.max_interruptions
+        return TaskDecision(TaskState.FAILED) if ends else TaskDecision(TaskState.WAITING, due_at=due_at)
+    if outcome is Outcome.REJECTED or failures + 1 >= policy.max_failures:
+        return TaskDecision(TaskState.FAILED, blame=True)
+    wait = max(delay_seconds, retry_delay_seconds(failures + 1, policy, fraction))
+    return TaskDecision(TaskState.WAITING, due_at=now + wait, blame=True)
 
 
 class PhasePolicy(Struct, frozen=True, kw_only=True):

@@ -12,21 +12,26 @@ from itertools import islice
 
 from quire.blobs.port import Blobs
 from quire.engine import handover, manifest, moves, units
+from quire.engine.flow_moves import FlowMoves
 from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, phase_delay_seconds
-from quire.ledger.port import BatchStore, FileStore, Known, Move, Only, OutboxMessage
+from quire.ledger.port import BatchStore, FileStore, FlowStore, Known, Move, Only, OutboxMessage
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
 from quire.model.files import File
 from quire.model.pipeline import Phase, Pipeline, Unit
+from quire.model.pipelines import AnyPipeline, Pipelines, to_pipelines
+from quire.model.plan import Plan, digest_of
 
 ROWS_AT_ONCE = 2000
 PRODUCTS_AT_ONCE = 4000
 BATCHES_AT_ONCE = 16
 TAKE_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
-MOVABLE = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING})
+MOVABLE = frozenset(
+    {Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING, Stage.FLOWING, Stage.ENDING}
+)
 
 
 class Scheduler:
@@ -35,9 +40,10 @@ class Scheduler:
         *,
         batches: BatchStore,
         files: FileStore,
+        flow: FlowStore,
         blobs: Blobs,
         outbox: Outbox,
-        pipelines: Mapping[str, Pipeline],
+        pipelines: Mapping[str, AnyPipeline],
         clock: Clock,
         policy: PhasePolicy,
     ) -> None:
@@ -45,7 +51,9 @@ class Scheduler:
         self._files = files
         self._blobs = blobs
         self._outbox = outbox
-        self._pipelines = pipelines
+        self._pipelines = to_pipelines(pipelines)
+        self._flow = flow
+        self._flow_moves = FlowMoves(flow, blobs, clock)
         self._clock = clock
         self._policy = policy
         self._taken: dict[int, Batch] = {}
@@ -90,7 +98,7 @@ class Scheduler:
             self._sweep_at = moment + SWEEP_SECONDS
             await self._outbox.clean_queues()
         started = 0
-        for queue in sorted({pipeline.queue for pipeline in self._pipelines.values()}):
+        for queue in sorted({pipeline.queue for pipeline in self._pipelines.every()}):
             started += await self._outbox.start_batches(queue)
         return started
 
@@ -102,11 +110,12 @@ class Scheduler:
         """Forget the batches that were taken: another scheduler may hold them by now."""
         self._taken.clear()
         self._manifests.clear()
+        self._flow_moves.forget()
 
     async def _advance(self, batch: Batch, member: int) -> bool:
         del self._taken[batch.no]
         try:
-            batch = await self._move(batch)
+            batch, moved = await self._move(batch)
         except (Unavailable, Misconfigured):
             # The ledger is away, or the pipeline is not known here: another process may know it.
             self._manifests.pop(batch.no, None)
@@ -122,11 +131,14 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - a batch's trouble must not become that of the others
             await self._postpone(batch, member, error)
             return False
-        if batch.position.stage in MOVABLE:
+        if not moved:
+            self._flow_moves.forget(batch.no)
+            await self._flow.rest_batch(batch.no, member, now=self._clock.now())
+        elif batch.position.stage in MOVABLE:
             self._taken[batch.no] = batch
         else:
             self._manifests.pop(batch.no, None)
-        return True
+        return moved
 
     async def _fail(self, batch: Batch, reason: str) -> None:
         self._manifests.pop(batch.no, None)
@@ -150,8 +162,34 @@ class Scheduler:
             )
         await self._batches.release_batch(batch.no, member)
 
-    async def _move(self, batch: Batch) -> Batch:
-        pipeline = pipeline_of(batch, self._pipelines)
+    async def _move(self, batch: Batch) -> tuple[Batch, bool]:
+        """The batch after its next move; False: there is none at present."""
+        pipeline = self._pipelines.of(batch)
+        if isinstance(pipeline, Plan):
+            return await self._move_flowing(batch, pipeline)
+        return await self._move_by_phases(batch, pipeline), True
+
+    async def _move_flowing(self, batch: Batch, plan: Plan) -> tuple[Batch, bool]:
+        match batch.position.stage:
+            case Stage.FILLING:
+                return await self._flow_moves.begin(batch, plan), True
+            case Stage.FLOWING:
+                # As it is now: tasks were settled since it was taken.
+                batch = await self._batches.get_batch(batch.id)
+                return await self._flow_moves.move(batch, plan)
+            case Stage.ENDING:
+                message = await self._hand_over(batch, len(plan.phases))
+                move = moves.end(batch, plan, now=self._clock.now(), message=message)
+                return await self._batches.apply_move(move), True
+            case _:
+                raise Stale(f"batch {batch.id} is {batch.position.stage}: nothing to move")
+
+    async def _hand_over(self, batch: Batch, phases: int) -> OutboxMessage | None:
+        if not batch.hands_over_to:
+            return None
+        return await handover.hand_over(self._batches, self._files, self._blobs, batch, phases, self._alive)
+
+    async def _move_by_phases(self, batch: Batch, pipeline: Pipeline) -> Batch:
         match batch.position.stage:
             case Stage.FILLING:
                 move = await self._build_fill(batch, pipeline)
@@ -229,33 +267,22 @@ class Scheduler:
             return complete, None
         if rows:
             return False, None
-        return True, await handover.hand_over(
-            self._batches, self._files, self._blobs, batch, pipeline, self._alive
-        )
+        return True, await self._hand_over(batch, len(pipeline.phases))
 
 
 async def _no_check() -> None:
     """No check between the parts of a move."""
 
 
-def known_pipelines(pipelines: Mapping[str, Pipeline], only: Only) -> Known:
+def known_pipelines(pipelines: Pipelines, only: Only) -> Known:
     """The pipelines whose batches this process may take. None (all) when certain batches were asked for: then
     an unknown pipeline is reported instead of passed over.
     """
     if only is not None:
         return None
-    return [(pipeline.name, pipeline.version) for pipeline in pipelines.values()]
-
-
-def pipeline_of(batch: Batch, pipelines: Mapping[str, Pipeline]) -> Pipeline:
-    pipeline = pipelines.get(batch.pipeline)
-    if pipeline is None or pipeline.version != batch.pipeline_version:
-        raise Misconfigured(
-            f"batch {batch.id} was submitted to pipeline {batch.pipeline} version "
-            f"{batch.pipeline_version}, which this Quire does not have; "
-            "use the version that submitted it, or submit it again"
-        )
-    return pipeline
+    return [
+        (one.name, one.version, digest_of(one) if isinstance(one, Plan) else "") for one in pipelines.every()
+    ]
 
 
 @contextmanager

@@ -6,7 +6,8 @@ Pure: time and chance are handed in. Must not know: how the report arrived.
 from quire.engine.retry import RetryPolicy, decide_task
 from quire.ledger.port import Claim, Settlement
 from quire.model.pipeline import Phase
-from quire.model.work import Report
+from quire.model.plan import PlanStep
+from quire.model.work import Outcome, Report
 
 
 def decide_settlement(
@@ -21,16 +22,24 @@ def decide_settlement(
         policy,
         now=now,
         fraction=fraction,
-        delay_seconds=report.delay_seconds,
+        delay_seconds=_delay_seconds(report),
     )
     return Settlement(report=report, state=decision.state, due_at=decision.due_at, blame=decision.blame)
 
 
-def phase_retry_policy(phase: Phase, policy: RetryPolicy) -> RetryPolicy:
+def _delay_seconds(report: Report) -> float:
+    """The least delay: what the attempt asked for, or how long an answer from outside may take."""
+    if report.outcome is Outcome.EXTERNAL:
+        return report.request.within_seconds if report.request is not None else 0.0
+    return report.delay_seconds
+
+
+def phase_retry_policy(phase: Phase | PlanStep, policy: RetryPolicy) -> RetryPolicy:
     """The configured policy with the phase's own limit of attempts."""
     return RetryPolicy(
         max_failures=phase.max_attempts,
         max_interruptions=policy.max_interruptions,
         first_delay_seconds=policy.first_delay_seconds,
         longest_delay_seconds=policy.longest_delay_seconds,
+        delays=phase.delays if isinstance(phase, PlanStep) else (),
     )

@@ -18,11 +18,13 @@ _ENTRY = frozenset({Stage.GATHERING, Stage.DISCOVERING})
 STAGES: dict[Stage, frozenset[Stage]] = {
     Stage.OPEN: frozenset({Stage.QUEUED}) | _ENDS,
     Stage.QUEUED: frozenset({Stage.FILLING}) | _ENDS,
-    Stage.FILLING: frozenset({Stage.FILLING, Stage.DONE}) | _ENTRY | _ENDS,
+    Stage.FILLING: frozenset({Stage.FILLING, Stage.DONE, Stage.FLOWING}) | _ENTRY | _ENDS,
     Stage.GATHERING: _ENTRY | _ENDS,
     Stage.DISCOVERING: frozenset({Stage.DISCOVERING, Stage.WORKING}) | _ENDS,
     Stage.WORKING: frozenset({Stage.TRANSFORMING}) | _ENDS,
     Stage.TRANSFORMING: frozenset({Stage.TRANSFORMING, Stage.DONE}) | _ENTRY | _ENDS,
+    Stage.FLOWING: frozenset({Stage.FLOWING, Stage.ENDING}) | _ENDS,
+    Stage.ENDING: frozenset({Stage.DONE}) | _ENDS,
     Stage.DONE: frozenset(),
     Stage.ERROR: frozenset(),
     Stage.CANCELLED: frozenset(),
@@ -37,7 +39,9 @@ REOPENED_STAGES: dict[Stage, frozenset[Stage]] = {
 
 TASKS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.READY: frozenset({TaskState.RUNNING}),
-    TaskState.RUNNING: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.WAITING}),
+    TaskState.RUNNING: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.WAITING, TaskState.EXTERNAL}),
+    TaskState.BLOCKED: frozenset({TaskState.WAITING}),
+    TaskState.EXTERNAL: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.WAITING}),
     # A success of an attempt given up for lost time may still come while nobody else is at it.
     TaskState.WAITING: frozenset({TaskState.RUNNING, TaskState.DONE}),
     TaskState.DONE: frozenset({TaskState.SUPERSEDED}),

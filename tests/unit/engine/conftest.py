@@ -61,6 +61,7 @@ class Small:
         conductor = Scheduler(
             batches=ledger,
             files=ledger,
+            flow=ledger,
             blobs=self.blobs,
             outbox=Outbox(ledger, ledger, ledger, ledger, self.queues, self.blobs, self.clock),
             pipelines=pipelines,
@@ -70,6 +71,7 @@ class Small:
         self.foreman = Dispatcher(
             batches=ledger,
             tasks=ledger,
+            flow=ledger,
             blobs=self.blobs,
             compute=self.compute,
             pipelines=pipelines,
@@ -81,6 +83,7 @@ class Small:
         return EngineLoop(
             batches=ledger,
             tasks=ledger,
+            flow=ledger,
             membership=Membership(ledger, self.clock, name=name, kind="run", place="here"),
             scheduler=conductor if conducts else None,
             dispatcher=self.foreman if works else None,

@@ -1,0 +1,191 @@
+"""Claims tasks of batches that flow: the highest phase with something to do first, so that documents finish,
+caches stay warm and space is freed.
+
+Room and pace are those of a phase, and a claim is of one phase. Each claim leaves with the values and results
+that its step takes; a task that lacks a value it needs is settled as failed without running.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, structs
+
+from quire.engine import cache
+from quire.engine.claims import Work
+from quire.engine.flow import select_values
+from quire.engine.retry import RetryPolicy
+from quire.engine.settlement import decide_settlement, phase_retry_policy
+from quire.engine.sharing import ShareCandidate, Shares
+from quire.ledger.flow_values import FlowOffer
+from quire.ledger.port import Claim, FlowStore, Known, Only, Settlement, TaskStore, WorkableBatch
+from quire.model.clock import Clock
+from quire.model.pipelines import Pipelines, as_plan
+from quire.model.plan import Plan, PlanPhase, PlanStep
+from quire.model.work import Outcome, Report
+
+CANDIDATES_AT_ONCE = 200
+OVERDUE_AT_ONCE = 500
+_MANY = 1 << 20
+
+Keyed = list[tuple[Claim, str | None]]  # claims with their keys in the step cache
+
+
+class Claimed(Struct, frozen=True):
+    """What a round of claiming has brought: work to hand out, and tasks that are settled without running."""
+
+    work: list[tuple[Work, Keyed]]
+    settled: list[tuple[Settlement, Claim]]
+
+    @property
+    def count(self) -> int:
+        return sum(len(keyed) for _, keyed in self.work) + len(self.settled)
+
+
+class FlowClaims:
+    def __init__(
+        self,
+        flow: FlowStore,
+        tasks: TaskStore,
+        pipelines: Pipelines,
+        clock: Clock,
+        policy: RetryPolicy,
+        shares: Shares,
+    ) -> None:
+        self._flow = flow
+        self._tasks = tasks
+        self._pipelines = pipelines
+        self._clock = clock
+        self._policy = policy
+        self._shares = shares
+
+    async def claim(self, member: int, rooms: Mapping[str, int], only: Only, known: Known) -> Claimed:
+        """Claim as many tasks as there is room for on each compute."""
+        now = self._clock.now()
+        claimed = Claimed([], [])
+        batches: dict[int, tuple[WorkableBatch, Plan]] = {}
+        candidates: dict[str, list[ShareCandidate]] = {name: [] for name in rooms}
+        for one in await self._flow.list_flowing(
+            limit=CANDIDATES_AT_ONCE,
+            now=now,
+            only=only,
+            known=known,
+            ageing_seconds=self._shares.ageing_seconds,
+        ):
+            batch = one.batch
+            plan = as_plan(self._pipelines.of(batch))
+            batches[batch.no] = (one, plan)
+            for name, room in rooms.items():
+                most = sum(
+                    _available(plan, offer) for offer in one.offers if _compute_of(plan, offer.phase) == name
+                )
+                if room and most:
+                    candidates[name].append(
+                        ShareCandidate(batch.no, batch.tier, batch.tenant, one.served_at, min(most, room))
+                    )
+            if not one.offers:
+                claimed.settled.extend(await self._give_up_overdue(batch.no, plan, now))
+        for name, some in candidates.items():
+            for batch_no, wanted in self._shares.split(some, rooms[name], now) if some else ():
+                one, plan = batches[batch_no]
+                await self._claim_batch(one, plan, member, name, wanted, claimed)
+        return claimed
+
+    async def _claim_batch(
+        self, one: WorkableBatch, plan: Plan, member: int, compute: str, wanted: int, claimed: Claimed
+    ) -> None:
+        batch, now = one.batch, self._clock.now()
+        taken = 0
+        for offer in one.offers:
+            if _compute_of(plan, offer.phase) != compute or taken >= wanted:
+                continue
+            phase = plan.phases[offer.phase - 1]
+            claims = await self._flow.claim_phase(
+                batch.no,
+                offer.phase,
+                member=member,
+                limit=min(wanted - taken, phase.pace.at_once or wanted),
+                now=now,
+                pace_seconds=phase.pace.between_seconds,
+            )
+            taken += len(claims)
+            if phase.waits:
+                claims = await self._add_child_results(batch.no, claims)
+            self._sort(phase, claims, claimed)
+        self._shares.record_use(batch.tenant, taken, now)
+
+    def _sort(self, phase: PlanPhase, claims: list[Claim], claimed: Claimed) -> None:
+        """By step, with the values that each takes."""
+        by_branch: dict[int, list[Claim]] = {}
+        for claim in claims:
+            if claim.place is not None:
+                by_branch.setdefault(claim.place.branch, []).append(claim)
+        for branch, some in sorted(by_branch.items()):
+            step = phase.steps[branch]
+            prefix = cache.cache_key_prefix(step)
+            keyed: Keyed = []
+            for claim in some:
+                ready, missing = _give_values(step, claim)
+                if missing is None:
+                    keyed.append((ready, cache.cache_key_of(prefix, step, ready.order)))
+                else:
+                    claimed.settled.append((self._refuse(claim, step, missing), claim))
+            if keyed:
+                work = Work(phase.call(step), phase_retry_policy(step, self._policy))
+                claimed.work.append((work, keyed))
+
+    def _refuse(self, claim: Claim, step: PlanStep, missing: str) -> Settlement:
+        words = (
+            f"{step.name} needs the value of {missing}, and there is none: that step failed or took no part"
+        )
+        return self._settle(claim, Outcome.REJECTED, "input_missing", words, RetryPolicy())
+
+    async def _give_up_overdue(self, batch_no: int, plan: Plan, now: float) -> list[tuple[Settlement, Claim]]:
+        """Tasks whose answer from outside did not come in time."""
+        settled = []
+        for claim in await self._flow.list_overdue(batch_no, now=now, limit=OVERDUE_AT_ONCE):
+            if claim.place is not None:
+                step = plan.phases[claim.place.phase - 1].steps[claim.place.branch]
+                words = f"nobody has answered the request of {step.name} in time"
+                policy = phase_retry_policy(step, self._policy)
+                settled.append((self._settle(claim, Outcome.TIMED_OUT, "no_answer", words, policy), claim))
+        await self._flow.reset_alarm(batch_no)
+        return settled
+
+    def _settle(
+        self, claim: Claim, outcome: Outcome, error_class: str, error: str, policy: RetryPolicy
+    ) -> Settlement:
+        now, order = self._clock.now(), claim.order
+        report = Report(
+            *(order.batch_no, order.task_no, order.attempt, outcome),
+            *(claim.started_at, max(0.0, now - claim.started_at), "engine", None),
+            error_class=error_class,
+            error=error,
+        )
+        return decide_settlement(report, claim, policy, now=now, fraction=0.0)
+
+    async def _add_child_results(self, batch_no: int, claims: list[Claim]) -> list[Claim]:
+        """Add to each order of a folder the results of the folders right below."""
+        if not claims:
+            return claims
+        earlier = await self._tasks.load_child_results(batch_no, [claim.order.task_no for claim in claims])
+        return [
+            structs.replace(claim, order=structs.replace(claim.order, earlier=earlier[claim.order.task_no]))
+            for claim in claims
+        ]
+
+
+def _give_values(step: PlanStep, claim: Claim) -> tuple[Claim, str | None]:
+    """The claim with the values that its step takes, and the name of one that is missing."""
+    if not step.takes or claim.place is None:
+        return claim, None
+    values, missing = select_values(step, claim.place.given)
+    return structs.replace(claim, order=structs.replace(claim.order, values=values)), missing
+
+
+def _compute_of(plan: Plan, phase: int) -> str:
+    return plan.phases[phase - 1].steps[0].compute
+
+
+def _available(plan: Plan, offer: FlowOffer) -> int:
+    at_once = plan.phases[offer.phase - 1].pace.at_once
+    most = _MANY if offer.due else offer.fresh
+    return min(most, at_once) if at_once else most

@@ -1,0 +1,102 @@
+"""Settles reports of batches that flow: plans what follows from them, outside of any transaction, and has the
+ledger apply both at once.
+
+The same for reports of compute, for callbacks, and for attempts whose process has died. The rules come from
+the plan that is stored with the batch: who settles needs none of the pipeline's code.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from quire.engine.flow import Settled, accepting, list_rivals, plan_effects
+from quire.engine.names import Listed
+from quire.ledger.flow_values import BranchResult, JoinPart, TaskPlace
+from quire.ledger.port import Claim, FlowStore, Settlement, SettleResult
+from quire.model.batch import TaskState
+from quire.model.plan import Plan, decode_plan
+from quire.model.work import Outcome, StepResult
+
+PLANS_KEPT = 256
+_FINAL = frozenset({TaskState.DONE, TaskState.FAILED})
+_EMPTY = StepResult()
+
+Decided = tuple[Settlement, Claim | None]  # a settlement, and the claim it belongs to when that is known
+
+
+class FlowSettler:
+    def __init__(self, flow: FlowStore) -> None:
+        self._flow = flow
+        self._plans: dict[int, Plan] = {}
+
+    async def settle(self, batch_no: int, decided: Sequence[Decided], *, now: float) -> SettleResult:
+        """May be repeated: what was applied is not applied again."""
+        plan = await self.load_plan(batch_no)
+        claims = await self._complete_claims(batch_no, decided)
+        settlements = await self._add_effects(batch_no, plan, claims)
+        return await self._flow.settle_flow(batch_no, settlements, now=now)
+
+    async def load_plan(self, batch_no: int) -> Plan:
+        """The plan that is stored with the batch."""
+        plan = self._plans.get(batch_no)
+        if plan is None:
+            plan = decode_plan(await self._flow.get_plan(batch_no))
+            if len(self._plans) >= PLANS_KEPT:
+                self._plans.clear()
+            self._plans[batch_no] = plan
+        return plan
+
+    async def _complete_claims(self, batch_no: int, decided: Sequence[Decided]) -> list[Decided]:
+        unknown = {one.report.task_no for one, claim in decided if claim is None and one.state in _FINAL}
+        if not unknown:
+            return list(decided)
+        loaded = await self._flow.load_claims(batch_no, unknown)
+        return [(one, claim or loaded.get(one.report.task_no)) for one, claim in decided]
+
+    async def _add_effects(self, batch_no: int, plan: Plan, decided: Sequence[Decided]) -> list[Settlement]:
+        named = [
+            _settled_document(one, claim, claim.place)
+            for one, claim in decided
+            if one.state is TaskState.DONE and claim and claim.place and _has_outputs(one)
+        ]
+        rivals: set[str] = set()
+        for settled in named:
+            rivals |= list_rivals(plan, settled)
+        listed = await self._flow.find_listed(batch_no, rivals) if rivals else {}
+        return [add_effects(plan, one, claim, listed) for one, claim in decided]
+
+
+def add_effects(plan: Plan, settlement: Settlement, claim: Claim | None, listed: Listed) -> Settlement:
+    """The settlement with what follows from it, when its task is over. A result that cannot be applied turns
+    it into a failure.
+    """
+    if settlement.state not in _FINAL or claim is None or claim.place is None:
+        return settlement
+    place = claim.place
+    phase = plan.phases[place.phase - 1]
+    if not phase.waits and len(phase.steps) > 1 and len(accepting(phase, claim.order.file)) > 1:
+        return structs.replace(settlement, effects=JoinPart(place.phase, place.file_no))
+    effects, doubts = plan_effects(plan, _settled_document(settlement, claim, place), listed)
+    if not doubts:
+        return structs.replace(settlement, effects=effects)
+    doubt = doubts[0]
+    report = structs.replace(
+        settlement.report, outcome=Outcome.REJECTED, error_class=doubt.error_class, error=doubt.error
+    )
+    failed = structs.replace(
+        settlement, report=report, state=TaskState.FAILED, blame=True, cached=False, cache_key=None
+    )
+    return structs.replace(failed, effects=effects)
+
+
+def _settled_document(settlement: Settlement, claim: Claim, place: TaskPlace) -> Settled:
+    report = settlement.report
+    result = BranchResult(
+        *(place.branch, settlement.state, report.attempt - settlement.cached, report.result or _EMPTY),
+        *(report.error_class, report.error),
+    )
+    return Settled(place, claim.order.file, (result,))
+
+
+def _has_outputs(settlement: Settlement) -> bool:
+    return settlement.report.result is not None and bool(settlement.report.result.products)

@@ -1,0 +1,177 @@
+"""How results are named: a name depends on the listed inputs and on the file's own lineage, never on what
+else has finished, so the same input always gives the same names.
+
+The first name that is free is taken: the one that a step prefers (only of inputs whose extension it
+replaces), then the document's name with the output's added, then that with a mark of the lineage. The input
+with the longest matching name owns a name. Pure: the engine looks up which inputs are listed.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from quire.ledger.flow_values import ListedInput, TaskPlace
+from quire.model.files import Change, File, Product, fold, sibling, stem_and_extension
+from quire.model.plan import Plan, PlanStep, PlanUnit
+
+_BREAKS = re.compile(r"[.-]")
+MARK_DIGITS = 12
+
+
+Listed = Mapping[str, Sequence[ListedInput]]
+
+
+class Naming:
+    """The names of the outputs of one document, which has a lineage unless it is an input or a unit. A step
+    is given names once: what an earlier step of the same document has taken is not free any more.
+    """
+
+    def __init__(self, plan: Plan, document: File, place: TaskPlace, *, is_unit: bool) -> None:
+        self._document = document
+        self._lineage = place.lineage
+        self._phase = place.phase
+        self._root_no = place.root_no
+        self._is_unit = is_unit
+        self._renaming = _renaming_steps(plan)
+        self._given: set[str] = set()
+
+    def list_rivals(self, step: PlanStep, outputs: Sequence[Product]) -> set[str]:
+        """All folded paths whose existence decides about these names; a path with a slash at its end stands
+        for a folder of inputs, one behind `unit:` for a folder that is a unit.
+        """
+        found = {fold(self._document.path)}
+        if self._is_unit:
+            found.add(unit_key(self._document.path))
+        for output in outputs:
+            for path in self._candidates(step, output):
+                found.update(self._rivals_of(path))
+        return found
+
+    def name_outputs(self, step: PlanStep, outputs: Sequence[Product], listed: Listed) -> list[str]:
+        """The paths of a step's outputs; two of them may be equal, which is the step's fault."""
+        return [self._choose(step, ordinal, one, listed) for ordinal, one in enumerate(outputs)]
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """These names belong to the document's outputs from now on."""
+        self._given.update(map(fold, paths))
+
+    def extend_lineage(self, step: PlanStep, ordinal: int) -> str:
+        """The lineage of an output: the input's path, then for each generation which step made it."""
+        return f"{self._lineage or self._document.path}\n{step.name}/{ordinal}"
+
+    def _choose(self, step: PlanStep, ordinal: int, output: Product, listed: Listed) -> str:
+        candidates = self._candidates(step, output)
+        if not self._is_doubled(listed):
+            for place, path in enumerate(candidates):
+                whole = place == len(candidates) - 1 and not self._is_unit
+                free = self._is_free_whole if whole else self._is_free_preferred
+                if free(path, listed) and not self._is_made(path, listed):
+                    return path
+        return self._mark(step, ordinal, output)
+
+    def _candidates(self, step: PlanStep, output: Product) -> list[str]:
+        name = output.name or output.role
+        if self._is_unit:
+            folder = self._document.path
+            return [f"{folder}/{name}" if folder else name]
+        whole = f"{self._document.path}.{name}"
+        if output.preferred and self._may_rename(step, output):
+            return [sibling(self._document.path, output.preferred), whole]
+        return [whole]
+
+    def _may_rename(self, step: PlanStep, output: Product) -> bool:
+        """Only inputs, and only to a name that begins with their own."""
+        stem, extension = stem_and_extension(self._document.name)
+        if self._lineage or extension.lower() not in step.renames:
+            return False
+        if fold(output.preferred) == fold(self._document.name):
+            return output.change is Change.REPLACE
+        return fold(output.preferred).startswith((f"{fold(stem)}.", f"{fold(stem)}-"))
+
+    def _mark(self, step: PlanStep, ordinal: int, output: Product) -> str:
+        mark = hashlib.sha256(self.extend_lineage(step, ordinal).encode()).hexdigest()[:MARK_DIGITS]
+        name = output.name or output.role
+        if self._is_unit:
+            return sibling(self._candidates(step, output)[0], f"{mark}.{name}")
+        return f"{self._document.path}.{mark}.{name}"
+
+    def _is_doubled(self, listed: Listed) -> bool:
+        """Whether another input (or folder) has the document's own name, but for case."""
+        key = unit_key(self._document.path) if self._is_unit else fold(self._document.path)
+        return any(one.born == 0 and one.file.path != self._document.path for one in listed.get(key, ()))
+
+    def _is_made(self, path: str, listed: Listed) -> bool:
+        """Whether an earlier step of this document (or folder) has made a file of this name."""
+        folded = fold(path)
+        if folded in self._given:
+            return True
+        made = (one for one in listed.get(folded, ()) if 0 < one.born < self._phase)
+        return any(self._is_unit or one.root_no == self._root_no for one in made)
+
+    def _is_free_whole(self, path: str, listed: Listed) -> bool:
+        """The document's own name was its own already: only longer ones matter."""
+        folded = fold(path)
+        own = len(fold(self._document.path))
+        longer = (prefix for prefix in _prefixes(folded, ".") if len(prefix) > own)
+        return not any(_inputs(listed, one) for one in (folded, f"{folded}/", *longer))
+
+    def _is_free_preferred(self, path: str, listed: Listed) -> bool:
+        folded = fold(path)
+        for one in (folded, f"{folded}/", *_prefixes(folded)):
+            if any(other.file.path != self._document.path for other in _inputs(listed, one)):
+                return False
+        return not any(
+            self._could_rename(other.file, extension)
+            for prefix in (*_prefixes(folded), folded)
+            for extension in self._renaming
+            for other in _inputs(listed, prefix + extension)
+            if other.file.path != self._document.path
+        )
+
+    def _could_rename(self, file: File, extension: str) -> bool:
+        return any(step.accepts.matches(file) for step in self._renaming[extension])
+
+    def _rivals_of(self, path: str) -> Iterator[str]:
+        folded = fold(path)
+        yield folded
+        yield f"{folded}/"
+        for prefix in _prefixes(folded):
+            yield prefix
+            yield from (prefix + extension for extension in self._renaming)
+        yield from (folded + extension for extension in self._renaming)
+
+
+def unit_key(folder: str) -> str:
+    return f"unit:{fold(folder)}"
+
+
+def _inputs(listed: Listed, folded: str) -> list[ListedInput]:
+    return [one for one in listed.get(folded, ()) if one.born == 0]
+
+
+def find_doubled(paths: Iterable[str]) -> str | None:
+    """A path that two outputs of one task would have."""
+    seen: set[str] = set()
+    for path in paths:
+        if fold(path) in seen:
+            return path
+        seen.add(fold(path))
+    return None
+
+
+def _prefixes(folded: str, breaks: str = ".-") -> Iterator[str]:
+    """What of the name stands before each dot (or hyphen), with the folder."""
+    start = folded.rfind("/") + 1
+    for found in _BREAKS.finditer(folded, start + 1):
+        if found.group() in breaks:
+            yield folded[: found.start()]
+
+
+def _renaming_steps(plan: Plan) -> dict[str, list[PlanStep]]:
+    """By extension: the steps on files whose outputs replace it."""
+    found: dict[str, list[PlanStep]] = {}
+    for phase in plan.phases:
+        for step in phase.steps if phase.unit is PlanUnit.FILE else ():
+            for extension in step.renames:
+                found.setdefault(extension, []).append(step)
+    return found
