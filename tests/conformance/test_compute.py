@@ -1,4 +1,4 @@
-"""The suite of computes on worker processes of this machine."""
+"""The suite of computes on worker processes of this machine, and on a host of coroutines."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ from quire.assembly.worker import WORKER_COMMAND
 from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
 from quire.compute.pool.local import LocalCompute
+from quire.model.work import StepCall
 from quire.system import LoopSignal, SystemClock
 from quire.testing.compute_suite import PATIENCE_SECONDS, ComputeBench, ComputeSuite
 
@@ -25,7 +26,7 @@ class TestLocalCompute(ComputeSuite):
             configuration = WorkerConfiguration(
                 blobs_root=str(tmp_path / "blobs"),
                 s3=None,
-                step_modules=("quire.testing.steps",),
+                step_modules=("quire.testing.steps", "quire.testing.async_steps"),
                 scratch=str(tmp_path / "scratch"),
             )
             signal = LoopSignal()
@@ -45,3 +46,12 @@ class TestLocalCompute(ComputeSuite):
                 await compute.stop(0)
 
         return opened
+
+
+@pytest.mark.slow
+class TestAsyncHosts(TestLocalCompute):
+    """One at a time: the suite counts on it. What many at once do is in the tests of hosts."""
+
+    misbehave = StepCall(step="misbehave_async", version=1, asynchronous=True, at_once=1)
+    copy = StepCall(step="copy_async", version=1, asynchronous=True)
+    noop = StepCall(step="noop_async", version=1, asynchronous=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from quire.model.errors import QuireError, Reject, Retry
+from quire.model.step import Step
 from quire.model.work import Outcome, StepCall
 
 MAX_ERROR_LENGTH = 2000
@@ -47,9 +48,15 @@ def of_store(error: BaseException, call: StepCall) -> AttemptFailure:
     return failure
 
 
-def of_unknown_step(call: StepCall) -> AttemptFailure:
+def of_unknown_step(call: StepCall, known: Step | None = None) -> AttemptFailure:
+    """`known` is what the worker has under this name, in another version or of another kind."""
+    has = ""
+    if known is not None:
+        kind = "a plain function" if known.run_async is None else "a coroutine"
+        has = f" (it has version {known.version}, {kind})"
     text = (
-        f"this worker has no step {call.step} in version {call.version}; install the package that brings it"
+        f"this worker has no step {call.step} in version {call.version}{has}; add the module of its pipeline "
+        "to the setting `pipelines` where the worker runs, in the version that the batch was started with"
     )
     return AttemptFailure(Outcome.ERRED, "unknown_step", text)
 
@@ -125,6 +132,11 @@ def of_deliveries(call: StepCall, times: int) -> AttemptFailure:
 
 def of_interruption() -> AttemptFailure:
     return AttemptFailure(Outcome.INTERRUPTED, "interrupted", _NOT_ITS_FAULT)
+
+
+def of_cancellation() -> AttemptFailure:
+    """A coroutine has ended because the pool asked it to; the pool knows why and says it instead."""
+    return of_interruption()
 
 
 def _message(error: BaseException) -> str:

@@ -14,9 +14,9 @@ class ComputeRouter:
     def __init__(self, computes: Mapping[str, Compute]) -> None:
         self._computes = dict(computes)
 
-    def capacity(self, compute: str = "") -> int:
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:
         found = self._computes.get(compute)
-        return 0 if found is None else found.capacity(compute)
+        return 0 if found is None else found.capacity(compute, call)
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         found = self._computes.get(call.compute)

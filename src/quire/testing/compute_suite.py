@@ -4,8 +4,9 @@
         @pytest.fixture
         def opened(self): ...   # opened(workers) is an async context manager that gives a `ComputeBench`
 
-Its workers have the steps of `quire.testing.steps` and see this machine's files. Runs under pytest with
-pytest-asyncio in auto mode. Must not know: any compute.
+Its workers have the steps of `quire.testing.steps` and see this machine's files. A compute for other steps
+names them in `misbehave`, `copy` and `noop`. Runs under pytest with pytest-asyncio in auto mode. Must not
+know: any compute.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from quire.blobs import content
 from quire.blobs.port import Blobs
@@ -77,10 +79,10 @@ def names(some: Sequence[Report | Order]) -> list[Name]:
 class StepGate:
     """Holds the orders called `gate`, one at a time, from the moment they have started."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, misbehave: StepCall = MISBEHAVE) -> None:
         self._path = folder / "gate"
         os.mkfifo(self._path)
-        self.call = StepCall(step="misbehave", version=1, options={"gate": str(self._path)})
+        self.call = replace(misbehave, options={"gate": str(self._path)})
 
     async def reached(self) -> int:
         """Wait until an order has reached the gate; closing the returned file lets the order pass."""
@@ -88,16 +90,20 @@ class StepGate:
 
 
 class ComputeSuite:
+    misbehave = MISBEHAVE  # orders of this call must run one after the other on one worker
+    copy = StepCall(step="copy", version=1)
+    noop = StepCall(step="noop", version=1)
+
     @pytest.fixture
     def gate(self, tmp_path: Path) -> StepGate:
-        return StepGate(tmp_path)
+        return StepGate(tmp_path, self.misbehave)
 
     async def test_every_order_gives_exactly_one_report(self, opened: Opened) -> None:
         given = [order("good", number, batch_no=1 + number % 2) for number in range(60)]
         async with opened(2) as bench:
-            await bench.until(lambda: bench.compute.capacity() > 0)
+            await bench.until(lambda: bench.compute.capacity(call=self.misbehave) > 0)
             for at in range(0, len(given), 20):
-                await bench.compute.submit(MISBEHAVE, given[at : at + 20])
+                await bench.compute.submit(self.misbehave, given[at : at + 20])
             reports = await bench.take_reports(len(given))
             assert names(reports) == names(given)
             assert {one.outcome for one in reports} == {Outcome.DONE}
@@ -116,8 +122,8 @@ class ComputeSuite:
             "nonsense": (Outcome.REJECTED, "bad_result", "returned a str"),
             "noise": (Outcome.DONE, "", ""),
         }
-        short = StepCall(step="misbehave", version=1, timeout_seconds=1.0)
-        call = StepCall(step="misbehave", version=1, memory_mb=400)
+        short = replace(self.misbehave, timeout_seconds=1.0)
+        call = replace(self.misbehave, memory_mb=400)
         given = [order("good", number) for number in range(10)]
         given += [order(name, 100 + at) for at, name in enumerate(bad) if name != "hang"]
         given += [order("good", 200 + number) for number in range(10)]
@@ -133,7 +139,7 @@ class ComputeSuite:
             assert await bench.ended() == ([], [])
 
     async def test_what_a_stalled_step_spent_is_known(self, opened: Opened) -> None:
-        call = StepCall(step="misbehave", version=1, stall_seconds=0.5)
+        call = replace(self.misbehave, stall_seconds=0.5)
         async with opened(1) as bench:
             reports = await bench.run(call, [order("spend-stall", 1), order("good", 2)])
             assert (reports[1].outcome, reports[1].error_class) == (Outcome.TIMED_OUT, "stalled")
@@ -142,17 +148,17 @@ class ComputeSuite:
 
     async def test_a_bad_order_becomes_a_report(self, opened: Opened) -> None:
         async with opened(1) as bench:
-            for call in (StepCall(step="nowhere", version=1), StepCall(step="noop", version=9)):
+            for call in (replace(self.noop, step="nowhere"), replace(self.noop, version=9)):
                 (report,) = (await bench.run(call, [order("good", 1)])).values()
                 assert (report.outcome, report.error_class) == (Outcome.ERRED, "unknown_step")
-            (report,) = (await bench.run(StepCall(step="copy", version=1), [order("good", 2)])).values()
+            (report,) = (await bench.run(self.copy, [order("good", 2)])).values()
             assert (report.outcome, report.error_class) == (Outcome.REJECTED, "missing")
 
     async def test_a_result_is_stored_before_it_is_reported(self, opened: Opened) -> None:
         async with opened(1) as bench:
             kept = await content.put_bytes(bench.blobs, b"the bytes")
             given = [Order(1, number, 1, file("a.tif", key=kept.key)) for number in range(5)]
-            await bench.compute.submit(StepCall(step="copy", version=1), given)
+            await bench.compute.submit(self.copy, given)
             for _ in given:
                 (report,) = await bench.take_reports(1)
                 assert report.result is not None, report
@@ -162,14 +168,14 @@ class ComputeSuite:
 
     async def test_room_is_bounded_and_grows_again(self, opened: Opened) -> None:
         async with opened(1) as bench:
-            await bench.until(lambda: bench.compute.capacity() > 0)
-            first = bench.compute.capacity()
+            await bench.until(lambda: bench.compute.capacity(call=self.misbehave) > 0)
+            first = bench.compute.capacity(call=self.misbehave)
             assert first < 100_000
-            await bench.compute.submit(MISBEHAVE, [order("hang", number) for number in range(first)])
-            assert bench.compute.capacity() == 0
+            await bench.compute.submit(self.misbehave, [order("hang", number) for number in range(first)])
+            assert bench.compute.capacity(call=self.misbehave) == 0
             bench.compute.revoke(1)
-            await bench.until(lambda: bench.compute.capacity() > 0)
-            (report,) = (await bench.run(MISBEHAVE, [order("good", 1, attempt=2)])).values()
+            await bench.until(lambda: bench.compute.capacity(call=self.misbehave) > 0)
+            (report,) = (await bench.run(self.misbehave, [order("good", 1, attempt=2)])).values()
             assert report.outcome is Outcome.DONE
 
     async def test_there_are_no_reports_of_nothing(self, opened: Opened) -> None:
@@ -197,7 +203,7 @@ class ComputeSuite:
             os.close(door)
             assert names(others) == [(2, 1, 1), (2, 2, 1), (2, 3, 1)]
             assert {one.outcome for one in others} == {Outcome.DONE}
-            (resumed,) = (await bench.run(MISBEHAVE, [order("good", 1, attempt=2)])).values()
+            (resumed,) = (await bench.run(self.misbehave, [order("good", 1, attempt=2)])).values()
             assert (resumed.outcome, resumed.attempt) == (Outcome.DONE, 2)
             assert await bench.ended() == ([], [])
 
@@ -240,7 +246,7 @@ class ComputeSuite:
     async def test_stopping_before_anything_was_started(self, opened: Opened) -> None:
         given = [order("hang", number) for number in range(3)]
         async with opened(1) as bench:
-            await bench.compute.submit(MISBEHAVE, given)
+            await bench.compute.submit(self.misbehave, given)
             reports, unstarted = await bench.ended(0)
             assert {one.outcome for one in reports} <= {Outcome.INTERRUPTED}
             assert sorted(names(reports) + names(unstarted)) == names(given)

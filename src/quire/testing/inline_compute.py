@@ -18,7 +18,7 @@ class InlineCompute:
         self._reports: list[Report] = []
         self.seen: list[Order] = []
 
-    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
         return self._room - len(self._reports)
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:

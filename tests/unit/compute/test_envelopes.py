@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quire.compute.queue import envelopes
 from quire.compute.queue.envelopes import Task, TaskEnvelope
 from quire.model.errors import Missing, Reject
-from quire.model.work import Order, StepCall, StepResult
+from quire.model.work import ExternalRequest, Order, Outcome, StepCall, StepResult, Value
 from quire.queues.port import MAX_MESSAGE_BYTES
 from quire.testing.factories import file, product, report
 from quire.testing.memory_blobs import MemoryBlobs
@@ -43,6 +43,21 @@ async def test_what_is_packed_is_read(blobs):
     assert (told.sender, await envelopes.load_report(told, blobs)) == (SENDER, done)
     recall = envelopes.read_recall(envelopes.pack_recall(SENDER, 4, 9))
     assert (recall.sender, recall.batch_no, recall.serial) == (SENDER, 4, 9)
+
+
+async def test_values_and_requests_travel_unchanged(blobs):
+    stored = Value(key=f"cas/{'a' * 2}/{'a' * 64}", size=5000, digest="a" * 64)
+    asked = Task(
+        msgspec.structs.replace(CALL, asynchronous=True, at_once=3, resource="model"),
+        Order(1, 2, 3, file(), (), {"notes": Value(data={"score": 0.5}), "long": stored}),
+    )
+    body = await envelopes.pack_task(ENVELOPE, asked, blobs)
+    assert await envelopes.load_task(envelopes.read_envelope(body), blobs) == asked
+    outside = ExternalRequest(queue="work", body=b"\x00\xffplease", within_seconds=60)
+    result = StepResult(products=(product(name="a", change="join"),), value=stored, tags=("t",))
+    waiting = report(outcome=Outcome.EXTERNAL, result=result, request=outside)
+    told = read_told(await envelopes.pack_report(SENDER, waiting, blobs))
+    assert await envelopes.load_report(told, blobs) == waiting
 
 
 async def test_what_is_too_large_is_stored_and_told_by_its_digest(blobs):
@@ -94,7 +109,14 @@ async def test_a_wrong_envelope_is_refused_by_name(blobs, changes, code):
 
 
 @pytest.mark.parametrize(
-    "call", [{"timeout_seconds": 0}, {"timeout_seconds": 1e9}, {"memory_mb": 0}, {"stall_seconds": -1}]
+    "call",
+    [
+        {"timeout_seconds": 0},
+        {"timeout_seconds": 1e9},
+        {"memory_mb": 0},
+        {"stall_seconds": -1},
+        {"at_once": -1},
+    ],
 )
 async def test_limits_that_cannot_be_are_refused(blobs, call):
     task = Task(msgspec.structs.replace(CALL, **call), TASK.order)
@@ -108,6 +130,12 @@ async def test_limits_that_cannot_be_are_refused(blobs, call):
         report(known=True),
         report(delay_seconds=1e12),
         report(result=StepResult(products=(product(key="../../etc/passwd"),))),
+        report(result=StepResult(value=Value(key="other", digest="a" * 64))),
+        report(result=StepResult(value=Value(key="other"))),
+        report(result=StepResult(value=Value(digest="../x"))),
+        report(outcome=Outcome.EXTERNAL),
+        report(request=ExternalRequest()),
+        report(outcome=Outcome.EXTERNAL, request=ExternalRequest(within_seconds=-1)),
     ],
 )
 async def test_reports_that_cannot_be_are_refused(blobs, one):

@@ -3,7 +3,8 @@
 Must not know: what the bytes mean.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from quire.model.errors import Misconfigured
@@ -44,10 +45,21 @@ class LocalProcess:
         self._child = child
 
     @classmethod
-    async def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> "LocalProcess":
+    async def start(
+        cls,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        folder: Path | None = None,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> "LocalProcess":
         """Raises Misconfigured when the system refuses to start a process."""
         try:
-            return cls(await ChildProcess.start(command, environment, stdin=True, stdout=True))
+            return cls(
+                await ChildProcess.start(
+                    command, environment, folder=folder, stdin=True, stdout=True, on_stderr=on_stderr
+                )
+            )
         except OSError as error:
             raise Misconfigured(
                 f"a worker process cannot be started: {error.strerror}; raise the limits of processes, open "

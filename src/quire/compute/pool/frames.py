@@ -10,6 +10,11 @@ answers at once: GO, or WAIT, after which no report follows, because the step wa
 all orders that were sent before it and have not started; RECALLED gives them back, also while a step runs.
 Everything written before a crash is still read after it, so the pool knows exactly which order a dead worker
 was running.
+
+A host runs many orders at once, so its frames name their attempt. To it: HOST once instead of HELLO, then
+CHUNKs whose orders all start now, CANCEL for one attempt, PING, at the end STOP. From it: READY, STARTED,
+COMPUTED, REPORT, PROGRESS and SPENT as above, PONG for each PING, all from its loop; and while the loop is
+held up BLOCKED, with what holds it up, then RESUMED.
 """
 
 import struct
@@ -20,13 +25,15 @@ from msgspec import Struct
 
 from quire.model.cost import Cost
 from quire.model.errors import Bug
-from quire.model.work import Order, Report, StepCall
+from quire.model.work import AttemptKey, Order, Report, StepCall
 
 HELLO, CHUNK, REVOKE, STOP = b"H", b"C", b"V", b"X"
 GO, WAIT, RECALL = b"G", b"L", b"B"
 READY, STARTED, SKIPPED, COMPUTED, REPORT = b"Y", b"S", b"K", b"D", b"R"
 PROGRESS, SPENT = b"P", b"M"
 NEEDS_MEMORY, RECALLED = b"W", b"A"
+HOST, CANCEL, PING = b"h", b"c", b"p"
+PONG, BLOCKED, RESUMED = b"o", b"b", b"r"
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 _HEAD = struct.Struct("<IB")
@@ -49,6 +56,29 @@ class ProgressFrame(Struct, frozen=True, array_like=True):
     total: int
 
 
+class AttemptProgress(Struct, frozen=True, array_like=True):
+    attempt_key: AttemptKey
+    done: int
+    total: int
+
+
+class AttemptSpending(Struct, frozen=True, array_like=True):
+    attempt_key: AttemptKey
+    cost: Cost
+
+
+class BlockedLoop(Struct, frozen=True, array_like=True):
+    """`place` is file, line and function. `attempt_key` is None when no order is known to be the cause."""
+
+    attempt_key: AttemptKey | None
+    place: str
+    seconds: float  # so far
+
+
+class ResumedLoop(Struct, frozen=True, array_like=True):
+    seconds: float  # for which it was held up
+
+
 class MemoryRequest(Struct, frozen=True, array_like=True):
     megabytes: int
 
@@ -65,6 +95,11 @@ progress_decoder = msgspec.msgpack.Decoder(ProgressFrame)
 cost_decoder = msgspec.msgpack.Decoder(Cost)
 memory_request_decoder = msgspec.msgpack.Decoder(MemoryRequest)
 ready_decoder = msgspec.msgpack.Decoder(Ready)
+attempt_decoder = msgspec.msgpack.Decoder(AttemptKey)
+attempt_progress_decoder = msgspec.msgpack.Decoder(AttemptProgress)
+attempt_spending_decoder = msgspec.msgpack.Decoder(AttemptSpending)
+blocked_decoder = msgspec.msgpack.Decoder(BlockedLoop)
+resumed_decoder = msgspec.msgpack.Decoder(ResumedLoop)
 
 
 def encode_frame(kind: bytes, content: Any = None) -> bytes:
@@ -79,6 +114,13 @@ SKIPPED_FRAME = encode_frame(SKIPPED)
 COMPUTED_FRAME = encode_frame(COMPUTED)
 RECALL_FRAME = encode_frame(RECALL)
 RECALLED_FRAME = encode_frame(RECALLED)
+PING_FRAME = encode_frame(PING)
+PONG_FRAME = encode_frame(PONG)
+
+
+def encode_hello(kind: bytes, configuration: bytes) -> bytes:
+    """The first frame to a process: HELLO or HOST, with its configuration as it is."""
+    return _HEAD.pack(len(configuration), kind[0]) + configuration
 
 
 def decode_head(data: bytes) -> tuple[int, bytes]:

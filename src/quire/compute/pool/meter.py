@@ -6,12 +6,16 @@ write. Costs are sent while the step still runs, so that they are known even whe
 
 import threading
 from decimal import Decimal
+from math import inf
 from operator import index
+
+from msgspec import Struct
 
 from quire.compute.pool import frames
 from quire.compute.pool.pipe import FrameWriter
 from quire.model.clock import Clock
 from quire.model.cost import LARGEST, LARGEST_AMOUNT, NO_COST, Cost, Money, parse_money, to_micros
+from quire.model.work import AttemptKey
 
 # Between two PROGRESS frames. The pool allows for it: the last one before a stall may not have been sent.
 PROGRESS_INTERVAL_SECONDS = 0.25
@@ -39,9 +43,14 @@ class OrderMeter:
     _spent = False
     _closed = False
 
-    def __init__(self, channel: MeterChannel, began: float) -> None:
+    _attempt_key: AttemptKey | None = None
+
+    def __init__(self, channel: MeterChannel, began: float, attempt_key: AttemptKey | None = None) -> None:
+        """Frames name the attempt when it is given: where many orders run at once."""
         self._channel = channel
         self._shown_at = began  # STARTED counts as progress
+        if attempt_key is not None:
+            self._attempt_key = attempt_key
 
     def spend(self, *, tokens_in: int = 0, tokens_out: int = 0, money: Money = 0.0) -> None:
         with self._channel.lock:
@@ -54,12 +63,14 @@ class OrderMeter:
             self._tokens_in, self._tokens_out, self._money = more_in, more_out, amount
             self._spent = True
             # At once and always: each call stands for a paid answer, and the step may crash next.
-            self._channel.writer.send(frames.encode_frame(frames.SPENT, self.cost()))
+            self._channel.writer.send(frames.encode_frame(frames.SPENT, self._name(self.cost())))
 
     def progress(self, done: int = 0, total: int = 0) -> None:
         # Checked before the lock: a number that cannot be sent must fail here, in the step's own line.
         done, total = _count(0, done), _count(0, total)
         with self._channel.lock:
+            if total and not self._total:
+                self._shown_at = -inf  # how much there is to do is told at once: time limits may follow it
             self._done, self._total = done, total
             self._send_progress()
 
@@ -83,9 +94,16 @@ class OrderMeter:
         now = self._channel.clock.monotonic()
         if not self._closed and now - self._shown_at >= PROGRESS_INTERVAL_SECONDS:
             self._shown_at = now
-            self._channel.writer.send(
-                frames.encode_frame(frames.PROGRESS, frames.ProgressFrame(self._done, self._total))
-            )
+            shown = frames.ProgressFrame(self._done, self._total)
+            self._channel.writer.send(frames.encode_frame(frames.PROGRESS, self._name(shown)))
+
+    def _name(self, content: Cost | frames.ProgressFrame) -> Struct:
+        """The content of a frame, with the attempt where frames name it."""
+        if self._attempt_key is None:
+            return content
+        if isinstance(content, Cost):
+            return frames.AttemptSpending(self._attempt_key, content)
+        return frames.AttemptProgress(self._attempt_key, content.done, content.total)
 
 
 def _count(known: int, more: int) -> int:

@@ -18,13 +18,14 @@ import msgspec
 
 from quire.blobs.port import Blobs
 from quire.compute.pool.meter import OrderMeter
+from quire.compute.pool.values import load_value
 from quire.model.errors import Reject
 from quire.model.files import File
-from quire.model.step import StepInput
-from quire.model.work import Order, StepCall
+from quire.model.step import Step, StepInput
+from quire.model.work import MemberFile, Order, StepCall, Value
 
 T = TypeVar("T")
-_members_decoder = msgspec.json.Decoder(tuple[File, ...])
+_members_decoder = msgspec.json.Decoder(tuple[MemberFile, ...])
 
 
 class WorkerStorage:
@@ -65,38 +66,63 @@ class OrderRun:
         self.folder = storage.scratch
         self._storage = storage
 
+    def needs_store(self, step: Step) -> bool:
+        """Is anything of the input in the store?"""
+        values = self.order.values
+        return step.needs_source or self.call.unit != "file" or any(one.digest for one in values.values())
+
     def build_bare_input(self) -> StepInput:
         """The input of a step that works from the record alone: no folder is made, no bytes are fetched."""
-        return self._build_input(self._storage.scratch, ())
+        values = {name: value.data for name, value in self.order.values.items()}
+        return self._build_input(self._storage.scratch, (), values)
 
-    def build_input(self) -> StepInput:
+    def build_input(self, step: Step) -> StepInput:
         """The input with its files. Raises what the store raises, or Reject for a bad list of members."""
         self.folder = self._storage.make_folder()
-        if self.call.unit == "file":
-            return self._build_input(self.fetch(self.order.file), ())
-        listing = self._start_fetch(self.order.file.key).result()
-        return self._build_input(listing, _read_members(listing, self.order))
+        source = self._storage.scratch
+        members: tuple[MemberFile, ...] = ()
+        if self.call.unit != "file":
+            source = self._start_fetch(self.order.file.key).result()
+            members = _read_members(source, self.order)
+        elif step.needs_source:
+            source = self.fetch(self.order.file)
+        values = {name: self.resolve(value) for name, value in self.order.values.items()}
+        return self._build_input(source, members, values)
+
+    async def prepare_input(self, step: Step) -> StepInput:
+        """The same, without waiting in a thread; runs on the loop of the store."""
+        self.folder = self._storage.make_folder()
+        source = self._storage.scratch
+        members: tuple[MemberFile, ...] = ()
+        if self.call.unit != "file":
+            source = await asyncio.wrap_future(self._start_fetch(self.order.file.key))
+            members = _read_members(source, self.order)
+        elif step.needs_source:
+            source = await asyncio.wrap_future(self._begin_fetch(self.order.file))
+        blobs = self._storage.blobs
+        values = {name: await load_value(blobs, value) for name, value in self.order.values.items()}
+        return self._build_input(source, members, values)
 
     def fetch(self, file: File) -> Path:
         """See `StepInput.fetch`."""
-        with self._storage.lock:
-            fetched = self._fetched = self._fetched or {}
-            fetching = fetched.get(file.key)
-            first = fetching is None
-            if fetching is None:
-                fetching = fetched[file.key] = self._start_fetch(file.key)
         try:
-            path = fetching.result()
+            return self._begin_fetch(file).result()
         except Exception as error:
             with self._storage.lock:
-                fetched.pop(file.key, None)  # a step may try again
+                if self._fetched is not None:
+                    self._fetched.pop(file.key, None)  # a step may try again
             self.store_error = error
             raise
-        if first:
-            size = path.stat().st_size
-            with self._storage.lock:
-                self.meter.bytes_in += size
-        return path
+
+    def resolve(self, value: Value) -> Any:
+        """See `StepInput.resolve`."""
+        if not value.digest:
+            return value.data
+        try:
+            return self._storage.background(load_value(self._storage.blobs, value)).result()
+        except Exception as error:
+            self.store_error = error
+            raise
 
     def is_input_file(self, path: Path) -> bool:
         """Is this one of the input's files? A step must not return those."""
@@ -112,7 +138,9 @@ class OrderRun:
         if self._copies_folder is not None:
             shutil.rmtree(self._copies_folder, ignore_errors=True)
 
-    def _build_input(self, source: Path, members: tuple[File, ...]) -> StepInput:
+    def _build_input(
+        self, source: Path, members: tuple[MemberFile, ...], values: dict[str, Any]
+    ) -> StepInput:
         return StepInput(
             file=self.order.file,
             source=source,
@@ -120,28 +148,45 @@ class OrderRun:
             options=self.call.options,
             members=members,
             earlier=self.order.earlier,
+            values=values,
             fetch=self.fetch,
+            resolve=self.resolve,
             meter=self.meter,
         )
 
-    def _start_fetch(self, key: str) -> "Future[Path]":
+    def _begin_fetch(self, file: File) -> "Future[Path]":
+        """Fetch a file unless that has begun. Its bytes count once, before the file is there to be read."""
+        with self._storage.lock:
+            fetched = self._fetched = self._fetched or {}
+            fetching = fetched.get(file.key)
+            if fetching is None:
+                fetching = fetched[file.key] = self._start_fetch(file.key, counted=True)
+        return fetching
+
+    def _start_fetch(self, key: str, *, counted: bool = False) -> "Future[Path]":
         """Begin to fetch: the store's own file where there is one, otherwise a copy in the order's folder."""
         there: Future[Path] = Future()
         try:
             local = self._storage.blobs.local_path(key)
             if local is None:
-                return self._storage.background(self._download(key, self._folder_for_copies()))
+                return self._storage.background(self._download(key, self._folder_for_copies(), counted))
+            if counted:
+                self.meter.bytes_in += local.stat().st_size
             there.set_result(local)
         except Exception as error:  # noqa: BLE001 - raised again by `result`
             there.set_exception(error)
         return there
 
-    async def _download(self, key: str, folder: Path) -> Path:
+    async def _download(self, key: str, folder: Path, counted: bool) -> Path:
         handle, name = mkstemp(prefix=".input-", dir=folder)
+        size = 0
         with os.fdopen(handle, "wb") as file:
             async for piece in self._storage.blobs.stream(key):
-                file.write(piece)
+                size += file.write(piece)
                 self.meter.show_life()  # a large file on a slow connection is no stalled step
+        if counted:
+            with self._storage.lock:
+                self.meter.bytes_in += size
         return Path(name)
 
     def _folder_for_copies(self) -> Path:
@@ -152,7 +197,7 @@ class OrderRun:
         return self._copies_folder
 
 
-def _read_members(listing: Path, order: Order) -> tuple[File, ...]:
+def _read_members(listing: Path, order: Order) -> tuple[MemberFile, ...]:
     try:
         return _members_decoder.decode(listing.read_bytes())
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

@@ -13,7 +13,8 @@ class FrameReader:
 
     `revoked` holds, by batch, the last chunk, counted from 1, whose orders must not be started; it too is
     updated at once. Orders that are sent later, when the batch is resumed, are not affected. `on_recall` is
-    called with the number of the last chunk, in the thread that reads.
+    called with the number of the last chunk, in the thread that reads; so is `on_frame`, where one is set,
+    with every frame that `get` would return otherwise.
     """
 
     def __init__(self, incoming: int) -> None:
@@ -22,6 +23,7 @@ class FrameReader:
         self.stopping = threading.Event()
         self.revoked: dict[int, int] = {}
         self.on_recall: Callable[[int], None] = lambda _chunks: None
+        self.on_frame: Callable[[bytes, bytes], None] | None = None
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._chunks = 0
         threading.Thread(target=self._read_frames, daemon=True).start()
@@ -50,7 +52,10 @@ class FrameReader:
                     self._answers.put(kind)
                     continue
                 self._chunks += kind == frames.CHUNK
-                self._waiting.put((kind, payload))
+                if self.on_frame is None:
+                    self._waiting.put((kind, payload))
+                else:
+                    self.on_frame(kind, payload)
         if not self.stopping.is_set():
             # The pool is gone without a STOP: no report would reach it.
             os._exit(1)

@@ -3,12 +3,13 @@
 Promises: a step that crashes, hangs past its timeout or exceeds its memory costs its own attempt; the worker
 is replaced and the orders it had not started go to the others. Small tasks travel in chunks (`chunks`), and
 orders that wait behind a slow one are taken back when another worker is idle. Orders that need much memory
-begin when the budget (`memory_budget`) allows, first come, first served, while small ones go on. Must not
-know: how a worker is started.
+begin when the budget (`memory_budget`) allows, first come, first served, while small ones go on. Orders of
+asynchronous steps go to `hosts`. Must not know: how a worker is started.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -16,10 +17,13 @@ from msgspec import structs
 
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
+from quire.compute.hosts.handle import HostHandle
+from quire.compute.hosts.hosts import AsyncHosts
+from quire.compute.hosts.limits import CallCounts
 from quire.compute.pool import chunks
 from quire.compute.pool.chunks import StepDurations, StepVersion
 from quire.compute.pool.memory_budget import LARGE_WAITING, MemoryBudget
-from quire.compute.pool.worker_handle import WorkerHandle
+from quire.compute.pool.worker_handle import OnProgress, WorkerHandle
 from quire.compute.reports import build_report
 from quire.model.clock import Clock
 from quire.model.cost import NO_COST
@@ -42,13 +46,24 @@ class LargeOrder(NamedTuple):
 
 
 class Pool:
-    """Subclasses define `_start_worker`, which starts one worker."""
+    """Subclasses define `_start_worker` and `_start_host`, which start one process each."""
 
     def __init__(
-        self, *, workers: int, clock: Clock, signal: Signal, memory_mb: int = 0, price_per_second: float = 0.0
+        self,
+        *,
+        workers: int,
+        clock: Clock,
+        signal: Signal,
+        memory_mb: int = 0,
+        price_per_second: float = 0.0,
+        on_progress: OnProgress | None = None,
+        resources: Mapping[str, int] | None = None,
     ) -> None:
-        """`memory_mb` is for all workers together, 0 for no limit; the price is per worker."""
+        """`memory_mb` is for all workers together, 0 for no limit; the price is per worker. `resources` says
+        how many orders of calls that name a resource may run at once; it may change.
+        """
         self._workers = workers
+        self._on_progress = on_progress
         self._budget = MemoryBudget(memory_mb, workers)
         self._price = Decimal(str(price_per_second))
         self._clock = clock
@@ -62,6 +77,15 @@ class Pool:
         self._failed_starts = 0
         self._broken: BaseException | None = None
         self._stopping = asyncio.Event()
+        self._resources = resources or {}
+        self._hosts = AsyncHosts(
+            start_host=self._start_host,
+            clock=clock,
+            signal=signal,
+            resources=self._resources,
+            alone_at_once=workers,
+            on_progress=on_progress,
+        )
 
     def start(self) -> None:
         """Start the workers without waiting for them: orders submitted meanwhile go to the first that is
@@ -71,21 +95,30 @@ class Pool:
             self._track(asyncio.create_task(self._start_one(), name="worker"))
         self._track(asyncio.create_task(self._watch()))
 
-    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
+        if call is not None and call.asynchronous:
+            return self._hosts.capacity(call)
         # Orders that wait for memory must not keep the workers from other work.
         out = self._out() - min(len(self._large), LARGE_WAITING)
-        return chunks.free_capacity(self._durations.latest, self._workers, out)
+        free = chunks.free_capacity(self._durations.latest, self._workers, out)
+        return free if call is None or not free else self._limit_room(call, free)
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
-        limit = min(call.memory_mb, self._budget.largest_mb)
-        self._backlog.append((structs.replace(call, memory_mb=limit), orders))
-        self._feed()
+        limited = structs.replace(call, memory_mb=min(call.memory_mb, self._budget.largest_mb))
+        if call.asynchronous:
+            if not self._hosts.is_used:  # one process more has a share of the memory
+                self._budget = MemoryBudget(self._budget.budget_mb, self._budget.workers + 1)
+            self._hosts.submit(limited, orders)
+        else:
+            self._backlog.append((limited, orders))
+            self._feed()
 
     def take_reports(self) -> list[Report]:
         if self._broken is not None:
             raise self._broken
+        of_hosts = self._hosts.take_reports()  # first: it may raise
         taken, self._reports = self._reports, []
-        return taken
+        return taken + of_hosts
 
     def revoke(self, batch_no: int) -> None:
         self._reports = [report for report in self._reports if report.batch_no != batch_no]
@@ -96,11 +129,13 @@ class Pool:
         self._large = deque(one for one in self._large if one.order.batch_no != batch_no)
         for handle in self._handles:
             handle.revoke(batch_no)
+        self._hosts.revoke(batch_no)
         self._feed()
         self._signal.set()  # other batches may be submitted now
 
     async def stop(self, grace_seconds: float) -> list[Order]:
         self._stopping.set()
+        hosts = asyncio.create_task(self._hosts.stop(grace_seconds))
         for handle in self._handles:
             handle.stop()
         unstarted = self._withdraw()
@@ -113,7 +148,7 @@ class Pool:
             await asyncio.wait(waiting)
         for task in self._tasks:
             task.cancel()
-        return unstarted + self._withdraw()
+        return unstarted + self._withdraw() + await hosts
 
     def _withdraw(self) -> list[Order]:
         """Remove and return the orders that no worker has."""
@@ -126,6 +161,20 @@ class Pool:
     def _out(self) -> int:
         waiting = sum(len(orders) for _, orders in self._backlog) + len(self._large)
         return sum(handle.orders_out for handle in self._handles) + waiting
+
+    def _limit_room(self, call: StepCall, free: int) -> int:
+        """At most as many as the call itself and its resource allow beside those that are out."""
+        limit = self._resources.get(call.resource) if call.resource else None
+        if not call.at_once and limit is None:
+            return free
+        waiting = [one for one, orders in self._backlog for _ in orders] + [one.call for one in self._large]
+        given = [one for handle in self._handles for one, _ in (*handle.unstarted, *handle.started.values())]
+        out = CallCounts()
+        for one in waiting + given:
+            out.add(one)
+        if call.at_once:
+            free = min(free, call.at_once - out.of_step(call))
+        return max(0, free if limit is None else min(free, limit - out.of_resource(call)))
 
     def _held_mb(self) -> int:
         return sum(sum(handle.held.values()) for handle in self._handles if handle.held)
@@ -197,7 +246,12 @@ class Pool:
         """Start one worker and wait until it is ready. Raises Misconfigured when it cannot be started."""
         raise NotImplementedError
 
+    async def _start_host(self, is_alone: bool) -> HostHandle:
+        """As `_start_worker`, for a host of coroutines; with `is_alone` of one at a time."""
+        raise NotImplementedError
+
     def _add_worker(self, handle: WorkerHandle) -> None:
+        handle.on_progress = self._on_progress
         self._handles.append(handle)
         self._track(asyncio.create_task(self._listen(handle), name="worker"))
 

@@ -11,13 +11,19 @@ from typing import Any
 import msgspec
 
 from quire.compute.pool.order_run import OrderRun
+from quire.compute.pool.output_names import check_distinct, check_name
 from quire.model.asset import NAMED_ID, AssetDraft
 from quire.model.errors import Reject
+from quire.model.files import Change
 from quire.model.step import OutputFile, StepOutput
+from quire.model.work import LONGEST_WAIT_SECONDS, ExternalRequest
+from quire.queues.port import MAX_MESSAGE_BYTES
+
+MAX_TAG_BYTES = 200
 
 
 def check_output(output: object, run: OrderRun) -> StepOutput:
-    """The output itself. Raises Reject with code `bad_result` or `empty_product`."""
+    """The output itself. Raises Reject: `bad_result`, `empty_product`, `bad_name` or `name_twice`."""
     if not isinstance(output, StepOutput):
         raise _bad(run, f"a {type(output).__name__} instead of a StepOutput")
     if output.facts:
@@ -26,6 +32,10 @@ def check_output(output: object, run: OrderRun) -> StepOutput:
         _check_files(output.files, run)
     if output.asset is not None:
         _check_asset(output.asset, run)
+    if output.tags != ():
+        _check_tags(output.tags, run)
+    if output.external is not None:
+        _check_request(output.external, run)
     return output
 
 
@@ -42,8 +52,44 @@ def _check_files(files: Any, run: OrderRun) -> None:
             raise _bad(run, f"the file {one.path.name!r} as two products")
         seen.add(one.path)
         _check_file(one, run)
+        _check_place(one, run)
         if one.facts:
             _check_facts(one.facts, run, f"facts of {one.path.name!r}")
+    check_distinct((one.name for one in files if one.name), run.call.step)
+
+
+def _check_place(file: OutputFile, run: OrderRun) -> None:
+    """What the output is called and what it does to the list."""
+    for name in (file.name, file.preferred):
+        if name != "":
+            check_name(name, run.call.step)
+    if file.change != Change.HANG and file.change not in list(Change):
+        raise _bad(run, f"the product {file.path.name!r} with an unknown change {str(file.change)[:20]!r}")
+    if file.tags != ():
+        _check_tags(file.tags, run)
+
+
+def _check_tags(tags: Any, run: OrderRun) -> None:
+    if not isinstance(tags, tuple) or not all(isinstance(tag, str) for tag in tags):
+        raise _bad(run, "`tags` that are not a tuple of texts")
+    for tag in tags:
+        if not tag.isprintable() or not 0 < len(tag.encode()) <= MAX_TAG_BYTES:
+            raise _bad(
+                run, f"a tag {tag[:80]!r} that is empty, longer than {MAX_TAG_BYTES} bytes or unprintable"
+            )
+
+
+def _check_request(request: Any, run: OrderRun) -> None:
+    if not isinstance(request, ExternalRequest):
+        raise _bad(run, f"`external` as a {type(request).__name__} instead of an ExternalRequest")
+    try:
+        msgspec.convert(msgspec.to_builtins(request), ExternalRequest)
+    except Exception as error:
+        raise _bad(run, f"a request that cannot be sent: {error}") from error
+    if len(request.body) > MAX_MESSAGE_BYTES:
+        raise _bad(run, f"a request of {len(request.body)} bytes, and {MAX_MESSAGE_BYTES} is the limit")
+    if not 0 < request.within_seconds <= LONGEST_WAIT_SECONDS:
+        raise _bad(run, f"a request with a deadline in {request.within_seconds:g} s")
 
 
 def _check_asset(asset: Any, run: OrderRun) -> None:

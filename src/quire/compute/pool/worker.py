@@ -6,30 +6,30 @@ pipe, gives back orders that have not started when the pool recalls them, and en
 is gone. A step that would need more memory than its limit is not started.
 """
 
+import asyncio
 import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from traceback import print_exception
 
 from msgspec import Struct
 
-from quire.blobs import asset_records, content
 from quire.blobs.port import Blobs
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
-from quire.compute.pool import frames, memory
+from quire.compute.pool import frames, memory, products
 from quire.compute.pool.meter import MeterChannel, OrderMeter
 from quire.compute.pool.order_run import OrderRun, WorkerStorage
 from quire.compute.pool.pipe import FrameReader, FrameWriter
+from quire.compute.pool.report_frames import encode_report
 from quire.compute.pool.results import check_output
-from quire.compute.reports import build_report
-from quire.model.asset import build_asset, build_tiles
+from quire.compute.pool.values import encode_value
 from quire.model.clock import Clock
-from quire.model.errors import Misconfigured
-from quire.model.files import Product
-from quire.model.step import OutputFile, Step, StepInput, StepOutput
-from quire.model.work import Order, StepCall, StepResult
+from quire.model.errors import Misconfigured, QuireError
+from quire.model.step import AsyncStepFunction, Step, StepInput, StepOutput, find_step
+from quire.model.work import ExternalRequest, Order, StepCall, StepResult
 from quire.tools.child_process import die_with_parent
 
 # So many finished orders may be stored at the same time before the next one has to wait.
@@ -47,18 +47,25 @@ class WorkerContext(Struct, frozen=True, kw_only=True):
 
 
 def serve(build: Callable[[bytes], WorkerContext]) -> None:
-    """Run a worker on the standard input and output of this process, to its end."""
+    """Run a worker on the standard input and output of this process, to its end; a host of many coroutines
+    when the first frame asks for one.
+    """
     die_with_parent()
     # The pool stops this process through the pipe, not by a signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reader, writer = FrameReader(os.dup(0)), FrameWriter(os.dup(1))
     os.dup2(2, 1)  # output of libraries must not get between the frames
     kind, configuration = reader.get()
-    if kind != frames.HELLO:
-        raise Misconfigured("the first frame of a worker must be HELLO")
-    worker = StepWorker(build(configuration), reader, writer)
-    writer.send(frames.encode_frame(frames.READY, frames.Ready(os.getpid())))
-    worker.run()
+    if kind == frames.HOST:
+        from quire.compute.hosts.host import AsyncHost  # here: plain workers do without it
+
+        AsyncHost(build(configuration), reader, writer).run()
+    elif kind == frames.HELLO:
+        worker = StepWorker(build(configuration), reader, writer)
+        writer.send(frames.encode_frame(frames.READY, frames.Ready(os.getpid())))
+        worker.run()
+    else:
+        raise Misconfigured("the first frame of a worker must be HELLO or HOST")
     os._exit(0)  # threads of libraries must not delay the end
 
 
@@ -90,9 +97,7 @@ class StepWorker:
     def _run_chunk(self, chunk: frames.Chunk) -> None:
         self._chunks += 1
         memory.limit(chunk.call.memory_mb)
-        step = self._context.steps.get(chunk.call.step)
-        if step is not None and step.version != chunk.call.version:
-            step = None
+        step = find_step(self._context.steps, chunk.call.step, chunk.call.version)
         revoked = self._reader.revoked
         for order in chunk.orders:
             if self._is_retiring or self._reader.stopping.is_set():
@@ -117,12 +122,12 @@ class StepWorker:
         began = clock.monotonic()
         run = OrderRun(call, order, (clock.now(), began), OrderMeter(self._meters, began), self._storage)
         if step is None:
-            self._report(run, failures.of_unknown_step(call))
-        elif not step.needs_source and call.unit == "file":
+            self._report(run, failures.of_unknown_step(call, self._context.steps.get(call.step)))
+        elif not run.needs_store(step):
             self._run_step(run, step, run.build_bare_input(), granted_mb)
         else:
             try:
-                step_input = run.build_input()
+                step_input = run.build_input(step)
             except Exception as error:  # noqa: BLE001 - any error of a store becomes the report
                 self._fail(run, failures.of_store(error, call))
                 return
@@ -135,24 +140,27 @@ class StepWorker:
                 run.meter.close()
                 run.discard()
                 return
-            output = check_output(step.run(step_input), run)
+            output = check_output(_call_step(step, step_input), run)
+            value = encode_value(output.value, run.call)
         except BaseException as error:  # noqa: BLE001 - any error of a step becomes its report
             # A fresh process has all of its memory again.
             self._is_retiring = self._is_retiring or isinstance(error, MemoryError)
+            if not isinstance(error, MemoryError | QuireError):
+                print_exception(error)  # to the standard error, for logs
             explain = failures.of_store if error is run.store_error else failures.of_error
             self._fail(run, explain(error, run.call))
             return
         run.meter.close()
         if need_mb > granted_mb or need_mb > memory.LARGE_MB:
             memory.trim()
-        if output.files or output.asset is not None:
+        if products.needs_store(output, value):
             # From here on the store works: its slowness does not count as the step's.
             self._writer.send(frames.COMPUTED_FRAME)
             self._storing.acquire()
-            self._storage.background(self._store(run, output))
+            self._storage.background(self._store(run, output, value))
         else:
             run.discard()
-            self._report(run, StepResult(facts=output.facts))
+            self._report(run, products.build_result(output, value), output.external)
 
     def _ask_for_memory(self, need_mb: int) -> bool:
         self._writer.send(frames.encode_frame(frames.NEEDS_MEMORY, frames.MemoryRequest(need_mb)))
@@ -163,49 +171,32 @@ class StepWorker:
         run.discard()
         self._report(run, failure)
 
-    async def _store(self, run: OrderRun, output: StepOutput) -> None:
+    async def _store(self, run: OrderRun, output: StepOutput, value: bytes) -> None:
         """Store the products, then send the report."""
         result: StepResult | AttemptFailure
         try:
-            paths = [file.path for file in output.files]
-            stored = await content.put_files(self._context.blobs, paths, owned=True)
-            products = tuple(map(_build_product, output.files, stored))
-            if output.asset is not None:
-                asset, tiles = build_asset(output.asset, run.order.file, products), build_tiles(products)
-                await asset_records.register(self._context.blobs, asset)
-                if tiles is not None:
-                    await asset_records.register_tiles(self._context.blobs, asset.id, tiles)
-            result = StepResult(products=products, facts=output.facts)
-            run.meter.bytes_out = sum(one.size for one in stored)
+            result = await products.store_output(self._context.blobs, run.order.file, output, value)
+            run.meter.bytes_out = products.count_bytes(result)
         except Exception as error:  # noqa: BLE001 - any error of a store becomes the report
             result = failures.of_store(error, run.call)
         run.discard()
-        self._report(run, result)
+        self._report(run, result, output.external)
         self._writer.send()
         self._storing.release()
 
-    def _report(self, run: OrderRun, result: StepResult | AttemptFailure) -> None:
+    def _report(
+        self, run: OrderRun, result: StepResult | AttemptFailure, request: ExternalRequest | None = None
+    ) -> None:
         seconds = self._context.clock.monotonic() - run.began
-        cost = run.meter.cost()
-        report = build_report(run.order, run.started_at, seconds, self._name, result, cost)
-        try:
-            framed = frames.encode_frame(frames.REPORT, report)
-            if isinstance(result, AttemptFailure) or result.facts or result.products:
-                # Decoded here first: content that cannot be decoded would break the pool.
-                frames.report_decoder.decode(framed[frames.HEAD_BYTES :])
-        except Exception as error:  # noqa: BLE001 - any error becomes the report
-            failure = failures.of_bad_result(error, run.call)
-            report = build_report(run.order, run.started_at, seconds, self._name, failure, cost)
-            framed = frames.encode_frame(frames.REPORT, report)
-        self._writer.add(framed)
+        self._writer.add(encode_report(run, seconds, self._name, result, request))
 
 
-def _build_product(file: OutputFile, stored: content.Content) -> Product:
-    return Product(
-        role=file.role,
-        key=stored.key,
-        size=stored.size,
-        content_type=file.content_type,
-        digest=stored.digest,
-        facts=file.facts,
-    )
+def _call_step(step: Step, step_input: StepInput) -> StepOutput:
+    """A coroutine that was not sent to a host for many of them has a loop to itself."""
+    if step.run_async is None:
+        return step.run(step_input)
+
+    async def call(run: AsyncStepFunction) -> StepOutput:
+        return await run(step_input)
+
+    return asyncio.run(call(step.run_async))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
@@ -18,6 +18,7 @@ from quire.model.work import AttemptKey, Order, Report, StepCall
 START_SECONDS = 60.0
 NO_PROGRESS = frames.ProgressFrame(0, 0)
 Assignment = tuple[StepCall, Order]
+OnProgress = Callable[[Order, int, int], None]  # how many parts are done, and how many there are
 
 
 class WorkerHandle:
@@ -39,6 +40,7 @@ class WorkerHandle:
         self.held: dict[AttemptKey, int] = {}  # megabytes above the share of a worker, by order
         self.is_recalling = False  # it was asked to give back what it has not started
         self.durations: list[tuple[StepCall, float]] = []  # until the pool takes them
+        self.on_progress: OnProgress | None = None
         self._left_in_chunk: deque[int] = deque()
         self._alive_at = 0.0
         self._progress = NO_PROGRESS
@@ -50,7 +52,7 @@ class WorkerHandle:
     async def start(cls, process: WorkerProcess, configuration: bytes, clock: Clock) -> "WorkerHandle":
         """Configure a process and wait until it is ready. Raises Misconfigured when it is not."""
         handle = cls(process, clock)
-        process.write(_hello_frame(configuration))
+        process.write(frames.encode_hello(frames.HELLO, configuration))
         try:
             received = await asyncio.wait_for(handle.receive(), START_SECONDS)
         except TimeoutError:
@@ -201,6 +203,8 @@ class WorkerHandle:
         if kind == frames.PROGRESS:
             self._alive_at = self._clock.monotonic()
             self._progress = frames.progress_decoder.decode(payload)
+            if self.on_progress is not None and self.current is not None:
+                self.on_progress(self.current[1], self._progress.done, self._progress.total)
         elif kind == frames.SPENT and self.current is not None:
             self._spent[self.current[1].attempt_key] = frames.cost_decoder.decode(payload)
         elif kind == frames.NEEDS_MEMORY:
@@ -242,7 +246,3 @@ class WorkerHandle:
     def _kill_revoked(self) -> None:
         self.was_revoked = True
         self.kill()
-
-
-def _hello_frame(configuration: bytes) -> bytes:
-    return len(configuration).to_bytes(4, "little") + frames.HELLO + configuration

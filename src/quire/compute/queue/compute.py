@@ -121,7 +121,7 @@ class QueueCompute:
         self._cleanup_at = self._clock.monotonic() + FIRST_CLEANUP_SECONDS
         self._loops = [asyncio.create_task(self._repeat(work)) for work in (self._receive, self._check)]
 
-    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one of its name
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 of one name
         # Small top-ups would cost a transaction each: wait until a good part can be filled.
         free = self._options.max_out - len(self._out)
         return free if free * 3 >= self._options.max_out and not self._stopping else 0

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from quire.blobs import content, keys
 from quire.blobs.port import Blobs
 from quire.model.errors import Reject
-from quire.model.work import Order, Report, StepCall
+from quire.model.work import LONGEST_WAIT_SECONDS, Order, Outcome, Report, StepCall, StepResult
 from quire.queues.port import MAX_MESSAGE_BYTES
 
 SCHEMA_VERSION = 1
@@ -219,6 +219,7 @@ def _check_task(task: Task) -> None:
         0 < call.timeout_seconds <= LONGEST_TIMEOUT_SECONDS
         and 0 <= call.stall_seconds <= LONGEST_TIMEOUT_SECONDS
         and 1 <= call.memory_mb <= MAX_MEMORY_MB
+        and call.at_once >= 0
         and min(order.batch_no, order.task_no, order.attempt) >= 0
     )
     if not good:
@@ -229,5 +230,17 @@ def _check_report(report: Report) -> None:
     good = min(report.batch_no, report.task_no, report.attempt) >= 0 and report.seconds >= 0
     if not good or not 0 <= report.delay_seconds <= LONGEST_TIMEOUT_SECONDS or report.known:
         raise Reject("the numbers of this report are invalid", code="bad_message")
-    for product in report.result.products if report.result is not None else ():
+    if (report.outcome is Outcome.EXTERNAL) != (report.request is not None):
+        raise Reject("a report has a request when, and only when, it waits for an answer", code="bad_message")
+    if report.request is not None and not 0 < report.request.within_seconds <= LONGEST_WAIT_SECONDS:
+        raise Reject("the deadline of this report's request is invalid", code="bad_message")
+    if report.result is not None:
+        _check_result(report.result)
+
+
+def _check_result(result: StepResult) -> None:
+    for product in result.products:
         keys.check(product.key)
+    value = result.value
+    if value is not None and (value.key or value.digest) and value.key != keys.content(value.digest):
+        raise Reject("the value of this report is not under the key of its digest", code="bad_message")

@@ -13,18 +13,19 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from quire.compute.hosts.handle import HostHandle
 from quire.compute.pool.pool import Pool
 from quire.compute.pool.worker_handle import WorkerHandle
 from quire.compute.ray.remote_process import ActorProcess, RemoteSlot, WorkerSetup, summarize_error
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal
-from quire.model.work import Order
+from quire.model.work import Order, StepCall
 
 # Chunks and reports are small; what is large is in the blob store.
 OBJECT_STORE_BYTES = 100_000_000
@@ -55,25 +56,34 @@ class RayCompute(Pool):
         local_cpus: int,
         clock: Clock,
         signal: Signal,
+        resources: Mapping[str, int] | None = None,
     ) -> None:
         """`set_up` is called on the machines of the cluster, which must be able to import it."""
-        super().__init__(workers=0, clock=clock, signal=signal, price_per_second=options.price_per_second)
+        super().__init__(
+            workers=0,
+            clock=clock,
+            signal=signal,
+            price_per_second=options.price_per_second,
+            resources=resources,
+        )
         self._options = options
         self._set_up = set_up
         self._configuration = configuration
         self._local_cpus = local_cpus
         self._ray: Any = None
         self._is_connected = False  # by this object
+        self._can_start = asyncio.Event()  # workers, once there is a cluster
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of a cluster that was started here
         self._slots: list[Any] = []
         self._free: list[Any] = []
+        self._free_for_hosts: list[Any] = []
 
     def start(self) -> None:
         self._track(asyncio.create_task(self._open(), name="worker"))
         self._track(asyncio.create_task(self._watch()))
 
-    def capacity(self, compute: str = "") -> int:
-        room = super().capacity(compute)
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:
+        room = super().capacity(compute, call)
         return max(0, min(room, self._options.max_out - self._out())) if self._options.max_out else room
 
     async def stop(self, grace_seconds: float) -> list[Order]:
@@ -91,39 +101,61 @@ class RayCompute(Pool):
         """Connect, then start the workers; `take_reports` raises what prevents it."""
         workers = await asyncio.to_thread(self._connect)
         self._workers = workers
+        self._can_start.set()
         for _ in range(workers):
             self._track(asyncio.create_task(self._start_one(), name="worker"))
         self._signal.set()
 
     async def _start_worker(self) -> WorkerHandle:
-        slot = self._free.pop() if self._free else await asyncio.to_thread(self._create_slot)
-        started = asyncio.ensure_future(slot.start.remote())
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        process = await self._start_process(self._free, self._options.cpus)
+        return await WorkerHandle.start(process, self._configuration, self._clock)
+
+    async def _start_host(self, is_alone: bool) -> HostHandle:
+        (await self._unless_stopping(self._can_start.wait())).cancel()
+        if not self._can_start.is_set():
+            raise Misconfigured("stopped before there was a Ray cluster")
+        # Coroutines mostly wait: a host must not wait for a processor that the workers have.
+        process = await self._start_process(self._free_for_hosts, 0.0)
+        return await HostHandle.start(process, self._configuration, self._clock, is_alone=is_alone)
+
+    async def _start_process(self, free: list[Any], cpus: float) -> ActorProcess:
+        """Start a process in a free slot, or in a new one for which Ray reserves so many processors."""
+        slot = free.pop() if free else await asyncio.to_thread(self._create_slot, cpus)
         # A full cluster may not have a place for hours.
-        await asyncio.wait({started, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        started = await self._unless_stopping(slot.start.remote())
         if not started.done():
             started.cancel()
-            self._release_slot(slot, usable=False)
+            self._drop_slot(slot)
             raise Misconfigured("stopped before the Ray cluster had a place for a worker")
         try:
             pid, name = started.result()
         except self._ray.exceptions.RayError as error:
-            self._release_slot(slot, usable=False)
+            self._drop_slot(slot)
             raise Misconfigured(
                 f"Ray could not start a worker: {summarize_error(error)}; is the same quire installed on all "
                 "machines of the cluster?"
             ) from error
         if not pid:
-            self._release_slot(slot, usable=True)
+            free.append(slot)
             raise Misconfigured(f"Ray could not start a worker: {name}")
-        child = ActorProcess(slot, pid, name, lost=self._ray.exceptions.RayError, on_end=self._release_slot)
-        return await WorkerHandle.start(child, self._configuration, self._clock)
 
-    def _release_slot(self, slot: Any, usable: bool) -> None:
-        if usable:
-            self._free.append(slot)
-        elif slot in self._slots:
+        def release(slot: Any, usable: bool) -> None:
+            if usable:
+                free.append(slot)
+            else:
+                self._drop_slot(slot)
+
+        return ActorProcess(slot, pid, name, lost=self._ray.exceptions.RayError, on_end=release)
+
+    async def _unless_stopping(self, work: Awaitable[Any]) -> "asyncio.Future[Any]":
+        """The work when it has ended, or when the pool stops before."""
+        ending, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        return ending
+
+    def _drop_slot(self, slot: Any) -> None:
+        if slot in self._slots:
             self._slots.remove(slot)
             self._ray.kill(slot)
 
@@ -131,9 +163,9 @@ class RayCompute(Pool):
         with contextlib.suppress(self._ray.exceptions.RayError):
             await slot.close.remote()
 
-    def _create_slot(self) -> Any:
+    def _create_slot(self, cpus: float) -> Any:
         chosen = self._options
-        options: dict[str, Any] = {"num_cpus": chosen.cpus, "scheduling_strategy": "SPREAD"}
+        options: dict[str, Any] = {"num_cpus": cpus, "scheduling_strategy": "SPREAD"}
         if chosen.memory_mb:
             options["memory"] = chosen.memory_mb << 20
         slot = self._ray.remote(RemoteSlot).options(**options).remote(self._set_up)

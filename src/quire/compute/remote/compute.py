@@ -124,7 +124,7 @@ class RemoteCompute:
         """Begin to watch the machines, also those that an earlier process left."""
         self._watching = asyncio.create_task(self._watch())
 
-    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one of its name
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 of one name
         if self._stopping:
             return 0
         # An order that waits for its machine grows old: its URLs expire, and others could run it meanwhile.
