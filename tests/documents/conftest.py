@@ -1,8 +1,10 @@
 """What the document tests share: the corpus, running a step as a worker would, and writing odd TIFFs."""
 
+import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -179,31 +181,32 @@ def book() -> Callable[..., Objects]:
 
 @pytest.fixture
 def to_markdown(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """Converts a PDF as a worker's child does, checks the archive and reads it again."""
-    from quire.steps import pdf_markdown
-    from quire.steps.result_archive_reader import check_archive, read_result
+    """Converts a PDF as a worker does, from a file without an extension; checks its archive in a library and
+    reads it again.
+    """
+    from quire.library.archives import ResultArchive, write_archive
+    from quire.steps import converters, pdf_markdown
 
     def convert(source: Path, *, converter: Any = None, **options: Any) -> Any:
-        target = tmp_path_factory.mktemp("result") / "result.zip"
-        about = pdf_markdown.DocumentInfo(
-            original_filename=source.name,
-            worker_id="9f1c02aa77d3",
-            converted_at="2026-02-03T10:30:00Z",
-            tags=("DnD", "PHB"),
+        folder = tmp_path_factory.mktemp("result")
+        (folder / "blob").symlink_to(source)
+        (folder / "made").mkdir()
+        chosen = pdf_markdown.PdfMarkdownOptions(links="assets/", **options)
+        file = File(key="k", path=source.name, name=source.name, size=1, content_type="application/pdf")
+        step_input = StepInput(file=file, source=folder / "blob", folder=folder / "made")
+        output = pdf_markdown.convert(
+            step_input, chosen, converter or converters.choose_converter(chosen.converter)
         )
-        converted = pdf_markdown.convert(
-            source,
-            target,
-            pdf_markdown.PdfMarkdownOptions(**options),
-            about,
-            lambda *_: None,
-            converter=converter,
-            timer=lambda: 0.0,
-        )
-        assert sorted(one.name for one in target.parent.iterdir()) == ["result.zip"]
-        check_archive(target, converted.hash)
-        result = read_result(target)
-        assert len(result.assets) == converted.assets
-        return result
+        markdown, *pictures = output.files
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()
+        paths = {one.name: one.path for one in pictures}
+        write_archive(folder / "result.zip", markdown.path, paths, output.value | {"hash": digest})
+        with ResultArchive(folder / "result.zip") as archive:
+            archive.check(digest)
+            found = SimpleNamespace(
+                markdown=archive.text(), info=archive.info(), assets=tuple(archive.assets())
+            )
+        assert len(found.assets) == output.facts["pictures"]
+        return found
 
     return convert

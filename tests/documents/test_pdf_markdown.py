@@ -1,17 +1,16 @@
 """Real PDFs become Markdown: headings, tables, lists, links and pictures where they belong, page by page."""
 
-import hashlib
-import pickle
-import subprocess
-import sys
-import zipfile
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pikepdf
 import pytest
 
-from quire.steps import converters, pdf_markdown
-from quire.steps.pdf_markdown import DocumentInfo, PdfMarkdownOptions, convert
+from quire.model.files import File
+from quire.model.step import NoMeter, StepInput
+from quire.steps import converters
+from quire.steps.registry import STEPS
 
 
 def in_order(text: str, *parts: str) -> None:
@@ -201,53 +200,66 @@ def test_a_document_of_blank_pages_is_a_proper_result(to_markdown, tmp_path):
         pdf.add_blank_page()
         pdf.save(tmp_path / "blank.pdf")
 
-    assert to_markdown(tmp_path / "blank.pdf", page_marks=False).markdown == ""
+    assert to_markdown(tmp_path / "blank.pdf", page_marks=False).markdown == "\n"
+
+
+class CountingMeter(NoMeter):
+    def __init__(self):
+        self.shown = []
+
+    def progress(self, done=0, total=0):
+        self.shown.append((done, total))
 
 
 def test_hundreds_of_pages_come_in_their_order_and_are_counted(write_pdf, book, tmp_path):
     source = write_pdf(tmp_path / "book.pdf", book(333))
-    seen = []
-    about = DocumentInfo(original_filename="book.pdf", worker_id="w", converted_at="now")
-    done = convert(source, tmp_path / "r.zip", PdfMarkdownOptions(), about, lambda *said: seen.append(said))
+    file = File(key="k", path="book.pdf", name="book.pdf", size=1, content_type="application/pdf")
+    folder, meter = tmp_path / "made", CountingMeter()
+    folder.mkdir()
+    output = STEPS["pdf_markdown"].run(StepInput(file=file, source=source, folder=folder, meter=meter))
 
-    assert done.pages == 333
-    with zipfile.ZipFile(tmp_path / "r.zip") as archive:
-        text = archive.read("content.md").decode()
+    assert output.facts["pages"] == output.value["pages"] == 333
+    text = output.files[0].path.read_text("utf-8")
     in_order(text, *(f"<!-- page {at} -->\n\npage {at}\n" for at in range(1, 334)))
-    assert seen[:334] == [(at, 333, "converting") for at in range(334)]  # how many there are comes first
-    assert seen[334:] == [(333, 333, "packaging")]
+    assert meter.shown == [(at, 333) for at in range(334)]  # how many there are comes first
 
 
-def test_equal_input_gives_equal_bytes_apart_from_who_and_when(corpus, tmp_path):
+def test_the_text_takes_the_place_of_the_extension_and_links_lead_to_the_pictures_beside_it(corpus, run_step):
+    name = "Über (2) uns?.v1.PDF"
+    output = run_step("pdf_markdown", corpus / "pdf" / "picture_classification.pdf", name=name)
+
+    markdown, *pictures = output.files
+    assert (markdown.name, markdown.preferred, markdown.role) == ("md", "Über (2) uns?.v1.md", "markdown")
+    assert [(one.name, one.role, one.content_type) for one in pictures] == [
+        ("page-1-0001.jpg", "picture", "image/jpeg"),
+        ("page-2-0001.jpg", "picture", "image/jpeg"),
+    ]
+    links = re.findall(r"!\[\]\(([^()\s]*)\)", markdown.path.read_text("utf-8"))
+    assert [unquote(link) for link in links] == [f"{name}.{one.name}" for one in pictures]
+
+
+def test_equal_input_gives_equal_files_facts_and_values(corpus, run_step):
     source = corpus / "pdf" / "picture_classification.pdf"
-    made = []
-    for worker in ("one", "two"):
-        about = DocumentInfo(original_filename="a.pdf", worker_id=worker, converted_at=worker)
-        convert(source, tmp_path / worker, PdfMarkdownOptions(), about, lambda *_: None, timer=lambda: 0.0)
-        with zipfile.ZipFile(tmp_path / worker) as archive:
-            assert archive.namelist() == sorted(archive.namelist())
-            assert {one.date_time for one in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-            made.append({name: archive.read(name) for name in archive.namelist()})
-    made[1]["info.json"] = made[1]["info.json"].replace(b'"two"', b'"one"')
-    assert made[0] == made[1]
-    about = DocumentInfo(original_filename="a.pdf", worker_id="one", converted_at="one")
-    convert(source, tmp_path / "again", PdfMarkdownOptions(), about, lambda *_: None, timer=lambda: 0.0)
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "one").read_bytes()
+    one, two = (run_step("pdf_markdown", source) for _ in range(2))
+
+    assert [made.path.read_bytes() for made in one.files] == [made.path.read_bytes() for made in two.files]
+    assert [made.name for made in one.files] == [made.name for made in two.files]
+    assert (one.facts, one.value) == (two.facts, two.value)
 
 
-def test_info_is_as_the_contract_says(corpus, to_markdown):
-    source = corpus / "pdf" / "crazyones.pdf"
-    info = to_markdown(source).info
+def test_facts_count_what_the_value_lists(corpus, run_step):
+    output = run_step("pdf_markdown", corpus / "pdf" / "manual-3-pages.pdf")
 
-    assert info["hash"] == hashlib.sha256(source.read_bytes()).hexdigest()
-    assert info["converted_at"] == "2026-02-03T10:30:00Z"
-    assert info["worker_id"] == "9f1c02aa77d3"
-    assert info["original_filename"] == "crazyones.pdf"
-    assert info["tags"] == ["DnD", "PHB"]
-    assert info["size_bytes"] == source.stat().st_size
-    assert info["marker_meta"] == {}
-    assert info["converter"]["name"] == "liteparse"
-    assert info["seconds"] == 0
+    assert output.facts == {
+        "pages": 3,
+        "pictures": 1,
+        "failed_pages": 0,
+        "fallback_pages": 1,
+        "needs_ocr": 0,
+        "warnings": 0,
+    }
+    assert output.value["converter"]["name"] == "liteparse"
+    assert output.value["marker_meta"] == {}
 
 
 def test_plain_text_is_a_converter_of_its_own(corpus, to_markdown):
@@ -259,36 +271,3 @@ def test_plain_text_is_a_converter_of_its_own(corpus, to_markdown):
     )
     assert result.info["converter"]["name"] == "pdfium"
     assert result.info["fallback_pages"] == []
-
-
-def test_it_runs_in_a_child_process_from_the_command_line(corpus, tmp_path):
-    """No settings, no event loop, nothing of the house but the step."""
-    program = (
-        "import sys; from pathlib import Path; from quire.steps import pdf_markdown as m;"
-        "about = m.DocumentInfo(original_filename='a.pdf', worker_id='w', converted_at='now');"
-        "options = m.PdfMarkdownOptions();"
-        "print(m.convert(Path(sys.argv[1]), Path(sys.argv[2]), options, about, lambda *_: None).pages)"
-    )
-    arguments = [sys.executable, "-c", program, corpus / "pdf" / "multi_page.pdf", tmp_path / "r.zip"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
-
-    assert done.stdout == "5\n"
-
-
-def test_options_and_answers_travel_between_processes():
-    for value in (
-        PdfMarkdownOptions(converter="pdfium"),
-        DocumentInfo(original_filename="a", worker_id="b", converted_at="c"),
-        pdf_markdown.ConversionFacts(
-            hash="0" * 64,
-            pages=1,
-            assets=0,
-            size_bytes=1,
-            failed_pages=0,
-            fallback_pages=0,
-            needs_ocr=0,
-            warnings=0,
-            seconds=0.5,
-        ),
-    ):
-        assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301

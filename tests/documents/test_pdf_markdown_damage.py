@@ -8,22 +8,20 @@ import pytest
 
 from quire.model.errors import Misconfigured, Reject
 from quire.steps import converters, pdf_markdown
-from quire.steps.pdf_markdown import DocumentInfo, PdfMarkdownOptions, convert
 from quire.tools import liteparse, pdfium
 from quire.tools.markdown_page import MarkdownPage, PagePicture
 
-ABOUT = DocumentInfo(original_filename="a.pdf", worker_id="w", converted_at="now")
 
+@pytest.fixture
+def refused(run_step):
+    def refuse(source, **options) -> Reject:
+        with pytest.raises(Reject) as refusal:
+            run_step("pdf_markdown", source, **options)
+        assert str(source.parent) not in str(refusal.value)
+        assert ". " in str(refusal.value)  # and then what to do
+        return refusal.value
 
-def refused(source, **options) -> Reject:
-    target = source.parent / "result.zip"
-    with pytest.raises(Reject) as refusal:
-        convert(source, target, PdfMarkdownOptions(**options), ABOUT, lambda *_: None)
-    assert str(source.parent) not in str(refusal.value)
-    assert ". " in str(refusal.value)  # and then what to do
-    assert not target.exists()
-    assert not [one for one in source.parent.iterdir() if one.name.endswith(".part") or one.is_dir()]
-    return refusal.value
+    return refuse
 
 
 class Staged:
@@ -57,7 +55,7 @@ class Staged:
         ("bug1980958.pdf", "truncated"),
     ],
 )
-def test_what_cannot_be_converted_is_refused(name, code, corpus, tmp_path):
+def test_what_cannot_be_converted_is_refused(name, code, corpus, tmp_path, refused):
     source = tmp_path / name
     source.write_bytes((corpus / "pdf" / name).read_bytes())
 
@@ -65,52 +63,40 @@ def test_what_cannot_be_converted_is_refused(name, code, corpus, tmp_path):
 
 
 @pytest.mark.parametrize(("data", "code"), [(b"", "empty_file"), (b"hello, no PDF here", "not_a_pdf")])
-def test_what_is_no_pdf_is_refused(data, code, tmp_path):
+def test_what_is_no_pdf_is_refused(data, code, tmp_path, refused):
     (tmp_path / "a.pdf").write_bytes(data)
 
     assert refused(tmp_path / "a.pdf").code == code
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.95])
-def test_a_cut_off_pdf_is_refused(share, corpus, tmp_path):
+def test_a_cut_off_pdf_is_refused(share, corpus, tmp_path, refused):
     whole = (corpus / "pdf" / "multi_page.pdf").read_bytes()
     (tmp_path / "cut.pdf").write_bytes(whole[: int(len(whole) * share)])
 
     assert refused(tmp_path / "cut.pdf").code == "truncated"
 
 
-def test_more_pages_than_the_limit_are_refused(corpus, tmp_path):
+def test_more_pages_than_the_limit_are_refused(corpus, tmp_path, refused):
     (tmp_path / "a.pdf").write_bytes((corpus / "pdf" / "multi_page.pdf").read_bytes())
 
     assert refused(tmp_path / "a.pdf", max_pages=4).code == "too_many_pages"
 
 
-def test_other_bytes_than_promised_are_refused(corpus, tmp_path):
-    about = DocumentInfo(original_filename="a.pdf", worker_id="w", converted_at="now", hash="0" * 64)
-    with pytest.raises(Reject) as refusal:
-        convert(
-            corpus / "pdf" / "crazyones.pdf", tmp_path / "r.zip", PdfMarkdownOptions(), about, lambda *_: None
-        )
-    assert refusal.value.code == "wrong_hash"
-
-
 @pytest.mark.parametrize("options", [{"converter": "magic"}, {"ocr": "magic"}])
-def test_an_unknown_name_is_answered_with_the_known_ones(options, corpus, tmp_path):
+def test_an_unknown_name_is_answered_with_the_known_ones(options, corpus, run_step):
     with pytest.raises(Misconfigured, match=r"liteparse|tesseract"):
-        convert(
-            corpus / "pdf" / "crazyones.pdf",
-            tmp_path / "r.zip",
-            PdfMarkdownOptions(**options),
-            ABOUT,
-            lambda *_: None,
-        )
+        run_step("pdf_markdown", corpus / "pdf" / "crazyones.pdf", **options)
 
 
-def test_an_engine_that_is_asked_for_by_name_must_be_there(corpus, tmp_path):
-    options = PdfMarkdownOptions(ocr="tesseract", ocr_language="tlh")
+def test_an_option_that_is_not_known_is_refused(corpus, run_step):
+    with pytest.raises(Misconfigured, match="max_pages"):
+        run_step("pdf_markdown", corpus / "pdf" / "crazyones.pdf", maximum_pages=3)
+
+
+def test_an_engine_that_is_asked_for_by_name_must_be_there(corpus, run_step):
     with pytest.raises(Misconfigured, match="tlh"):
-        convert(corpus / "pdf" / "c02-22-scan.pdf", tmp_path / "r.zip", options, ABOUT, lambda *_: None)
-    assert list(tmp_path.iterdir()) == []
+        run_step("pdf_markdown", corpus / "pdf" / "c02-22-scan.pdf", ocr="tesseract", ocr_language="tlh")
 
 
 def test_a_damaged_index_and_junk_before_the_header_are_repaired_and_reported(
@@ -165,7 +151,7 @@ def test_a_page_with_too_large_a_picture_keeps_its_text_and_is_never_drawn(
     assert "1 megapixels" in result.info["warnings"][0]
 
 
-def test_a_document_of_nothing_but_too_large_a_picture_is_refused(write_pdf, tmp_path):
+def test_a_document_of_nothing_but_too_large_a_picture_is_refused(write_pdf, tmp_path, refused):
     source = page_with_picture(write_pdf, tmp_path / "bomb.pdf", 8000, "")
 
     assert "megapixels" in str(refused(source, max_pixels=1_000_000))

@@ -14,6 +14,7 @@ from quire.model.probe import Probe
 from quire.tools import liteparse, marker, opendataloader, pdfium, pymupdf4llm
 from quire.tools.markdown_page import MarkdownPage
 
+MARKDOWN_ROLE, PICTURE_ROLE = "markdown", "picture"  # of what a conversion gives
 DEFAULT = liteparse.NAME
 PLAIN = "pdfium"
 WHOLE = frozenset({marker.NAME, opendataloader.NAME})  # all pages are done before the first one comes out
@@ -117,6 +118,11 @@ CONVERTERS: dict[str, Callable[[], Converter]] = {
     marker.NAME: _marker,
 }
 ALSO_CALLED = {"pymupdf": pymupdf4llm.NAME}  # as the extra that brings it
+
+
+def converts_whole(name: str) -> bool:
+    """Whether there is no progress to tell of until all pages are converted."""
+    return ALSO_CALLED.get(name, name) in WHOLE
 
 
 def choose_converter(name: str) -> Converter:

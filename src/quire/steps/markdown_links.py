@@ -1,4 +1,4 @@
-"""The links of a page: links to its pictures lead into the archive, unsafe links become text.
+"""The links of a page: links to its pictures lead to where they are stored, unsafe links become text.
 
 A document may contain anything: `![](../../secret)`, a tracking picture on a foreign server, `javascript:`.
 Links other than to the page's own pictures and to web or mail addresses are shown as text, raw HTML likewise.
@@ -23,7 +23,7 @@ _AUTOLINK = re.compile(r"<(?:https?://|mailto:)[^\s<>]*>")
 
 
 def rewrite_links(markdown: str, assets: Mapping[str, str]) -> str:
-    """Point the links to pictures at their place in the archive: `assets`, by the converter's name."""
+    """Point the links to pictures at where they are stored: `assets`, by the converter's name."""
     if not any(sign in markdown for sign in ("](", "<", "]:", "```", "~~~", "\r")):
         return markdown
     whole = markdown.replace("\r\n", "\n").replace("\r", "\n")

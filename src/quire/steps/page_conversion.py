@@ -13,9 +13,9 @@ from typing import Any
 from quire.model.errors import Reject
 from quire.steps import markdown_guard, markdown_links, plain_markdown
 from quire.steps.converters import Converter
+from quire.steps.markdown_writer import MarkdownWriter
 from quire.steps.page_recognition import FEWEST_CHARACTERS, PageClassifier, ScanReader
 from quire.steps.page_sample import Sampling
-from quire.steps.result_archive import ASSETS, ArchiveWriter
 from quire.tools.markdown_page import MarkdownPage, PagePicture
 from quire.tools.pdfium import PdfPage, PdfRenderer
 
@@ -28,7 +28,7 @@ class PageConversion:
         self,
         path: Path,
         drawing: PdfRenderer,
-        archive: ArchiveWriter,
+        writer: MarkdownWriter,
         reader: ScanReader,
         converter: Converter,
         *,
@@ -39,7 +39,7 @@ class PageConversion:
         self._framed = framed
         self._keep_scans = keep_scans
         self._drawing = drawing
-        self._archive = archive
+        self._writer = writer
         self._reader = reader
         self._converter = converter
         self._judge = PageClassifier(path)
@@ -117,12 +117,12 @@ class PageConversion:
         for number, piece in self._unseen.items():
             try:
                 with self._drawing.page(number) as page:
-                    written = self._archive.text(piece)
+                    written = self._writer.text(piece)
                     if fault := markdown_guard.find_fault(written, page.text()):
                         self.fallen_back[number] = fault
-                        shown = dict.fromkeys(markdown_links.targets(written, ASSETS))
+                        shown = dict.fromkeys(markdown_links.targets(written, self._writer.links))
                         whole = _after(_plain(page, page.links()), shown)
-                        self._archive.replace(piece, self._add_mark(number, whole))
+                        self._writer.replace(piece, self._add_mark(number, whole))
                     self._compared += 1
             except (Reject, MemoryError) as error:
                 self.warn(f"page {number}: not compared, PDFium cannot read it ({error})")
@@ -191,14 +191,14 @@ class PageConversion:
         return {name: link for name, link in linked if link is not None}
 
     def _link(self, number: int, picture: PagePicture) -> str | None:
-        link = self._archive.add_picture(number, picture.data)
+        link = self._writer.add_picture(number, picture.data)
         if link is None:
             size = len(picture.data)
             self.warn(f"page {number}: a picture of {size} bytes is left out (its kind, or the limit)")
         return link
 
     def _write(self, number: int, markdown: str) -> int:
-        return self._archive.add_text(self._add_mark(number, markdown))
+        return self._writer.add_text(self._add_mark(number, markdown))
 
     def _add_mark(self, number: int, markdown: str) -> str:
         mark = f"<!-- page {number} -->\n\n" if self._page_marks else ""

@@ -1,39 +1,36 @@
-"""Converts one PDF to its result archive: Markdown page by page, the pictures, and facts about it.
+"""Converts one PDF to Markdown: the text page by page, its pictures, and facts about the conversion.
 
-Runs in a child process of a worker, one document at a time; needs pikepdf, pypdfium2 and the chosen
-converter. Reads the source and writes the archive; no network, no settings. Pages stream through, so that
-memory does not grow with their number. A page that the converter fails on, or loses text of, gets the text
-that PDFium reads; a page without a text layer is recognised or kept as a picture; each such page is named in
-`info.json` with its reason. Deterministic but for the facts handed in and `seconds`. Refuses with the codes
-of `tools.refusals` before anything is converted.
+Runs in a worker process, one document at a time; needs pikepdf, pypdfium2 and the chosen converter. Reads the
+source file and, of its record, the name: links to pictures lead to where they are laid out. Pages stream
+through, so that memory does not grow with their number. A page that the converter fails on, or loses text of,
+gets the text that PDFium reads; a page without a text layer is recognised or kept as a picture; the step's
+value names each such page with its reason. Deterministic: the same bytes, name and options give the same
+files. Refuses with the codes of `tools.refusals` before anything is converted.
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from hashlib import file_digest
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from msgspec import Struct
 
 from quire.model.errors import Reject
+from quire.model.files import stem_and_extension
+from quire.model.step import OutputFile, StepInput, StepOutput
 from quire.steps import converters
-from quire.steps.converters import Converter
+from quire.steps.converters import MARKDOWN_ROLE, PICTURE_ROLE, Converter
+from quire.steps.image_input import options_of
+from quire.steps.markdown_writer import MarkdownWriter
 from quire.steps.page_conversion import PageConversion
 from quire.steps.page_recognition import ScanReader
-from quire.steps.result_archive import ArchiveWriter
 from quire.tools import refusals
 from quire.tools.markdown_page import MarkdownPage
 from quire.tools.pdfium import PdfRenderer
 from quire.tools.qpdf import PdfFile
 from quire.tools.refusals import MEGAPIXEL
 
-Progress = Callable[[int, int, str], None]
-
-CONVERTING = "converting"
-PACKAGING = "packaging"
 _LONGEST_SIDE = 14_400  # points, 200 inches: what the format's usual readers show
 
 
@@ -45,58 +42,19 @@ class PdfMarkdownOptions(Struct, frozen=True, kw_only=True, forbid_unknown_field
     tessdata: str = ""
     keep_scans: bool = False  # the picture of a page too whose text was recognised
     page_marks: bool = True  # `<!-- page 3 -->` before each page
+    links: str = ""  # what stands before the name of a picture; empty: the document's name and a dot
     max_pages: int = 10_000
     max_pixels: int = 150 * MEGAPIXEL  # of a picture in a page, and of a page that is drawn
     max_asset_bytes: int = 2_000_000_000  # of all pictures together
 
 
-class DocumentInfo(Struct, frozen=True, kw_only=True):
-    """Facts for the archive that the conversion cannot know by itself."""
-
-    original_filename: str
-    worker_id: str
-    converted_at: str
-    tags: tuple[str, ...] = ()
-    hash: str | None = None  # when known: a source with another one is refused
+def run(step_input: StepInput) -> StepOutput:
+    """Raises Reject for a document that will never work, Misconfigured for a missing tool."""
+    options = options_of(step_input, PdfMarkdownOptions)
+    return convert(step_input, options, converters.choose_converter(options.converter))
 
 
-def ignore_progress(options: PdfMarkdownOptions) -> bool:
-    """Whether there is no progress to tell of until all pages are converted."""
-    return options.converter in converters.WHOLE
-
-
-class ConversionFacts(Struct, frozen=True, kw_only=True):
-    hash: str
-    pages: int
-    assets: int
-    size_bytes: int  # of the archive
-    failed_pages: int
-    fallback_pages: int
-    needs_ocr: int
-    warnings: int
-    seconds: float
-
-
-def convert(
-    source: Path,
-    target_zip: Path,
-    options: PdfMarkdownOptions,
-    about: DocumentInfo,
-    progress: Progress,
-    *,
-    converter: Converter | None = None,
-    timer: Callable[[], float] = time.perf_counter,
-) -> ConversionFacts:
-    """Raises Reject for a document that will never work, Misconfigured for a missing tool; leaves no half
-    archive.
-    """
-    began = timer()
-    with source.open("rb") as stream:
-        digest = file_digest(stream, "sha256").hexdigest()
-    if about.hash not in {None, digest}:
-        message = f"the file has the SHA-256 {digest}, not {about.hash}. Fetch it again from its source."
-        raise Reject(message, code="wrong_hash")
-    chosen = converter or converters.choose_converter(options.converter)
+def convert(step_input: StepInput, options: PdfMarkdownOptions, chosen: Converter) -> StepOutput:
     version = chosen.version()
     reader = ScanReader(
         options.ocr,
@@ -105,63 +63,64 @@ def convert(
         dpi=options.ocr_dpi,
         max_pixels=options.max_pixels,
     )
-    with TemporaryDirectory(dir=target_zip.parent, prefix=".convert-") as folder, closing(reader):
-        scratch = Path(folder)
-        with _examine(source, scratch, options) as document:
-            pages = len(document.drawing)
-            oversized = document.oversized
-            with ArchiveWriter(target_zip, pages, options.max_asset_bytes) as archive:
-                work = PageConversion(
-                    document.path,
-                    document.drawing,
-                    archive,
-                    reader,
-                    chosen,
-                    framed=document.framed if chosen.name in converters.BLIND_TO_FORMS else frozenset(),
-                    page_marks=options.page_marks,
-                    keep_scans=options.keep_scans,
-                )
-                progress(0, pages, CONVERTING)
-                (scratch / "converter").mkdir()
-                found = chosen.pages(document.path, pages, scratch / "converter", frozenset(oversized))
-                for number, page in _align(found, pages, oversized, chosen):
-                    if number in oversized:
-                        work.add_oversized(number, oversized[number])
-                    else:
-                        work.add(number, page, scratch)
-                    progress(number, pages, CONVERTING)
-                if len(work.failed) == pages:
-                    first = next(iter(work.failed.values()))
-                    raise refusals.corrupt(f"none of its pages can be read: {first}", "PDF")
-                work.settle()
-                progress(pages, pages, PACKAGING)
-                seconds = round(timer() - began, 3)
-                info: dict[str, Any] = {
-                    "hash": digest,
-                    "converted_at": about.converted_at,
-                    "worker_id": about.worker_id,
-                    "original_filename": about.original_filename,
-                    "tags": list(about.tags),
-                    "size_bytes": source.stat().st_size,
-                    "marker_meta": chosen.meta,
-                    "converter": {"name": chosen.name, "version": version},
-                    "pages": pages,
-                    **work.facts(),
-                    "damage": list(document.damage),
-                    "seconds": seconds,
-                }
-                archive.finish(info)
-                return ConversionFacts(
-                    hash=digest,
-                    pages=pages,
-                    assets=archive.assets,
-                    size_bytes=target_zip.stat().st_size,
-                    failed_pages=len(work.failed),
-                    fallback_pages=len(work.fallen_back),
-                    needs_ocr=len(work.needs_ocr),
-                    warnings=len(work.warnings),
-                    seconds=seconds,
-                )
+    links = options.links or quote(f"{step_input.file.name}.", safe="")
+    scratch = step_input.folder / "scratch"
+    (scratch / "converter").mkdir(parents=True)
+    with closing(reader), _examine(step_input.source, scratch, options) as document:
+        pages = len(document.drawing)
+        writer = MarkdownWriter(
+            step_input.folder, pages, links=links, max_picture_bytes=options.max_asset_bytes
+        )
+        with writer:
+            work = PageConversion(
+                document.path,
+                document.drawing,
+                writer,
+                reader,
+                chosen,
+                framed=document.framed if chosen.name in converters.BLIND_TO_FORMS else frozenset(),
+                page_marks=options.page_marks,
+                keep_scans=options.keep_scans,
+            )
+            step_input.meter.progress(0, pages)
+            found = chosen.pages(document.path, pages, scratch / "converter", frozenset(document.oversized))
+            for number, page in _align(found, pages, document.oversized, chosen):
+                if number in document.oversized:
+                    work.add_oversized(number, document.oversized[number])
+                else:
+                    work.add(number, page, scratch)
+                step_input.meter.progress(number, pages)
+            if len(work.failed) == pages:
+                first = next(iter(work.failed.values()))
+                raise refusals.corrupt(f"none of its pages can be read: {first}", "PDF")
+            work.settle()
+            markdown = writer.finish()
+    value: dict[str, Any] = {
+        "marker_meta": chosen.meta,
+        "converter": {"name": chosen.name, "version": version},
+        "pages": pages,
+        **work.facts(),
+        "damage": list(document.damage),
+    }
+    files = _outputs(step_input.file.name, markdown, writer)
+    counted = ("failed_pages", "fallback_pages", "needs_ocr", "warnings")
+    facts = {"pages": pages, "pictures": len(files) - 1, **{name: len(value[name]) for name in counted}}
+    return StepOutput(files=files, facts=facts, value=value)
+
+
+def _outputs(name: str, markdown: Path, writer: MarkdownWriter) -> tuple[OutputFile, ...]:
+    whole = OutputFile(
+        role=MARKDOWN_ROLE,
+        path=markdown,
+        content_type="text/markdown",
+        name="md",
+        preferred=f"{stem_and_extension(name)[0]}.md",
+    )
+    pictures = (
+        OutputFile(role=PICTURE_ROLE, path=path, content_type=one.content_type, name=one.name)
+        for path, one in writer.pictures()
+    )
+    return (whole, *pictures)
 
 
 class _Examined(NamedTuple):
@@ -186,11 +145,12 @@ def _examine(source: Path, scratch: Path, options: PdfMarkdownOptions) -> Iterat
         oversized = dict.fromkeys(large, f"a picture of more than {megapixels} megapixels")
         damage = document.damage
         drawing = None if damage or document.locked else _open(source, pages)
-        path = source
+        path = scratch / "document.pdf"  # files in a store have no extension, which converters ask for
         if drawing is None:
-            path = scratch / "mended.pdf"
             document.write_whole(path)
             drawing = PdfRenderer(path)
+        else:
+            path.symlink_to(source.resolve())
     with closing(drawing):
         if len(drawing) != pages:
             raise refusals.corrupt(f"qpdf finds {pages} pages, PDFium {len(drawing)}", "PDF")

@@ -26,6 +26,12 @@ def _pdf_split(step_input: StepInput) -> StepOutput:
     return pdf_split.run(step_input)
 
 
+def _pdf_markdown(step_input: StepInput) -> StepOutput:
+    from quire.steps import pdf_markdown
+
+    return pdf_markdown.run(step_input)
+
+
 def _weigh_tiff(step_input: StepInput) -> MemoryEstimate:
     from quire.steps import memory_estimate
 
@@ -54,6 +60,7 @@ STEPS: dict[str, Step] = {
             reads=("processing_config.pdf_pages",),
             estimate_memory=_weigh_pdf,
         ),
+        Step(name="pdf_markdown", version=1, run=_pdf_markdown, reads=("name",)),
         Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg, estimate_memory=_weigh_tiff),
         Step(
             name="image_variants",

@@ -26,6 +26,7 @@ _ADVICE = "pip install 'quire[marker]' (its models, some gigabytes, are fetched 
 _PAGE = re.compile(r"^\{(\d{1,6})\}-{48}\s*$", re.MULTILINE)  # pages are counted from 0
 _PICTURES = frozenset({".jpeg", ".jpg", ".png", ".webp", ".gif"})
 _LONGEST_FAULT = 300
+_MOST_META_BYTES = 8 << 20
 
 
 def probe(command: str = COMMAND) -> Probe:
@@ -91,6 +92,8 @@ def _pictures(markdown: str, folder: Path) -> Iterator[PagePicture]:
 
 def _meta(path: Path) -> dict[str, Any]:
     try:
+        if path.stat().st_size > _MOST_META_BYTES:
+            return {}
         found: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError):
         return {}

@@ -5,19 +5,19 @@ import stat
 import zipfile
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.situations.bucket_folder import archive
 
 from quire.library import archives
-from quire.library.archives import ResultArchive, relink_assets
+from quire.library.archives import ArchiveLimits, ResultArchive, relink_assets
 from quire.model.errors import Reject
 
 
-def opened(tmp_path, members):
+def opened(tmp_path, members, **limits):
     path = tmp_path / "result.zip"
     path.write_bytes(archive(members))
-    return ResultArchive(path)
+    return ResultArchive(path, ArchiveLimits(**limits))
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,119 @@ def test_links_are_passed_over(tmp_path):
         assert found.assets() == []
 
 
-def test_what_unpacks_to_more_than_is_allowed_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 1000)
+def test_what_unpacks_to_more_than_is_allowed_is_refused(tmp_path):
     members = {"content.md": "x", "assets/a": b"\0" * 600, "assets/b": b"\0" * 600}
-    with opened(tmp_path, members) as found, pytest.raises(Reject, match="unpacks to more"):
+    with (
+        opened(tmp_path, members, max_asset_bytes=1000) as found,
+        pytest.raises(Reject, match="unpacks to more"),
+    ):
         found.unpack_assets(tmp_path / "assets")
-    monkeypatch.setattr(archives, "MAX_TEXT_BYTES", 10)
-    with opened(tmp_path, {"content.md": "x" * 11}) as found, pytest.raises(Reject, match="more than"):
+    with (
+        opened(tmp_path, {"content.md": "x" * 11}, max_text_bytes=10) as found,
+        pytest.raises(Reject, match="more than"),
+    ):
         found.text()
+    with pytest.raises(Reject, match="more than 1 members"):
+        opened(tmp_path, members, max_members=1)
+
+
+def test_a_header_that_lies_about_the_size_is_found_out_while_it_is_unpacked(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("content.md", "a" * 1_000_000)
+    limits = ArchiveLimits(max_text_bytes=10_000)
+    with ResultArchive(path, limits) as found, pytest.raises(Reject, match="unpacks to more"):
+        found.text()
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    assert int.from_bytes(data[at + 24 : at + 28], "little") == 1_000_000
+    data[at + 24 : at + 28] = (100).to_bytes(4, "little")
+    path.write_bytes(data)
+    with ResultArchive(path, limits) as found, pytest.raises(Reject):
+        found.text()
+
+
+def test_two_members_of_one_name_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr("content.md", "one")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            made.writestr("content.md", "two")
+    with pytest.raises(Reject, match="two members"):
+        ResultArchive(tmp_path / "a.zip")
+
+
+def test_a_member_that_lies_before_the_file_is_refused(tmp_path):
+    path = tmp_path / "before.zip"
+    path.write_bytes(archive({"content.md": "words", "info.json": "{}"}))
+    data = bytearray(path.read_bytes())
+    data[-6] ^= 0x80  # where the list of members begins, as the end of the archive tells it
+    path.write_bytes(bytes(data))
+    with pytest.raises(Reject) as refusal, ResultArchive(path) as found:
+        found.text()
+    assert refusal.value.code == "bad_archive"
+
+
+@pytest.mark.parametrize(
+    ("said", "size"),
+    [
+        ('"52428800"', 52428800),
+        ("52428800", 52428800),
+        ('"many"', None),
+        ("true", None),
+        ("null", None),
+        ('"²"', None),
+    ],
+)
+def test_sizes_are_read_as_numbers_and_as_texts(said, size, tmp_path):
+    members = {"content.md": "c", "info.json": f'{{"size_bytes": {said}}}'}
+    with opened(tmp_path, members) as found:
+        assert found.info()["size_bytes"] == size
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    members=st.dictionaries(
+        st.one_of(
+            st.sampled_from(["content.md", "index.md", "info.json", "assets/a.png", "assets/", "../a.md"]),
+            st.text(min_size=1, max_size=20).filter(lambda name: "\0" not in name),
+        ),
+        st.binary(max_size=60),
+        max_size=6,
+    ),
+    flips=st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 255)), max_size=4),
+    cut=st.integers(0, 2000),
+)
+def test_hostile_archives_are_read_or_refused_and_nothing_else(members, flips, cut, tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in members.items():
+            made.writestr(name.encode("utf-8", "replace").decode(), data)
+    data = bytearray(buffer.getvalue())
+    for at, by in flips:
+        if at < len(data):
+            data[at] ^= by
+    path = tmp_path / "hostile.zip"
+    path.write_bytes(bytes(data[: max(0, len(data) - cut)] if cut % 3 == 0 else data))
+    out = tmp_path / "out"
+    limits = ArchiveLimits(max_text_bytes=10_000, max_info_bytes=10_000, max_asset_bytes=10_000)
+
+    def unpack(found):
+        archives.remove_folder(out)
+        found.unpack_assets(out)
+
+    for use in (
+        lambda found: found.text(),
+        lambda found: found.info(),
+        lambda found: found.lines(3),
+        lambda found: found.check("ab" * 32),
+        unpack,
+    ):
+        try:
+            with ResultArchive(path, limits) as found:
+                use(found)
+        except Reject as error:
+            assert error.code == "bad_archive"  # noqa: PT017
+    assert {one.name for one in tmp_path.iterdir()} <= {"hostile.zip", "out"}
 
 
 @given(name=st.text(min_size=1, max_size=40))

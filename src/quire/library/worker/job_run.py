@@ -15,19 +15,18 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from quire.library import archives, logs
+from quire.library import logs
 from quire.library.context import LibraryContext
 from quire.library.protocol import lifecycle
 from quire.library.protocol.lifecycle import HeldJob
+from quire.library.worker import conversion
 from quire.library.worker.conversion import (
     Conversion,
-    ConversionLimits,
-    ConversionOrder,
+    ConversionContext,
     ConversionProgress,
     ConversionResult,
-    ConverterCommand,
     SourceInfo,
 )
 from quire.library.worker.heartbeat import TRANSIENT, Heartbeat
@@ -66,17 +65,9 @@ class JobRunContext(Struct, frozen=True, kw_only=True):
     context: LibraryContext
     worker: str
     scratch: Path
-    command: ConverterCommand
-    limits: ConversionLimits
-    options: dict[str, object] = field(default_factory=dict)
+    conversion: ConversionContext
     lookup: SourceLookup | None = None
     patience_seconds: float = 1.0
-
-
-class _Conversion(Struct, frozen=True, kw_only=True):
-    ended: ConversionResult
-    result: Path
-    source: FetchedSource | None = None
 
 
 WaitForInterrupt = Callable[[], Awaitable[str]]
@@ -123,35 +114,29 @@ class JobRun:
         if not ready:
             reason = "" if halting.cancelled() else halting.result()
             return await self._release(reason)
-        return await self._conclude(making.result())
+        return await self._conclude(making.result(), folder / conversion.RESULT)
 
-    async def _fetch_and_convert(self, folder: Path) -> _Conversion:
+    async def _fetch_and_convert(self, folder: Path) -> ConversionResult:
         """Never raises unless cancelled: errors are part of the result."""
-        result = folder / "result.zip"
         try:
             source = self._source = await self._repeat(
                 lambda: fetch(
-                    self._context.blobs, self._held.id, folder / "source.pdf", self._run_context.lookup
+                    self._context.blobs, self._held.id, folder / conversion.SOURCE, self._run_context.lookup
                 )
             )
-            self._stage = "converting"
-            ended = await self._convert(source, result, folder)
-            if not ended.error:
-                self._stage = "packaging"
-                wrong = await asyncio.to_thread(archives.find_fault, result, self._held.id)
-                ended = ConversionResult(error=wrong, log=ended.log, stage=self._stage)
+            self._stage = conversion.CONVERTING
+            return await self._convert(source, folder)
         except OSError as error:  # of this machine: its disk is full, or it cannot start a process
-            ended = ConversionResult(error=f"{error.strerror or error}", stage=self._stage, trouble=True)
+            return ConversionResult(error=f"{error.strerror or error}", stage=self._stage, trouble=True)
         except Exception as error:  # noqa: BLE001 - the job fails with it, the worker continues
             known = isinstance(error, QuireError)
             reason = str(error) if known else f"{type(error).__name__}: {error}"
             trace = "".join(traceback.format_exception(error))
-            ended = ConversionResult(
+            return ConversionResult(
                 error=reason or "the conversion failed", traceback=trace, stage=self._stage
             )
-        return _Conversion(ended=ended, result=result, source=self._source)
 
-    async def _convert(self, source: FetchedSource, result: Path, folder: Path) -> ConversionResult:
+    async def _convert(self, source: FetchedSource, folder: Path) -> ConversionResult:
         about = SourceInfo(
             hash=self._held.id,
             original_filename=source.name,
@@ -160,13 +145,7 @@ class JobRun:
             size_bytes=source.size,
             tags=source.tags,
         )
-        order = ConversionOrder(
-            source=str(source.path), target=str(result), about=about, options=self._run_context.options
-        )
-        conversion = Conversion(
-            self._run_context.command, self._run_context.limits, self._context.clock, self._set_progress
-        )
-        return await conversion.run(order, folder)
+        return await Conversion(self._run_context.conversion, self._set_progress).run(about, folder)
 
     def _set_progress(self, progress: ConversionProgress) -> None:
         self._last_progress = progress
@@ -182,19 +161,17 @@ class JobRun:
             shown["marker"] = {"current": last.done, "total": last.total, "percent": percent}
         return shown
 
-    async def _conclude(self, made: _Conversion) -> JobReport:
-        if made.ended.trouble:
+    async def _conclude(self, ended: ConversionResult, result: Path) -> JobReport:
+        if ended.trouble:
             report = await self._release("worker_trouble")
-            return JobReport(
-                outcome=report.outcome, job=report.job, error=made.ended.error, trouble=made.ended.error
-            )
-        if made.ended.error:
-            return await self._fail(made.ended)
+            return JobReport(outcome=report.outcome, job=report.job, error=ended.error, trouble=ended.error)
+        if ended.error:
+            return await self._fail(ended)
         self._stage = "uploading"
         try:
-            done = await self._repeat(lambda: self._finish(made.result))
+            done = await self._repeat(lambda: self._finish(result))
         except Reject as error:  # a result that the store refuses, in this attempt and any other
-            return await self._fail(ConversionResult(error=str(error), log=made.ended.log, stage=self._stage))
+            return await self._fail(ConversionResult(error=str(error), log=ended.log, stage=self._stage))
         except QuireError as error:
             return self._report(JobOutcome.ABANDONED, error=str(error), trouble=str(error))
         # A result that existed already: the job is done, but not by us.

@@ -10,7 +10,7 @@ signals, settings, the terminal.
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from quire.library.protocol import lifecycle
 from quire.library.protocol.janitor import SettleOutcome, recover_after_restart
 from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.worker import run_windows, slots
-from quire.library.worker.conversion import ConversionLimits, ConverterCommand
+from quire.library.worker.conversion import ConversionContext, ConversionLimits, StartCompute
 from quire.library.worker.heartbeat import TRANSIENT
 from quire.library.worker.job_run import JobOutcome, JobReport, JobRun, JobRunContext
 from quire.library.worker.picker import JobPicker, idle_seconds
@@ -66,14 +66,13 @@ def local_seconds(now: float) -> float:
 
 
 class WorkerOptions(Struct, frozen=True, kw_only=True):
-    """`command` converts, and gets the path of an order; `environment` is its complete environment.
-    `most_jobs` 0 means no limit. `sweep_seconds` 0 means a third of the time after which a job is stale.
+    """`start_compute` starts what conversions run on; `converting` are the options of their step. `most_jobs`
+    0 means no limit. `sweep_seconds` 0 means a third of the time after which a job is stale.
     """
 
     worker: str
-    command: tuple[str, ...]
+    start_compute: StartCompute
     scratch: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
     converting: dict[str, object] = field(default_factory=dict)
     memory_mb: int = 4096
     silent_seconds: float = 0.0  # 0: the limit of a conversion without pages
@@ -146,14 +145,16 @@ class _Worker:
             context=context,
             worker=slot.name,
             scratch=options.scratch / slot.name,
-            command=ConverterCommand(words=options.command, environment=options.environment),
-            limits=ConversionLimits(
-                seconds=rules.conversion_seconds,
-                seconds_per_page=rules.seconds_per_page,
-                silent_seconds=options.silent_seconds or rules.conversion_seconds,
-                memory_mb=options.memory_mb,
+            conversion=ConversionContext(
+                start=options.start_compute,
+                limits=ConversionLimits(
+                    seconds=rules.conversion_seconds,
+                    seconds_per_page=rules.seconds_per_page,
+                    silent_seconds=options.silent_seconds or rules.conversion_seconds,
+                    memory_mb=options.memory_mb,
+                ),
+                options=options.converting,
             ),
-            options=options.converting,
             lookup=lookup,
             patience_seconds=options.patience_seconds,
         )

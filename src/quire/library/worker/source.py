@@ -78,13 +78,13 @@ async def _copy(blobs: Blobs, key: str, target: Path) -> tuple[str, int]:
         async for piece in blobs.stream(key):
             size += len(piece)
             _check_size(size)
-            await _run_to_end(partial(digest.update, piece))
-            await _run_to_end(partial(file.write, piece))
+            await run_to_end(partial(digest.update, piece))
+            await run_to_end(partial(file.write, piece))
     return digest.hexdigest(), size
 
 
-async def _run_to_end(work: Callable[[], object]) -> None:
-    """Run in a thread, and wait for it also when cancelled: the file must not be closed under it."""
+async def run_to_end(work: Callable[[], object]) -> None:
+    """Run in a thread, and wait for it also when cancelled: its files must not be removed under it."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         await asyncio.shield(running)

@@ -1,46 +1,69 @@
-"""The converting process: what it says, how it ends, and that it always ends."""
+"""A conversion in a worker process of its own: what it makes, how it ends, and that it always ends."""
 
 import asyncio
+import hashlib
 import json
 import os
-import subprocess
+import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.situations.libraries import COMMAND
+from msgspec import structs
+from tests.situations.libraries import fake_compute
 
-from quire.library.worker import conversion_process
+from quire.assembly import library_worker
+from quire.assembly.library_worker import ComputeStarter
+from quire.compute import failures
+from quire.compute.reports import build_report
 from quire.library.worker.conversion import (
+    LOG_BYTES,
     LONGEST_SECONDS,
     Conversion,
+    ConversionCompute,
+    ConversionContext,
     ConversionLimits,
-    ConversionOrder,
     ConversionProgress,
-    ConverterCommand,
     SourceInfo,
 )
-from quire.steps import pdf_markdown
-from quire.system import SystemClock
+from quire.model.errors import Retry
+from quire.model.work import StepCall
+from quire.steps import converters
+from quire.system import LoopSignal
+from quire.testing.memory_blobs import MemoryBlobs
 
+CORPUS = Path(__file__).parents[3] / "documents" / "corpus" / "pdf"
 JOB = "a" * 64
-ABOUT = SourceInfo(hash=JOB, original_filename="Rules.pdf", worker_id="w", converted_at="now", size_bytes=3)
+ABOUT = SourceInfo(
+    hash=JOB, original_filename="Rules.pdf", worker_id="w", converted_at="now", size_bytes=3, tags=("DnD",)
+)
 
 
 class Bench:
-    def __init__(self, folder, **limits):
-        self.folder = folder
+    def __init__(self, folder, start=None, **limits):
+        self.folder = folder / "job"
+        self.folder.mkdir()
         self.signs = []
-        self.limits = ConversionLimits(memory_mb=512, **limits)
+        self.context = ConversionContext(
+            start=start or fake_compute(), limits=ConversionLimits(memory_mb=512, **limits)
+        )
 
-    async def run(self, text="", *, command=COMMAND):
+    async def run(self, text="", *, about=ABOUT, **options):
         source = self.folder / "source.pdf"
-        source.write_text(f"%PDF {text}")
-        order = ConversionOrder(source=str(source), target=str(self.folder / "result.zip"), about=ABOUT)
-        told = ConverterCommand(words=command, environment={"PATH": os.defpath})
-        return await Conversion(told, self.limits, SystemClock(), self.signs.append).run(order, self.folder)
+        if isinstance(text, Path):
+            shutil.copyfile(text, source)
+        else:
+            source.write_text(f"%PDF {text}")
+        context = structs.replace(self.context, options=options)
+        return await Conversion(context, self.signs.append).run(about, self.folder)
+
+    def members(self):
+        with zipfile.ZipFile(self.folder / "result.zip") as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+
+    def info(self):
+        return json.loads(self.members()["info.json"])
 
 
 @pytest.mark.parametrize(
@@ -54,27 +77,88 @@ def test_a_cap_does_not_shorten_what_was_asked_for():
     assert ConversionLimits(seconds=2 * LONGEST_SECONDS).allowed(10) == 2 * LONGEST_SECONDS
 
 
-async def test_a_good_one_tells_how_far_it_is(tmp_path):
+async def test_a_good_one_tells_how_many_pages_there_are_and_leaves_a_result(tmp_path):
     bench = Bench(tmp_path)
     ended = await bench.run("pages 3")
-    assert (ended.error, ended.log) == ("", "this and that")
-    assert bench.signs[-1] == ConversionProgress(stage="converting", done=3, total=3)
-    assert (tmp_path / "result.zip").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["order.json", "result.zip", "source.pdf"]
+    assert (ended.error, ended.log, ended.stage) == ("", "this and that", "packaging")
+    assert bench.signs[0] == ConversionProgress(stage="converting", done=0, total=3)
+    assert bench.signs[-1] == ConversionProgress(stage="packaging", done=3, total=3)
+    assert sorted(bench.members()) == ["content.md", "info.json"]
+
+
+async def test_what_is_known_here_goes_before_what_the_process_says(tmp_path):
+    bench = Bench(tmp_path)
+    await bench.run("pages 3")
+    info = bench.info()
+    assert list(info)[:6] == ["hash", "converted_at", "worker_id", "original_filename", "tags", "size_bytes"]
+    assert (info["hash"], info["tags"], info["pages"]) == (JOB, ["DnD"], 3)
+    assert 0 <= info["seconds"] < 100
+
+
+async def test_a_real_document_becomes_the_archive_of_the_contract(tmp_path):
+    source = CORPUS / "picture_classification.pdf"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    bench = Bench(tmp_path, ComputeStarter({"PATH": os.defpath}), seconds=100)
+    about = structs.replace(ABOUT, hash=digest, size_bytes=source.stat().st_size)
+    ended = await bench.run(source, about=about, ocr="none")
+    assert ended.error == ""
+    info, members = bench.info(), bench.members()
+    assert (info["hash"], info["size_bytes"], info["pages"]) == (digest, about.size_bytes, 2)
+    assert (info["converter"]["name"], info["marker_meta"], info["damage"]) == ("liteparse", {}, [])
+    assert list(members) == ["assets/page-1-0001.jpg", "assets/page-2-0001.jpg", "content.md", "info.json"]
+    assert b"![](assets/page-1-0001.jpg)" in members["content.md"]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("crash", "signal SIGABRT"), ("fail", "page 3 is a riddle"), ("memory", "MemoryError")],
+    [
+        ("crash", "signal SIGABRT"),
+        ("fail", "page 3 is a riddle"),
+        ("memory", "limit of 512 MB; raise library."),
+    ],
 )
 async def test_its_end_becomes_a_reason(tmp_path, text, words):
-    ended = await Bench(tmp_path).run(text)
+    bench = Bench(tmp_path)
+    ended = await bench.run(text)
     assert words in ended.error
     assert not ended.trouble
+    assert not (bench.folder / "result.zip").exists()
 
 
-async def test_trouble_is_told_from_a_bad_document(tmp_path):
-    assert (await Bench(tmp_path).run("trouble")).trouble
+async def test_an_error_that_nobody_expected_is_told_with_its_traceback(tmp_path):
+    ended = await Bench(tmp_path).run("stumble")
+    assert "KeyError" in ended.error
+    assert ended.traceback.startswith("Traceback (most recent call last):\n")
+    assert "fake_converter.py" in ended.traceback
+
+
+@pytest.mark.parametrize(("text", "is_trouble"), [("trouble", True), ("later", False), ("fail", False)])
+async def test_trouble_is_told_from_a_bad_document(tmp_path, text, is_trouble):
+    assert (await Bench(tmp_path).run(text)).trouble == is_trouble
+
+
+class FullStore:
+    """A compute whose store has no room for a result."""
+
+    async def submit(self, _call, orders):
+        self.order = orders[0]
+
+    def take_reports(self):
+        failure = failures.of_store(
+            Retry("no space left on device", code="storage_full"), StepCall(step="s", version=1)
+        )
+        return [build_report(self.order, 0.0, 1.0, "w", failure)]
+
+    async def stop(self, _grace_seconds):
+        return []
+
+
+async def test_a_full_disk_is_trouble_of_this_machine(tmp_path):
+    def start(*_):
+        return ConversionCompute(compute=FullStore(), signal=LoopSignal(), blobs=MemoryBlobs())
+
+    ended = await Bench(tmp_path, start).run("x")
+    assert (ended.error, ended.trouble) == ("no space left on device", True)
 
 
 async def test_one_that_hangs_is_killed_after_the_time_for_its_pages(tmp_path):
@@ -87,50 +171,39 @@ async def test_one_that_shows_no_progress_is_killed(tmp_path):
     assert "no progress" in ended.error
 
 
-WHOLE = """
-import json, signal
-print(json.dumps({"stage": "converting", "done": 0, "total": 3, "silent": True}), flush=True)
-signal.pause()
-"""
-
-
-async def test_one_that_tells_nothing_until_all_pages_are_done_has_the_time_for_them(tmp_path):
-    bench = Bench(tmp_path, seconds=1.5, seconds_per_page=0.6, silent_seconds=1.0)
-    ended = await bench.run(command=(sys.executable, "-c", WHOLE))
+@pytest.mark.parametrize("converter", ["marker", "opendataloader"])
+async def test_one_that_tells_nothing_until_all_pages_are_done_has_the_time_for_them(tmp_path, converter):
+    bench = Bench(tmp_path, seconds=1.5, seconds_per_page=0.6, silent_seconds=0.1)
+    ended = await bench.run("hang pages 3", converter=converter)
     assert ended.error == "the conversion was stopped after 2 seconds, the limit for 3 pages"
 
 
-PARENT = """
-import os, subprocess, sys, json
-child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-sys.stdout.write(json.dumps({"stage": str(child.pid)}) + chr(10)); sys.stdout.flush()
-import signal; signal.pause()
-"""
+@pytest.mark.parametrize("name", [*converters.CONVERTERS, *converters.ALSO_CALLED])
+def test_which_converters_tell_of_each_page(name):
+    assert converters.converts_whole(name) == (name in {"marker", "opendataloader"})
 
 
 async def test_whatever_it_started_goes_with_it(tmp_path):
     bench = Bench(tmp_path)
-    running = asyncio.create_task(bench.run(command=(sys.executable, "-c", PARENT)))
     seen = asyncio.Event()
     bench.signs = _Calling(seen.set)
+    running = asyncio.create_task(bench.run("family"))
     await seen.wait()
+    written = bench.folder / "scratch" / "child"  # where the process works
+    async with asyncio.timeout(20):
+        while not written.exists() or not written.read_text():
+            await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    grandchild = int(bench.signs.last.stage)
-    async with asyncio.timeout(10):
-        while _alive(grandchild):
-            await asyncio.sleep(0)
-    assert not (tmp_path / "scratch").exists()
+    assert not _alive(int(written.read_text()))
 
 
 class _Calling:
     def __init__(self, call):
         self.call = call
-        self.last = None
 
-    def append(self, sign):
-        self.last = sign
+    def append(self, _sign):
         self.call()
 
 
@@ -142,68 +215,33 @@ def _alive(pid):
         return False
 
 
-ENVIRONMENT = "import os,json; print(json.dumps({'stage': ' '.join(sorted(os.environ))}))"
-
-
 async def test_it_gets_no_keys(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     bench = Bench(tmp_path)
-    await bench.run(command=(sys.executable, "-c", ENVIRONMENT))
-    assert set(bench.signs[-1].stage.split()) <= {"PATH", "TMPDIR", "LC_CTYPE"}
+    await bench.run("x")
+    assert set(bench.info()["environment"]) <= {
+        *("PATH", "PYTHONPATH", "TMPDIR", "LC_CTYPE"),
+        *library_worker.WORKER_ENVIRONMENT,
+    }
 
 
-async def test_a_program_that_is_not_there_is_named(tmp_path):
-    ended = await Bench(tmp_path).run(command=("/no/such/program",))
-    assert "/no/such/program" in ended.error or "No such file" in ended.error
+async def test_a_process_that_cannot_be_started_is_trouble_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(library_worker, "WORKER_COMMAND", ("/no/such/program",))
+    ended = await Bench(tmp_path).run("x")
+    assert ended.trouble
+    assert "No such file" in ended.error
 
 
-async def test_noise_is_bounded_and_long_lines_are_no_signs(tmp_path):
-    noise = "import sys; sys.stdout.write('x' * 3_000_000 + chr(10)); sys.stderr.write('y' * 3_000_000)"
-    bench = Bench(tmp_path)
-    ended = await bench.run(command=(sys.executable, "-c", noise))
+async def test_a_process_that_ends_at_once_is_trouble_with_its_words(tmp_path, monkeypatch):
+    program = "import sys; sys.exit('no room for me')"
+    monkeypatch.setattr(library_worker, "WORKER_COMMAND", (sys.executable, "-c", program))
+    ended = await Bench(tmp_path).run("x")
+    assert ended.trouble
+    assert "no room for me" in ended.error
+
+
+async def test_noise_is_bounded(tmp_path):
+    ended = await Bench(tmp_path).run("noise")
     assert ended.error == ""
-    assert len(ended.log) <= 64 << 10
-    assert bench.signs == []
-
-
-@given(st.lists(st.one_of(st.binary(max_size=60), st.just(b'{"stage":"s","done":1}\n')), max_size=20))
-def test_whatever_it_says_in_whatever_pieces_is_heard(pieces):
-    async def heard(parts):
-        signs = []
-        conversion = Conversion(
-            ConverterCommand(words=(), environment={}), ConversionLimits(), SystemClock(), signs.append
-        )
-        for part in parts:
-            conversion._take_output(part)
-        return signs
-
-    whole = b"".join(pieces)
-    expected = asyncio.run(heard([whole]))
-    assert asyncio.run(heard(pieces)) == expected
-    assert asyncio.run(heard([bytes([byte]) for byte in whole])) == expected
-    lines = whole.split(b"\n")[:-1]
-    assert len(expected) >= sum(line == b'{"stage":"s","done":1}' for line in lines)
-
-
-def test_the_child_refuses_with_a_reason(tmp_path):
-    paper = tmp_path / "order.json"
-    paper.write_text(json.dumps({"source": "s", "target": "t"}))
-    module = "quire.library.worker.conversion_process"
-    ran = subprocess.run([sys.executable, "-m", module, str(paper)], capture_output=True, check=False)
-    said = json.loads(ran.stdout)
-    assert ran.returncode == 1
-    assert "about" in said["error"]
-    assert "Traceback" in said["traceback"]
-
-
-@pytest.mark.parametrize("converter", ["marker", "opendataloader", "liteparse", "pdfium"])
-def test_the_child_tells_whether_pages_come_one_by_one(monkeypatch, converter):
-    def convert(source, target, options, about, progress):
-        progress(0, 2, "converting")
-        progress(1, 2, "converting")
-
-    monkeypatch.setattr(pdf_markdown, "convert", convert)
-    signs = []
-    order = ConversionOrder(source="s", target="t", about=ABOUT, options={"converter": converter})
-    conversion_process._convert(order, signs.append)
-    assert [one.silent for one in signs] == [converter in {"marker", "opendataloader"}, False]
+    assert LOG_BYTES - 10 < len(ended.log) <= LOG_BYTES
+    assert ended.log.endswith("y\nthis and that")

@@ -107,9 +107,12 @@ async def test_a_name_that_was_lost_is_recalled(library):
     [
         ("crash", "SIGABRT", "converting"),
         ("fail", "page 3 is a riddle", "converting"),
-        ("nothing", "left no result", "packaging"),
-        ("another", "of another document", "packaging"),
-        ("damaged", "damaged archive", "packaging"),
+        ("stumble", "KeyError", "converting"),
+        ("nothing", "told nothing", "packaging"),
+        ("mute", "told nothing", "packaging"),
+        ("twice", "left no Markdown", "packaging"),
+        ("linked", "assets/none.png", "packaging"),
+        ("named", ".hidden.png", "packaging"),
     ],
 )
 async def test_a_bad_conversion_fails_with_its_reason(library, text, words, stage):
