@@ -103,6 +103,7 @@ class TestPostgresSchema:
                 ("uploads", "folder"),
                 ("files", "path"),
                 ("files", "folded"),
+                ("files", "failed_at"),
                 ("step_cache", "key"),
             )
         }

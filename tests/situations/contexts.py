@@ -6,7 +6,18 @@ from quire.assembly.components import Components
 from quire.testing.memory_queues import MemoryQueues
 from tests.suites.ledger_adapter import LedgerAdapter
 
-PORTS = ("batches", "files", "uploads", "submissions", "tasks", "outbox", "members", "control", "records")
+PORTS = (
+    "batches",
+    "files",
+    "uploads",
+    "submissions",
+    "tasks",
+    "flow",
+    "outbox",
+    "members",
+    "control",
+    "records",
+)
 
 
 def components_on(ledger: LedgerAdapter, **given: Any) -> Components:

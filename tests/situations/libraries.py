@@ -3,12 +3,12 @@
 import hashlib
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from quire.assembly.library_worker import ComputeStarter
 from quire.blobs.local import LocalBlobs
 from quire.blobs.objects import BlobObjects
 from quire.blobs.port import Blobs
@@ -26,7 +26,14 @@ from quire.testing.memory_blobs import MemoryBlobs
 from tests.processes import fake_converter
 from tests.servers.s3 import S3Server
 
-COMMAND = (sys.executable, "-S", "-E", fake_converter.__file__)
+ROOT = Path(__file__).parents[2]
+
+
+def fake_compute() -> ComputeStarter:
+    """Starts processes with the fake converter."""
+    return ComputeStarter(
+        {"PATH": os.defpath, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}, (fake_converter.__name__,)
+    )
 
 
 def memory_library(
@@ -68,9 +75,8 @@ def worker_options(scratch: Path, **changes: Any) -> WorkerOptions:
     """Options of a worker with the fake converter that waits for nothing."""
     given: dict[str, Any] = {
         "worker": "w1",
-        "command": COMMAND,
+        "start_compute": fake_compute(),
         "scratch": scratch,
-        "environment": {"PATH": os.defpath},
         "memory_mb": 512,
         "patience_seconds": 0.001,
         **changes,

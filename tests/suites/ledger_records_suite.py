@@ -205,6 +205,17 @@ class RecordsSuite:
         ]
         assert await ledger.get_file_history(batch.no, "d/none") == ([], [])
 
+    async def test_names_are_found_however_their_characters_are_composed(self, ledger: LedgerAdapter) -> None:
+        paths = ["d/Cafe\u0301.tif", "d/Caf\u00e9.tif", "d/cafe.tif"]
+        batch = await walked(ledger, await filled(ledger, paths, ONE), ONE)
+        found = await ledger.list_inputs(batch.no, limit=9)
+        assert [(one.path, one.outcome) for one in found] == [
+            (path, FileOutcome.DONE) for path in sorted(paths)
+        ]
+        for path in paths:
+            files, attempts = await ledger.get_file_history(batch.no, path)
+            assert [(one.path, len(attempts)) for one in files] == [(path, 1)]
+
     async def test_events_tell_the_story_from_any_point_on(self, ledger: LedgerAdapter) -> None:
         batch = await started(ledger)
         await started(ledger, batch_id="01C")

@@ -226,9 +226,12 @@ class CrewSuite:
             await filled(ledger, ["a"], ONE, f"01N{number}", pipeline_version=2, tier=1)
         await filled(ledger, ["a"], ONE, "01P")
         assert await ledger.take_batches(1, limit=2, now=5.0, known=[]) == []
-        taken = await ledger.take_batches(1, limit=2, now=5.0, known=[("plain", 1), ("strange", 2)])
+        taken = await ledger.take_batches(1, limit=2, now=5.0, known=[("plain", 1, ""), ("strange", 2, "")])
         assert [one.id for one in taken] == ["01P"]
-        assert len(await ledger.take_batches(1, limit=99, now=5.0, known={("plain", 1), ("plain", 2)})) == 5
+        assert (
+            len(await ledger.take_batches(1, limit=99, now=5.0, known={("plain", 1, ""), ("plain", 2, "")}))
+            == 5
+        )
         assert len(await ledger.take_batches(1, limit=99, now=5.0)) == 9
 
     async def test_members_beat_until_they_are_dismissed(self, ledger: LedgerAdapter) -> None:

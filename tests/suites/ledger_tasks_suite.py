@@ -313,7 +313,7 @@ class FloorSuite:
             await started(ledger, batch_id=f"01S{number}", pipeline="strange", tier=1)
             await started(ledger, batch_id=f"01N{number}", pipeline_version=2, tier=1)
         await started(ledger, batch_id="01P")
-        known = [("plain", 1), ("strange", 2)]
+        known = [("plain", 1, ""), ("strange", 2, "")]
         assert [one.batch.id for one in await ledger.list_workable(limit=2, now=9.0, known=known)] == ["01P"]
         assert await ledger.list_workable(limit=2, now=9.0, known=[]) == []
         assert len(await ledger.list_workable(limit=99, now=9.0)) == 7

@@ -26,7 +26,6 @@ from quire.model.errors import Misconfigured
 from quire.settings import Settings
 from quire.system import LoopSignal
 
-PIPELINE = "preprocess"
 SOURCE = "urn:quire"
 
 
@@ -39,11 +38,18 @@ def build_api_context(
     wake: Callable[[], None],
     delivered: Callable[[AttemptAddress], None] = lambda _: None,
 ) -> ApiContext:
+    if settings.ingest.pipeline not in components.pipelines:
+        known = ", ".join(sorted(components.pipelines))
+        raise Misconfigured(
+            f"ingest.pipeline is {settings.ingest.pipeline!r}, and there is no such pipeline; choose one of: "
+            f"{known}, or add yours to the setting pipelines",
+            code="unknown_pipeline",
+        )
     ingest = build_ingest_context(
         components,
         presigned,
         ingest_limits(settings),
-        pipeline=PIPELINE,
+        pipeline=settings.ingest.pipeline,
         hands_over_to=settings.ingest.hand_over_to,
     )
     return ApiContext(

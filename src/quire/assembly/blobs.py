@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 
 from quire.assembly.worker_blobs import S3Access, WorkerConfiguration, open_store
+from quire.assembly.worker_steps import WorkerPipeline
 from quire.blobs.objects import BlobObjects
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
@@ -35,12 +36,18 @@ def open_objects(blobs: Blobs, s3: S3Access | None, clock: Clock, ids: Ids) -> O
     return S3Objects(clock=clock, ids=ids, **structs.asdict(s3))
 
 
-def encode_worker_configuration(settings: Settings, step_modules: tuple[str, ...], scratch: Path) -> bytes:
+def encode_worker_configuration(
+    settings: Settings,
+    step_modules: tuple[str, ...],
+    scratch: Path,
+    pipelines: tuple[WorkerPipeline, ...] = (),
+) -> bytes:
     configuration = WorkerConfiguration(
         blobs_root=str(settings.home / "blobs"),
         s3=s3_access(settings),
         step_modules=step_modules,
         scratch=str(scratch),
+        pipelines=pipelines,
     )
     return msgspec.json.encode(configuration)
 

@@ -1,8 +1,7 @@
 """Everything that one process works with, built from settings: the only place that holds every port."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
-from functools import cached_property
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
@@ -10,17 +9,18 @@ from msgspec import Struct, structs
 from quire.access.port import ApiKeyStore
 from quire.assembly.blobs import open_blobs
 from quire.assembly.ledger import Stores, open_stores
+from quire.assembly.member_pipelines import find_own_pipelines
 from quire.assembly.presence import make_home
 from quire.batches.context import Defaults, RunContext, StartEngine
 from quire.batches.remote.context import RemoteContext
 from quire.blobs.port import Blobs
 from quire.events.port import WebhookStore
 from quire.ingest.context import UploadContext
-from quire.ledger.port import MemberStore, OutboxStore, TaskStore
+from quire.ledger.port import FlowStore, MemberStore, OutboxStore, TaskStore
 from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
-from quire.model.pipeline import Pipeline
+from quire.model.pipelines import AnyPipeline, to_pipelines
 from quire.model.tiers import tier_number
 from quire.settings import Settings
 from quire.system import SystemClock, SystemIds
@@ -32,6 +32,7 @@ class Components(UploadContext, frozen=True, kw_only=True):
     """The contexts of the product rooms are views of it."""
 
     tasks: TaskStore
+    flow: FlowStore
     members: MemberStore
     outbox: OutboxStore
     api_keys: ApiKeyStore
@@ -52,31 +53,9 @@ class EngineComponents(Components, frozen=True, kw_only=True):
         return _view(self, RunContext)
 
 
-class BuiltInPipelines(Mapping[str, Pipeline]):
-    """Built when the first one is read: a command that lists batches needs none of them."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    @cached_property
-    def _pipelines(self) -> Mapping[str, Pipeline]:
-        from quire.assembly.pipelines import build_pipelines
-
-        return build_pipelines(self._settings)
-
-    def __getitem__(self, name: str) -> Pipeline:
-        return self._pipelines[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._pipelines)
-
-    def __len__(self) -> int:
-        return len(self._pipelines)
-
-
 @asynccontextmanager
 async def open_components(
-    settings: Settings, *, pipelines: Mapping[str, Pipeline] | None = None
+    settings: Settings, *, pipelines: Mapping[str, AnyPipeline] | None = None
 ) -> AsyncIterator[Components]:
     """To inspect and control batches, also while other processes work on them: nothing runs here."""
     make_home(settings.home)
@@ -95,9 +74,9 @@ def build_components(
     blobs: Blobs,
     clock: Clock,
     ids: Ids,
-    pipelines: Mapping[str, Pipeline] | None,
+    pipelines: Mapping[str, AnyPipeline] | None,
 ) -> Components:
-    """`pipelines` None: the built-in ones."""
+    """`pipelines` None: those of the settings, which are loaded when one is asked for."""
     ports = field_values(stores)
     del ports["listen"]
     return Components(
@@ -105,7 +84,7 @@ def build_components(
         blobs=blobs,
         clock=clock,
         ids=ids,
-        pipelines=pipelines if pipelines is not None else BuiltInPipelines(settings),
+        pipelines=find_own_pipelines(settings) if pipelines is None else to_pipelines(pipelines),
         defaults=Defaults(
             tier=tier_number(settings.priority), tenant=settings.tenant, budget=budget(settings)
         ),

@@ -1,14 +1,16 @@
 """The engine from settings: the components of a process that moves batches and runs their tasks."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
 from quire.assembly.blobs import encode_worker_configuration, open_blobs
 from quire.assembly.components import Components, EngineComponents, build_components, field_values
 from quire.assembly.ledger import Listen, open_stores
+from quire.assembly.left_alone import Notice, watching_batches
 from quire.assembly.machine import usable_memory_mb
+from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.assembly.pipelines import build_phase_policy, build_retry_policy, build_shares
 from quire.assembly.presence import HomeMember, join_home, lock_request
 from quire.assembly.queue_compute import start_queue_compute
@@ -24,7 +26,7 @@ from quire.engine.membership import Membership
 from quire.engine.outbox import Outbox
 from quire.engine.scheduler import Scheduler
 from quire.model.errors import Misconfigured
-from quire.model.pipeline import Pipeline
+from quire.model.pipelines import AnyPipeline, Pipelines, list_computes, to_pipelines
 from quire.model.signal import Signal
 from quire.model.work import Compute
 from quire.settings import Settings, worker_environment
@@ -43,16 +45,21 @@ StartRemote = Callable[[Components, Signal, Path], Mapping[str, Compute]]
 async def open_engine(
     settings: Settings,
     *,
-    pipelines: Mapping[str, Pipeline] | None = None,
+    pipelines: Mapping[str, AnyPipeline] | None = None,
     step_modules: tuple[str, ...] = STEP_MODULES,
     kind: str = "run",
     trouble: Trouble = lambda _: None,
+    notice: Notice | None = None,
     start_remote: StartRemote | None = None,
 ) -> AsyncIterator[EngineComponents]:
     """Components with an engine. `trouble` is called with a reason when the ledger is away, and with None
-    when it is back. `start_remote` starts the computes whose workers call back.
+    when it is back. `notice` is told once of every pipeline whose batches are left alone here, or whose code
+    has changed; None: the process works only on a batch of its own. `start_remote` starts the computes whose
+    workers call back. Raises Misconfigured when a pipeline of the settings cannot be loaded.
     """
     clock, ids = SystemClock(), SystemIds()
+    known = find_own_pipelines(settings) if pipelines is None else to_pipelines(pipelines)
+    known.every()  # before anything starts: a pipeline that cannot be loaded is found here
     with join_home(settings.home, ids.ulid()) as presence:
         blobs = open_blobs(settings)
         # Every start: the folder may lie on a network file system whose locks and links do not hold.
@@ -61,12 +68,20 @@ async def open_engine(
             await blobs.sweep(LEFTOVERS_AFTER_SECONDS, clock.now())
         try:
             async with open_stores(settings, ids) as stores:
-                components = build_components(settings, stores, blobs, clock, ids, pipelines)
+                components = build_components(settings, stores, blobs, clock, ids, known)
                 starter = EngineStarter(
-                    settings, components, stores.listen, presence, step_modules, kind, trouble, start_remote
+                    settings,
+                    components,
+                    stores.listen,
+                    presence,
+                    step_modules,
+                    kind,
+                    trouble,
+                    notice,
+                    start_remote,
                 )
                 yield EngineComponents(
-                    **field_values(components),
+                    **field_values(components) | {"warnings": components.warnings + _list_warnings(known)},
                     start_engine=starter.start,
                     claim_request=partial(lock_request, settings.home),
                 )
@@ -86,6 +101,7 @@ class EngineStarter:
         step_modules: tuple[str, ...],
         kind: str,
         trouble: Trouble,
+        notice: Notice | None,
         start_remote: StartRemote | None,
     ) -> None:
         self._settings = settings
@@ -95,6 +111,7 @@ class EngineStarter:
         self._step_modules = step_modules
         self._kind = kind
         self._trouble = trouble
+        self._notice = notice
         self._start_remote = start_remote
 
     @asynccontextmanager
@@ -117,6 +134,7 @@ class EngineStarter:
         loop = EngineLoop(
             batches=components.batches,
             tasks=components.tasks,
+            flow=components.flow,
             membership=membership,
             scheduler=self._build_scheduler() if schedules else None,
             dispatcher=self._build_dispatcher(compute) if compute is not None else None,
@@ -127,14 +145,21 @@ class EngineStarter:
         )
         try:
             await self._listen(loop.wake)
-            yield loop
+            async with self._watch_batches():
+                yield loop
         finally:
             if compute is not None:
                 await compute.stop(0)
 
+    def _watch_batches(self) -> AbstractAsyncContextManager[None]:
+        if self._notice is None:
+            return nullcontext()
+        components = self._components
+        return watching_batches(components.records, to_pipelines(components.pipelines), self._notice)
+
     def _start_computes(self, workers: int, signal: LoopSignal, *, schedules: bool) -> Compute | None:
         """What the phases run on: local workers, other computes, several behind one router, or nothing."""
-        used = {phase.compute for one in self._components.pipelines.values() for phase in one.phases}
+        used = list_computes(to_pipelines(self._components.pipelines))
         here = used & {"", "local"}
         away = used - here - {"ray", "queue"}
         if away and workers and self._start_remote is None:
@@ -181,13 +206,16 @@ class EngineStarter:
         return compute
 
     def _encode_configuration(self) -> bytes:
-        return encode_worker_configuration(self._settings, self._step_modules, self._presence.scratch)
+        known = self._components.pipelines
+        own = known.for_workers() if isinstance(known, MemberPipelines) else ()
+        return encode_worker_configuration(self._settings, self._step_modules, self._presence.scratch, own)
 
     def _build_scheduler(self) -> Scheduler:
         components = self._components
         return Scheduler(
             batches=components.batches,
             files=components.files,
+            flow=components.flow,
             blobs=components.blobs,
             outbox=Outbox(
                 components.outbox,
@@ -210,6 +238,7 @@ class EngineStarter:
         return Dispatcher(
             batches=components.batches,
             tasks=components.tasks,
+            flow=components.flow,
             blobs=components.blobs,
             compute=compute,
             pipelines=components.pipelines,
@@ -218,3 +247,7 @@ class EngineStarter:
             policy=build_retry_policy(self._settings),
             shares=build_shares(self._settings),
         )
+
+
+def _list_warnings(pipelines: Pipelines) -> tuple[str, ...]:
+    return pipelines.warnings if isinstance(pipelines, MemberPipelines) else ()

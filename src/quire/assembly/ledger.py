@@ -18,6 +18,7 @@ from quire.ledger.port import (
     BatchStore,
     ControlStore,
     FileStore,
+    FlowStore,
     MemberStore,
     OutboxStore,
     RecordStore,
@@ -47,6 +48,7 @@ class Stores(Struct, frozen=True, kw_only=True):
     uploads: UploadStore
     submissions: SubmissionStore
     tasks: TaskStore
+    flow: FlowStore
     outbox: OutboxStore
     members: MemberStore
     control: ControlStore
@@ -71,6 +73,7 @@ async def open_stores(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
                 uploads=ledger,
                 submissions=ledger,
                 tasks=ledger,
+                flow=ledger,
                 outbox=ledger,
                 members=ledger,
                 control=ledger,
@@ -81,6 +84,11 @@ async def open_stores(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
                 listen=adapters.listen,
                 warnings=opened.warnings,
             )
+
+
+def choose_records(database: "SqliteDatabase | PostgresDatabase") -> RecordStore:
+    """Only to look at what is there: tables are neither created nor changed."""
+    return _choose_adapters(database).ledger
 
 
 class _Adapters(NamedTuple):

@@ -1,13 +1,20 @@
 """Options of library workers, ingests and local conversions, from the settings."""
 
 import hashlib
-import os
+import shutil
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
+
+from quire.assembly.worker import WORKER_COMMAND
+from quire.assembly.worker_blobs import WorkerConfiguration
+from quire.blobs.local import LocalBlobs
+from quire.compute.pool.local import LocalCompute
+from quire.compute.pool.worker_handle import OnProgress
 from quire.library import archives
 from quire.library.context import LibraryContext
 from quire.library.ingest import run
@@ -18,7 +25,8 @@ from quire.library.worker.run_windows import parse_window
 from quire.model.clock import timestamp
 from quire.model.errors import Misconfigured, Reject
 from quire.settings import Library, Settings, worker_environment
-from quire.system import SystemClock
+from quire.system import LoopSignal, SystemClock
+from quire.tools.vips import WORKER_ENVIRONMENT
 
 MANIFEST_SECONDS = 600.0
 _MACHINE = Path("/etc/machine-id")
@@ -44,9 +52,8 @@ def worker_options(
     spoken = windows or chosen.run_windows.replace(",", " ").split()
     return loop.WorkerOptions(
         worker=worker_id(chosen),
-        command=conversion.COMMAND,
+        start_compute=ComputeStarter(_environment()),
         scratch=scratch_folder(settings),
-        environment=_environment(),
         converting={"converter": chosen.converter},
         memory_mb=chosen.memory_mb,
         silent_seconds=chosen.silent_seconds,
@@ -101,38 +108,71 @@ async def convert_file(
     Reject with the reason when it cannot be converted, Misconfigured when a tool is missing.
     """
     chosen = settings.library
-    limits = conversion.ConversionLimits(
-        seconds=chosen.conversion_seconds,
-        seconds_per_page=chosen.seconds_per_page,
-        silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
-        memory_mb=chosen.memory_mb,
+    context = conversion.ConversionContext(
+        start=ComputeStarter(_environment()),
+        limits=conversion.ConversionLimits(
+            seconds=chosen.conversion_seconds,
+            seconds_per_page=chosen.seconds_per_page,
+            silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
+            memory_mb=chosen.memory_mb,
+        ),
+        options={"converter": chosen.converter},
     )
-    clock, (real, digest, size) = SystemClock(), _hash_source(source)
-    command = conversion.ConverterCommand(words=conversion.COMMAND, environment=_environment())
     with TemporaryDirectory(prefix="quire-convert-") as name:
         folder = Path(name)
-        archive = folder / "result.zip"
-        order = conversion.ConversionOrder(
-            source=real,
-            target=str(archive),
-            about=conversion.SourceInfo(
-                hash=digest,
-                original_filename=source.name,
-                worker_id=worker_id(chosen),
-                converted_at=timestamp(clock.now()),
-                size_bytes=size,
-            ),
-            options={"converter": chosen.converter},
-        )
-        result = await conversion.Conversion(command, limits, clock, on_progress).run(order, folder)
+        shutil.copyfile(source, folder / conversion.SOURCE)
+        about = _describe(folder / conversion.SOURCE, source.name, worker_id(chosen))
+        result = await conversion.Conversion(context, on_progress).run(about, folder)
         if result.error:
             raise (Misconfigured if result.trouble else Reject)(f"{source.name}: {result.error}")
-        return archives.unpack(archive, target)
+        return archives.unpack(folder / conversion.RESULT, target)
 
 
-def _hash_source(source: Path) -> tuple[str, str, int]:
+def _describe(source: Path, name: str, worker: str) -> conversion.SourceInfo:
     with source.open("rb") as file:
-        return os.path.realpath(source), hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return conversion.SourceInfo(
+        hash=digest,
+        original_filename=name,
+        worker_id=worker,
+        converted_at=timestamp(SystemClock().now()),
+        size_bytes=source.stat().st_size,
+    )
+
+
+class ComputeStarter:
+    """Starts a local worker process for one conversion, with a store of its own in the job's folder. The
+    bucket's keys do not reach it: neither by its environment nor by its configuration.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], step_modules: tuple[str, ...] = ("quire.steps.registry",)
+    ) -> None:
+        self.environment = environment
+        self._step_modules = step_modules
+
+    def __call__(
+        self, folder: Path, on_progress: OnProgress, on_stderr: Callable[[bytes], None]
+    ) -> conversion.ConversionCompute:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        configuration = WorkerConfiguration(
+            blobs_root=str(folder), s3=None, step_modules=self._step_modules, scratch=str(scratch)
+        )
+        signal = LoopSignal()
+        compute = LocalCompute(
+            command=WORKER_COMMAND,
+            environment={**self.environment, **WORKER_ENVIRONMENT, "TMPDIR": str(scratch)},
+            configuration=msgspec.json.encode(configuration),
+            workers=1,
+            clock=SystemClock(),
+            signal=signal,
+            on_progress=on_progress,
+            on_stderr=on_stderr,
+            folder=scratch,
+        )
+        compute.start()
+        return conversion.ConversionCompute(compute=compute, signal=signal, blobs=LocalBlobs(folder))
 
 
 def _environment() -> dict[str, str]:

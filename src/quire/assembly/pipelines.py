@@ -1,51 +1,75 @@
 """Pipelines and policies, from settings."""
 
+from collections.abc import Sequence
+
+from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.sharing import Shares
 from quire.model.pipeline import Pace, Pipeline
+from quire.model.pipelines import AnyPipeline
+from quire.model.plan import Plan
+from quire.pipelines.markdown import build_markdown
 from quire.pipelines.preprocess import preprocess
 from quire.settings import Settings
 
 
-def build_pipelines(settings: Settings) -> dict[str, Pipeline]:
+def build_pipelines(settings: Settings, given: Sequence[str] = ()) -> MemberPipelines:
+    """Every pipeline that a process with these settings has. `given` are references of its command line."""
+    return find_own_pipelines(settings, given)
+
+
+def build_built_in(settings: Settings) -> list[AnyPipeline]:
+    """The pipelines that come with Quire."""
+    return [_build_preprocess(settings), _build_markdown(settings)]
+
+
+def _build_markdown(settings: Settings) -> Plan:
+    """With the converter of the library: it is the same conversion."""
+    chosen = settings.library
+    return build_markdown(
+        converter=chosen.converter,
+        silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
+        memory_mb=chosen.memory_mb,
+    ).plan()
+
+
+def _build_preprocess(settings: Settings) -> Pipeline:
     chosen, where = settings.preprocess, settings.compute
     # All local: there is one compute, and it needs no name.
     alone = where.pdf == where.tiff == where.image == "local"
-    return {
-        "preprocess": preprocess(
-            public_url=chosen.public_url,
-            tiff_quality=chosen.tiff_quality,
-            variant_quality=chosen.variant_quality,
-            all_pages=chosen.all_pages,
-            max_pixels=chosen.max_megapixels * 1_000_000,
-            pdf_split=chosen.pdf_pages,
-            pdf_dpi=chosen.pdf_dpi,
-            pdf_quality=chosen.pdf_quality,
-            pdf_max_pages=chosen.pdf_max_pages,
-            pdf_max_pixels=chosen.pdf_max_megapixels * 1_000_000,
-            pdf_max_total_bytes=chosen.pdf_max_megabytes * 1_000_000,
-            pdf_timeout_seconds=chosen.pdf_timeout_seconds,
-            tiff_timeout_seconds=chosen.tiff_timeout_seconds,
-            image_timeout_seconds=chosen.image_timeout_seconds,
-            memory_mb=chosen.memory_mb,
-            max_attempts=chosen.max_attempts,
-            tiff_pace=Pace(
-                first_seconds=chosen.tiff_first_seconds,
-                between_seconds=chosen.tiff_between_seconds,
-                at_once=chosen.tiff_at_once,
-            ),
-            image_pace=Pace(
-                first_seconds=chosen.image_first_seconds,
-                between_seconds=chosen.image_between_seconds,
-                at_once=chosen.image_at_once,
-            ),
-            pdf_compute="" if alone else where.pdf,
-            tiff_compute="" if alone else where.tiff,
-            image_compute="" if alone else where.image,
-            tile_size=chosen.tile_size if chosen.tiles else 0,
-            tiles_above=chosen.tiles_above,
-        )
-    }
+    return preprocess(
+        public_url=chosen.public_url,
+        tiff_quality=chosen.tiff_quality,
+        variant_quality=chosen.variant_quality,
+        all_pages=chosen.all_pages,
+        max_pixels=chosen.max_megapixels * 1_000_000,
+        pdf_split=chosen.pdf_pages,
+        pdf_dpi=chosen.pdf_dpi,
+        pdf_quality=chosen.pdf_quality,
+        pdf_max_pages=chosen.pdf_max_pages,
+        pdf_max_pixels=chosen.pdf_max_megapixels * 1_000_000,
+        pdf_max_total_bytes=chosen.pdf_max_megabytes * 1_000_000,
+        pdf_timeout_seconds=chosen.pdf_timeout_seconds,
+        tiff_timeout_seconds=chosen.tiff_timeout_seconds,
+        image_timeout_seconds=chosen.image_timeout_seconds,
+        memory_mb=chosen.memory_mb,
+        max_attempts=chosen.max_attempts,
+        tiff_pace=Pace(
+            first_seconds=chosen.tiff_first_seconds,
+            between_seconds=chosen.tiff_between_seconds,
+            at_once=chosen.tiff_at_once,
+        ),
+        image_pace=Pace(
+            first_seconds=chosen.image_first_seconds,
+            between_seconds=chosen.image_between_seconds,
+            at_once=chosen.image_at_once,
+        ),
+        pdf_compute="" if alone else where.pdf,
+        tiff_compute="" if alone else where.tiff,
+        image_compute="" if alone else where.image,
+        tile_size=chosen.tile_size if chosen.tiles else 0,
+        tiles_above=chosen.tiles_above,
+    )
 
 
 def build_retry_policy(settings: Settings) -> RetryPolicy:

@@ -8,15 +8,19 @@ from contextlib import asynccontextmanager
 from msgspec import Struct, structs
 
 from quire.assembly.blobs import encode_worker_configuration, open_blobs
+from quire.assembly.left_alone import Notice
 from quire.assembly.machine import usable_memory_mb
+from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.assembly.presence import join_home
 from quire.assembly.queues import apply_table, open_queues_alone
 from quire.assembly.worker import WORKER_COMMAND
+from quire.assembly.worker_steps import load_steps
 from quire.blobs.probe import probe
 from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.memory_budget import limit_workers
 from quire.consumers.task_worker import QueueWorker, QueueWorkerOptions
 from quire.model.queues import QueuePolicy
+from quire.model.step import find_step
 from quire.settings import Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.vips import WORKER_ENVIRONMENT
@@ -42,10 +46,16 @@ async def open_queue_worker(
     settings: Settings,
     workers: int | None = None,
     *,
+    pipelines: MemberPipelines | None = None,
     step_modules: tuple[str, ...] = STEP_MODULES,
     trouble: Trouble = lambda _: None,
+    notice: Notice = lambda _: None,
 ) -> AsyncIterator[QueueWorkerContext]:
-    """Start a queue worker with its worker processes; they end with the context."""
+    """Start a queue worker with its worker processes; they end with the context. `notice` is told once of
+    every step whose tasks it leaves to others. Raises Misconfigured when a pipeline cannot be loaded.
+    """
+    own = (pipelines or find_own_pipelines(settings)).for_workers()
+    steps = load_steps(step_modules, own)
     clock, ids = SystemClock(), SystemIds()
     memory_mb = settings.local.memory_mb or usable_memory_mb()
     allowed = limit_workers(workers or settings.worker_count, memory_mb)
@@ -58,7 +68,7 @@ async def open_queue_worker(
                 pool = LocalCompute(
                     command=WORKER_COMMAND,
                     environment=worker_environment() | WORKER_ENVIRONMENT,
-                    configuration=encode_worker_configuration(settings, step_modules, presence.scratch),
+                    configuration=encode_worker_configuration(settings, step_modules, presence.scratch, own),
                     workers=allowed,
                     clock=clock,
                     signal=signal,
@@ -81,6 +91,8 @@ async def open_queue_worker(
                     pool_signal=signal,
                     sleep=asyncio.sleep,
                     trouble=trouble,
+                    notice=notice,
+                    knows=lambda call: find_step(steps, call.step, call.version) is not None,
                 )
                 try:
                     yield QueueWorkerContext(worker, opened.warnings)

@@ -15,6 +15,8 @@ from quire.assembly.api import anonymous_allowed, build_api_context, build_webho
 from quire.assembly.components import Components, open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
+from quire.assembly.left_alone import Notice
+from quire.assembly.member_pipelines import find_own_pipelines
 from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import RemoteComputes
@@ -35,10 +37,13 @@ Trouble = Callable[[str | None], None]
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
-    """What this process does. `workers` None: as many as the settings say."""
+    """What this process does. `workers` None: as many as the settings say. `pipelines` are references that it
+    uses beside those of the settings.
+    """
 
     api_only: bool = False
     workers: int | None = None
+    pipelines: tuple[str, ...] = ()
 
 
 class ServerInfo(Struct, frozen=True, kw_only=True):
@@ -54,6 +59,7 @@ async def run_server(
     *,
     started: Callable[[ServerInfo], None],
     trouble: Trouble,
+    notice: Notice | None = None,
 ) -> None:
     """Serve until `stop`. Raises Misconfigured when the server cannot or must not start."""
     host = settings.serve.host
@@ -62,7 +68,7 @@ async def run_server(
     url = f"http://{shown}:{sock.getsockname()[1]}"
     remote = RemoteComputes(settings, settings.serve.public_url or _to_local_url(url))
     try:
-        async with _open_contexts(settings, options, trouble, remote) as (components, loop):
+        async with _open_contexts(settings, options, trouble, notice, remote) as (components, loop):
             anonymous = await anonymous_allowed(settings, components)
             presigned = open_presigned_uploads(settings, components)
             signal, sender = LoopSignal(), build_webhook_sender(settings, components)
@@ -182,14 +188,22 @@ async def _clean_regularly(
 
 @asynccontextmanager
 async def _open_contexts(
-    settings: Settings, options: ServeOptions, trouble: Trouble, remote: RemoteComputes
+    settings: Settings, options: ServeOptions, trouble: Trouble, notice: Notice | None, remote: RemoteComputes
 ) -> AsyncIterator[tuple[Components, EngineLoop | None]]:
+    pipelines = find_own_pipelines(settings, options.pipelines)
     async with AsyncExitStack() as stack:
         if options.api_only:
-            yield await stack.enter_async_context(open_components(settings)), None
+            yield await stack.enter_async_context(open_components(settings, pipelines=pipelines)), None
             return
         components = await stack.enter_async_context(
-            open_engine(settings, kind="serve", trouble=trouble, start_remote=remote.start)
+            open_engine(
+                settings,
+                pipelines=pipelines,
+                kind="serve",
+                trouble=trouble,
+                notice=notice,
+                start_remote=remote.start,
+            )
         )
         loop = await stack.enter_async_context(
             components.start_engine(schedules=True, workers=options.workers)

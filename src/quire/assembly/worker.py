@@ -2,14 +2,14 @@
 
 import sys
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
 
 from quire.assembly.worker_blobs import WorkerConfiguration, open_store
+from quire.assembly.worker_steps import load_steps
 from quire.compute.pool.worker import WorkerContext, serve
-from quire.model.step import Step
+from quire.model.errors import QuireError
 from quire.system import SystemClock
 
 WORKER_COMMAND = (sys.executable, "-c", "from quire.assembly.worker import worker_main; worker_main()")
@@ -22,9 +22,11 @@ def worker_main(name: str = "local", scratch: str = "") -> None:
 
 def _build_context(name: str, scratch: str, configuration: bytes) -> WorkerContext:
     configured = msgspec.json.decode(configuration, type=WorkerConfiguration)
-    steps: dict[str, Step] = {}
-    for module in configured.step_modules:
-        steps.update(import_module(module).STEPS)
+    try:
+        steps = load_steps(configured.step_modules, configured.pipelines)
+    except QuireError as error:
+        # The pool shows what was written here: the reason, not the way to it.
+        sys.exit(str(error))
     return WorkerContext(
         blobs=open_store(Path(configured.blobs_root), configured.s3),
         steps=steps,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from quire.assembly.worker_steps import WorkerPipeline
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 
@@ -15,6 +16,7 @@ class WorkerConfiguration(Struct, frozen=True, kw_only=True):
     s3: "S3Access | None"
     step_modules: tuple[str, ...]
     scratch: str
+    pipelines: tuple[WorkerPipeline, ...] = ()
 
 
 class S3Access(Struct, frozen=True, kw_only=True):

@@ -12,11 +12,12 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from quire.batches.context import BatchContext
 from quire.batches.lines import describe_state
 from quire.engine import moves
-from quire.engine.scheduler import pipeline_of
 from quire.ledger.port import OperatorAction, RetrySelection, TaskSelection
 from quire.model.batch import Batch, Budget, PhaseCounts, Stage
 from quire.model.errors import Reject, Stale
 from quire.model.ids import BatchId
+from quire.model.pipelines import old_form, stored_plan, to_pipelines
+from quire.model.plan import Plan
 from quire.model.tiers import tier_number
 
 PAGE = 1000
@@ -72,7 +73,11 @@ async def retry(
 ) -> RetryPreview:
     """Run what the preview lists; returns the preview of the moment at which the retry started."""
     batch, preview, phase = await _plan_retry(context, batch_id, selection)
-    pipeline = pipeline_of(batch, context.pipelines)
+    plan = stored_plan(batch)
+    if plan is not None:
+        await _retry_flow(context, batch, plan, preview, selection, act)
+        return preview
+    pipeline = old_form(to_pipelines(context.pipelines).of(batch))
     if preview.kind == "new_round":
         move = moves.retry_round(batch, pipeline, phase, now=act.now)
         await _act(context, batch, "retried", lambda: context.control.retry_tasks(move, selection, act))
@@ -80,6 +85,29 @@ async def retry(
         status = moves.status_of(batch, pipeline)
         await _act(context, batch, "continued", lambda: context.control.reopen(batch.no, act, status=status))
     return preview
+
+
+async def _retry_flow(
+    context: BatchContext,
+    batch: Batch,
+    plan: Plan,
+    preview: RetryPreview,
+    selection: TaskSelection,
+    act: OperatorAction,
+) -> None:
+    """Needs none of the pipeline's code: the plan is stored with the batch."""
+    if preview.kind == "continues":
+        status = plan.phases[max(1, batch.position.phase) - 1].name
+        await _act(context, batch, "continued", lambda: context.control.reopen(batch.no, act, status=status))
+        return
+    waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
+    names = [phase.name for phase in plan.phases]
+    await _act(
+        context,
+        batch,
+        "retried",
+        lambda: context.control.retry_flow(batch, selection, act, waiting=waiting, names=names),
+    )
 
 
 async def pause(context: BatchContext, batch_id: str, act: OperatorAction) -> Batch:

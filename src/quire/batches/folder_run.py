@@ -16,7 +16,7 @@ from msgspec import Struct
 from quire.batches import export
 from quire.batches.context import RunContext
 from quire.batches.export import Summary
-from quire.batches.submission import close_batch, draft_batch, freeze_pipeline
+from quire.batches.submission import close_batch, draft_batch, is_same_pipeline
 from quire.batches.uploads import is_unchanged, upload_files
 from quire.batches.work import stop_on_event
 from quire.engine.loop import EngineLoop
@@ -134,7 +134,7 @@ async def _find_resumable(
     """The earlier batch if it can be resumed; otherwise it is abandoned."""
     if earlier is None or not _is_unfinished(earlier):
         return None
-    if earlier.plan != freeze_pipeline(pipeline):
+    if not is_same_pipeline(earlier, pipeline):
         reason = "the pipeline or its settings have changed since; a newer batch took its place"
     elif earlier.position.stage is Stage.OPEN or await is_unchanged(
         earlier.no, found, uploads=context.uploads

@@ -35,6 +35,7 @@ from quire.model.clock import timestamp
 from quire.model.cost import MICROS
 from quire.model.errors import Missing
 from quire.model.ids import task_id
+from quire.model.pipelines import stored_plan
 from quire.model.tiers import tier_name
 
 SHOWN_FAILED_TASKS = 100
@@ -175,7 +176,8 @@ def _build_phase_line(counts: PhaseCounts) -> PhaseLine:
 def _build_failed_lines(
     context: BatchContext, batch: Batch, failed: Sequence[FailedTask]
 ) -> list[FailedTaskLine]:
-    pipeline = context.pipelines.get(batch.pipeline)
+    # The stored plan first: a batch is shown without loading the code of its pipeline.
+    pipeline = stored_plan(batch) or context.pipelines.get(batch.pipeline)
     prefixes = {} if pipeline is None else {phase.name: phase.task_prefix for phase in pipeline.phases}
     return [
         FailedTaskLine(

@@ -24,7 +24,8 @@ from quire.model.clock import Clock, timestamp
 from quire.model.files import File
 from quire.model.ids import BatchId
 from quire.model.manifest import ManifestWriter
-from quire.model.pipeline import Pipeline
+from quire.model.pipelines import AnyPipeline, is_other_plan
+from quire.model.plan import Plan, digest_of, encode_plan
 
 PAGE = 2000
 ROOT_PARENT = "0" * 26
@@ -47,7 +48,7 @@ class SenderDetails(Struct, frozen=True, kw_only=True):
 
 def draft_batch(
     context: BatchContext,
-    pipeline: Pipeline,
+    pipeline: AnyPipeline,
     *,
     run_key: str | None = None,
     tenant: str = "",
@@ -65,11 +66,25 @@ def draft_batch(
         tenant=tenant or context.defaults.tenant,
         budget=context.defaults.budget,
         hands_over_to=hands_over_to,
+        plan_digest=digest_of(pipeline) if isinstance(pipeline, Plan) else "",
     )
 
 
-def freeze_pipeline(pipeline: Pipeline) -> str:
+def is_same_pipeline(batch: Batch, pipeline: AnyPipeline) -> bool:
+    """Whether a run with this pipeline may continue the batch. The limits and the code of a plan's steps
+    may have changed since.
+    """
+    if isinstance(pipeline, Plan):
+        return (batch.pipeline, batch.pipeline_version) == (pipeline.name, pipeline.version) and (
+            not is_other_plan(pipeline, batch)
+        )
+    return batch.plan == freeze_pipeline(pipeline)
+
+
+def freeze_pipeline(pipeline: AnyPipeline) -> str:
     """The pipeline as JSON: what was asked for, stored with the batch."""
+    if isinstance(pipeline, Plan):
+        return encode_plan(pipeline)
     phases = [
         {
             "name": phase.name,
@@ -88,7 +103,7 @@ def freeze_pipeline(pipeline: Pipeline) -> str:
 
 async def close_batch(
     batch: Batch,
-    pipeline: Pipeline,
+    pipeline: AnyPipeline,
     *,
     uploads: UploadStore,
     blobs: Blobs,

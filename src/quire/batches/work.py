@@ -8,6 +8,7 @@ from quire.batches.context import RunContext
 from quire.engine.loop import EngineLoop
 from quire.ledger.port import BatchFilter
 from quire.model.batch import Stage
+from quire.model.pipelines import to_pipelines
 
 GRACE_SECONDS = 10.0
 PAGE = 100
@@ -37,13 +38,21 @@ async def work(options: WorkOptions, context: RunContext, stop: asyncio.Event) -
 
 
 async def _is_idle(context: RunContext) -> bool:
-    """Nothing waits to be sent, and every batch has ended, is held, or still takes uploads."""
+    """Nothing waits to be sent, and every batch has ended, is held, still takes uploads, or is left alone
+    here.
+    """
+    pipelines = to_pipelines(context.pipelines)
     if await context.outbox.list_unsent(1):
         return False
     before = None
     while page := await context.records.list_batches(BatchFilter(ended=False, before=before, limit=PAGE)):
         before = page[-1].no
-        if any(batch.hold is None and batch.position.stage is not Stage.OPEN for batch in page):
+        if any(
+            batch.hold is None
+            and batch.position.stage is not Stage.OPEN
+            and pipelines.why_left_alone(batch) is None
+            for batch in page
+        ):
             return False
     return True
 

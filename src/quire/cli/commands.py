@@ -9,6 +9,7 @@ from quire.cli.lazy import CommandEntry, Entry, GroupEntry
 
 _BATCH = "quire.cli.batch.commands"
 _BATCH_CONTROL = "quire.cli.batch.control"
+_PIPELINE = "quire.cli.pipeline.commands"
 _QUEUE = "quire.cli.queue.commands"
 _DEAD = "quire.cli.queue.dead_letters"
 _KEY = "quire.cli.server.key"
@@ -29,6 +30,11 @@ BATCH_COMMANDS = {
     "resume": CommandEntry("Resume a batch that is paused or over budget.", f"{_BATCH_CONTROL}:resume"),
     "reset": CommandEntry("End a stuck batch with an error.", f"{_BATCH_CONTROL}:reset"),
     "priority": CommandEntry("Set the priority of a batch.", f"{_BATCH_CONTROL}:priority"),
+}
+PIPELINE_COMMANDS = {
+    "list": CommandEntry("List the pipelines that this configuration finds.", f"{_PIPELINE}:list_pipelines"),
+    "show": CommandEntry("Draw the phases of a pipeline and what flows between them.", f"{_PIPELINE}:show"),
+    "check": CommandEntry("Check pipelines without running them.", f"{_PIPELINE}:check"),
 }
 DEAD_LETTER_COMMANDS = {
     "list": CommandEntry("List the dead letters of a queue, oldest first.", f"{_DEAD}:list_dead"),
@@ -74,6 +80,7 @@ COMMANDS: Mapping[str, Entry] = {
     "scheduler": CommandEntry(_RUN_THE_SCHEDULER, f"{_WORKER}:scheduler"),
     "conductor": CommandEntry(_RUN_THE_SCHEDULER, f"{_WORKER}:scheduler", is_hidden=True),  # its former name
     "worker": CommandEntry("Run workers, which execute the tasks of batches.", f"{_WORKER}:worker"),
+    "pipeline": GroupEntry("List, draw and check pipelines.", PIPELINE_COMMANDS),
     "batch": GroupEntry("Monitor and control batches.", BATCH_COMMANDS),
     "queue": GroupEntry("Inspect queues and manage dead letters.", QUEUE_COMMANDS),
     "webhook": GroupEntry("Manage webhooks and their deliveries.", WEBHOOK_COMMANDS),

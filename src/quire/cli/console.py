@@ -40,6 +40,10 @@ class Reporter:
         else:
             self.say(message)
 
+    def notice(self, text: str) -> None:
+        """Something about batches of others that a person may want to know; each is said once."""
+        self.report("notice", f"Note: {printable(text)}")
+
     def warn(self, warnings: Sequence[str]) -> None:
         """What a backend may lose; printed once, at the start."""
         for warning in warnings:

@@ -8,7 +8,7 @@ import typer
 
 from quire.cli import exits
 from quire.cli.text import printable
-from quire.model.errors import QuireError
+from quire.model.errors import QuireError, Reject
 
 
 @contextmanager
@@ -27,6 +27,17 @@ def exit_on_error(*, json_output: bool) -> Iterator[None]:
         message = "stopped immediately; run the same command again to resume"
         _print_error("interrupted", message, json_output=json_output)
         raise typer.Exit(exits.INTERRUPTED) from error
+
+
+@contextmanager
+def refuse_unknown_pipelines() -> Iterator[None]:
+    """A pipeline that does not exist is a mistake on the command line."""
+    try:
+        yield
+    except Reject as error:
+        if error.code != "unknown_pipeline":
+            raise
+        raise typer.BadParameter(str(error)) from error
 
 
 def _print_error(error_class: str, message: str, *, json_output: bool) -> None:

@@ -21,6 +21,15 @@ Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file to read.", metavar="FILE", show_default=False)
 ]
 BatchId = Annotated[str, typer.Argument(help="Id of the batch.", metavar="ID", show_default=False)]
+OwnPipelines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pipeline",
+        help="Also use this pipeline: module:object or file.py[:object]; may be repeated.",
+        metavar="REFERENCE",
+        show_default=False,
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

@@ -28,7 +28,7 @@ from quire.model.errors import Misconfigured, Missing, Reject, Retry, Unavailabl
 from quire.model.ids import Ids
 from quire.model.queues import QueuePolicy
 from quire.model.signal import Signal
-from quire.model.work import Compute, Report
+from quire.model.work import Compute, Report, StepCall
 from quire.queues.port import LeasedMessage, Message, QueueStore
 
 _log = logging.getLogger("quire.worker")
@@ -65,8 +65,12 @@ class QueueWorker:
         sleep: Sleep,
         log: Callable[[DeliveryLogEntry], None] | None = None,
         trouble: Trouble = lambda _: None,
+        notice: Callable[[str], None] = lambda _: None,
+        knows: Callable[[StepCall], bool] = lambda _: True,
     ) -> None:
-        """`signal` is the worker's own; the pool sets `pool_signal` when it has reports."""
+        """`signal` is the worker's own; the pool sets `pool_signal` when it has reports. Tasks of steps that
+        this machine does not know are left to other workers; `notice` is told once of each step.
+        """
         self._queues = queues
         self._blobs = blobs
         self._pool = pool
@@ -74,6 +78,9 @@ class QueueWorker:
         self._clock = clock
         self._pool_signal = pool_signal
         self._sleep = sleep
+        self._notice = notice
+        self._knows = knows
+        self._unknown_steps: set[tuple[str, int]] = set()
         self._sender = MessageSender(queues, clock, sleep)
         self._numbers = count(1)
         self._running: dict[int, tuple[TaskEnvelope, asyncio.Future[Report | None]]] = {}
@@ -131,6 +138,7 @@ class QueueWorker:
             return
         await self._check_store(envelope)
         task = await self._load_task(envelope)
+        self._check_step(task.call)
         report = await self._make_report(envelope, task, leased)
         if report is None:
             return  # recalled
@@ -138,6 +146,19 @@ class QueueWorker:
         queue = envelopes.reports_queue(self._options.policy.name, envelope.sender)
         # Under the task's own id: when two workers ran it, the second report changes nothing.
         await self._sender.send(queue, Message(id=leased.id, body=body))
+
+    def _check_step(self, call: StepCall) -> None:
+        """Released as if it had never been delivered: the task waits for a worker that has the step."""
+        if self._knows(call):
+            return
+        text = (
+            f"there is no step {call.step} version {call.version} here; add its pipeline to the setting "
+            "`pipelines`. Its tasks are left to other workers"
+        )
+        if (call.step, call.version) not in self._unknown_steps:
+            self._unknown_steps.add((call.step, call.version))
+            self._notice(text)
+        raise Unavailable(text, code="unknown_step")
 
     async def _make_report(self, envelope: TaskEnvelope, task: Task, leased: LeasedMessage) -> Report | None:
         now = self._clock.now()

@@ -21,6 +21,7 @@ from quire.model.batch import Batch
 from quire.model.errors import Missing, Reject, Retry
 from quire.model.files import File
 from quire.model.ids import named_ulid, task_id
+from quire.model.pipelines import first_phase, stored_plan
 
 PAGE = 200
 # S3 takes 2048 bytes of metadata in all; longer keys are in the index alone.
@@ -161,7 +162,7 @@ def _path_of(batch: Batch, key: str) -> str:
 
 
 def _find_task_id(context: UploadContext, batch: Batch, upload: Upload) -> str | None:
-    pipeline = context.pipelines.get(batch.pipeline)
+    pipeline = stored_plan(batch) or context.pipelines.get(batch.pipeline)
     file = File(
         key=upload.key,
         path=upload.path,
@@ -170,8 +171,7 @@ def _find_task_id(context: UploadContext, batch: Batch, upload: Upload) -> str |
         content_type=upload.content_type,
         tags=upload.tags,
     )
-    phases = pipeline.phases if pipeline else ()
-    first = next((phase for phase in phases if phase.finds(file)), None)
+    first = None if pipeline is None else first_phase(pipeline, file)
     return task_id(first.task_prefix, batch.id, upload.key) if first else None
 
 

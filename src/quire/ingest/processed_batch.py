@@ -33,6 +33,7 @@ from quire.model.batch import Batch
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.model.files import folder_of
 from quire.model.manifest import ManifestWriter
+from quire.model.pipelines import stored_plan
 
 NO_CONFIG = {"ocr": False, "describe": False, "pinax": False}
 PROCESSED = frozenset({"enqueued", "completed"})
@@ -106,10 +107,10 @@ async def _rewrite_manifest(context: IngestContext, batch: Batch) -> None:
     async def report_alive() -> None:
         """Nothing waits for a sign of life here."""
 
-    pipeline = context.pipelines[batch.pipeline]
+    phases = len((stored_plan(batch) or context.pipelines[batch.pipeline]).phases)
     for _ in range(TRIES):
         with suppress(Stale):
-            await hand_over(context.batches, context.files, context.blobs, batch, pipeline, report_alive)
+            await hand_over(context.batches, context.files, context.blobs, batch, phases, report_alive)
             return
     raise Retry("the batch's manifest keeps changing; say it again", delay_seconds=1)
 

@@ -41,6 +41,7 @@ _WANTED: dict[Any, str] = {  # others: text
     bool: "true or false",
     Path: "a path",
     tuple[float, ...]: "a list of numbers",
+    tuple[str, ...]: 'a list of texts, such as ["words.py"]',
 }
 
 
@@ -48,6 +49,8 @@ def show_value(value: object) -> str:
     """A value as it is shown to people, also in the default column of the reference page."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(map(show_value, value)) or "not set"
     return f"{value:.15g}" if isinstance(value, float) else to_printable(str(value)) or "not set"
 
 

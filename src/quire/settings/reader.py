@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from quire.settings.basics import Secret
 from quire.settings.keys import BY_NAME, BY_VARIABLE, QUEUE_KEYS, TABLES, Key, to_printable
+from quire.settings.references import read_reference
 from quire.settings.rules import find_contradictions
 from quire.settings.values import PREFIX, QueueSettings, Settings
 
@@ -29,7 +30,11 @@ _WITHDRAWN = {
 
 
 class _ValueError(Exception):
-    """A value of the wrong kind; the text says what is expected."""
+    """A value of the wrong kind; the text says what is expected. `part`: the wrong entry of a list."""
+
+    def __init__(self, expected: str, part: object = None) -> None:
+        super().__init__(expected)
+        self.part = part
 
 
 class SettingsReader:
@@ -125,7 +130,8 @@ class SettingsReader:
             self.values[name] = _check_limits(key, _read(key, value, base, words=words))
             self.sources[name] = source
         except _ValueError as wrong:
-            got = "a value that is not shown" if key.kind is Secret else _quote(value)
+            shown = value if wrong.part is None else wrong.part
+            got = "a value that is not shown" if key.kind is Secret else _quote(shown)
             withdrawn = _WITHDRAWN.get((name, value)) if isinstance(value, str) else None
             advice = f": {withdrawn}" if withdrawn else ""
             self.problems.append(f"{name} must be {wrong}, got {got} from {source}{advice}")
@@ -171,7 +177,7 @@ def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
     if kind is Secret and isinstance(meant, str):
         return Secret(meant)
     if get_origin(kind) is tuple and isinstance(meant, list):
-        return _numbers(meant, key)
+        return _references(meant, base) if kind == tuple[str, ...] else _numbers(meant, key)
     if kind is float and type(meant) is int and abs(meant) < 1 << 53:
         return float(meant)
     # The exact type: true is an int to Python, but not to the person who wrote it.
@@ -187,9 +193,22 @@ def _numbers(values: list[Any], key: Key) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
+def _references(values: list[Any], base: Path) -> tuple[str, ...]:
+    """References to pipelines, the only list of texts there is, with their files made absolute."""
+    found = []
+    for one in values:
+        try:
+            found.append(read_reference(one if isinstance(one, str) else "", base).write())
+        except ValueError as error:
+            raise _ValueError(f"a list whose entries are {error}", one) from error
+    return tuple(dict.fromkeys(found))
+
+
 def _meaning(kind: Any, text: str) -> object:
     """Parse text as this kind; the text itself when that fails."""
     word = text.strip()
+    if kind == tuple[str, ...]:
+        return [part.strip() for part in text.split(",") if part.strip()]
     if kind is bool:
         return _SWITCH.get(word.lower(), text)
     if kind is int and re.fullmatch(r"[+-]?[0-9]{1,30}", word):

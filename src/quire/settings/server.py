@@ -46,6 +46,9 @@ class IngestSettings(Struct, frozen=True, kw_only=True):
     verify_cid_bytes: Annotated[
         int, about("files up to this size are read to verify their CID; 0: CIDs are not verified", ge=0)
     ] = 67_108_864
+    pipeline: Annotated[str, about("name of the pipeline that uploads go through", min_length=1)] = (
+        "preprocess"
+    )
     hand_over_to: Annotated[
         str, about("queue that gets a message when preprocessing is done; empty: none")
     ] = "arke-batch-jobs"

@@ -151,6 +151,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = "ledger"
     priority: Annotated[str, about("tier of new batches, 1_critical to 5_background")] = "3_normal"
     tenant: Annotated[str, about("tenant that new batches belong to, for fair sharing")] = ""
+    pipelines: Annotated[
+        tuple[str, ...],
+        about(
+            "pipelines of your own: module:object, file.py or file.py:object; NAME@VERSION= keeps a version"
+        ),
+    ] = ()
     s3: S3Settings = S3Settings()
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()

@@ -21,6 +21,7 @@ from quire.model.batch import Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
 from quire.model.pipeline import Pipeline
+from quire.model.pipelines import stored_plan
 from tests.simulation.engine.compute import SimCompute
 from tests.simulation.engine.kernel import Kernel, SimIds, SimProcess, SimSignal, pause
 from tests.simulation.engine.worlds import BatchSpec
@@ -65,6 +66,7 @@ class House:
         conductor = Scheduler(
             batches=outside.ledger,
             files=outside.ledger,
+            flow=outside.ledger,
             blobs=outside.blobs,
             outbox=Outbox(
                 outside.ledger,
@@ -82,6 +84,7 @@ class House:
         foreman = Dispatcher(
             batches=outside.ledger,
             tasks=outside.ledger,
+            flow=outside.ledger,
             blobs=outside.blobs,
             compute=compute,
             pipelines=outside.pipelines,
@@ -93,6 +96,7 @@ class House:
         self.wheel = EngineLoop(
             batches=outside.ledger,
             tasks=outside.ledger,
+            flow=outside.ledger,
             membership=Membership(
                 outside.ledger,
                 clock,
@@ -190,12 +194,21 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
             if batch.position.stage is not Stage.DONE:
                 return
             chosen = await outside.ledger.preview_retry(batch.no, TaskSelection())
-            if chosen.failed:
+            plan = stored_plan(batch)
+            if chosen.failed and plan is not None:
+                names = [phase.name for phase in plan.phases]
+                waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
+                await outside.ledger.retry_flow(batch, TaskSelection(), act, waiting=waiting, names=names)
+            elif chosen.failed:
                 pipeline = outside.pipelines[batch.pipeline]
                 move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
                 await outside.ledger.retry_tasks(move, TaskSelection(), act)
         case "reopen":
-            status = moves.status_of(batch, outside.pipelines[batch.pipeline])
+            plan = stored_plan(batch)
+            if plan is None:
+                status = moves.status_of(batch, outside.pipelines[batch.pipeline])
+            else:
+                status = plan.phases[max(1, batch.position.phase) - 1].name
             await outside.ledger.reopen(batch.no, act, status=status)
         case "prioritise":
             await outside.ledger.set_priority(batch.no, tier, act)

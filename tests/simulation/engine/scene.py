@@ -30,7 +30,13 @@ class Violation(AssertionError):
 
 
 class Simulation:
-    """A world and its processes. `rates` of zero and one house: the run that nothing disturbs."""
+    """A world and its processes. `rates` of zero and one house: the run that nothing disturbs.
+
+    `make_steps` and `make_client`: what steps do in the world, and who hands in its batches.
+    """
+
+    make_steps: Callable[..., Any] = Steps
+    make_client: Callable[..., Any] = staticmethod(client)
 
     def __init__(
         self, world: World, chance: Random, chosen: Rates, *, houses: int = 1, chaos: ChaosMade = Chaos
@@ -44,7 +50,7 @@ class Simulation:
         self.queues = SqliteQueues(self.database, self.ids)  # type: ignore[arg-type]  # likewise
         self.clock = SimClock(self.kernel)
         self.blobs = MemoryBlobs(self.clock.now)
-        self.steps = Steps(world, self.blobs, self.chaos, self.kernel)
+        self.steps = self.make_steps(world, self.blobs, self.chaos, self.kernel)
         self.kernel.interfere = self.chaos.interfere
         self.kernel.crashed = self._replace
         self.chaos.kill = self._kill
@@ -62,7 +68,9 @@ class Simulation:
             )
             self._found(*roles)
         for spec in world.batches:
-            self.kernel.spawn(f"client {spec.id[-2:]}", client(spec, self._outside("client"), self.kernel))
+            self.kernel.spawn(
+                f"client {spec.id[-2:]}", self.make_client(spec, self._outside("client"), self.kernel)
+            )
         self.follower = Follower(world, self._plain(), self.database, self.blobs)
         self._follow()
         if chosen.acts:
@@ -98,7 +106,7 @@ class Simulation:
                 run_alone(intervene(outside, batch.id, "reopen"))
         for spec in self.world.batches:
             # One that was ended while its files arrived takes files again.
-            self.kernel.spawn("client again", client(spec, self._outside("client"), self.kernel))
+            self.kernel.spawn("client again", self.make_client(spec, self._outside("client"), self.kernel))
         for house in self.houses:
             if house.alive:
                 house.wheel.wake()
@@ -233,7 +241,7 @@ class Simulation:
                     self._succeed(house)
         for spec in self.world.batches:
             if process.name == f"client {spec.id[-2:]}":
-                self.kernel.spawn(process.name, client(spec, self._outside("client"), self.kernel))
+                self.kernel.spawn(process.name, self.make_client(spec, self._outside("client"), self.kernel))
         if process.name == "operator":
             self._hire_operator()
         if process.name == "follower":

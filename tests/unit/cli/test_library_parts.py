@@ -6,7 +6,6 @@ import os
 import signal
 from collections import Counter
 from enum import StrEnum
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -287,7 +286,7 @@ def test_a_worker_gets_what_was_asked_for(library, working, bucket, monkeypatch)
     options = working.options
     assert (options.worker, options.run_once, options.abort_outside) == ("w7", True, True)
     assert options.windows == (("window", "22:00-06:00"), ("window", "12:00-13:00"))
-    assert "hush" not in options.environment.values()
+    assert "hush" not in options.start_compute.environment.values()
     assert working.rules.max_retries == 7
     lines = [json.loads(line) for line in told.stdout.splitlines()]
     assert [(line["event"], line["hash"]) for line in lines] == [("ended", A), ("trouble", A)]
@@ -314,19 +313,19 @@ def test_convert_lays_the_result_out(library, parts, tmp_path):
     (tmp_path / "book.pdf").write_bytes(b"%PDF")
 
     class Conversion:
-        def __init__(self, _command, _limits, _clock, on_sign):
+        def __init__(self, _context, on_sign):
             self.on_sign = on_sign
 
-        async def run(self, order, _folder):
+        async def run(self, about, folder):
             self.on_sign(SimpleNamespace(stage="converting", done=1, total=2))
-            if "bad" in order.about.original_filename:
+            if "bad" in about.original_filename:
                 return SimpleNamespace(error="no text", trouble=False)
+            assert (folder / "source.pdf").read_bytes() == b"%PDF"
             made = archive({"content.md": "# Book", "assets/p.png": "png", "info.json": "{}"})
-            Path(order.target).write_bytes(made)
+            (folder / "result.zip").write_bytes(made)
             return SimpleNamespace(error="", trouble=False)
 
-    names = ("ConversionLimits", "ConverterCommand", "ConversionOrder", "SourceInfo")
-    parts.replace(conversion, Conversion=Conversion, **dict.fromkeys(names, SimpleNamespace))
+    parts.replace(conversion, Conversion=Conversion)
     told = library("convert", "book.pdf")
     assert (told.exit_code, told.stdout) == (0, "book/content.md, with 1 pictures.\n")
     assert (tmp_path / "book/assets/p.png").read_bytes() == b"png"

@@ -27,7 +27,6 @@ from quire.compute.remote.callback_body import (
     strip_bucket_prefix,
 )
 from quire.engine.retry import RetryPolicy
-from quire.engine.scheduler import pipeline_of
 from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.ledger.port import StoredTask
 from quire.model import ids
@@ -36,6 +35,7 @@ from quire.model.cost import Cost
 from quire.model.errors import Missing, Reject
 from quire.model.files import Product
 from quire.model.pipeline import Phase
+from quire.model.pipelines import old_form, to_pipelines
 from quire.model.work import Outcome, Report, StepResult, add_price
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # enough for every page of a long TIFF
@@ -120,7 +120,7 @@ async def find_attempt(context: RemoteContext, address: AttemptAddress) -> tuple
     """Raises Missing for an unknown batch, task or attempt."""
     batch = await context.batches.get_batch(address.batch_id)
     task = await context.tasks.get_task(batch.no, address.task_no)
-    phase = pipeline_of(batch, context.pipelines).phases[task.phase - 1]
+    phase = old_form(to_pipelines(context.pipelines).of(batch)).phases[task.phase - 1]
     order = task.claim.order
     if address.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
         raise Missing(

@@ -8,10 +8,10 @@ from collections.abc import Collection
 
 from quire.batches.remote.context import RemoteContext
 from quire.engine.retry import RetryPolicy
-from quire.engine.scheduler import pipeline_of
 from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.ledger.port import BatchFilter
 from quire.model.errors import Missing
+from quire.model.pipelines import old_form, stored_plan, to_pipelines
 from quire.model.work import Report
 
 
@@ -29,7 +29,8 @@ class LedgerQueueMembers:
         context = self._context
         found = await context.records.list_batches(BatchFilter(before=report.batch_no + 1, limit=1))
         batch = next((one for one in found if one.no == report.batch_no), None)
-        if batch is None:
+        if batch is None or stored_plan(batch) is not None:
+            # The attempts of a batch that flows ended with their member; they run again elsewhere.
             return
         try:
             task = await context.tasks.get_task(report.batch_no, report.task_no)
@@ -37,7 +38,7 @@ class LedgerQueueMembers:
             return
         if not 1 <= report.attempt <= task.claim.order.attempt:
             return
-        phase = pipeline_of(batch, context.pipelines).phases[task.phase - 1]
+        phase = old_form(to_pipelines(context.pipelines).of(batch)).phases[task.phase - 1]
         policy, now = phase_retry_policy(phase, self._policy), context.clock.now()
         settlement = decide_settlement(report, task.claim, policy, now=now, fraction=context.ids.fraction())
         await context.tasks.settle_reports(batch.no, [settlement], now=now)

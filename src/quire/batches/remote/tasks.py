@@ -32,13 +32,13 @@ from quire.compute.remote.output_keys import (
     work_key,
 )
 from quire.engine.retry import RetryPolicy
-from quire.engine.scheduler import pipeline_of
 from quire.ledger.port import BatchFilter
 from quire.model import ids
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.errors import Missing, Reject
 from quire.model.files import stem_and_extension
 from quire.model.pipeline import Phase
+from quire.model.pipelines import old_form, to_pipelines
 from quire.model.work import AttemptKey, Order, StepCall
 from quire.pipelines import naming
 
@@ -156,7 +156,7 @@ class LedgerRemoteTasks:
     async def _find(self, order: Order) -> RemoteAttempt:
         batch = await self._batch(order.batch_no)
         task = await self._context.tasks.get_task(order.batch_no, order.task_no)
-        phase = pipeline_of(batch, self._context.pipelines).phases[task.phase - 1]
+        phase = old_form(to_pipelines(self._context.pipelines).of(batch)).phases[task.phase - 1]
         if phase.step not in ROLES:
             raise Reject(f"the step {phase.step} cannot run on a remote worker", code="not_elsewhere")
         address = AttemptAddress(

@@ -8,11 +8,12 @@ import typer
 
 from quire.cli import exits
 from quire.cli.console import Reporter
-from quire.cli.errors import exit_on_error
+from quire.cli.errors import exit_on_error, refuse_unknown_pipelines
 from quire.cli.options import Config, Home, Json
 from quire.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
+    from quire.assembly.member_pipelines import MemberPipelines
     from quire.batches.folder_run import RunRequest, RunResult
     from quire.settings import Settings
 
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 def run(
     paths: Annotated[list[Path], typer.Argument(help="Files and folders to process.", metavar="PATH")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("quire-out"),
-    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Name of the pipeline.")] = "preprocess",
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            "--pipeline",
+            "-p",
+            help="NAME, NAME@VERSION, module:object or file.py[:object].",
+            metavar="PIPELINE",
+        ),
+    ] = "preprocess",
     json_output: Json = False,
     priority: Annotated[
         str | None,
@@ -48,18 +57,20 @@ def run(
 
     The results and a report go to the folder OUT. OUT/report.json lists every file: done with its
     results, or failed or skipped with a reason. The same command run again picks up where it left off;
-    finished work is not repeated.
+    finished work is not repeated. A pipeline is a built-in one, one that you have written, or one of the
+    setting `pipelines` or of an installed package: see `quire pipeline list`.
 
     Examples:
       quire run ./scans
       quire run ./scans ./photos --out ./results
+      quire run ./texts --pipeline words.py --out ./results
       quire run ./scans --json | jq .counts
 
     Exit codes: 0 all done, 3 finished with failed files, 4 held (paused or over budget), 2 usage,
     1 could not run, 130 stopped by Ctrl-C.
     """
+    from quire.assembly.member_pipelines import choose_pipeline
     from quire.batches.folder_run import RunRequest
-    from quire.pipelines.registry import PIPELINES
     from quire.settings import load_here
 
     overrides: dict[str, object] = {
@@ -74,23 +85,24 @@ def run(
         if missing:
             names = ", ".join(str(path) for path in missing)
             raise typer.BadParameter(f"no such file or folder: {names}")
-        if pipeline not in PIPELINES:
-            known = ", ".join(sorted(PIPELINES))
-            raise typer.BadParameter(f"unknown pipeline {pipeline!r}; choose one of: {known}")
         settings = load_here(config=config, overrides=overrides).settings
-        request = RunRequest(roots=paths, out=out, pipeline=pipeline, own_folders=[settings.home])
-        result = asyncio.run(_run(request, settings, Reporter(json_output=json_output)))
+        with refuse_unknown_pipelines():
+            name, pipelines = choose_pipeline(settings, pipeline)
+        request = RunRequest(roots=paths, out=out, pipeline=name, own_folders=[settings.home])
+        result = asyncio.run(_run(request, settings, pipelines, Reporter(json_output=json_output)))
     raise typer.Exit(_show_result(result, request, json_output=json_output))
 
 
-async def _run(request: "RunRequest", settings: "Settings", reporter: Reporter) -> "RunResult":
+async def _run(
+    request: "RunRequest", settings: "Settings", pipelines: "MemberPipelines", reporter: Reporter
+) -> "RunResult":
     from quire.assembly.engine import open_engine
     from quire.batches.folder_run import run_folder
     from quire.cli.run.progress import show_progress
 
     stop = stop_on_signals(reporter.say)
     with show_progress(reporter) as observer:
-        async with open_engine(settings, trouble=reporter.report_outage) as components:
+        async with open_engine(settings, pipelines=pipelines, trouble=reporter.report_outage) as components:
             reporter.warn(components.warnings)
             return await run_folder(request, components.run_context(), observer, stop)
 

@@ -7,7 +7,7 @@ import typer
 
 from quire.cli.console import Reporter
 from quire.cli.errors import exit_on_error
-from quire.cli.options import Config, Home, JsonEvents
+from quire.cli.options import Config, Home, JsonEvents, OwnPipelines
 from quire.cli.signals import stop_on_signals
 from quire.cli.text import printable
 
@@ -39,6 +39,7 @@ def serve(
     api_only: Annotated[
         bool, typer.Option("--api-only", help="Run no scheduler and no workers in this process.")
     ] = False,
+    pipeline: OwnPipelines = None,
     json_output: JsonEvents = False,
     home: Home = None,
     config: Config = None,
@@ -47,12 +48,14 @@ def serve(
 
     Clients upload collections, follow their progress and download results. On 127.0.0.1 no API key is
     needed. On any other address clients need a key: create the first one with `quire key create --scope
-    admin`. The API is documented at /docs and, for programs, at /openapi.json.
+    admin`. The API is documented at /docs and, for programs, at /openapi.json. Uploads go through the
+    pipeline that the setting `ingest.pipeline` names.
 
     Examples:
       quire serve
       quire serve --port 9000 --workers 4
       quire serve --host 0.0.0.0 --api-only
+      QUIRE_INGEST_PIPELINE=words quire serve --pipeline words.py
 
     Exit codes: 0 stopped as requested, 1 could not run, 2 usage, 130 stopped immediately by a second Ctrl-C.
     """
@@ -64,7 +67,8 @@ def serve(
     with exit_on_error(json_output=json_output):
         settings = load_here(config=config, overrides=overrides).settings
         reporter = Reporter(json_output=json_output, events=True)
-        asyncio.run(_serve(settings, ServeOptions(api_only=api_only, workers=workers), reporter))
+        options = ServeOptions(api_only=api_only, workers=workers, pipelines=tuple(pipeline or ()))
+        asyncio.run(_serve(settings, options, reporter))
 
 
 async def _serve(settings: "Settings", options: "ServeOptions", reporter: Reporter) -> None:
@@ -78,5 +82,7 @@ async def _serve(settings: "Settings", options: "ServeOptions", reporter: Report
         message = f"Quire is listening on {printable(server.url)} ({access}); press Ctrl-C to stop."
         reporter.report("started", message, url=server.url)
 
-    await run_server(settings, options, stop, started=report_start, trouble=reporter.report_outage)
+    await run_server(
+        settings, options, stop, started=report_start, trouble=reporter.report_outage, notice=reporter.notice
+    )
     reporter.report("stopped", "The server has stopped; no accepted file is lost.")

@@ -1,0 +1,98 @@
+"""Batches that this process leaves alone: their pipeline is not here, or is another one of the same name.
+
+Promise: each such pipeline is named once, with what to do about it. Must not know: where it is shown.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from msgspec import Struct
+
+from quire.assembly.database import SqliteFile, ledger_address, open_database
+from quire.assembly.ledger import choose_records
+from quire.authoring.code_digest import warn_of_other_code
+from quire.ledger.port import BatchFilter, RecordStore
+from quire.model.batch import Batch
+from quire.model.errors import Retry
+from quire.model.pipelines import Pipelines, stored_plan
+from quire.settings import Settings
+
+LOOK_SECONDS = 60.0
+PAGE = 100
+
+Notice = Callable[[str], None]
+_log = logging.getLogger("quire.engine")
+
+
+class NoticedBatch(Struct, frozen=True):
+    """`is_left_alone`: nothing is done for it here. Otherwise it is a warning about the code of its steps."""
+
+    batch: Batch
+    text: str
+    is_left_alone: bool
+
+
+async def list_noticed(records: RecordStore, pipelines: Pipelines) -> AsyncIterator[NoticedBatch]:
+    """Batches that have not ended, newest first, as far as there is something to say about them."""
+    before = None
+    while page := await records.list_batches(BatchFilter(ended=False, before=before, limit=PAGE)):
+        before = page[-1].no
+        for batch in page:
+            if (noticed := _look_at(batch, pipelines)) is not None:
+                yield noticed
+
+
+def _look_at(batch: Batch, pipelines: Pipelines) -> NoticedBatch | None:
+    if (reason := pipelines.why_left_alone(batch)) is not None:
+        return NoticedBatch(batch, f"{reason}. Its batches are left alone here", is_left_alone=True)
+    plan, here = stored_plan(batch), pipelines.of(batch)
+    if plan is None:
+        return None
+    present = getattr(here, "code_digest", "")
+    warning = warn_of_other_code(plan.name, plan.version, plan.code_digest, present)
+    return (
+        None if warning is None else NoticedBatch(batch, f"batch {batch.id}: {warning}", is_left_alone=False)
+    )
+
+
+@asynccontextmanager
+async def watching_batches(
+    records: RecordStore, pipelines: Pipelines, notice: Notice, *, look_seconds: float = LOOK_SECONDS
+) -> AsyncIterator[None]:
+    """While it is open, look at the batches now and then, and pass on what is new."""
+    watch = asyncio.create_task(_watch(records, pipelines, notice, look_seconds))
+    try:
+        yield
+    finally:
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+
+
+async def _watch(records: RecordStore, pipelines: Pipelines, notice: Notice, look_seconds: float) -> None:
+    said: set[tuple[str, str]] = set()
+    while True:
+        try:
+            async for noticed in list_noticed(records, pipelines):
+                # The plan, not the batch: a thousand batches of one pipeline are one message.
+                key = (noticed.batch.pipeline, noticed.batch.plan)
+                if key not in said:
+                    said.add(key)
+                    _log.warning("batch_noticed %s", noticed.text)
+                    notice(noticed.text)
+        except Retry:
+            pass  # the ledger is away; the engine says so
+        except Exception:  # noqa: BLE001 - what is only for people must not end the work
+            _log.exception("batches_not_looked_at")
+        await asyncio.sleep(look_seconds)
+
+
+async def find_noticed(settings: Settings, pipelines: Pipelines) -> list[NoticedBatch]:
+    """For `quire doctor`: changes nothing, and finds nothing where no database is."""
+    address = ledger_address(settings)
+    if isinstance(address, SqliteFile) and not address.path.exists():
+        return []
+    async with open_database(address) as database:
+        return [one async for one in list_noticed(choose_records(database), pipelines)]

@@ -1,0 +1,1 @@
+"""`quire pipeline`: the pipelines that this configuration finds."""

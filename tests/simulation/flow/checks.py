@@ -1,0 +1,282 @@
+"""The promises of batches that flow: while they run, when they have come to rest, and against the model."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from quire.ledger.rows import decode_result
+from quire.ledger.sqlite import SqliteLedger
+from quire.model import manifest
+from quire.model.batch import Batch, FileOutcome, Stage
+from quire.model.work import MemberFile, StepResult
+from quire.testing.memory_blobs import MemoryBlobs
+from tests.simulation.engine.checks import batches_of
+from tests.simulation.engine.compute import FORGED
+from tests.simulation.engine.database import SimDatabase
+from tests.simulation.engine.kernel import run_alone
+from tests.simulation.flow.model import Ending
+from tests.simulation.flow.worlds import FlowBatch, FlowWorld
+
+Problems = Iterator[str]
+Rows = list[tuple[Any, ...]]
+_AT_THE_JOIN = "(state: done to failed)"  # a result that does not fit together with the others
+UNSETTLED = "('ready', 'running', 'waiting', 'blocked', 'external')"
+
+
+def wrong_counters(database: SimDatabase) -> list[str]:
+    """At any moment: what is counted as open is open."""
+    rows = database.rows(
+        f"SELECT b.no, b.open_tasks, (SELECT count(*) FROM tasks t WHERE t.batch_no = b.no AND t.state IN {UNSETTLED}) "  # noqa: S608 - ours
+        "+ (SELECT count(*) FROM joins j WHERE j.batch_no = b.no AND j.resolved = 0) "
+        "FROM batches b WHERE b.stage IN ('flowing', 'ending', 'done')"
+    )
+    found = [
+        f"batch {no}: {kept} tasks and joins are counted as open, there are {there}"
+        for no, kept, there in rows
+        if kept != there
+    ]
+    rows = database.rows(
+        f"SELECT j.batch_no, j.phase, j.file_no, j.left, count(t.task_no) FROM joins j LEFT JOIN tasks t ON t.batch_no = j.batch_no "  # noqa: S608 - ours
+        f"AND t.file_no = j.file_no AND t.phase = j.phase AND t.state IN {UNSETTLED} GROUP BY 1, 2, 3, 4"
+    )
+    found += [
+        f"batch {no}: the join of file {file} in phase {phase} waits for {left}, not {there}"
+        for no, phase, file, left, there in rows
+        if left != there
+    ]
+    return found
+
+
+def problems(database: SimDatabase, world: FlowWorld) -> list[str]:
+    found = [f"forbidden change: {what}" for what in database.violations() if _AT_THE_JOIN not in what]
+    found += wrong_counters(database)
+    for batch in batches_of(database, world):  # type: ignore[arg-type]  # only the ids of its batches count
+        found += [
+            f"batch {batch.no} ({batch.status}): {one}"
+            for check in CHECKS
+            for one in check(database, world, batch)
+        ]
+    return found
+
+
+def differences(database: SimDatabase, blobs: MemoryBlobs, batch: Batch, spec: FlowBatch) -> list[str]:
+    """Between a batch that has ended and what the model says."""
+    expected = spec.ending()
+    found: list[str] = []
+    for what, compare in COMPARED.items():
+        seen, wanted = compare(database, blobs, batch, spec, expected)
+        if seen != wanted:
+            wrong = [row for row in seen if row not in wanted]
+            missing = [row for row in wanted if row not in seen]
+            order = "" if wrong or missing else f" in another order: {seen}, not {wanted}"
+            found.append(f"{what}: has {wrong[:3]}, lacks {missing[:3]}{order}")
+    return found
+
+
+def _files(
+    database: SimDatabase, _blobs: MemoryBlobs, batch: Batch, _spec: FlowBatch, expected: Ending
+) -> tuple[Rows, Rows]:
+    rows = database.rows(
+        "SELECT file_no, parent_no, root_no, path, digest, tags, role, listed, born, gone FROM files "
+        "WHERE batch_no = ? AND role <> 'unit' ORDER BY path, file_no",
+        batch.no,
+    )
+    parents = {row[0]: (row[6], row[1]) for row in rows}
+    paths = {row[0]: row[3] for row in rows}
+    seen = [
+        (path, digest, msgspec.json.decode(tags), _role(no, parents), bool(listed), born, paths.get(root))
+        for no, _, root, path, digest, tags, _, listed, born, gone in rows
+        if gone is None
+    ]
+    wanted = [
+        (row.path, row.file.digest, list(row.file.tags), row.role, row.listed, row.born, row.root)
+        for row in sorted(expected.files, key=lambda row: row.path)
+    ]
+    return seen, wanted
+
+
+def _inputs(
+    database: SimDatabase, _blobs: MemoryBlobs, batch: Batch, _spec: FlowBatch, expected: Ending
+) -> tuple[Rows, Rows]:
+    ledger = SqliteLedger(database)  # type: ignore[arg-type]  # the same interface without threads
+    seen = [
+        (one.path, one.outcome.value, one.error_class or "")
+        for one in run_alone(ledger.list_inputs(batch.no, limit=1000))
+    ]
+    return seen, [(one.path, one.outcome, one.error_class) for one in expected.inputs]
+
+
+def _tasks(
+    database: SimDatabase, _blobs: MemoryBlobs, batch: Batch, spec: FlowBatch, expected: Ending
+) -> tuple[Rows, Rows]:
+    rows = database.rows(
+        "SELECT t.phase, f.path, t.branch, t.state, t.error_class, t.result FROM tasks t JOIN files f "
+        "ON f.batch_no = t.batch_no AND f.file_no = t.file_no WHERE t.batch_no = ? AND t.state <> 'superseded' "
+        "ORDER BY t.phase, f.path, t.branch",
+        batch.no,
+    )
+    seen = [
+        (phase, path, branch, state, error or "", decode_result(result) if state == "done" else None)
+        for phase, path, branch, state, error, result in rows
+    ]
+    wanted = [
+        (
+            *(task.phase, task.path, task.branch, "failed" if task.failure else "done"),
+            *(task.failure.error_class if task.failure else "", task.result),
+        )
+        for task in expected.tasks
+    ]
+    return seen, wanted
+
+
+def _counts(
+    database: SimDatabase, _blobs: MemoryBlobs, batch: Batch, spec: FlowBatch, expected: Ending
+) -> tuple[Rows, Rows]:
+    ledger = SqliteLedger(database)  # type: ignore[arg-type]  # the same interface without threads
+    seen = [
+        (one.phase, one.name, one.total, one.done, one.failed)
+        for one in run_alone(ledger.count_tasks(batch.no))
+    ]
+    wanted = []
+    for number, phase in enumerate(spec.pipeline.phases, start=1):
+        ends = [task.failure is None for task in expected.tasks if task.phase == number]
+        wanted.append((number, phase.name, len(ends), sum(ends), len(ends) - sum(ends)))
+    return seen, wanted
+
+
+def _members(
+    database: SimDatabase, blobs: MemoryBlobs, batch: Batch, _spec: FlowBatch, expected: Ending
+) -> tuple[Rows, Rows]:
+    """The lists that tasks of folders were given, in their order."""
+    rows = database.rows(
+        "SELECT born, path, key FROM files WHERE batch_no = ? AND role = 'unit' AND gone IS NULL ORDER BY born, path",
+        batch.no,
+    )
+    seen = []
+    for phase, path, key in rows:
+        listed = msgspec.json.decode(run_alone(blobs.get(key)), type=list[MemberFile])
+        seen.append((phase, path, tuple(one.path for one in listed)))
+    wanted = [(task.phase, task.path, task.members) for task in expected.tasks if _is_unit(_spec, task.phase)]
+    return seen, wanted
+
+
+def _manifest(
+    _database: SimDatabase, blobs: MemoryBlobs, batch: Batch, _spec: FlowBatch, expected: Ending
+) -> tuple[Rows, Rows]:
+    if not batch.hands_over_to:
+        return [], []
+    assert batch.manifest_key is not None
+    listed = manifest.decode(run_alone(blobs.get(batch.manifest_key)), batch.id)
+    seen: Rows = [(file.path, file.digest, file.tags) for file in manifest.files(listed)]
+    return seen, [(row.path, row.file.digest, row.file.tags) for row in expected.manifest]
+
+
+COMPARED: dict[str, Callable[[SimDatabase, MemoryBlobs, Batch, FlowBatch, Ending], tuple[Rows, Rows]]] = {
+    "files": _files,
+    "inputs": _inputs,
+    "tasks": _tasks,
+    "counts": _counts,
+    "members": _members,
+    "manifest": _manifest,
+}
+
+
+def _role(number: int, parents: dict[int, tuple[str, int]]) -> str:
+    """A row with other tags has the role of the row whose place it took; inputs have none in the model."""
+    role, parent = parents[number]
+    while role == "kept":
+        role, parent = parents[parent]
+    return "" if role == "input" else role
+
+
+def _is_unit(spec: FlowBatch, phase: int) -> bool:
+    return spec.pipeline.phases[phase - 1].waits
+
+
+def _inputs_have_one_end(database: SimDatabase, _world: FlowWorld, batch: Batch) -> Problems:
+    ledger = SqliteLedger(database)  # type: ignore[arg-type]  # the same interface without threads
+    for one in run_alone(ledger.list_inputs(batch.no, limit=1000)):
+        if one.outcome is FileOutcome.PENDING:
+            yield f"{one.path} has no end"
+        elif one.outcome is not FileOutcome.DONE and not one.reason:
+            yield f"{one.path} is {one.outcome} without a reason"
+
+
+def _ended_means_settled(database: SimDatabase, _world: FlowWorld, batch: Batch) -> Problems:
+    if batch.position.stage is Stage.DONE:
+        for task_no, state in database.rows(
+            f"SELECT task_no, state FROM tasks WHERE batch_no = ? AND state IN {UNSETTLED}",
+            batch.no,  # noqa: S608 - ours
+        ):
+            yield f"task {task_no} is {state} in a batch that is done"
+    if database.rows("SELECT 1 FROM batches WHERE no = ? AND mover IS NOT NULL", batch.no):
+        yield "it has ended and somebody still moves it"
+
+
+def _failures_are_counted(database: SimDatabase, _world: FlowWorld, batch: Batch) -> Problems:
+    counted = database.rows(
+        "SELECT coalesce(error_class, ''), count(*) FROM tasks WHERE batch_no = ? AND state = 'failed' GROUP BY 1 ORDER BY 1",
+        batch.no,
+    )
+    kept = database.rows(
+        "SELECT error_class, tasks FROM failures WHERE batch_no = ? AND tasks <> 0 ORDER BY 1", batch.no
+    )
+    if counted != kept:
+        yield f"failures {kept} but rows {counted}"
+
+
+def _attempts_are_limited(database: SimDatabase, world: FlowWorld, batch: Batch) -> Problems:
+    plan = world.pipelines[batch.pipeline]
+    for task_no, phase, branch, failures in database.rows(
+        "SELECT task_no, phase, branch, failures FROM tasks WHERE batch_no = ?", batch.no
+    ):
+        limit = plan.phases[phase - 1].steps[branch].max_attempts
+        if failures > limit:
+            yield f"task {task_no} failed {failures} times, the limit is {limit}"
+
+
+def _nothing_is_forged(database: SimDatabase, _world: FlowWorld, batch: Batch) -> Problems:
+    for (task_no,) in database.rows(
+        "SELECT task_no FROM tasks WHERE batch_no = ? AND worker = ?", batch.no, FORGED
+    ):
+        yield f"task {task_no} was settled by a forged report"
+
+
+def _messages_were_sent(database: SimDatabase, _world: FlowWorld, batch: Batch) -> Problems:
+    if batch.position.stage is Stage.DONE:
+        for name, wanted in (("batch_started", 1), ("batch_done", batch.position.round)):
+            times = database.rows(
+                "SELECT count(*) FROM events WHERE batch_no = ? AND type = ?", batch.no, name
+            )[0][0]
+            if times != wanted:
+                yield f"{name} was told {times} times"
+    if database.rows("SELECT 1 FROM outbox"):
+        yield "a message was never sent"
+    for queue, name in database.rows("SELECT queue, id FROM messages WHERE state = 'waiting'"):
+        yield f"the message {name} still waits in {queue}"
+
+
+def _phases_were_told_in_order(database: SimDatabase, world: FlowWorld, batch: Batch) -> Problems:
+    names = [phase.name for phase in world.pipelines[batch.pipeline].phases]
+    told = [
+        msgspec.json.decode(data)["phase"]
+        for (data,) in database.rows(
+            "SELECT data FROM events WHERE batch_no = ? AND type = 'phase_started' ORDER BY no", batch.no
+        )
+    ]
+    if told != [name for name in names if name in told]:
+        yield f"phases were told as {told}"
+
+
+Check = Callable[[SimDatabase, FlowWorld, Batch], Problems]
+CHECKS: tuple[Check, ...] = (
+    _inputs_have_one_end,
+    _ended_means_settled,
+    _failures_are_counted,
+    _attempts_are_limited,
+    _nothing_is_forged,
+    _messages_were_sent,
+    _phases_were_told_in_order,
+)
+EMPTY = StepResult()

@@ -1,0 +1,82 @@
+"""One seed: a world with everything that goes wrong, then all promises, then the model.
+
+    run(123)            raises Violation, which names the seed and shows the last steps
+
+Everything that chance decides comes from the seed, so a failing one fails again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+from quire.engine import flow_claims, flow_moves
+from tests.simulation.engine.chaos import Rates, rates
+from tests.simulation.engine.scene import Violation
+from tests.simulation.engine.seeds import small_portions
+from tests.simulation.flow.scene import FlowSimulation
+from tests.simulation.flow.worlds import made_world
+
+CALM = Rates()
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """What a run came to, for those who count."""
+
+    seed: int
+    steps: int
+    executions: int
+    seconds: float
+    compared: int
+
+
+def run(seed: int, chosen: Rates | None = None) -> Ran:
+    """Raises Violation when a promise is broken. With `chosen`, what goes wrong is not left to the seed."""
+    world = made_world(seed)
+    chance = Random(f"{seed}/flow chaos")
+    drawn = rates(chance)
+    chosen = chosen or drawn
+    simulation = FlowSimulation(world, chance, chosen, houses=chance.choice((1, 2, 2, 3)))
+    try:
+        with small_portions(chance), small_flow_portions(chance):
+            simulation.noise(chance.choice((150, 400, 1000, 2000)))
+            simulation.calm()
+            simulation.settle_acts(reopens=True)
+            simulation.rest()
+        simulation.check()
+        return Ran(
+            seed=seed,
+            steps=simulation.kernel.steps,
+            executions=len(simulation.steps.ran),
+            seconds=simulation.kernel.time,
+            compared=simulation.compare(),
+        )
+    except Violation as violation:
+        lines = "\n".join(simulation.kernel.trace)
+        raise Violation(f"seed {seed}: {violation}\n{chosen}\nthe last steps:\n{lines}") from violation
+    finally:
+        simulation.close()
+
+
+@contextmanager
+def small_flow_portions(chance: Random) -> Iterator[None]:
+    """So that every loop of the engine goes round."""
+    sizes: list[tuple[Any, str, int]] = [
+        (flow_moves, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
+        (flow_moves, "JOINS_AT_ONCE", chance.choice((1, 3))),
+        (flow_moves, "UNITS_AT_ONCE", chance.choice((1, 3))),
+        (flow_claims, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
+    ]
+    before = [(module, name, getattr(module, name)) for module, name, _ in sizes]
+    for module, name, size in sizes:
+        setattr(module, name, size)
+    try:
+        yield
+    finally:
+        for module, name, size in before:
+            setattr(module, name, size)
+
+
+__all__ = ["CALM", "Ran", "Violation", "run", "small_flow_portions"]
