@@ -205,7 +205,9 @@ _DOING = {
     Stage.GATHERING: "grouping files for",
     Stage.DISCOVERING: "finding the tasks of",
     Stage.TRANSFORMING: "collecting the results of",
+    Stage.ENDING: "ending after",
 }
+_AT_WORK = frozenset({Stage.WORKING, Stage.FLOWING})
 
 
 def describe_state(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
@@ -237,7 +239,7 @@ def _describe_work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> s
     stage = batch.position.stage
     if batch.phase_retries and batch.rests_until > now:
         return f"waiting to try {batch.status} again after {batch.phase_retries} failed tries"
-    if stage is Stage.WORKING:
+    if stage in _AT_WORK:
         current = find_current_counts(batch, counts)
         return f"working in {batch.status}: {current.settled} of {current.total}"
     return _BEFORE.get(stage) or f"{_DOING[stage]} {batch.status}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from quire.ledger.flow_values import ListedInput, TaskPlace
 from quire.model.files import Change, File, Product, fold, sibling, stem_and_extension
+from quire.model.output_rules import could_prefer
 from quire.model.plan import Plan, PlanStep, PlanUnit
 
 _BREAKS = re.compile(r"[.-]")
@@ -120,16 +121,20 @@ class Naming:
         for one in (folded, f"{folded}/", *_prefixes(folded)):
             if any(other.file.path != self._document.path for other in _inputs(listed, one)):
                 return False
+        name = folded.rpartition("/")[2]
         return not any(
-            self._could_rename(other.file, extension)
+            self._could_rename(other.file, extension, name)
             for prefix in (*_prefixes(folded), folded)
             for extension in self._renaming
             for other in _inputs(listed, prefix + extension)
             if other.file.path != self._document.path
         )
 
-    def _could_rename(self, file: File, extension: str) -> bool:
-        return any(step.accepts.matches(file) for step in self._renaming[extension])
+    def _could_rename(self, file: File, extension: str, folded_name: str) -> bool:
+        return any(
+            step.accepts.matches(file) and could_prefer(step.outputs, file, folded_name)
+            for step in self._renaming[extension]
+        )
 
     def _rivals_of(self, path: str) -> Iterator[str]:
         folded = fold(path)

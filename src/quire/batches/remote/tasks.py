@@ -40,9 +40,9 @@ from quire.model.files import stem_and_extension
 from quire.model.pipeline import Phase
 from quire.model.pipelines import old_form, to_pipelines
 from quire.model.work import AttemptKey, Order, StepCall
-from quire.pipelines import naming
 
 SKEW_SECONDS = 60.0  # by which the clocks of store and server may differ
+_TIFF_EXTENSIONS = (".tif", ".tiff")
 _NO_POLICY = RetryPolicy()
 
 
@@ -122,7 +122,7 @@ class LedgerRemoteTasks:
 
     async def find_finished(self, attempts: Collection[AttemptKey]) -> set[AttemptKey]:
         positions = await self._context.batches.get_positions({batch_no for batch_no, _, _ in attempts})
-        working = {no for no, position in positions.items() if position.stage is Stage.WORKING}
+        working = {no for no, position in positions.items() if position.stage in {Stage.WORKING, Stage.FLOWING}}
         return {one for one in attempts if one[0] not in working or not await self._is_running(one)}
 
     async def settle_stored_result(self, order: Order) -> bool:
@@ -215,13 +215,14 @@ class LedgerRemoteTasks:
     async def _has_free_keys(self, batch: Batch, phase: Phase, order: Order) -> bool:
         """Are the keys of these outputs used by no other file of the batch, and by no output of one?"""
         file = order.file
+        own = file.path.casefold()
         if phase.step == "tiff_to_jpeg":
-            if not naming.is_tiff_name(file.name):
+            stem, extension = stem_and_extension(file.path)
+            if extension.lower() not in _TIFF_EXTENSIONS:
                 return False  # its extension may be that of the output
-            rivals = {path.casefold() for path in naming.jpeg_rivals(file, 1)}
+            rivals = {(stem + other).casefold() for other in ("", ".jpg", *_TIFF_EXTENSIONS)} - {own}
         else:
             rivals = {output_key(file.path, role).casefold() for role in ROLES[phase.step]}
-        own = file.path.casefold()
         taken = await self._context.files.count_paths(batch.no, rivals | {own})
         return taken.pop(own, 1) == 1 and not taken
 
