@@ -129,6 +129,10 @@ def _find_option_problems(name: str, options: StepOptions) -> Iterator[str]:
         yield f"there are {len(options.delays)} delays for {options.retries} retries"
     yield from _find_each_problems(options)
     yield from _find_cache_problems(options)
+    yield from _find_naming_problems(options)
+
+
+def _find_naming_problems(options: StepOptions) -> Iterator[str]:
     for extension in options.renames:
         if not _EXTENSION.fullmatch(extension):
             yield f"renames={extension!r}: write extensions as '.tif'"

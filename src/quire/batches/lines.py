@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from quire.model.batch import Batch, FileOutcome, Hold, PhaseCounts, Spending, Stage, TaskState
+from quire.model.batch import AT_WORK, Batch, FileOutcome, Hold, PhaseCounts, Spending, Stage, TaskState
 from quire.model.cost import MICROS
 from quire.model.ids import BatchId
 
@@ -207,7 +207,6 @@ _DOING = {
     Stage.TRANSFORMING: "collecting the results of",
     Stage.ENDING: "ending after",
 }
-_AT_WORK = frozenset({Stage.WORKING, Stage.FLOWING})
 
 
 def describe_state(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
@@ -239,7 +238,7 @@ def _describe_work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> s
     stage = batch.position.stage
     if batch.phase_retries and batch.rests_until > now:
         return f"waiting to try {batch.status} again after {batch.phase_retries} failed tries"
-    if stage in _AT_WORK:
+    if stage in AT_WORK:
         current = find_current_counts(batch, counts)
         return f"working in {batch.status}: {current.settled} of {current.total}"
     return _BEFORE.get(stage) or f"{_DOING[stage]} {batch.status}"

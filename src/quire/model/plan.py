@@ -201,6 +201,11 @@ def digest_of(plan: Plan) -> str:
     return hashlib.sha256(_encoder.encode([plan.name, plan.version, rules])).hexdigest()
 
 
+def digest_with_options(plan: Plan) -> str:
+    """Equal for plans of processes with the same settings."""
+    return digest_of(structs.replace(plan, from_settings=False))
+
+
 def keep_accepted(plan: Plan, stored: Plan) -> Plan:
     """The plan of a process for a batch: what its steps accept is as stored with the batch."""
     pairs = list(zip(plan.phases, stored.phases, strict=True))
