@@ -206,8 +206,7 @@ def _inputs_have_one_end(database: SimDatabase, _world: FlowWorld, batch: Batch)
 def _ended_means_settled(database: SimDatabase, _world: FlowWorld, batch: Batch) -> Problems:
     if batch.position.stage is Stage.DONE:
         for task_no, state in database.rows(
-            f"SELECT task_no, state FROM tasks WHERE batch_no = ? AND state IN {UNSETTLED}",
-            batch.no,  # noqa: S608 - ours
+            f"SELECT task_no, state FROM tasks WHERE batch_no = ? AND state IN {UNSETTLED}", batch.no
         ):
             yield f"task {task_no} is {state} in a batch that is done"
     if database.rows("SELECT 1 FROM batches WHERE no = ? AND mover IS NOT NULL", batch.no):

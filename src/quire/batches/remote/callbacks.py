@@ -31,7 +31,6 @@ from quire.compute.remote.callback_body import (
     bad_callback,
     strip_bucket_prefix,
 )
-from quire.compute.remote.product_layout import lay_out
 from quire.engine.retry import RetryPolicy
 from quire.model.batch import Batch, TaskState
 from quire.model.cost import Cost
@@ -155,8 +154,7 @@ async def _verify_result(
             return await _verify_product(context, found.batch, product, size)
 
     products = await gather(*(verify_one(*one) for one in claimed))
-    result = StepResult(products=tuple(products), facts=facts)
-    return result if found.claim.place is None else lay_out(found.step.step, found.claim.order.file, result)
+    return StepResult(products=tuple(products), facts=facts)
 
 
 async def _verify_product(
