@@ -172,6 +172,8 @@ def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
     if get_origin(kind) is Literal and value in get_args(kind):
         return value
     meant = _meaning(kind, value) if words and isinstance(value, str) else value
+    if key.name == "model" and isinstance(meant, str) and meant:
+        return _function(meant, base)
     if kind is Path and isinstance(meant, str | Path):
         return _path(meant, base)
     if kind is Secret and isinstance(meant, str):
@@ -202,6 +204,17 @@ def _references(values: list[Any], base: Path) -> tuple[str, ...]:
         except ValueError as error:
             raise _ValueError(f"a list whose entries are {error}", one) from error
     return tuple(dict.fromkeys(found))
+
+
+def _function(text: str, base: Path) -> str:
+    """A reference to a function, with its file made absolute."""
+    try:
+        reference = read_reference(text, base)
+    except ValueError:
+        reference = None
+    if reference is None or not reference.object_path or reference.expected is not None:
+        raise _ValueError("file.py:function or module:function")
+    return reference.write()
 
 
 def _meaning(kind: Any, text: str) -> object:
