@@ -1,9 +1,9 @@
 """Runs a page of the documentation as its reader would: writes its files, types its commands.
 
 A block of Python or TOML whose first line is a comment with a path is written to that file. In a block
-`console`, lines that begin with `$ ` are typed into a shell, in order, in one folder; the lines below are what
-must appear, in this order: `…` stands for any text within a line, and alone for any lines. A command ends with
-0 unless `# exit code 3` stands behind it.
+`console`, lines that begin with `$ ` are typed into a shell, in order, in one folder; the lines below are
+what must appear, in this order: `…` stands for any text within a line, and alone for any lines. A command
+ends with 0 unless `# exit code 3` stands behind it.
 """
 
 import os

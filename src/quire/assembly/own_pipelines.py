@@ -46,7 +46,9 @@ class PipelineSource(Struct, frozen=True, kw_only=True):
     def shown(self) -> str:
         """As people see it: the path of a file below the working folder is relative."""
         reference = self.reference
-        return structs.replace(reference, file=shorten(reference.file)).write() if reference.file else self.text
+        return (
+            structs.replace(reference, file=shorten(reference.file)).write() if reference.file else self.text
+        )
 
 
 class FoundPipeline(Struct, frozen=True, kw_only=True):

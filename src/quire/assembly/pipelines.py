@@ -21,8 +21,8 @@ def build_pipelines(settings: Settings, given: Sequence[str] = ()) -> MemberPipe
 
 
 def build_built_in(settings: Settings) -> list[AnyPipeline]:
-    """The pipelines that come with Quire. Their code changes with Quire, which is nothing to warn people of."""
-    built = [_build_preprocess(settings), _build_markdown(settings)]
+    """The pipelines that come with Quire. Their code changes with Quire, which is nothing to warn of."""
+    built: list[AnyPipeline] = [_build_preprocess(settings), _build_markdown(settings)]
     return [structs.replace(one, code_digest="") if isinstance(one, Plan) else one for one in built]
 
 

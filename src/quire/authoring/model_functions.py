@@ -64,11 +64,15 @@ class FunctionModel:
 def _list_parameters(function: object, where: str) -> tuple[str, ...]:
     """Which of the question's parts it takes by name. Raises Misconfigured for what cannot be asked."""
     if not inspect.iscoroutinefunction(function):
-        raise Misconfigured(f"{where}: what answers for a model is an `async def` function that takes a prompt")
+        raise Misconfigured(
+            f"{where}: what answers for a model is an `async def` function that takes a prompt"
+        )
     parameters = list(inspect.signature(function).parameters.values())
     positional = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     if not parameters or parameters[0].kind not in positional:
-        raise Misconfigured(f"{where}: its first parameter is the prompt: `async def answer(prompt: str) -> str`")
+        raise Misconfigured(
+            f"{where}: its first parameter is the prompt: `async def answer(prompt: str) -> str`"
+        )
     for one in parameters[1:]:
         if one.name not in _NAMED and one.default is inspect.Parameter.empty:
             raise Misconfigured(

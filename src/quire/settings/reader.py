@@ -172,12 +172,10 @@ def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
     if get_origin(kind) is Literal and value in get_args(kind):
         return value
     meant = _meaning(kind, value) if words and isinstance(value, str) else value
-    if key.name == "model" and isinstance(meant, str) and meant:
-        return _function(meant, base)
     if kind is Path and isinstance(meant, str | Path):
         return _path(meant, base)
-    if kind is Secret and isinstance(meant, str):
-        return Secret(meant)
+    if isinstance(meant, str) and (kind is Secret or key.name == "model"):
+        return Secret(meant) if kind is Secret else _function(meant, base)
     if get_origin(kind) is tuple and isinstance(meant, list):
         return _references(meant, base) if kind == tuple[str, ...] else _numbers(meant, key)
     if kind is float and type(meant) is int and abs(meant) < 1 << 53:
@@ -207,7 +205,9 @@ def _references(values: list[Any], base: Path) -> tuple[str, ...]:
 
 
 def _function(text: str, base: Path) -> str:
-    """A reference to a function, with its file made absolute."""
+    """A reference to a function, with its file made absolute; nothing stays nothing."""
+    if not text:
+        return text
     try:
         reference = read_reference(text, base)
     except ValueError:
