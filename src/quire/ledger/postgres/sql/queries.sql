@@ -771,7 +771,7 @@ SELECT error_class, tasks FROM failures WHERE batch_no = %s AND tasks > 0
 ORDER BY tasks DESC, error_class COLLATE "C"
 
 -- name: failed_tasks
-SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, '')
+SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, ''), t.branch
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
 WHERE t.batch_no = %s AND t.task_no > %s AND t.state = 'failed' AND t.error_class IS NOT NULL
@@ -831,7 +831,7 @@ WITH theirs AS (
   SELECT t.*, f.path FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
   JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
 )
-SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error FROM (
+SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
 SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w JOIN attempts a ON a.batch_no = %(no)s AND a.task_no = w.task_no
@@ -843,6 +843,26 @@ FROM work w LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND 
 WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END,
          CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END COLLATE "C", branch, task_no, attempt, outcome DESC
+
+-- name: steps_of_inputs
+-- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to.
+WITH theirs AS (
+  SELECT unnest(%(roots)s::bigint[]) AS root_no, unnest(%(roots)s::bigint[]) AS file_no
+  UNION
+  SELECT root_no, file_no FROM files
+  WHERE batch_no = %(no)s AND root_no = ANY(%(roots)s::bigint[]) AND born > 0 AND role <> 'unit'
+), mine AS (
+  SELECT root_no, file_no FROM theirs
+  UNION
+  SELECT theirs.root_no, m.unit_no FROM theirs
+  JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+)
+SELECT mine.root_no, t.phase, t.branch, coalesce(r.name, ''), t.state, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
+JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
+LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = t.round AND r.phase = t.phase
+WHERE t.state IN ('done', 'failed')
+ORDER BY t.phase, t.branch, f.path COLLATE "C", t.task_no
 
 -- name: strays
 SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = %s ORDER BY no LIMIT %s
