@@ -11,12 +11,12 @@ from quire.model import manifest
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.work import MemberFile, StepResult
 from quire.testing.memory_blobs import MemoryBlobs
-from tests.simulation.engine.checks import batches_of
-from tests.simulation.engine.compute import FORGED
-from tests.simulation.engine.database import SimDatabase
-from tests.simulation.engine.kernel import run_alone
 from tests.simulation.flow.model import Ending
 from tests.simulation.flow.worlds import FlowBatch, FlowWorld
+from tests.simulation.shared.compute import FORGED
+from tests.simulation.shared.database import SimDatabase
+from tests.simulation.shared.kernel import run_alone
+from tests.simulation.shared.scene import batches_of
 
 Problems = Iterator[str]
 Rows = list[tuple[Any, ...]]
@@ -51,7 +51,7 @@ def wrong_counters(database: SimDatabase) -> list[str]:
 def problems(database: SimDatabase, world: FlowWorld) -> list[str]:
     found = [f"forbidden change: {what}" for what in database.violations() if _AT_THE_JOIN not in what]
     found += wrong_counters(database)
-    for batch in batches_of(database, world):  # type: ignore[arg-type]  # only the ids of its batches count
+    for batch in batches_of(database, [spec.id for spec in world.batches]):
         found += [
             f"batch {batch.no} ({batch.status}): {one}"
             for check in CHECKS
@@ -206,8 +206,7 @@ def _inputs_have_one_end(database: SimDatabase, _world: FlowWorld, batch: Batch)
 def _ended_means_settled(database: SimDatabase, _world: FlowWorld, batch: Batch) -> Problems:
     if batch.position.stage is Stage.DONE:
         for task_no, state in database.rows(
-            f"SELECT task_no, state FROM tasks WHERE batch_no = ? AND state IN {UNSETTLED}",
-            batch.no,  # noqa: S608 - ours
+            f"SELECT task_no, state FROM tasks WHERE batch_no = ? AND state IN {UNSETTLED}", batch.no
         ):
             yield f"task {task_no} is {state} in a batch that is done"
     if database.rows("SELECT 1 FROM batches WHERE no = ? AND mover IS NOT NULL", batch.no):

@@ -11,14 +11,14 @@ from quire.model.batch import Batch, Stage
 from quire.model.errors import Retry, Stale
 from quire.model.plan import digest_of
 from quire.model.work import Report
-from tests.simulation.engine.chaos import Chaos, Rates
-from tests.simulation.engine.kernel import Kernel, pause
-from tests.simulation.engine.processes import Outside
-from tests.simulation.engine.scene import ChaosMade, Simulation, Violation
 from tests.simulation.flow import checks
 from tests.simulation.flow.compute import FlowSteps
 from tests.simulation.flow.plans import body_of
 from tests.simulation.flow.worlds import FlowBatch, FlowWorld
+from tests.simulation.shared.chaos import Chaos, Rates
+from tests.simulation.shared.kernel import Kernel, pause
+from tests.simulation.shared.processes import Outside
+from tests.simulation.shared.scene import ChaosMade, Simulation, Violation
 
 CHECK_EVERY = 32
 
@@ -76,19 +76,14 @@ class FlowSimulation(Simulation):
 
     make_steps = FlowSteps
     make_client = staticmethod(hand_in)
+    find_problems = staticmethod(checks.problems)
 
     def __init__(
         self, world: FlowWorld, chance: Random, chosen: Rates, *, houses: int = 1, chaos: ChaosMade = Chaos
     ) -> None:
-        super().__init__(world, chance, chosen, houses=houses, chaos=chaos)  # type: ignore[arg-type]
+        super().__init__(world, chance, chosen, houses=houses, chaos=chaos)
         self.steps.answer = self._bring_answer
         self._checked = 0
-
-    def check(self) -> None:
-        found = self._broken + checks.problems(self.database, self.world)
-        found += self.follower.problems(self.batches())
-        if found:
-            raise Violation("\n".join(found[:10]))
 
     def compare(self) -> int:
         """With the model; how many batches have come to their end."""
