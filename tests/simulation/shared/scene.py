@@ -19,7 +19,6 @@ from tests.simulation.shared.kernel import Kernel, SimClock, SimIds, SimProcess,
 from tests.simulation.shared.processes import House, Outside, intervene, operator
 
 ChaosMade = Callable[[Kernel, Rates], Chaos]
-REST_STEPS = 12_000  # within which a world without further faults must come to rest
 LOOK_EVERY = 16
 
 
@@ -57,6 +56,7 @@ class Simulation:
     which promises are broken when the world has come to rest.
     """
 
+    rest_steps = 12_000  # within which a world without further faults must come to rest
     make_steps: Callable[..., Any]
     make_client: Callable[..., Any]
     find_problems: Callable[[SimDatabase, Any], list[str]]
@@ -142,7 +142,7 @@ class Simulation:
                 self.kernel.step()
                 self._look()
             self._grant()
-            if self.kernel.steps - start > REST_STEPS:
+            if self.kernel.steps - start > self.rest_steps:
                 stands = [(batch.position, batch.hold) for batch in self.batches()]
                 raise Violation(f"the world does not come to rest: {stands}")
 

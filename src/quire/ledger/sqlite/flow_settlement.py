@@ -92,7 +92,7 @@ def write_effects(
 def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
     """Bring status and stage up to what the counters say; True when there is something for a scheduler."""
     row = connection.execute(SQL["flow_progress"], (batch_no,)).fetchone()
-    stage, phase, sources, open_tasks, waits_at, gathers, has_joins = row
+    stage, round_no, phase, sources, open_tasks, waits_at, gathers, has_joins = row
     if stage != Stage.FLOWING:
         return False
     phases = connection.execute(SQL["flow_phases"], (batch_no,)).fetchall()
@@ -107,7 +107,7 @@ def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
     status = next((name for number, name, _ in phases if number == reached), "")
     for number, name, _ in phases:
         if phase < number <= reached:
-            record_event(connection, batch_no, now, "phase_started", {"phase": name})
+            record_event(connection, batch_no, now, "phase_started", {"phase": name, "round": round_no})
     target = Stage.ENDING if ends else Stage.FLOWING
     connection.execute(SQL["flow_set_progress"], (reached, status, wants, target, now, batch_no))
     return wants
