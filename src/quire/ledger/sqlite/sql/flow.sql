@@ -90,7 +90,7 @@ WHERE batch_no = ?1 AND task_no = (SELECT blocks FROM tasks WHERE batch_no = ?1 
   AND state = 'blocked' AND waits_for <= 0
 
 -- name: flow_progress
-SELECT b.stage, b.phase, b.sources, b.open_tasks, b.waits_at, b.gathers,
+SELECT b.stage, b.round, b.phase, b.sources, b.open_tasks, b.waits_at, b.gathers,
        (SELECT j.phase FROM joins j INDEXED BY joins_open WHERE j.batch_no = b.no AND j.left <= 0 AND j.resolved = 0
         ORDER BY j.left, j.phase LIMIT 1)
 FROM batches b WHERE b.no = ?
@@ -200,16 +200,17 @@ SELECT f.file_no, f.folded, f.born, f.root_no,
 FROM json_each(?2) wanted CROSS JOIN files f INDEXED BY files_folded ON f.batch_no = ?1 AND f.folded = wanted.value
 WHERE f.role <> 'unit' AND f.gone IS NOT 0
 
--- name: flow_listed_units
-SELECT f.folded, f.path FROM json_each(?2) wanted
-CROSS JOIN files f INDEXED BY files_unit_paths ON f.batch_no = ?1 AND f.folded = wanted.value
-WHERE f.role = 'unit' AND f.gone IS NULL
-
 -- name: flow_listed_folders
 -- '0' follows '/'.
 SELECT wanted.value FROM json_each(?2) wanted
 WHERE EXISTS (SELECT 1 FROM files f INDEXED BY files_folded WHERE f.batch_no = ?1 AND f.folded >= wanted.value
               AND f.folded < substr(wanted.value, 1, length(wanted.value) - 1) || '0' AND f.born = 0)
+
+-- name: flow_twin_folder
+-- An input in a folder that is spelled otherwise, though it folds alike. '0' follows '/'; the top has no twin.
+SELECT f.path FROM files f INDEXED BY files_folded
+WHERE f.batch_no = ?1 AND ?2 <> '' AND f.folded >= ?2 || '/' AND f.folded < ?2 || '0' AND f.born = 0
+  AND substr(f.path, 1, length(?3) + 1) <> ?3 || '/' LIMIT 1
 
 -- name: flow_to_admit
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
@@ -258,16 +259,17 @@ SELECT u.file_no, (SELECT count(*) FROM files c INDEXED BY files_unit_paths
 FROM files u WHERE u.batch_no = ?1 AND u.file_no IN (SELECT value FROM json_each(?2))
 
 -- name: flow_values_of
--- The results of earlier phases on a document and on what it was made of.
-WITH RECURSIVE line (file_no, generation) AS (
-  SELECT ?2, 0
+-- The results of earlier phases on a document, and on what it was made of up to the phase that made it.
+WITH RECURSIVE line (file_no, before, generation) AS (
+  SELECT ?2, ?3, 0
   UNION ALL
-  SELECT f.parent_no, line.generation + 1 FROM line CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = line.file_no
-  WHERE f.parent_no IS NOT NULL AND line.generation < 100
+  SELECT f.parent_no, min(line.before, f.born + 1), line.generation + 1
+  FROM line CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = line.file_no
+  WHERE f.parent_no IS NOT NULL
 )
 SELECT t.phase, t.branch, t.result FROM line CROSS JOIN tasks t INDEXED BY tasks_of_file
 ON t.batch_no = ?1 AND t.file_no = line.file_no
-WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < ?3 ORDER BY t.phase, line.generation DESC
+WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < line.before ORDER BY t.phase, line.generation DESC
 
 -- name: flow_nearest_root
 -- Of a folder without members: the first member of the nearest folder below that has one.
