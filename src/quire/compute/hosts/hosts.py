@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 
 from msgspec import structs
 
@@ -22,7 +23,7 @@ from quire.compute.hosts.order import HostedOrder
 from quire.compute.pool import frames
 from quire.compute.reports import build_report
 from quire.model.clock import Clock
-from quire.model.cost import Cost
+from quire.model.cost import Cost, to_micros
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal
 from quire.model.work import Order, Outcome, Report, StepCall
@@ -46,12 +47,13 @@ class AsyncHosts:
         count_others: Callable[[], CallCounts] = CallCounts,
         on_room: Callable[[], None] = lambda: None,
         alone_at_once: int = 1,
+        price_per_second: Decimal = Decimal(0),
         on_progress: OnProgress | None = None,
     ) -> None:
         """`start_host` starts a host, for one order at a time when its argument is true; `alone_at_once` is
         how many hosts there may be for orders that run alone. `count_others` counts the orders of the pool
         that run in worker processes, which may use the same resources; `on_room` is called when orders have
-        ended, and `feed` is to be called when others have.
+        ended, and `feed` is to be called when others have. Orders of a host share its price.
         """
         self._start_handle = start_host
         self._clock = clock
@@ -60,6 +62,7 @@ class AsyncHosts:
         self._count_others = count_others
         self._on_room = on_room
         self._alone_at_once = max(1, alone_at_once)
+        self._price = price_per_second
         self._on_progress = on_progress
         self._hosts: list[HostHandle] = []
         self._starting = 0  # hosts for many orders
@@ -239,6 +242,7 @@ class AsyncHosts:
         ending = await host.wait()
         self._hosts.remove(host)
         for one in list(host.orders.values())[::-1]:
+            host.remove(one)
             self._settle_left(host, one, ending)
         self.feed()
         self._on_room()
@@ -308,7 +312,8 @@ class AsyncHosts:
 
     def _report(self, one: HostedOrder, report: Report) -> None:
         self._forget(one)
-        cost = report.cost + one.spent_before
+        paid = Cost(money_micros=to_micros(self._price * Decimal(one.paid_seconds)))
+        cost = report.cost + one.spent_before + paid
         self._reports.append(structs.replace(report, cost=cost, warning=one.warning))
 
     def _warn(self, one: HostedOrder | None, blocked: frames.BlockedLoop) -> None:
@@ -367,7 +372,7 @@ class AsyncHosts:
 
     def _give_up(self, host: HostHandle, one: HostedOrder) -> None:
         """End the order though its coroutine goes on."""
-        del host.orders[one.attempt_key]
+        host.remove(one)
         host.given_up += 1
         self._running.add(one.call, -1)
         if one.is_revoked or one.failure is None:

@@ -86,6 +86,7 @@ class Pool:
             count_others=self._count_given,
             on_room=self._feed,
             alone_at_once=workers,
+            price_per_second=self._price,
             on_progress=on_progress,
         )
 
