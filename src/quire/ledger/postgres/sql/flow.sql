@@ -98,7 +98,7 @@ FROM given WHERE f.batch_no = %(no)s AND f.file_no = given.root_no
   AND (f.outcome IS DISTINCT FROM 'failed' OR coalesce(f.failed_at, '') > given.place)
 
 -- name: flow_count_settled
-UPDATE rounds SET done = done + given.done, failed = failed + given.failed, cached = cached + given.cached,
+UPDATE rounds SET done = rounds.done + given.done, failed = rounds.failed + given.failed, cached = rounds.cached + given.cached,
                   seconds = rounds.seconds + given.seconds, bytes_in = rounds.bytes_in + given.bytes_in,
                   bytes_out = rounds.bytes_out + given.bytes_out, tokens_in = rounds.tokens_in + given.tokens_in,
                   tokens_out = rounds.tokens_out + given.tokens_out, money = rounds.money + given.money
