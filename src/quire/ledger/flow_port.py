@@ -82,8 +82,14 @@ class FlowStore(Protocol):
         """These tasks as their last attempt was claimed, for reports that come from elsewhere."""
         ...
 
-    async def list_overdue(self, batch_no: int, *, now: float, limit: int) -> list[Claim]:
-        """Tasks whose answer from outside did not come in time."""
+    async def list_overdue(self, *, now: float, limit: int, only: Only = None) -> list[tuple[Claim, str]]:
+        """Tasks of all batches whose answer from outside did not come in time, with what was heard last."""
+        ...
+
+    async def note_answer(self, batch_no: int, task_no: int, attempt: int, error: str) -> bool:
+        """Somebody outside has failed and will try again: what was heard is kept, the task goes on waiting.
+        False: this attempt does not wait for an answer.
+        """
         ...
 
     async def settle_flow(

@@ -118,6 +118,17 @@ def list_computes(pipelines: Pipelines) -> set[str]:
     return found
 
 
+def may_wait_for_answers(pipelines: Pipelines) -> bool:
+    """Whether any step may leave its tasks to somebody outside."""
+    return any(
+        step.external
+        for one in pipelines.every()
+        if isinstance(one, Plan)
+        for phase in one.phases
+        for step in phase.steps
+    )
+
+
 def old_form(pipeline: AnyPipeline) -> Pipeline:
     """A pipeline that goes from phase to phase. Raises Misconfigured for a plan."""
     if isinstance(pipeline, Plan):

@@ -147,9 +147,17 @@ class SqliteFlowStore:
         rows = await self._rows("flow_task", (batch_no, json.dumps(list(task_nos))))
         return {row[0]: read_flow_claim(batch_no, row) for row in rows}
 
-    async def list_overdue(self, batch_no: int, *, now: float, limit: int) -> list[Claim]:
-        rows = await self._rows("flow_overdue", (batch_no, now, limit))
-        return [read_flow_claim(batch_no, row) for row in rows]
+    async def list_overdue(self, *, now: float, limit: int, only: Only = None) -> list[tuple[Claim, str]]:
+        rows = await self._rows("flow_overdue", (now, limit, encode_batch_numbers(only)))
+        return [(read_flow_claim(batch_no, tuple(claim)), said) for batch_no, said, *claim in rows]
+
+    async def note_answer(self, batch_no: int, task_no: int, attempt: int, error: str) -> bool:
+        values = (error, batch_no, task_no, attempt)
+        return bool(
+            await self._database.write(
+                lambda connection: connection.execute(SQL["flow_note_answer"], values).rowcount
+            )
+        )
 
     async def list_complete_joins(self, batch_no: int, limit: int) -> list[CompleteJoin]:
         def work(connection: sqlite3.Connection) -> list[CompleteJoin]:

@@ -309,12 +309,18 @@ FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = %s AND t.task_no = ANY(%s::bigint[])
 
 -- name: flow_overdue
--- Tasks whose answer from outside did not come in time.
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
+-- Tasks whose answer from outside did not come in time. The alarm of a batch is not later than its first deadline.
+SELECT t.batch_no, coalesce(t.error, ''), t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = %s AND t.state = 'external' AND t.due_at <= %s ORDER BY t.due_at, t.task_no LIMIT %s
+FROM alarms a JOIN batches b ON b.no = a.batch_no AND b.stage = 'flowing'
+JOIN tasks t ON t.batch_no = b.no AND t.state = 'external' AND t.due_at <= %(now)s
+JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE a.due_at <= %(now)s AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[])) LIMIT %(limit)s
+
+-- name: flow_note_answer
+UPDATE tasks SET error = %s WHERE batch_no = %s AND task_no = %s AND attempt = %s AND state = 'external'
+  AND (SELECT stage FROM batches WHERE no = tasks.batch_no) = 'flowing'
 
 -- name: flow_give_back
 -- Due at once. Numbers of attempts never go back; this one does not count as a try.

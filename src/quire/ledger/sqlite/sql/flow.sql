@@ -168,12 +168,18 @@ WHERE true HAVING min(due_at) IS NOT NULL
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: flow_overdue
--- Tasks whose answer from outside did not come in time.
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
+-- Tasks whose answer from outside did not come in time. The alarm of a batch is not later than its first deadline.
+SELECT t.batch_no, coalesce(t.error, ''), t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
-FROM tasks t INDEXED BY tasks_external JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = ?1 AND t.state = 'external' AND t.due_at <= ?2 ORDER BY t.due_at LIMIT ?3
+FROM alarms a CROSS JOIN batches b ON b.no = a.batch_no
+CROSS JOIN tasks t INDEXED BY tasks_external ON t.batch_no = b.no AND t.state = 'external' AND t.due_at <= ?1
+CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE a.due_at <= ?1 AND b.stage = 'flowing' AND (?3 IS NULL OR b.no IN (SELECT value FROM json_each(?3))) LIMIT ?2
+
+-- name: flow_note_answer
+UPDATE tasks SET error = ? WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'external'
+  AND (SELECT stage FROM batches WHERE no = tasks.batch_no) = 'flowing'
 
 -- name: flow_complete_joins
 SELECT j.phase, j.file_no, f.root_no, f.lineage,
