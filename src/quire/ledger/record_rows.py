@@ -102,6 +102,7 @@ def read_input(
         made=[] if file is None else made.get(file.file_no, []),
         key=upload.key,
         digest=upload.digest,
+        no=0 if file is None else file.file_no,
     )
 
 

@@ -264,6 +264,7 @@ class InputRecord(Struct, frozen=True, kw_only=True):
     made: list[tuple[str, File]] = field(default_factory=list)  # (role, file), the order they were made in
     key: str = ""  # where it lies; empty: it was not taken
     digest: str = ""
+    no: int = 0  # of the file; 0: it was not taken
 
 
 class BatchFilter(Struct, frozen=True, kw_only=True):

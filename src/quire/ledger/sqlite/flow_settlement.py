@@ -92,7 +92,7 @@ def write_effects(
 def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
     """Bring status and stage up to what the counters say; True when there is something for a scheduler."""
     row = connection.execute(SQL["flow_progress"], (batch_no,)).fetchone()
-    stage, phase, sources, open_tasks, waits_at, gathers, has_joins = row
+    stage, phase, sources, open_tasks, waits_at, gathers, has_manifest, has_joins = row
     if stage != Stage.FLOWING:
         return False
     phases = connection.execute(SQL["flow_phases"], (batch_no,)).fetchall()
@@ -102,7 +102,7 @@ def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
         and not (sources or gathers)
         and not is_open_before(connection, batch_no, waits_at)
     )
-    wants = bool(sources or has_joins or may_gather or ends)
+    wants = bool((sources and has_manifest) or has_joins or may_gather or ends)
     reached = phase if sources and not gathers else _reached_phase(phases, phase, waits_at, ends=ends)
     status = next((name for number, name, _ in phases if number == reached), "")
     for number, name, _ in phases:
