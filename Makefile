@@ -55,7 +55,7 @@ bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## m
 # When it cannot be made, the peers' rows say that they were not run; the rest is measured all the same.
 $(PEERS_STAMP): requirements-bench.lock
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock && touch $@
+	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-bench.lock && touch $@
 
 soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol, long campaigns: make soak [SEEDS=20000]
 	$(BIN)/python -m tests.simulation.engine --seeds $(SEEDS)

@@ -9,7 +9,8 @@ from PIL import Image
 from tests.servers.postgres import fresh_schema
 from tests.suites.ledger_situations import ME, act, entered
 
-from quire.batches.remote.callbacks import MAX_BODY_BYTES, AttemptAddress, CallbackAnswer, settle_callback
+from quire.batches.remote.attempts import AttemptAddress, CallbackAnswer
+from quire.batches.remote.callbacks import MAX_BODY_BYTES, settle_callback
 from quire.batches.remote.context import RemoteContext
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
@@ -61,6 +62,7 @@ class CallbackBench:
             batches=ledger,
             files=ledger,
             tasks=ledger,
+            flow=ledger,
             records=ledger,
             members=ledger,
             blobs=self.blobs,
@@ -519,6 +521,7 @@ class CallbackSuite:
             batches=bench.ledger,
             files=bench.ledger,
             tasks=bench.ledger,
+            flow=bench.ledger,
             records=bench.ledger,
             members=bench.ledger,
             blobs=bench.blobs,

@@ -9,7 +9,8 @@ from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Callba
 from tests.servers.postgres import fresh_schema
 from tests.suites.ledger_situations import act
 
-from quire.batches.remote.callbacks import AttemptAddress, settle_callback, verify
+from quire.batches.remote.attempts import AttemptAddress, verify
+from quire.batches.remote.callbacks import settle_callback
 from quire.batches.remote.output_places import grant_places
 from quire.batches.remote.tasks import LedgerRemoteTasks, RemoteTaskOptions
 from quire.compute.remote.environment import BucketAccess

@@ -16,6 +16,8 @@ TAKES_A_CLASS = {
     ("tools/folder_scan.py", "_fail"): 2,
     ("compute/failures.py", "AttemptFailure"): 1,
     ("cli/errors.py", "_print_error"): 0,
+    ("engine/flow.py", "_doubt"): 1,
+    ("engine/flow_claims.py", "_settle"): 2,
 }
 
 # `code = "…"` in a class of errors, and a code that stands under a name of its own.
@@ -34,7 +36,7 @@ def _of_call(call: ast.Call, module: str) -> Iterator[str]:
             yield from _text(keyword.value)
         if keyword.arg == "skips" and isinstance(keyword.value, ast.Tuple):
             yield from _text(keyword.value.elts[0])
-    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    name = ast.unparse(call.func).removeprefix("self.")
     place = TAKES_A_CLASS.get((module, name))
     if place is not None:
         yield from _text(call.args[place])

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from quire.access.api_keys import ApiKeyContext
 from quire.api.routing import ApiRequest, Route
 from quire.batches.context import BatchContext
-from quire.batches.remote.callbacks import AttemptAddress
+from quire.batches.remote.attempts import AttemptAddress
 from quire.batches.remote.context import RemoteContext
 from quire.consumers import administration
 from quire.engine.retry import RetryPolicy

@@ -16,7 +16,7 @@ from quire.assembly.presigned_uploads import build_cleanup_policy
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
 from quire.assembly.secrets import load_signing_secret
-from quire.batches.remote.callbacks import AttemptAddress
+from quire.batches.remote.attempts import AttemptAddress
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.consumers import administration
 from quire.events.sender import DeliveryPolicy, WebhookSender

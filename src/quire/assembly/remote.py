@@ -15,7 +15,7 @@ from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.presigned_uploads import open_presigned_uploads
 from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote import tasks
-from quire.batches.remote.callbacks import AttemptAddress
+from quire.batches.remote.attempts import AttemptAddress
 from quire.batches.remote.tasks import LedgerRemoteTasks
 from quire.blobs import keys
 from quire.blobs.presigned_uploads import PresignedUploads

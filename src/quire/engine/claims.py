@@ -20,7 +20,7 @@ class Work(Struct, frozen=True):
     policy: RetryPolicy
 
 
-class RunningClaim(Struct, frozen=True):
+class RunningClaim(Struct, frozen=True, gc=False):
     """One claim with the work that is done on it and its key in the step cache."""
 
     claim: Claim

@@ -17,7 +17,7 @@ from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.engine.sharing import ShareCandidate, Shares
 from quire.ledger.flow_values import phase_of
 from quire.ledger.port import BatchStore, Claim, FlowStore, Only, Settlement, SettleResult, TaskStore
-from quire.model.batch import Batch, Stage, TaskState
+from quire.model.batch import AT_WORK, Batch, TaskState
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
@@ -29,7 +29,6 @@ CANDIDATES_AT_ONCE = 200
 FREE_AT_ONCE = 2000
 LOOK_SECONDS = 0.5
 _DEFAULT_POLICY = RetryPolicy()
-_AT_WORK = frozenset({Stage.WORKING, Stage.FLOWING})
 
 
 class Dispatcher:
@@ -192,7 +191,7 @@ class Dispatcher:
         if not batches:
             return
         positions = await self._batches.get_positions(batches)
-        ended = [no for no in batches if no not in positions or positions[no].stage not in _AT_WORK]
+        ended = [no for no in batches if no not in positions or positions[no].stage not in AT_WORK]
         for batch_no in ended:
             self._compute.revoke(batch_no)
         self._restart += self._out.drop(ended)

@@ -73,7 +73,7 @@ def select_values(step: PlanStep, given: bytes | None) -> tuple[dict[str, Value]
     return wanted, None
 
 
-class Doubt(Struct, frozen=True):
+class Doubt(Struct, frozen=True, gc=False):
     """A result that cannot be applied: its task fails with this instead."""
 
     branch: int
@@ -81,7 +81,7 @@ class Doubt(Struct, frozen=True):
     error: str
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """A document in a phase, and how the steps that took it have ended, in the order of the steps."""
 
     place: TaskPlace
@@ -108,6 +108,23 @@ def plan_effects(plan: Plan, settled: Settled, listed: Listed) -> tuple[Effects,
         if one.state is TaskState.DONE:
             folding.add_result(one, listed)
     return folding.build(), folding.doubts
+
+
+def pass_on(plan: Plan, place: TaskPlace, file: File, tries: int) -> Effects:
+    """The same for the only step of a phase that took the document and gave nothing but its success: most
+    tasks, and a fifth of the cost.
+    """
+    tries += place.tries
+    following = find_next(plan, file, place.phase)
+    if following is None:
+        return Effects(phase=place.phase, root_no=place.root_no, parent_no=place.file_no, tries=tries)
+    return Effects(
+        phase=place.phase,
+        root_no=place.root_no,
+        parent_no=place.file_no,
+        followers=(Follower(*following, place.file_no, tries),),
+        walking=1,
+    )
 
 
 class _Folding:

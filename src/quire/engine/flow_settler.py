@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from quire.engine.flow import Settled, accepting, list_rivals, plan_effects
+from quire.engine.flow import Settled, accepting, list_rivals, pass_on, plan_effects
 from quire.engine.names import Listed
 from quire.ledger.flow_values import BranchResult, JoinPart, TaskPlace
 from quire.ledger.port import Claim, FlowStore, Settlement, SettleResult
@@ -76,6 +76,9 @@ def add_effects(plan: Plan, settlement: Settlement, claim: Claim | None, listed:
     phase = plan.phases[place.phase - 1]
     if not phase.waits and len(phase.steps) > 1 and len(accepting(phase, claim.order.file)) > 1:
         return structs.replace(settlement, effects=JoinPart(place.phase, place.file_no))
+    if place.given is None and not phase.waits and _gives_nothing(settlement):
+        tries = settlement.report.attempt - settlement.cached
+        return structs.replace(settlement, effects=pass_on(plan, place, claim.order.file, tries))
     effects, doubts = plan_effects(plan, _settled_document(settlement, claim, place), listed)
     if not doubts:
         return structs.replace(settlement, effects=effects)
@@ -96,6 +99,13 @@ def _settled_document(settlement: Settlement, claim: Claim, place: TaskPlace) ->
         *(report.error_class, report.error),
     )
     return Settled(place, claim.order.file, (result,))
+
+
+def _gives_nothing(settlement: Settlement) -> bool:
+    """A success that changes nothing for its document but that it moves on."""
+    result = settlement.report.result
+    plain = result is None or not (result.products or result.tags or result.value)
+    return plain and settlement.state is TaskState.DONE
 
 
 def _has_outputs(settlement: Settlement) -> bool:

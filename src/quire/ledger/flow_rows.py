@@ -1,12 +1,25 @@
 """From effects to rows, for every ledger on SQL: numbers are given here, statements are the adapters'."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from quire.ledger.flow_values import Effects, Follower, RootFailure, TaskPlace, first_number, phase_of
-from quire.ledger.rows import Row, file_columns, read_claim, read_file
+from quire.ledger.flow_values import (
+    BranchResult,
+    CompleteJoin,
+    Effects,
+    Follower,
+    RootFailure,
+    TaskPlace,
+    first_number,
+    phase_of,
+)
+from quire.ledger.rows import Row, decode_result, file_columns, read_claim, read_file
 from quire.ledger.values import Claim
+from quire.model.batch import FileOutcome, TaskState
+from quire.model.files import File
 from quire.model.work import Order
+
+UNIT_TYPE = "application/vnd.quire.members+json"
 
 
 def read_flow_claim(batch_no: int, columns: Row) -> Claim:
@@ -23,6 +36,50 @@ def read_any_claim(batch_no: int, columns: Row) -> Claim:
     if phase_of(columns[0]):
         return read_flow_claim(batch_no, columns)
     return read_claim(batch_no, columns[:15])
+
+
+def read_join(columns: Row, branches: Iterable[Row]) -> CompleteJoin:
+    """From the join's phase, file, input, lineage and ten columns of the file, and eight of each branch."""
+    phase, file_no, root_no, lineage, *own = columns
+    results, tries, given = [], 0, None
+    for branch, state, count, result, kind, error, before, values in branches:
+        results.append(BranchResult(branch, TaskState(state), count, decode_result(result), kind, error))
+        tries += before
+        given = given or values
+    place = TaskPlace(phase, 0, file_no, root_no, lineage, tries, given)
+    return CompleteJoin(place, read_file(tuple(own)), tuple(results))
+
+
+def unit_file(path: str) -> File:
+    """A folder as a document; the list of its members is stored when it is given its task."""
+    return File(key="", path=path, name=path.rpartition("/")[2], size=0, content_type=UNIT_TYPE)
+
+
+def folder_file(path: str) -> File:
+    """A folder where files are asked for by their paths."""
+    return File(key="", path=path, name="", size=0, content_type="")
+
+
+def judge_roots(
+    roots: Iterable[int], failed: Iterable[Row], done: Collection[int], walking: Mapping[int, int]
+) -> list[Row]:
+    """How inputs stand after a part of their tasks was withdrawn: (input, outcome, error class, reason, place
+    of the failure, documents on their way again). `failed` are (input, phase, path, branch, error class,
+    reason) of tasks that are left.
+    """
+    told: dict[int, tuple[str, str, str]] = {}
+    for root, phase, path, branch, kind, reason in failed:
+        one = (failure_place(phase, path, branch), kind, reason)
+        told[root] = min(one, told.get(root, one))
+    rows: list[Row] = []
+    for root in roots:
+        again = walking.get(root, 0)
+        place, error_class, why = told.get(root, (None, None, None))
+        outcome = FileOutcome.DONE.value if root in done and not again else None
+        if place is not None:
+            outcome = FileOutcome.FAILED.value
+        rows.append((root, outcome, error_class, why, place, again))
+    return rows
 
 
 def failure_place(phase: int, path: str, branch: int) -> str:

@@ -18,7 +18,7 @@ def first_number(phase: int) -> int:
     return phase << PHASE_SHIFT
 
 
-class TaskPlace(Struct, frozen=True):
+class TaskPlace(Struct, frozen=True, gc=False):
     """Where a task stands: in which phase, with which of its steps, on which document of which input."""
 
     phase: int
@@ -30,7 +30,7 @@ class TaskPlace(Struct, frozen=True):
     given: bytes | None  # values of earlier steps, encoded
 
 
-class NewDocument(Struct, frozen=True):
+class NewDocument(Struct, frozen=True, gc=False):
     """A file that a task has made. The ledger gives it its number."""
 
     file: File
@@ -39,7 +39,7 @@ class NewDocument(Struct, frozen=True):
     lineage: str
 
 
-class Follower(Struct, frozen=True):
+class Follower(Struct, frozen=True, gc=False):
     """The tasks of one document in the next phase that takes it. `file` is the document's number, or, of one
     that is made in the same transaction, minus its place among the new ones, counted from 1.
     """
@@ -51,7 +51,7 @@ class Follower(Struct, frozen=True):
     given: bytes | None = None
 
 
-class RootFailure(Struct, frozen=True):
+class RootFailure(Struct, frozen=True, gc=False):
     """Why an input ends as failed. Of several failures the one with the lowest `place` is told."""
 
     place: str
@@ -59,7 +59,7 @@ class RootFailure(Struct, frozen=True):
     reason: str
 
 
-class Effects(Struct, frozen=True, kw_only=True):
+class Effects(Struct, frozen=True, gc=False, kw_only=True):
     """What settling does to the document (`parent_no`, of input `root_no`): new files, followers, and whether
     it leaves the list. `walking` counts the documents that walk on instead of it; 0: its walk ends.
     """
@@ -76,14 +76,14 @@ class Effects(Struct, frozen=True, kw_only=True):
     of_unit: bool = False  # the document is a folder or the batch, and what fails are its members
 
 
-class JoinPart(Struct, frozen=True):
+class JoinPart(Struct, frozen=True, gc=False):
     """The task of a step that runs beside others: what it does waits for the others."""
 
     phase: int
     file_no: int
 
 
-class BranchResult(Struct, frozen=True):
+class BranchResult(Struct, frozen=True, gc=False):
     """How one of the steps side by side has ended."""
 
     branch: int
@@ -94,7 +94,7 @@ class BranchResult(Struct, frozen=True):
     error: str
 
 
-class CompleteJoin(Struct, frozen=True):
+class CompleteJoin(Struct, frozen=True, gc=False):
     """A document all of whose branches have settled, and whose effects are to be applied."""
 
     place: TaskPlace
@@ -102,7 +102,7 @@ class CompleteJoin(Struct, frozen=True):
     branches: tuple[BranchResult, ...]
 
 
-class ListedInput(Struct, frozen=True):
+class ListedInput(Struct, frozen=True, gc=False):
     """A file whose name counts for the names of results: an input (`born` 0), or what a phase has made."""
 
     no: int
@@ -112,7 +112,7 @@ class ListedInput(Struct, frozen=True):
     root_no: int = 0
 
 
-class Admission(Struct, frozen=True):
+class Admission(Struct, frozen=True, gc=False):
     """A listed file and the tasks that it begins with; none: no step takes it."""
 
     no: int

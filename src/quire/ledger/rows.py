@@ -190,8 +190,26 @@ def upload_columns(upload: Upload) -> Row:
 
 
 def read_upload(columns: Row) -> Upload:
-    row = UploadRow._make(columns)
-    return Upload(**{**row._asdict(), "config": decode_config(row.config), "tags": decode_tags(row.tags)})
+    """Unpacked in the order of `UploadRow`, as thousands are read per second."""
+    path, state, size, stamp, key, digest, content_type, error_class, reason, cid, config, *rest = columns
+    upload_id, taken_at, source_file, tags = rest
+    return Upload(
+        path=path,
+        state=state,
+        size=size,
+        stamp=stamp,
+        key=key,
+        digest=digest,
+        content_type=content_type,
+        error_class=error_class,
+        reason=reason,
+        cid=cid,
+        config=decode_config(config),
+        upload_id=upload_id,
+        taken_at=taken_at,
+        source_file=source_file,
+        tags=decode_tags(tags),
+    )
 
 
 def read_file(columns: Row) -> File:

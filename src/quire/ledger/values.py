@@ -27,7 +27,7 @@ class BatchDraft(Struct, frozen=True, kw_only=True):
     plan_digest: str = ""  # of a plan; members that have another one leave the batch alone
 
 
-class Upload(Struct, frozen=True, kw_only=True):
+class Upload(Struct, frozen=True, gc=False, kw_only=True):
     """A file that was offered: awaited, taken, failed or skipped. `stamp` tells whether its source has
     changed; of one that is uploaded it names the announcement.
     """
@@ -59,7 +59,7 @@ class OutboxMessage(Struct, frozen=True, kw_only=True):
     no: int = 0
 
 
-class ListedFile(Struct, frozen=True):
+class ListedFile(Struct, frozen=True, gc=False):
     no: int
     root_no: int
     file: File
@@ -153,7 +153,7 @@ class WorkableBatch(Struct, frozen=True, kw_only=True):
     offers: tuple[FlowOffer, ...] = ()  # of a batch that flows: the phases with tasks to start
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, gc=False):
     """An order on its way out, with what the retry rules need to know when it comes back."""
 
     order: Order
@@ -172,7 +172,7 @@ class StoredTask(Struct, frozen=True, kw_only=True):
     state: TaskState
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class Settlement(Struct, frozen=True, gc=False, kw_only=True):
     """A report and what the engine made of it. `blame` adds to failures, otherwise to interruptions."""
 
     report: Report

@@ -30,6 +30,7 @@ class Stage(StrEnum):
 # The error of a batch that an operator has reset.
 RESET = "Manually reset by admin"
 TERMINAL = frozenset({Stage.DONE, Stage.ERROR, Stage.CANCELLED})
+AT_WORK = frozenset({Stage.WORKING, Stage.FLOWING})  # attempts may be running
 
 
 class Position(Struct, frozen=True):

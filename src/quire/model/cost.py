@@ -15,7 +15,7 @@ LARGEST = 2**63 - 1
 LARGEST_AMOUNT = LARGEST // MICROS
 
 
-class Cost(Struct, frozen=True, array_like=True):
+class Cost(Struct, frozen=True, gc=False, array_like=True):
     bytes_in: int = 0
     bytes_out: int = 0
     tokens_in: int = 0

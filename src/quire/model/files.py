@@ -15,7 +15,7 @@ class Change(StrEnum):
     REPLACE = "replace"  # it takes its document's place in the list
 
 
-class File(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class File(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One file of a batch's list."""
 
     key: str
@@ -30,7 +30,7 @@ class File(Struct, frozen=True, kw_only=True, omit_defaults=True):
     processing_config: dict[str, Any] = field(default_factory=dict)
 
 
-class Product(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Product(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A file that a step made, stored under `key` before the step's report is sent.
 
     `role` says what it is to the pipeline ("jpeg", "ref", "thumb" …); `facts` are what the step

@@ -21,7 +21,7 @@ from quire.model.files import File, folder_of
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class ManifestFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ManifestFile(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """`processing_config` is present when it differs from the directory's; an empty one differs, too."""
 
     r2_key: str
@@ -229,14 +229,18 @@ def _refuse_repeated(manifest: Manifest, suspects: set[int]) -> None:
             seen.add(path)
 
 
+_RULE = "segments are not empty, not '.' or '..', and without backslashes and control characters"
+
+
 def _flaw(file: File, folder: str) -> str | None:
-    rule = "segments are not empty, not '.' or '..', and without backslashes and control characters"
-    if not _RELATIVE.fullmatch(_relative(file.path)):
-        return f"which is not a path that can be kept: {rule}"
-    if not _NAME.fullmatch(file.name):
+    path = _relative(file.path)
+    if not _RELATIVE.fullmatch(path):
+        return f"which is not a path that can be kept: {_RULE}"
+    # Mostly the end of its path, which was looked at.
+    if path.rpartition("/")[2] != file.name and not _NAME.fullmatch(file.name):
         return f"whose name {file.name[:80]!r} is not that of a file"
     if not _RELATIVE.fullmatch(file.key):
-        return f"whose key {file.key[:80]!r} is not one: it is relative, and its {rule}"
+        return f"whose key {file.key[:80]!r} is not one: it is relative, and its {_RULE}"
     if not file.key.startswith(folder):
         return f"whose key {file.key[:80]!r} is outside {folder[:80]!r}"
     return None

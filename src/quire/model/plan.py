@@ -47,7 +47,13 @@ class Accepts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     needs: tuple[str, ...] = ()
     refuses: tuple[str, ...] = ()
 
+    @property
+    def everything(self) -> bool:
+        return not (self.kinds or self.needs or self.refuses)
+
     def matches(self, file: File) -> bool:
+        if self.everything:
+            return True
         return (
             (not self.kinds or any(_matches(pattern, file) for pattern in self.kinds))
             and all(_matches(pattern, file) for pattern in self.needs)

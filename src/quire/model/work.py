@@ -35,7 +35,7 @@ class StepCall(Struct, frozen=True, kw_only=True):
     resource: str = ""  # the name of a limit that several steps share
 
 
-class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Value(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a step gives to the steps after it: JSON in `data`, or, when it is large, in a blob."""
 
     data: Any = None
@@ -44,7 +44,7 @@ class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str = ""  # of the blob; empty: it is in `data`
 
 
-class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StepResult(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a successful attempt gives back: products in the blob store, facts in the record."""
 
     products: tuple[Product, ...] = ()
@@ -53,20 +53,20 @@ class StepResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()  # what its document is tagged with from now on, beside the tags it has
 
 
-class MemberFile(File, frozen=True, kw_only=True, omit_defaults=True):
+class MemberFile(File, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A document of a folder or a batch, with the values that earlier steps gave for it."""
 
     values: dict[str, Value] = field(default_factory=dict)
 
 
-class EarlierResult(Struct, frozen=True, array_like=True):
+class EarlierResult(Struct, frozen=True, gc=False, array_like=True):
     """The result of a task of a lower rank, given to the tasks that come after it."""
 
     path: str
     result: StepResult
 
 
-class Order(Struct, frozen=True, array_like=True):
+class Order(Struct, frozen=True, gc=False, array_like=True):
     """One attempt of one task."""
 
     batch_no: int
@@ -104,7 +104,7 @@ class Outcome(StrEnum):
     EXTERNAL = "external"  # not an end: somebody outside will answer
 
 
-class Report(Struct, frozen=True, array_like=True):
+class Report(Struct, frozen=True, gc=False, array_like=True):
     """The end of one attempt."""
 
     batch_no: int

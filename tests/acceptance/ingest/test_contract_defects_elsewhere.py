@@ -32,7 +32,7 @@ from tests.acceptance.ingest.elsewhere import (
 from tests.acceptance.ingest.home import at_home, settings_of
 
 from quire.assembly.secrets import load_signing_secret
-from quire.batches.remote.callbacks import AttemptAddress, build_url
+from quire.batches.remote.attempts import AttemptAddress, build_url
 from quire.ledger.port import Settlement
 from quire.model.batch import TaskState
 from quire.model.ids import task_id

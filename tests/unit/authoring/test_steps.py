@@ -1,7 +1,6 @@
 """Functions as workers run them: what they are given, and what becomes of what they return."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,8 @@ def test_a_document_shows_its_record_and_its_bytes(letter: StepInput):
 
 def test_progress_and_cost_reach_the_meter(tmp_path: Path):
     class Meter:
-        said: list[tuple] = []
+        def __init__(self) -> None:
+            self.said: list[tuple] = []
 
         def progress(self, done: int = 0, total: int = 0) -> None:
             self.said.append((done, total))
@@ -484,6 +484,6 @@ def test_nothing_of_a_step_is_left_outside_its_folder(letter: StepInput, tmp_pat
     def make(document: Document) -> list[Output]:
         return [Output.text(f"{n}.txt", "x") for n in range(3)]
 
-    before = sorted(os.listdir(tmp_path))
+    before = sorted(tmp_path.iterdir())
     run(make, letter)
-    assert sorted(os.listdir(tmp_path)) == before
+    assert sorted(tmp_path.iterdir()) == before

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from quire.batches.remote.callbacks import AttemptAddress, CallbackAnswer, build_url, sign, verify
+from quire.batches.remote.attempts import AttemptAddress, CallbackAnswer, build_url, sign, verify
 from quire.model.errors import Reject
 
 SECRET = b"s" * 32

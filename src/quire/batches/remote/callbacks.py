@@ -5,17 +5,22 @@ verified in the store. A repeated or late callback is answered as such and chang
 HTTP, and how the worker was started.
 """
 
-import hashlib
-import hmac
 import re
 from asyncio import Semaphore, gather
 from collections.abc import Mapping
 from decimal import Decimal
-from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
+from quire.batches.remote.attempts import (
+    AttemptAddress,
+    CallbackAnswer,
+    FoundAttempt,
+    RemoteStep,
+    find_attempt,
+    settle,
+)
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.page_count import has_several_pages
 from quire.blobs import keys
@@ -26,16 +31,12 @@ from quire.compute.remote.callback_body import (
     bad_callback,
     strip_bucket_prefix,
 )
+from quire.compute.remote.product_layout import lay_out
 from quire.engine.retry import RetryPolicy
-from quire.engine.settlement import decide_settlement, phase_retry_policy
-from quire.ledger.port import StoredTask
-from quire.model import ids
 from quire.model.batch import Batch, TaskState
 from quire.model.cost import Cost
-from quire.model.errors import Missing, Reject
+from quire.model.errors import Reject
 from quire.model.files import Product
-from quire.model.pipeline import Phase
-from quire.model.pipelines import old_form, to_pipelines
 from quire.model.work import Outcome, Report, StepResult, add_price
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # enough for every page of a long TIFF
@@ -47,44 +48,7 @@ _NO_PRICES: Mapping[str, float] = {}
 _CLASS = re.compile(r"[a-z][a-z_]{0,39}")
 
 
-class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`duplicate`: the attempt was settled before. `late`: a later attempt, phase or round has replaced it.
-    Either way nothing changes.
-    """
-
-    ok: bool
-    duplicate: bool = False
-    late: bool = False
-
-
 _decoder = msgspec.json.Decoder(Callback)
-
-
-class AttemptAddress(Struct, frozen=True, kw_only=True):
-    """The attempt of a callback, as its URL names it. `task_no` is the key of the task in the ledger."""
-
-    batch_id: str
-    task_id: str
-    task_no: int
-    attempt: int
-
-
-def sign(secret: bytes, address: AttemptAddress) -> str:
-    """The signature of a callback URL; only a process with the secret can create it."""
-    callback = (address.batch_id, address.task_id, str(address.task_no), str(address.attempt))
-    return hmac.new(secret, b"callback\0" + "\0".join(callback).encode(), hashlib.sha256).hexdigest()
-
-
-def verify(secret: bytes, address: AttemptAddress, signature: str) -> None:
-    """Check a signature in constant time. Raises Reject with code `bad_signature`."""
-    if not hmac.compare_digest(sign(secret, address).encode(), signature.encode(errors="replace")):
-        raise Reject("this callback URL was not issued by this server", code="bad_signature")
-
-
-def build_url(base: str, secret: bytes, address: AttemptAddress, rest: str = "") -> str:
-    """The CALLBACK_URL of an attempt, or a path below it; opaque to workers."""
-    query = urlencode({"attempt": address.attempt, "task": address.task_no, "sig": sign(secret, address)})
-    return f"{base.rstrip('/')}/callback/{quote(address.batch_id)}/{quote(address.task_id)}{rest}?{query}"
 
 
 async def settle_callback(
@@ -103,43 +67,10 @@ async def settle_callback(
     attempt, Retry when the store is unavailable.
     """
     callback = strip_bucket_prefix(_decode(body, address), prefix)
-    batch, task, phase = await find_attempt(context, address)
-    report = await _build_report(context, batch, phase, task, address.attempt, callback)
-    report = _add_machine_price(report, prices.get(phase.compute, 0.0))
-    now = context.clock.now()
-    # Not in the step cache: outputs of other programs differ from those of our step.
-    settlement = decide_settlement(
-        report, task.claim, phase_retry_policy(phase, policy), now=now, fraction=context.ids.fraction()
-    )
-    if (await context.tasks.settle_reports(batch.no, [settlement], now=now)).applied:
-        return CallbackAnswer(ok=True)
-    return await _answer_stale(context, address)
-
-
-async def find_attempt(context: RemoteContext, address: AttemptAddress) -> tuple[Batch, StoredTask, Phase]:
-    """Raises Missing for an unknown batch, task or attempt."""
-    batch = await context.batches.get_batch(address.batch_id)
-    task = await context.tasks.get_task(batch.no, address.task_no)
-    phase = old_form(to_pipelines(context.pipelines).of(batch)).phases[task.phase - 1]
-    order = task.claim.order
-    if address.task_id != ids.task_id(phase.task_prefix, batch.id, order.file.key):
-        raise Missing(
-            f"task {address.task_no} of batch {batch.id} is not {address.task_id}", code="unknown_task"
-        )
-    if not 1 <= address.attempt <= order.attempt:
-        raise Missing(
-            f"attempt {address.attempt} of task {address.task_id} was never started", code="unknown_task"
-        )
-    return batch, task, phase
-
-
-async def _answer_stale(context: RemoteContext, address: AttemptAddress) -> CallbackAnswer:
-    batch = await context.batches.get_batch(address.batch_id)
-    task = await context.tasks.get_task(batch.no, address.task_no)
-    current = (task.phase, task.round) == (batch.position.phase, batch.position.round)
-    overtaken = address.attempt < task.claim.order.attempt or task.state is TaskState.SUPERSEDED
-    late = overtaken or not current
-    return CallbackAnswer(ok=True, duplicate=not late, late=late)
+    found = await find_attempt(context, address)
+    report = await _build_report(context, found, address.attempt, callback)
+    report = _add_machine_price(report, prices.get(found.step.compute, 0.0))
+    return await settle(context, found, report, policy)
 
 
 def _decode(body: bytes, address: AttemptAddress) -> Callback:
@@ -155,9 +86,9 @@ def _decode(body: bytes, address: AttemptAddress) -> Callback:
 
 
 async def _build_report(
-    context: RemoteContext, batch: Batch, phase: Phase, task: StoredTask, attempt: int, callback: Callback
+    context: RemoteContext, found: FoundAttempt, attempt: int, callback: Callback
 ) -> Report:
-    order, started_at = task.claim.order, task.claim.started_at
+    order, started_at = found.claim.order, found.claim.started_at
     names = (order.batch_no, order.task_no, attempt)
     elapsed = max(0.0, context.clock.now() - started_at)
     claimed_ms = (callback.performance or {}).get("total_time_ms")
@@ -168,14 +99,14 @@ async def _build_report(
         error = (callback.error or "the worker gave no reason")[:MAX_ERROR_CHARACTERS]
         failed = Report(*names, Outcome.ERRED, *spent, error_class="worker_error", error=error)
         return _apply_error_class(failed, callback.quire)
-    if attempt != order.attempt or task.state in {TaskState.DONE, TaskState.SUPERSEDED}:
+    if attempt != order.attempt or found.task.state in {TaskState.DONE, TaskState.SUPERSEDED}:
         return Report(*names, Outcome.DONE, *spent)  # changes nothing: its outputs need not be verified
     try:
-        await _check_pages(context, phase, order.file.key, callback)
+        await _check_pages(context, found.step, order.file.key, callback)
     except Reject as flaw:  # another try in the same way would lose the same pages
         return Report(*names, Outcome.REJECTED, *spent, error_class=flaw.code, error=str(flaw))
     try:
-        result = await _verify_result(context, batch, phase, attempt, callback)
+        result = await _verify_result(context, found, attempt, callback)
     except Reject as flaw:
         return Report(*names, Outcome.ERRED, *spent, error_class=flaw.code, error=str(flaw))
     size = sum(product.size for product in result.products)
@@ -194,9 +125,9 @@ def _add_machine_price(report: Report, price: float) -> Report:
     return add_price(report, Decimal(str(price))) if price else report
 
 
-async def _check_pages(context: RemoteContext, phase: Phase, key: str, callback: Callback) -> None:
+async def _check_pages(context: RemoteContext, step: RemoteStep, key: str, callback: Callback) -> None:
     """Raises Reject when pages would be lost: workers of the published contract convert only the first."""
-    if phase.step != "tiff_to_jpeg" or callback.quire is not None or not wants_all_pages(phase):
+    if step.step != "tiff_to_jpeg" or callback.quire is not None or not wants_all_pages(step):
         return
     if await has_several_pages(context.blobs, key):
         raise Reject(
@@ -206,25 +137,26 @@ async def _check_pages(context: RemoteContext, phase: Phase, key: str, callback:
         )
 
 
-def wants_all_pages(phase: Phase) -> bool:
-    return bool(phase.options.get("all_pages", True))
+def wants_all_pages(step: RemoteStep) -> bool:
+    return bool(step.options.get("all_pages", True))
 
 
 async def _verify_result(
-    context: RemoteContext, batch: Batch, phase: Phase, attempt: int, callback: Callback
+    context: RemoteContext, found: FoundAttempt, attempt: int, callback: Callback
 ) -> StepResult:
-    read_claims = CLAIM_READERS.get(phase.step)
+    read_claims = CLAIM_READERS.get(found.step.step)
     if read_claims is None:
-        raise bad_callback(f"tasks of phase {phase.name} do not run on remote workers")
+        raise bad_callback(f"tasks of phase {found.step.phase} do not run on remote workers")
     claimed, facts = read_claims(callback, attempt)
     limit = Semaphore(VERIFIED_AT_ONCE)
 
     async def verify_one(product: Product, size: int | None) -> Product:
         async with limit:
-            return await _verify_product(context, batch, product, size)
+            return await _verify_product(context, found.batch, product, size)
 
     products = await gather(*(verify_one(*one) for one in claimed))
-    return StepResult(products=tuple(products), facts=facts)
+    result = StepResult(products=tuple(products), facts=facts)
+    return result if found.claim.place is None else lay_out(found.step.step, found.claim.order.file, result)
 
 
 async def _verify_product(

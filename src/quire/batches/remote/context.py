@@ -5,19 +5,20 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
-from quire.ledger.port import BatchStore, FileStore, MemberStore, RecordStore, TaskStore
+from quire.ledger.port import BatchStore, FileStore, FlowStore, MemberStore, RecordStore, TaskStore
 from quire.model.clock import Clock
 from quire.model.ids import Ids
-from quire.model.pipeline import Pipeline
+from quire.model.pipelines import AnyPipeline
 
 
 class RemoteContext(Struct, frozen=True, kw_only=True):
     batches: BatchStore
     files: FileStore
     tasks: TaskStore
+    flow: FlowStore
     records: RecordStore
     members: MemberStore
     blobs: Blobs
     clock: Clock
     ids: Ids
-    pipelines: Mapping[str, Pipeline]
+    pipelines: Mapping[str, AnyPipeline]

@@ -6,12 +6,12 @@ another attempt has replaced it. Must not know: HTTP.
 
 import msgspec
 
-from quire.batches.remote.callbacks import AttemptAddress, find_attempt
+from quire.batches.remote.attempts import AttemptAddress, find_attempt
 from quire.batches.remote.context import RemoteContext
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.remote.output_keys import MAX_PAGES, page_key, page_of
 from quire.compute.remote.output_request import MoreOutputs, OutputPlace, OutputPlaces
-from quire.model.batch import Stage, TaskState
+from quire.model.batch import AT_WORK, TaskState
 from quire.model.errors import Reject
 
 MAX_BODY_BYTES = 8 * 1024
@@ -37,15 +37,15 @@ async def grant_places(
         wanted = _decoder.decode(body)
     except (ValueError, RecursionError) as error:
         raise Reject(f"the body is no request for outputs: {error}", code="bad_request") from error
-    batch, task, phase = await find_attempt(context, address)
-    running = task.state is TaskState.RUNNING and task.claim.order.attempt == address.attempt
-    if not running or batch.position.stage is not Stage.WORKING:
+    found = await find_attempt(context, address)
+    running = found.task.state is TaskState.RUNNING and found.claim.order.attempt == address.attempt
+    if not running or found.batch.position.stage not in AT_WORK:
         return OutputPlaces(current=False)
-    seconds = int(phase.timeout_seconds) + SPARE_SECONDS
+    seconds = int(found.step.timeout_seconds) + SPARE_SECONDS
     places = []
     for role in dict.fromkeys(wanted.roles):
         page = page_of(role)
-        if phase.step != "tiff_to_jpeg" or page is None:
+        if found.step.step != "tiff_to_jpeg" or page is None:
             raise Reject(
                 f"there is no place for {role!r} here: pages of a TIFF are jpeg-2 to jpeg-{MAX_PAGES}",
                 code="bad_request",

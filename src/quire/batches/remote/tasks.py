@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from quire.batches.remote import callbacks
-from quire.batches.remote.callbacks import MAX_BODY_BYTES, AttemptAddress
+from quire.batches.remote.attempts import AttemptAddress, RemoteStep, build_url, find_task
+from quire.batches.remote.callbacks import MAX_BODY_BYTES
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
@@ -34,11 +35,9 @@ from quire.compute.remote.output_keys import (
 from quire.engine.retry import RetryPolicy
 from quire.ledger.port import BatchFilter
 from quire.model import ids
-from quire.model.batch import Batch, Stage, TaskState
+from quire.model.batch import AT_WORK, Batch, TaskState
 from quire.model.errors import Missing, Reject
 from quire.model.files import stem_and_extension
-from quire.model.pipeline import Phase
-from quire.model.pipelines import old_form, to_pipelines
 from quire.model.work import AttemptKey, Order, StepCall
 from quire.pipelines import naming
 
@@ -66,7 +65,7 @@ class RemoteAttempt(Struct, frozen=True):
     """One attempt, and the key under which its worker finds the input."""
 
     batch: Batch
-    phase: Phase
+    step: RemoteStep
     address: AttemptAddress
     input_key: str
 
@@ -96,8 +95,8 @@ class LedgerRemoteTasks:
             "INPUT_URL": await self._presigned.sign_get(
                 file.key, seconds=seconds, base_url=base, name="input"
             ),
-            "CALLBACK_URL": callbacks.build_url(base, self._options.secret, address),
-            "MORE_OUTPUTS_URL": callbacks.build_url(base, self._options.secret, address, "/outputs"),
+            "CALLBACK_URL": build_url(base, self._options.secret, address),
+            "MORE_OUTPUTS_URL": build_url(base, self._options.secret, address, "/outputs"),
             "QUIRE_INPUT_KEY": self._options.prefix + file.key,
             "QUIRE_STEP": call.step,
             "QUIRE_OPTIONS": json.dumps(call.options),
@@ -122,7 +121,7 @@ class LedgerRemoteTasks:
 
     async def find_finished(self, attempts: Collection[AttemptKey]) -> set[AttemptKey]:
         positions = await self._context.batches.get_positions({batch_no for batch_no, _, _ in attempts})
-        working = {no for no, position in positions.items() if position.stage is Stage.WORKING}
+        working = {no for no, position in positions.items() if position.stage in AT_WORK}
         return {one for one in attempts if one[0] not in working or not await self._is_running(one)}
 
     async def settle_stored_result(self, order: Order) -> bool:
@@ -155,19 +154,16 @@ class LedgerRemoteTasks:
 
     async def _find(self, order: Order) -> RemoteAttempt:
         batch = await self._batch(order.batch_no)
-        task = await self._context.tasks.get_task(order.batch_no, order.task_no)
-        phase = old_form(to_pipelines(self._context.pipelines).of(batch)).phases[task.phase - 1]
-        if phase.step not in ROLES:
-            raise Reject(f"the step {phase.step} cannot run on a remote worker", code="not_elsewhere")
+        step = (await find_task(self._context, batch, order.task_no)).step
+        if step.step not in ROLES:
+            raise Reject(f"the step {step.step} cannot run on a remote worker", code="not_elsewhere")
         address = AttemptAddress(
             batch_id=batch.id,
-            task_id=ids.task_id(phase.task_prefix, batch.id, order.file.key),
+            task_id=ids.task_id(step.task_prefix, batch.id, order.file.key),
             task_no=order.task_no,
             attempt=order.attempt,
         )
-        return RemoteAttempt(
-            batch, phase, address, await self._choose_input_key(batch, phase, address, order)
-        )
+        return RemoteAttempt(batch, step, address, await self._choose_input_key(batch, step, address, order))
 
     async def _batch(self, number: int) -> Batch:
         """Cached: nothing that is used here changes while a batch has running tasks."""
@@ -183,16 +179,16 @@ class LedgerRemoteTasks:
         return known
 
     async def _choose_input_key(
-        self, batch: Batch, phase: Phase, address: AttemptAddress, order: Order
+        self, batch: Batch, step: RemoteStep, address: AttemptAddress, order: Order
     ) -> str:
         """Workers derive the keys of outputs from it. The file's own key where that is safe; otherwise a key
         of the attempt, so that a worker that timed out cannot overwrite the outputs of a later one.
         """
         own = order.file.key
-        inside = own.startswith(f"staging/{batch.id}/") and has_valid_output_keys(own, phase.step)
-        if order.attempt == 1 and inside and await self._has_free_keys(batch, phase, order):
+        inside = own.startswith(f"staging/{batch.id}/") and has_valid_output_keys(own, step.step)
+        if order.attempt == 1 and inside and await self._has_free_keys(batch, step, order):
             return own
-        ending = ".tif" if phase.step == "tiff_to_jpeg" else stem_and_extension(order.file.name)[1]
+        ending = ".tif" if step.step == "tiff_to_jpeg" else stem_and_extension(order.file.name)[1]
         if not ending.isascii() or not ending[1:].isalnum() or len(ending) > 10:
             ending = ".bin"
         return work_key(batch.id, address.task_id, order.attempt, ending)
@@ -212,15 +208,15 @@ class LedgerRemoteTasks:
                 return
         await blobs.put(alias, blobs.stream(file.key), content_type=file.content_type)
 
-    async def _has_free_keys(self, batch: Batch, phase: Phase, order: Order) -> bool:
+    async def _has_free_keys(self, batch: Batch, step: RemoteStep, order: Order) -> bool:
         """Are the keys of these outputs used by no other file of the batch, and by no output of one?"""
         file = order.file
-        if phase.step == "tiff_to_jpeg":
+        if step.step == "tiff_to_jpeg":
             if not naming.is_tiff_name(file.name):
                 return False  # its extension may be that of the output
             rivals = {path.casefold() for path in naming.jpeg_rivals(file, 1)}
         else:
-            rivals = {output_key(file.path, role).casefold() for role in ROLES[phase.step]}
+            rivals = {output_key(file.path, role).casefold() for role in ROLES[step.step]}
         own = file.path.casefold()
         taken = await self._context.files.count_paths(batch.no, rivals | {own})
         return taken.pop(own, 1) == 1 and not taken
@@ -241,7 +237,7 @@ class LedgerRemoteTasks:
             "batch_id": address.batch_id,
             "status": "success",
         }
-        role = JPEG if remote.phase.step == "tiff_to_jpeg" else REFERENCE
+        role = JPEG if remote.step.step == "tiff_to_jpeg" else REFERENCE
         key = output_key(remote.input_key, role)
         try:
             stored = await self._context.blobs.head(key)
@@ -251,7 +247,7 @@ class LedgerRemoteTasks:
         if stored.size == 0 or stored.modified_at < task.claim.started_at - SKEW_SECONDS:
             return None
         if role == JPEG:
-            if callbacks.wants_all_pages(remote.phase) and await has_several_pages(
+            if callbacks.wants_all_pages(remote.step) and await has_several_pages(
                 self._context.blobs, order.file.key
             ):
                 return None  # the other pages may be missing

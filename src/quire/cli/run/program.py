@@ -24,7 +24,7 @@ from quire.model.errors import Misconfigured, Reject
 if TYPE_CHECKING:
     from quire.batches.batch_run import RunResult
 
-Place: TypeAlias = "str | PathLike[str]"
+Place: TypeAlias = str | PathLike[str]
 
 
 class FileResult(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,10 @@ from quire.database.sql import load_migrations
 from quire.ledger.postgres.batches import PostgresBatchStore
 from quire.ledger.postgres.control import PostgresControlStore
 from quire.ledger.postgres.files import PostgresFileStore
+from quire.ledger.postgres.flow import PostgresFlowStore
+from quire.ledger.postgres.flow_claims import PostgresFlowClaimStore
+from quire.ledger.postgres.flow_units import PostgresFlowUnitStore
+from quire.ledger.postgres.intake import PostgresIntakeStore
 from quire.ledger.postgres.members import PostgresMemberStore
 from quire.ledger.postgres.outbox import PostgresOutboxStore
 from quire.ledger.postgres.records import PostgresRecordStore
@@ -23,6 +27,10 @@ class PostgresLedger(
     PostgresBatchStore,
     PostgresFileStore,
     PostgresTaskStore,
+    PostgresFlowStore,
+    PostgresFlowClaimStore,
+    PostgresFlowUnitStore,
+    PostgresIntakeStore,
     PostgresOutboxStore,
     PostgresMemberStore,
     PostgresControlStore,

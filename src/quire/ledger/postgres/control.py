@@ -1,11 +1,13 @@
 """A person intervenes: each act is one transaction, with who did it and why among the batch's events."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values, clean_text
 from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, TaskSelection
 from quire.ledger.postgres.batches import find_first_task
+from quire.ledger.postgres.flow_retry import retry
 from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
     all_rows,
@@ -59,6 +61,7 @@ class PostgresControlStore:
         async def work(connection: Connection) -> RetrySelection:
             failed = await all_rows(connection, "chosen_failed", _wanted(batch_no, selection))
             row = await one_row(connection, "unsettled", (batch_no,))
+            row = row or await one_row(connection, "flow_unsettled", (batch_no,))
             return RetrySelection(
                 failed=[(phase, kind, tasks) for phase, kind, tasks in failed],
                 unsettled=0 if row is None else row[0],
@@ -70,6 +73,23 @@ class PostgresControlStore:
         return await self._database.write(
             lambda connection: _start_retry_round(connection, move, selection, action)
         )
+
+    async def retry_flow(
+        self,
+        batch: Batch,
+        selection: TaskSelection,
+        action: OperatorAction,
+        *,
+        waiting: Sequence[int],
+        names: Sequence[str],
+    ) -> Batch:
+        async def work(connection: Connection) -> Batch:
+            tasks = await retry(connection, batch, selection, waiting, names, action.now)
+            data: dict[str, object] = {"round": batch.position.round + 1, "tasks": tasks}
+            await _record_action(connection, batch.no, "batch_retried", action, data)
+            return await load_batch(connection, batch.no)
+
+        return await self._database.write(work)
 
     async def record_action(self, action: OperatorAction, kind: str, data: dict[str, object]) -> None:
         await self._database.write(
@@ -154,6 +174,11 @@ async def _reopen(connection: Connection, batch_no: int, action: OperatorAction,
     batch = await load_batch(connection, batch_no)
     if batch.position.stage is Stage.WORKING:
         await _reopen_tasks(connection, batch, action.now)
+    elif batch.position.stage is Stage.FLOWING:
+        async with connection.pipeline():
+            await change(connection, "flow_reopen_tasks", (batch_no,))
+            await change(connection, "flow_reopen", (batch_no,))
+            await change(connection, "set_alarm", (0.0, batch_no))
     await _record_action(connection, batch_no, "batch_reopened", action)
     return await load_batch(connection, batch_no)
 

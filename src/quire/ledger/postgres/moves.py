@@ -138,6 +138,7 @@ async def _record_outcomes(connection: Connection, move: Move) -> None:
         await change(connection, "judge_members", values)
     if move.skips is not None:
         error_class, reason = move.skips
+        await change(connection, "flow_done_members", {"no": move.batch_no})
         skipped = {"error_class": error_class, "reason": reason, "own": json.dumps(move.left_alone)}
         await change(connection, "skip_untouched", skipped | {"no": move.batch_no})
 

@@ -10,19 +10,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.flow_rows import EffectRows, read_flow_claim
-from quire.ledger.flow_values import (
-    Admission,
-    BranchResult,
-    CompleteJoin,
-    Effects,
-    FlowOffer,
-    ListedInput,
-    TaskPlace,
-    first_number,
-)
+from quire.ledger.flow_rows import EffectRows, folder_file, read_flow_claim, read_join
+from quire.ledger.flow_values import Admission, CompleteJoin, Effects, FlowOffer, ListedInput, first_number
 from quire.ledger.port import Claim, Known, ListedFile, Only, Settlement, SettleResult, WorkableBatch
-from quire.ledger.rows import decode_result, file_columns, read_file, read_listed_file, read_workable_batch
+from quire.ledger.rows import file_columns, read_file, read_listed_file, read_workable_batch
 from quire.ledger.sqlite.flow_settlement import advance, read_cursors, settle, write_effects
 from quire.ledger.sqlite.rows import (
     SQL,
@@ -33,9 +24,8 @@ from quire.ledger.sqlite.rows import (
     load_batch,
     record_event,
 )
-from quire.model.batch import Batch, Stage, TaskState
+from quire.model.batch import Batch, Stage
 from quire.model.errors import Missing, Stale
-from quire.model.files import File
 
 Row = tuple[Any, ...]
 
@@ -124,10 +114,10 @@ class SqliteFlowStore:
                 found.setdefault(folded, []).append(one)
             values = (batch_no, json.dumps(sorted(folders)))
             for (folder,) in connection.execute(SQL["flow_listed_folders"], values) if folders else ():
-                found[folder] = [ListedInput(0, folder, _folder_file(folder))]
+                found[folder] = [ListedInput(0, folder, folder_file(folder))]
             values = (batch_no, json.dumps(sorted(units)))
             for folded, path in connection.execute(SQL["flow_listed_units"], values) if units else ():
-                found.setdefault(f"unit:{folded}", []).append(ListedInput(0, folded, _folder_file(path)))
+                found.setdefault(f"unit:{folded}", []).append(ListedInput(0, folded, folder_file(path)))
             return found
 
         return await self._database.read(work)
@@ -250,17 +240,8 @@ def _read_offer(row: Row) -> WorkableBatch:
 
 
 def _read_join(connection: sqlite3.Connection, batch_no: int, row: Row) -> CompleteJoin:
-    phase, file_no, root_no, lineage, *columns = row
-    branches, tries, given = [], 0, None
-    for branch, state, count, result, kind, error, before, values in connection.execute(
-        SQL["flow_branches"], (batch_no, file_no, phase)
-    ):
-        settled = BranchResult(branch, TaskState(state), count, decode_result(result), kind, error)
-        branches.append(settled)
-        tries += before
-        given = given or values
-    place = TaskPlace(phase, 0, file_no, root_no, lineage, tries, given)
-    return CompleteJoin(place, read_file(tuple(columns)), tuple(branches))
+    phase, file_no = row[:2]
+    return read_join(row, connection.execute(SQL["flow_branches"], (batch_no, file_no, phase)))
 
 
 def _fail_branches(
@@ -273,7 +254,3 @@ def _fail_branches(
         counts = (-1, 1, 0, 0.0, 0, 0, 0, 0, 0)
         connection.execute(SQL["flow_count_settled"], (*counts, batch_no, effects.phase))
         connection.execute(SQL["count_failures"], (batch_no, error_class, 1))
-
-
-def _folder_file(folder: str) -> File:
-    return File(key="", path=folder, name="", size=0, content_type="")

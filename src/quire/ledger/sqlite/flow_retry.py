@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from quire.ledger.flow_rows import failure_place
+from quire.ledger.flow_rows import judge_roots
 from quire.ledger.sqlite.flow_settlement import advance
 from quire.ledger.sqlite.rows import SQL, fetch_numbers
 from quire.ledger.sqlite.withdrawal import supersede_tasks, withdraw_files
 from quire.ledger.values import TaskSelection
-from quire.model.batch import Batch, FileOutcome
+from quire.model.batch import Batch
 from quire.model.errors import Stale
 
 Row = tuple[Any, ...]
@@ -61,19 +61,10 @@ def rejudge(
 ) -> None:
     """What is left of these inputs' tasks says how they stand; `documents` are on their way again."""
     wanted = json.dumps(sorted(roots))
-    failures: dict[int, tuple[str, str, str]] = {}
-    for root, phase, path, branch, kind, reason in connection.execute(
-        SQL["flow_failures_of_roots"], (batch_no, wanted)
-    ):
-        told = (failure_place(phase, path, branch), kind, reason)
-        failures[root] = min(told, failures.get(root, told))
+    failed = connection.execute(SQL["flow_failures_of_roots"], (batch_no, wanted)).fetchall()
     done = set(fetch_numbers(connection, "flow_has_done", (batch_no, wanted)))
-    for root in roots:
-        walking = documents.get(root, 0)
-        place, kind, reason = failures.get(root, (None, None, None))
-        outcome = FileOutcome.FAILED if place else FileOutcome.DONE if root in done and not walking else None
-        values = (batch_no, root, outcome, kind, reason, place, walking)
-        connection.execute(SQL["flow_rejudge"], values)
+    rows = judge_roots(sorted(roots), failed, done, documents)
+    connection.executemany(SQL["flow_rejudge"], ((batch_no, *row) for row in rows))
 
 
 def _withdraw_units(connection: sqlite3.Connection, batch_no: int, phase: int) -> set[int]:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from quire.ledger.flow_progress import FlowCounters, find_progress
 from quire.ledger.flow_rows import EffectRows
 from quire.ledger.flow_values import Effects, JoinPart, phase_of
 from quire.ledger.port import OutboxMessage, Settlement, SettleResult
@@ -91,41 +92,33 @@ def write_effects(
 
 def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
     """Bring status and stage up to what the counters say; True when there is something for a scheduler."""
-    row = connection.execute(SQL["flow_progress"], (batch_no,)).fetchone()
-    stage, phase, sources, open_tasks, waits_at, gathers, has_manifest, has_joins = row
+    stage, counters = read_counters(connection, batch_no)
     if stage != Stage.FLOWING:
         return False
-    phases = connection.execute(SQL["flow_phases"], (batch_no,)).fetchall()
-    ends = not sources and not open_tasks and waits_at is None
-    may_gather = (
-        waits_at is not None
-        and not (sources or gathers)
-        and not is_open_before(connection, batch_no, waits_at)
+    progress = find_progress(counters)
+    for name in progress.started:
+        record_event(connection, batch_no, now, "phase_started", {"phase": name})
+    target = Stage.ENDING if progress.ends else Stage.FLOWING
+    place = (progress.phase, progress.status, progress.wants_move, target, now, batch_no)
+    connection.execute(SQL["flow_set_progress"], place)
+    return progress.wants_move
+
+
+def read_counters(connection: sqlite3.Connection, batch_no: int) -> tuple[str, FlowCounters]:
+    """The batch's stage, and what its progress is told by."""
+    row = connection.execute(SQL["flow_progress"], (batch_no,)).fetchone()
+    stage, phase, sources, open_tasks, waits_at, gathers, has_manifest, joins_at = row
+    counters = FlowCounters(
+        phase=phase,
+        sources=sources,
+        open_tasks=open_tasks,
+        waits_at=waits_at,
+        gathers=gathers,
+        has_manifest=bool(has_manifest),
+        phases=connection.execute(SQL["flow_phases"], (batch_no,)).fetchall(),
+        joins_at=joins_at,
     )
-    wants = bool((sources and has_manifest) or has_joins or may_gather or ends)
-    reached = phase if sources and not gathers else _reached_phase(phases, phase, waits_at, ends=ends)
-    status = next((name for number, name, _ in phases if number == reached), "")
-    for number, name, _ in phases:
-        if phase < number <= reached:
-            record_event(connection, batch_no, now, "phase_started", {"phase": name})
-    target = Stage.ENDING if ends else Stage.FLOWING
-    connection.execute(SQL["flow_set_progress"], (reached, status, wants, target, now, batch_no))
-    return wants
-
-
-def _reached_phase(
-    phases: Sequence[tuple[int, str, int]], phase: int, waits_at: int | None, *, ends: bool
-) -> int:
-    """The first phase that has something to do, never one before the present one."""
-    if ends:
-        return phases[-1][0]
-    busy = (number for number, _, left in phases if number >= phase and (left > 0 or number == waits_at))
-    return next(busy, phase)
-
-
-def is_open_before(connection: sqlite3.Connection, batch_no: int, phase: int) -> bool:
-    """Whether a task or a join of an earlier phase is not settled."""
-    return connection.execute(SQL["flow_open_before"], (batch_no, phase)).fetchone() is not None
+    return stage, counters
 
 
 def remember_results(connection: sqlite3.Connection, settlements: Iterable[Settlement], now: float) -> None:

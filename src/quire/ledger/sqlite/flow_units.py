@@ -6,14 +6,16 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
+from quire.ledger.flow_progress import is_open_before
+from quire.ledger.flow_rows import unit_file
 from quire.ledger.flow_values import UnitFolder, UnitTask, first_number
 from quire.ledger.port import ListedFile
 from quire.ledger.rows import decode_result, file_columns, read_listed_file
-from quire.ledger.sqlite.flow_settlement import advance, is_open_before
+from quire.ledger.sqlite.flow_settlement import advance, read_counters
 from quire.ledger.sqlite.rows import SQL, load_batch
 from quire.model.batch import Batch, TaskState
 from quire.model.errors import Stale
-from quire.model.files import File, fold
+from quire.model.files import fold
 from quire.model.work import Value
 
 Row = tuple[Any, ...]
@@ -24,7 +26,8 @@ class SqliteFlowUnitStore:
 
     async def begin_gather(self, batch: Batch, phase: int) -> Batch | None:
         def work(connection: sqlite3.Connection) -> Batch | None:
-            if is_open_before(connection, batch.no, phase):
+            _, counters = read_counters(connection, batch.no)
+            if is_open_before(counters, phase):
                 return None
             if not connection.execute(SQL["flow_begin_gather"], (batch.no, phase)).rowcount:
                 return None
@@ -59,17 +62,7 @@ class SqliteFlowUnitStore:
             connection.executemany(
                 SQL["flow_insert_file"],
                 (
-                    (
-                        batch.no,
-                        known[path],
-                        0,
-                        phase,
-                        False,
-                        "unit",
-                        *file_columns(_unit_file(path)),
-                        None,
-                        "",
-                    )
+                    (batch.no, known[path], 0, phase, False, "unit", *file_columns(unit_file(path)), None, "")
                     for path in new
                 ),
             )
@@ -163,8 +156,3 @@ class SqliteFlowUnitStore:
 
     async def _unit_rows(self, query: str, values: Row) -> list[Row]:
         return await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
-
-
-def _unit_file(path: str) -> File:
-    kind = "application/vnd.quire.members+json"
-    return File(key="", path=path, name=path.rpartition("/")[2], size=0, content_type=kind)

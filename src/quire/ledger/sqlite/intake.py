@@ -7,9 +7,17 @@ from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.flow_rows import EffectRows
-from quire.ledger.intake import AWAITED, NAME, FinishedInput, FolderNames, ListedName, TakenFile
+from quire.ledger.intake import FinishedInput, FolderNames, ListedName, TakenFile
+from quire.ledger.intake_rows import (
+    check_listed_before,
+    keep_files,
+    name_columns,
+    number_names,
+    refuse_more,
+    taken_columns,
+)
 from quire.ledger.record_rows import group_products
-from quire.ledger.rows import file_columns, read_file, upload_columns
+from quire.ledger.rows import read_file, upload_columns
 from quire.ledger.sqlite.flow_settlement import advance, read_cursors, write_effects
 from quire.ledger.sqlite.rows import SQL, fetch_numbers, load_batch, record_event
 from quire.model.batch import Batch
@@ -42,18 +50,16 @@ class SqliteIntakeStore:
             known = _find_known(connection, batch_no, wanted[:1])
             if known:
                 known = _find_known(connection, batch_no, wanted)
-                if {one.path for one in known} != set(wanted):
-                    raise Stale(f"the folder of {wanted[0]} has changed since it was listed")
+                check_listed_before(wanted, known)
                 return known
-            roles = [(path, AWAITED) for path in folder.awaited] + [(path, NAME) for path in folder.names]
-            listed = [ListedName(no, *one) for no, one in enumerate(roles, start=last + 1)]
-            connection.executemany(SQL["flow_insert_file"], (_name_columns(batch_no, one) for one in listed))
+            listed = number_names(folder, last)
+            connection.executemany(SQL["flow_insert_file"], (name_columns(batch_no, one) for one in listed))
             uploads = ((batch_no, *upload_columns(one)) for one in folder.refusals)
             connection.executemany(SQL["upsert_upload"], uploads)
             connection.execute(SQL["intake_listed"], (last + len(listed), now, batch_no))
             return listed
 
-        return [one for one in await self._database.write(work) if not one.path.endswith("/")]
+        return keep_files(await self._database.write(work))
 
     async def list_names(self, batch_no: int, *, after: int, limit: int) -> list[ListedName]:
         rows = await self._intake_rows("intake_names", (batch_no, after, limit))
@@ -69,7 +75,7 @@ class SqliteIntakeStore:
             connection.executemany(SQL["upsert_upload"], uploads)
             refused = ((batch_no, one.no) for one in fresh if one.file is None)
             connection.executemany(SQL["intake_refuse"], refused)
-            taken = [_taken_columns(batch_no, one.no, one.file, one) for one in fresh if one.file is not None]
+            taken = [(*taken_columns(one, one.file), batch_no) for one in fresh if one.file is not None]
             connection.executemany(SQL["intake_take"], taken)
             connection.execute(SQL["intake_count"], (len(taken), batch_no))
             rows = EffectRows(batch_no, last, read_cursors(connection, batch_no))
@@ -94,7 +100,7 @@ class SqliteIntakeStore:
         def work(connection: sqlite3.Connection) -> Batch:
             values = (manifest_key, total_files, refused, passed_over, message.decode(), now, batch_no)
             if not connection.execute(SQL["intake_close"], values).rowcount:
-                raise _stale(batch_no)
+                raise refuse_more(batch_no)
             record_event(connection, batch_no, now, "batch_finalized", {"total_files": total_files})
             advance(connection, batch_no, now)
             return load_batch(connection, batch_no)
@@ -128,12 +134,8 @@ def _check_open(connection: sqlite3.Connection, batch_no: int) -> int:
     """The number of the last file. Raises Stale."""
     row = connection.execute(SQL["intake_open"], (batch_no,)).fetchone()
     if row is None:
-        raise _stale(batch_no)
+        raise refuse_more(batch_no)
     return int(row[0])
-
-
-def _stale(batch_no: int) -> Stale:
-    return Stale(f"batch {batch_no} takes no more files: it has ended, or all of them are there")
 
 
 def _find_known(connection: sqlite3.Connection, batch_no: int, paths: Iterable[str]) -> list[ListedName]:
@@ -141,14 +143,3 @@ def _find_known(connection: sqlite3.Connection, batch_no: int, paths: Iterable[s
     values = (batch_no, json.dumps(sorted({fold(path) for path in wanted})))
     rows = connection.execute(SQL["intake_known"], values).fetchall()
     return [ListedName(*row) for row in rows if row[1] in wanted]
-
-
-def _name_columns(batch_no: int, one: ListedName) -> Row:
-    file = File(key="", path=one.path, name=one.path.rpartition("/")[2], size=0, content_type="")
-    return (batch_no, one.no, one.no, 0, False, one.role, *file_columns(file), None, "")
-
-
-def _taken_columns(batch_no: int, no: int, file: File, one: TakenFile) -> Row:
-    """Of a file that no step takes: it has walked to its end."""
-    walking = 0 if one.first is not None else -1
-    return (file.key, file.size, file.content_type, file.digest, walking, batch_no, no)

@@ -17,7 +17,7 @@ ON CONFLICT DO NOTHING
 SELECT plan FROM batches WHERE no = %s
 
 -- name: flow_hold
-SELECT stage, phase, status, last_file, sources, open_tasks, waits_at, gathers, wants_move,
+SELECT stage, phase, status, last_file, sources, open_tasks, waits_at, gathers, wants_move, manifest_key IS NOT NULL,
        coalesce(budget_seconds, budget_tokens, budget_money) IS NOT NULL
 FROM batches WHERE no = %s FOR UPDATE
 
@@ -98,7 +98,7 @@ FROM given WHERE f.batch_no = %(no)s AND f.file_no = given.root_no
   AND (f.outcome IS DISTINCT FROM 'failed' OR coalesce(f.failed_at, '') > given.place)
 
 -- name: flow_count_settled
-UPDATE rounds SET done = done + given.done, failed = failed + given.failed, cached = cached + given.cached,
+UPDATE rounds SET done = rounds.done + given.done, failed = rounds.failed + given.failed, cached = rounds.cached + given.cached,
                   seconds = rounds.seconds + given.seconds, bytes_in = rounds.bytes_in + given.bytes_in,
                   bytes_out = rounds.bytes_out + given.bytes_out, tokens_in = rounds.tokens_in + given.tokens_in,
                   tokens_out = rounds.tokens_out + given.tokens_out, money = rounds.money + given.money
@@ -465,7 +465,8 @@ WHERE batch_no = %(no)s AND born = 0 AND outcome IS NULL AND file_no IN (
 -- name: flow_retry_batch
 UPDATE batches SET stage = 'flowing', stood = NULL, round = round + 1, phase = %(phase)s, status = %(status)s,
                    completed_at = NULL, error = NULL, sources = 0, gathers = 0, cursor = 0, waits_at = %(waits_at)s,
-                   wants_move = true, updated_at = %(now)s, mover = NULL, phase_retries = 0, rests_until = 0
+                   wants_move = true, updated_at = %(now)s, mover = NULL, phase_retries = 0, rests_until = 0,
+                   delivered_at = NULL
 WHERE no = %(no)s AND stage = 'done' AND round = %(round)s
 
 -- name: flow_made_since

@@ -90,19 +90,13 @@ WHERE batch_no = ?1 AND task_no = (SELECT blocks FROM tasks WHERE batch_no = ?1 
   AND state = 'blocked' AND waits_for <= 0
 
 -- name: flow_progress
--- Without a manifest the files are brought by somebody else than a scheduler.
 SELECT b.stage, b.phase, b.sources, b.open_tasks, b.waits_at, b.gathers, b.manifest_key IS NOT NULL,
-       EXISTS (SELECT 1 FROM joins j INDEXED BY joins_open WHERE j.batch_no = b.no AND j.left <= 0 AND j.resolved = 0)
+       (SELECT j.phase FROM joins j INDEXED BY joins_open WHERE j.batch_no = b.no AND j.left <= 0 AND j.resolved = 0
+        ORDER BY j.left, j.phase LIMIT 1)
 FROM batches b WHERE b.no = ?
 
 -- name: flow_phases
 SELECT phase, name, total - done - failed FROM rounds WHERE batch_no = ? AND round = 1 ORDER BY phase
-
--- name: flow_open_before
-SELECT 1 FROM rounds WHERE batch_no = ?1 AND round = 1 AND phase < ?2 AND done + failed < total
-UNION ALL
-SELECT 1 FROM joins INDEXED BY joins_open WHERE batch_no = ?1 AND resolved = 0 AND phase < ?2
-LIMIT 1
 
 -- name: flow_set_progress
 UPDATE batches SET phase = ?1, status = ?2, wants_move = ?3, stage = ?4, updated_at = ?5

@@ -25,7 +25,7 @@ SELECT file_no FROM files WHERE batch_no = ?1 AND file_no IN (SELECT value FROM 
 
 -- name: intake_take
 UPDATE files SET role = 'input', listed = 1, key = ?, size = ?, content_type = ?, digest = ?, open = ?
-WHERE batch_no = ? AND file_no = ?
+WHERE file_no = ? AND batch_no = ?
 
 -- name: intake_refuse
 UPDATE files SET role = 'name' WHERE batch_no = ? AND file_no = ? AND role = 'awaited'

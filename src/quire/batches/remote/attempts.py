@@ -1,0 +1,172 @@
+"""Attempts that somebody outside reports on: how their URLs are signed, how they are found in the ledger, and
+how a report on one is settled.
+
+Promises: nobody without the secret can name an attempt; a report is settled by the same rules as any other,
+once. A batch that flows needs none of its pipeline's code for that: its rules are stored with it. Must not
+know: HTTP, and how the report arrived.
+"""
+
+import hashlib
+import hmac
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct, structs
+
+from quire.batches.remote.context import RemoteContext
+from quire.engine.flow_settler import FlowSettler
+from quire.engine.retry import RetryPolicy
+from quire.engine.settlement import decide_settlement, phase_retry_policy
+from quire.ledger.flow_values import phase_of
+from quire.ledger.port import Claim, StoredTask
+from quire.model import ids
+from quire.model.batch import Batch, TaskState
+from quire.model.errors import Misconfigured, Missing, Reject
+from quire.model.pipeline import Phase
+from quire.model.pipelines import as_plan, old_form, stored_plan, to_pipelines
+from quire.model.plan import Plan, PlanStep
+from quire.model.work import Report
+
+
+class AttemptAddress(Struct, frozen=True, kw_only=True):
+    """An attempt, as a URL or a message from outside names it. `task_no` is the key of the task in the
+    ledger.
+    """
+
+    batch_id: str
+    task_id: str
+    task_no: int
+    attempt: int
+
+
+class RemoteStep(Struct, frozen=True):
+    """The step that an attempt runs, by the rules of its batch's pipeline."""
+
+    rules: Phase | PlanStep
+    phase: str
+    task_prefix: str
+
+    @property
+    def step(self) -> str:
+        return self.rules.step
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return self.rules.options
+
+    @property
+    def timeout_seconds(self) -> float:
+        return self.rules.timeout_seconds
+
+    @property
+    def compute(self) -> str:
+        return self.rules.compute
+
+
+class FoundAttempt(Struct, frozen=True):
+    """A task with its last attempt, and the step that it runs."""
+
+    batch: Batch
+    task: StoredTask
+    step: RemoteStep
+
+    @property
+    def claim(self) -> Claim:
+        return self.task.claim
+
+
+class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`duplicate`: the attempt was settled before. `late`: a later attempt, phase or round has replaced it.
+    Either way nothing changes.
+    """
+
+    ok: bool
+    duplicate: bool = False
+    late: bool = False
+
+
+def sign(secret: bytes, address: AttemptAddress) -> str:
+    """The signature of a callback URL; only a process with the secret can create it."""
+    callback = (address.batch_id, address.task_id, str(address.task_no), str(address.attempt))
+    return hmac.new(secret, b"callback\0" + "\0".join(callback).encode(), hashlib.sha256).hexdigest()
+
+
+def verify(secret: bytes, address: AttemptAddress, signature: str) -> None:
+    """Check a signature in constant time. Raises Reject with code `bad_signature`."""
+    if not hmac.compare_digest(sign(secret, address).encode(), signature.encode(errors="replace")):
+        raise Reject("this callback URL was not issued by this server", code="bad_signature")
+
+
+def build_url(base: str, secret: bytes, address: AttemptAddress, rest: str = "") -> str:
+    """The CALLBACK_URL of an attempt, or a path below it; opaque to workers."""
+    query = urlencode({"attempt": address.attempt, "task": address.task_no, "sig": sign(secret, address)})
+    return f"{base.rstrip('/')}/callback/{quote(address.batch_id)}/{quote(address.task_id)}{rest}?{query}"
+
+
+async def find_attempt(context: RemoteContext, address: AttemptAddress) -> FoundAttempt:
+    """Raises Missing for an unknown batch, task or attempt."""
+    batch = await context.batches.get_batch(address.batch_id)
+    found = await find_task(context, batch, address.task_no)
+    order = found.claim.order
+    if address.task_id != ids.task_id(found.step.task_prefix, batch.id, order.file.key):
+        raise Missing(
+            f"task {address.task_no} of batch {batch.id} is not {address.task_id}", code="unknown_task"
+        )
+    if not 1 <= address.attempt <= order.attempt:
+        raise Missing(
+            f"attempt {address.attempt} of task {address.task_id} was never started", code="unknown_task"
+        )
+    return found
+
+
+async def find_task(context: RemoteContext, batch: Batch, task_no: int) -> FoundAttempt:
+    """Raises Missing for an unknown task."""
+    task = await context.tasks.get_task(batch.no, task_no)
+    if not phase_of(task_no):
+        phase = old_form(to_pipelines(context.pipelines).of(batch)).phases[task.phase - 1]
+        return FoundAttempt(batch, task, RemoteStep(phase, phase.name, phase.task_prefix))
+    claim = (await context.flow.load_claims(batch.no, [task_no])).get(task_no)
+    if claim is None or claim.place is None:
+        raise Missing(f"there is no task {task_no} in that batch", code="unknown_task")
+    rules = _find_plan(context, batch).phases[claim.place.phase - 1]
+    step = RemoteStep(rules.steps[claim.place.branch], rules.name, rules.task_prefix)
+    return FoundAttempt(batch, structs.replace(task, claim=claim), step)
+
+
+def _find_plan(context: RemoteContext, batch: Batch) -> Plan:
+    """The plan with the limits of this process; without the pipeline, the one that is stored."""
+    try:
+        return as_plan(to_pipelines(context.pipelines).of(batch))
+    except Misconfigured:
+        stored = stored_plan(batch)
+        if stored is None:
+            raise
+        return stored
+
+
+async def settle(
+    context: RemoteContext, found: FoundAttempt, report: Report, policy: RetryPolicy
+) -> CallbackAnswer:
+    """May be repeated. The result is not kept in the step cache: those of other programs differ from those
+    of our step.
+    """
+    now, batch_no = context.clock.now(), found.batch.no
+    step_policy = phase_retry_policy(found.step.rules, policy)
+    settlement = decide_settlement(report, found.claim, step_policy, now=now, fraction=context.ids.fraction())
+    if found.claim.place is None:
+        settled = await context.tasks.settle_reports(batch_no, [settlement], now=now)
+    else:
+        settled = await FlowSettler(context.flow).settle(batch_no, [(settlement, found.claim)], now=now)
+    if settled.applied:
+        return CallbackAnswer(ok=True)
+    return await _answer_stale(context, found, report.attempt)
+
+
+async def _answer_stale(context: RemoteContext, found: FoundAttempt, attempt: int) -> CallbackAnswer:
+    """What the sender of a report is told that changed nothing."""
+    batch = await context.batches.get_batch(found.batch.id)
+    task = await context.tasks.get_task(batch.no, found.claim.order.task_no)
+    position = batch.position
+    overtaken = attempt < task.claim.order.attempt or task.state is TaskState.SUPERSEDED
+    late = overtaken or (task.round, task.phase) < (position.round, position.phase)
+    return CallbackAnswer(ok=True, duplicate=not late, late=late)

@@ -1,0 +1,122 @@
+"""Tasks of batches that flow go out: new ones are claimed along the primary key from a cursor for each phase,
+those that are due again from a small partial index.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.flow_rows import read_flow_claim
+from quire.ledger.flow_values import FlowOffer, first_number
+from quire.ledger.port import Claim, Known, Only, WorkableBatch
+from quire.ledger.postgres.rows import SQL, all_rows, change, encode_batch_numbers, encode_pipelines, one_row
+from quire.ledger.rows import Row, read_workable_batch
+
+
+class PostgresFlowClaimStore:
+    _database: PostgresDatabase
+
+    async def list_flowing(
+        self, *, limit: int, now: float, only: Only = None, known: Known = None, ageing_seconds: float = 0.0
+    ) -> list[WorkableBatch]:
+        values = {"now": now, "only": encode_batch_numbers(only), "limit": limit, "ageing": ageing_seconds}
+        values |= encode_pipelines(known)
+        rows = await self._database.read(lambda connection: all_rows(connection, "flow_workable", values))
+        return [_read_offers(row) for row in rows]
+
+    async def claim_phase(
+        self, batch_no: int, phase: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
+    ) -> list[Claim]:
+        values = {"no": batch_no, "phase": phase, "member": member, "limit": limit, "now": now}
+        values |= {"first": first_number(phase), "end": first_number(phase + 1)}
+        rows = await self._database.write(lambda connection: _claim(connection, values, pace_seconds))
+        return [read_flow_claim(batch_no, row) for row in rows]
+
+    async def load_claims(self, batch_no: int, task_nos: Collection[int]) -> dict[int, Claim]:
+        values = (batch_no, list(task_nos))
+        rows = await self._database.read(lambda connection: all_rows(connection, "flow_tasks", values))
+        return {row[0]: read_flow_claim(batch_no, row) for row in rows}
+
+    async def list_overdue(self, batch_no: int, *, now: float, limit: int) -> list[Claim]:
+        values = (batch_no, now, limit)
+        rows = await self._database.read(lambda connection: all_rows(connection, "flow_overdue", values))
+        return [read_flow_claim(batch_no, row) for row in rows]
+
+    async def reset_alarm(self, batch_no: int) -> None:
+        async def work(connection: Connection) -> None:
+            async with connection.pipeline():
+                await change(connection, "lock_batch", (batch_no,))
+                await _reset_alarm(connection, batch_no)
+
+        await self._database.write(work)
+
+
+async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: float) -> list[Row]:
+    claimable = await _hold_for_claim(connection, values)
+    if claimable is None:
+        return []
+    no, now = values["no"], values["now"]
+    following, last, alarm = claimable
+    claimed: list[Row] = []
+    if alarm is not None and alarm <= now:
+        async with connection.pipeline():
+            due = await connection.execute(SQL["flow_begin_waiting"], values)
+            await _reset_alarm(connection, no)
+        claimed += await due.fetchall()
+    end = min(last + 1, following + values["limit"] - len(claimed))
+    if end > following:
+        base = values["first"]
+        place = values | {"first": base + following, "end": base + end}
+        # In one go with the cursor, unless a pace has to know whether there were any: superseded ones are
+        # passed over.
+        async with connection.pipeline():
+            fresh = await connection.execute(SQL["flow_begin_fresh"], place)
+            if not pace_seconds:
+                await _record_claim(connection, values, end, 0.0)
+        claimed += await fresh.fetchall()
+        if pace_seconds:
+            await _record_claim(connection, values, end, now + pace_seconds if claimed else 0.0)
+    elif claimed:
+        await _record_claim(connection, values, following, now + pace_seconds if pace_seconds else 0.0)
+    return claimed
+
+
+async def _hold_for_claim(connection: Connection, values: dict[str, Any]) -> Row | None:
+    """The member's row, then the batch's, each by a statement of its own: whoever dismisses a member takes
+    them in the same order. None: there is nothing to claim, or the member was removed.
+    """
+    member = values["member"]
+    async with connection.pipeline():
+        enlisted = await connection.execute(SQL["hold_member"], (member,))
+        await change(connection, "lock_batch", (values["no"],))
+        claimable = await connection.execute(SQL["flow_claimable"], values)
+    found = await claimable.fetchone()
+    if found is None or await enlisted.fetchone() is not None:
+        return found
+    return None if await one_row(connection, "was_enlisted", (member,)) is not None else found
+
+
+async def _record_claim(
+    connection: Connection, values: dict[str, Any], following: int, dispatch_at: float
+) -> None:
+    no = values["no"]
+    await change(connection, "flow_claimed", (following, dispatch_at, no, values["phase"]))
+    await change(connection, "flow_served", (values["now"], no))
+
+
+async def _reset_alarm(connection: Connection, batch_no: int) -> None:
+    await change(connection, "clear_alarm", (batch_no,))
+    await change(connection, "flow_due_alarm", (batch_no,))
+
+
+def _read_offers(row: Row) -> WorkableBatch:
+    *own, phases, counts, due = row
+    found = read_workable_batch(tuple(own))
+    offers = {
+        phase: FlowOffer(phase, fresh, due=False)
+        for phase, fresh in zip(phases or (), counts or (), strict=True)
+    }
+    for phase in due or ():
+        offers[phase] = FlowOffer(phase, offers[phase].fresh if phase in offers else 0, due=True)
+    ordered = tuple(offers[phase] for phase in sorted(offers, reverse=True))
+    return WorkableBatch(batch=found.batch, served_at=found.served_at, offers=ordered)
