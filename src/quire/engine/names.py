@@ -123,15 +123,16 @@ class Naming:
             if any(other.file.path != self._document.path for other in _inputs(listed, one)):
                 return False
         return not any(
-            self._could_rename(other.file, extension)
+            self._could_rename(other.file.name, extension)
             for prefix in (*_prefixes(folded), folded)
             for extension in self._renaming
             for other in _inputs(listed, prefix + extension)
             if other.file.path != self._document.path
         )
 
-    def _could_rename(self, file: File, extension: str) -> bool:
-        return any(step.accepts.matches(file) for step in self._renaming[extension])
+    def _could_rename(self, name: str, extension: str) -> bool:
+        """By its name alone: its bytes may not have been looked at yet."""
+        return any(step.accepts.may_take(name) for step in self._renaming[extension])
 
     def _rivals_of(self, path: str) -> Iterator[str]:
         folded = fold(path)
