@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from pathlib import Path
 
+from quire.assembly.answers import TokenIssuer, consuming_answers
 from quire.assembly.blobs import encode_worker_configuration, open_blobs
 from quire.assembly.components import Components, EngineComponents, build_components, field_values
 from quire.assembly.ledger import Listen, open_stores
@@ -27,7 +28,7 @@ from quire.engine.membership import WITHOUT_TASKS, Membership
 from quire.engine.outbox import Outbox
 from quire.engine.scheduler import Scheduler
 from quire.model.errors import Misconfigured
-from quire.model.pipelines import AnyPipeline, Pipelines, list_computes, to_pipelines
+from quire.model.pipelines import AnyPipeline, Pipelines, list_computes, may_wait_for_answers, to_pipelines
 from quire.model.signal import Signal
 from quire.model.work import Compute
 from quire.settings import Settings, worker_environment
@@ -147,7 +148,7 @@ class EngineStarter:
         )
         try:
             await self._listen(loop.wake)
-            async with self._watch_batches():
+            async with self._watch_batches(), self._consume_answers(loop, schedules=schedules):
                 yield loop
         finally:
             if compute is not None:
@@ -158,6 +159,12 @@ class EngineStarter:
             return nullcontext()
         components = self._components
         return watching_batches(components.records, to_pipelines(components.pipelines), self._notice)
+
+    def _consume_answers(self, loop: EngineLoop, *, schedules: bool) -> "AbstractAsyncContextManager[None]":
+        """Only where a step may ask somebody outside."""
+        if not schedules or not may_wait_for_answers(to_pipelines(self._components.pipelines)):
+            return nullcontext()
+        return consuming_answers(self._settings, self._components, loop.wake, self._trouble)
 
     def _start_computes(
         self, workers: int, signal: LoopSignal, limits: SharedLimits, *, schedules: bool
@@ -251,6 +258,7 @@ class EngineStarter:
             ids=components.ids,
             policy=build_retry_policy(self._settings),
             shares=build_shares(self._settings),
+            issue_token=TokenIssuer(self._settings),
         )
 
 

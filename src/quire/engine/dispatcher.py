@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from quire.blobs.port import Blobs
 from quire.engine import cache, moves
 from quire.engine.claims import RunningClaim, RunningClaims, Work, cache_key
-from quire.engine.flow_claims import FlowClaims
+from quire.engine.deadlines import Deadlines
+from quire.engine.flow_claims import FlowClaims, IssueToken
 from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
 from quire.engine.rooms import PhaseRooms, list_coroutine_calls
@@ -46,6 +47,7 @@ class Dispatcher:
         ids: Ids,
         policy: RetryPolicy,
         shares: Shares,
+        issue_token: IssueToken | None = None,
     ) -> None:
         self._batches = batches
         self._tasks = tasks
@@ -56,7 +58,8 @@ class Dispatcher:
         self._computes = sorted(list_computes(self._pipelines)) or [""]
         self._coroutine_calls = list(list_coroutine_calls(self._pipelines))
         self._settler = FlowSettler(flow)
-        self._flow_claims = FlowClaims(flow, tasks, self._pipelines, clock, policy, shares)
+        self._flow_claims = FlowClaims(flow, tasks, self._pipelines, clock, policy, shares, issue_token)
+        self._deadlines = Deadlines(flow, self._settler, clock, ids, policy)
         self._clock = clock
         self._ids = ids
         self._policy = policy
@@ -94,7 +97,7 @@ class Dispatcher:
         for report in reports:
             self._decide(report)
         settled_count = await self._settle()
-        await self._check_batches()
+        await self._check_batches(only)
         handed = await self._start_tasks(member, only) if claiming else 0
         return bool(reports or settled_count or handed)
 
@@ -180,15 +183,16 @@ class Dispatcher:
         for batch_no, attempts in flowing.items():
             await self._flow.release_flow_claims(batch_no, attempts)
 
-    async def _check_batches(self) -> None:
-        """Now and then: revoke tasks of batches that no longer work, and look for tasks made by other
-        processes.
+    async def _check_batches(self, only: Only) -> None:
+        """Now and then: revoke tasks of batches that no longer work, look for tasks made by other processes,
+        and end the wait for answers that did not come.
         """
         moment = self._clock.monotonic()
         if moment - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = moment
         self._may_have_tasks = True
+        await self._deadlines.settle_overdue(only)
         batches = self._out.batches()
         if not batches:
             return

@@ -6,6 +6,7 @@ and results that its step takes; a task that lacks a value it needs is settled a
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 from msgspec import Struct, structs
 
@@ -21,12 +22,13 @@ from quire.ledger.port import Claim, FlowStore, Known, Only, Settlement, TaskSto
 from quire.model.clock import Clock
 from quire.model.pipelines import Pipelines, as_plan
 from quire.model.plan import Plan, PlanPhase, PlanStep
+from quire.model.task_tokens import TokenAddress
 from quire.model.work import Outcome, Report
 
 CANDIDATES_AT_ONCE = 200
-OVERDUE_AT_ONCE = 500
 _MANY = 1 << 20
 
+IssueToken = Callable[[TokenAddress], str]
 Keyed = list[tuple[Claim, str | None]]  # claims with their keys in the step cache
 
 
@@ -53,7 +55,10 @@ class FlowClaims:
         clock: Clock,
         policy: RetryPolicy,
         shares: Shares,
+        issue_token: IssueToken | None = None,
     ) -> None:
+        """`issue_token` is for steps that leave tasks to somebody outside."""
+        self._issue_token = issue_token
         self._flow = flow
         self._tasks = tasks
         self._pipelines = pipelines
@@ -92,7 +97,7 @@ class FlowClaims:
                         ShareCandidate(batch.no, batch.tier, batch.tenant, one.served_at, wanted)
                     )
             if not one.offers:
-                claimed.settled.extend(await self._give_up_overdue(batch.no, plan, now))
+                await self._flow.reset_alarm(batch.no)  # what it was set for is over, or waits for an answer
         for group, some in candidates.items():
             for batch_no, wanted in self._shares.split(some, group_rooms[group], now):
                 one, plan = batches[batch_no]
@@ -129,8 +134,18 @@ class FlowClaims:
                 claimed.limited.add((batch.no, offer.phase))
             if phase.waits:
                 claims = await self._add_child_results(batch.no, claims)
+            if any(step.external for step in phase.steps):
+                claims = [self._add_token(batch.id, phase, claim) for claim in claims]
             self._sort(phase, claims, claimed)
         self._shares.record_use(batch.tenant, taken, now)
+
+    def _add_token(self, batch_id: str, phase: PlanPhase, claim: Claim) -> Claim:
+        """By it somebody outside may complete the task."""
+        order = claim.order
+        if claim.place is None or self._issue_token is None or not phase.steps[claim.place.branch].external:
+            return claim
+        token = self._issue_token(TokenAddress(batch_id, order.task_no, order.attempt))
+        return structs.replace(claim, order=structs.replace(order, task=token))
 
     def _sort(self, phase: PlanPhase, claims: list[Claim], claimed: Claimed) -> None:
         """By step, with the values that each takes."""
@@ -157,18 +172,6 @@ class FlowClaims:
             f"{step.name} needs the value of {missing}, and there is none: that step failed or took no part"
         )
         return self._settle(claim, Outcome.REJECTED, "input_missing", words, RetryPolicy())
-
-    async def _give_up_overdue(self, batch_no: int, plan: Plan, now: float) -> list[tuple[Settlement, Claim]]:
-        """Tasks whose answer from outside did not come in time."""
-        settled = []
-        for claim in await self._flow.list_overdue(batch_no, now=now, limit=OVERDUE_AT_ONCE):
-            if claim.place is not None:
-                step = plan.phases[claim.place.phase - 1].steps[claim.place.branch]
-                words = f"nobody has answered the request of {step.name} in time"
-                policy = phase_retry_policy(step, self._policy)
-                settled.append((self._settle(claim, Outcome.TIMED_OUT, "no_answer", words, policy), claim))
-        await self._flow.reset_alarm(batch_no)
-        return settled
 
     def _settle(
         self, claim: Claim, outcome: Outcome, error_class: str, error: str, policy: RetryPolicy

@@ -10,6 +10,7 @@ class FlowCounters(Struct, kw_only=True):
     whose branches have settled and whose effects were not applied yet.
     """
 
+    round: int
     phase: int
     sources: int
     open_tasks: int

@@ -111,6 +111,7 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     delays:    seconds before the second, third … try; empty: the configured delays
     at_once:   how many of its tasks run at the same time in one process; 0: as many as there is room for
     resource:  the name of a shared limit
+    external:  somebody outside may complete its tasks
     """
 
     name: str
@@ -130,6 +131,7 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_once: int = 0
     resource: str = ""
     asynchronous: bool = False
+    external: bool = False
     cached: bool = True
     cache_by: tuple[str, ...] = ()
     renames: tuple[str, ...] = ()

@@ -195,8 +195,8 @@ def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
     meant = _meaning(kind, value) if words and isinstance(value, str) else value
     if kind is Path and isinstance(meant, str | Path):
         return _path(meant, base)
-    if kind is Secret and isinstance(meant, str):
-        return Secret(meant)
+    if isinstance(meant, str) and (kind is Secret or key.name == "model"):
+        return Secret(meant) if kind is Secret else _function(meant, base)
     if get_origin(kind) is tuple and isinstance(meant, list):
         return _references(meant, base) if kind == tuple[str, ...] else _numbers(meant, key)
     if kind is float and type(meant) is int and abs(meant) < 1 << 53:
@@ -223,6 +223,19 @@ def _references(values: list[Any], base: Path) -> tuple[str, ...]:
         except ValueError as error:
             raise _ValueError(f"a list whose entries are {error}", one) from error
     return tuple(dict.fromkeys(found))
+
+
+def _function(text: str, base: Path) -> str:
+    """A reference to a function, with its file made absolute; nothing stays nothing."""
+    if not text:
+        return text
+    try:
+        reference = read_reference(text, base)
+    except ValueError:
+        reference = None
+    if reference is None or not reference.object_path or reference.expected is not None:
+        raise _ValueError("file.py:function or module:function")
+    return reference.write()
 
 
 def _meaning(kind: Any, text: str) -> object:
