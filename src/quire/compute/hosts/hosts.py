@@ -94,9 +94,10 @@ class AsyncHosts:
         """All orders that were submitted and have not ended."""
         return self._out
 
-    def capacity(self, call: StepCall) -> int:
-        """As many orders as may run now."""
-        return 0 if self._is_stopping else self._room(call, self._out, self._clock.monotonic())
+    def capacity(self, call: StepCall, others: CallCounts | None = None) -> int:
+        """As many orders as may run now, beside `others` that were submitted for worker processes."""
+        now = self._clock.monotonic()
+        return 0 if self._is_stopping else self._limits.room(call, self._out, now, others)
 
     def submit(self, call: StepCall, orders: list[Order]) -> None:
         if self._watching is None:
@@ -181,10 +182,8 @@ class AsyncHosts:
         return sorted(taken, key=lambda one: (one.call.step, one.call.version))
 
     def _has_room(self, one: HostedOrder, now: float) -> bool:
-        return self._room(one.call, self._running, now) > 0
-
-    def _room(self, call: StepCall, counts: CallCounts, now: float) -> int:
-        return self._limits.room(call, counts, now, self._count_others() if call.resource else None)
+        others = self._count_others() if one.call.resource else None
+        return self._limits.room(one.call, self._running, now, others) > 0
 
     def _feed_suspects(self) -> None:
         alone = [host for host in self._hosts if host.is_alone and host.takes_orders]

@@ -100,11 +100,11 @@ class Pool:
 
     def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
         if call is not None and call.asynchronous:
-            return self._hosts.capacity(call)
+            return self._hosts.capacity(call, self._count_out() if call.resource else None)
         # Orders that wait for memory must not keep the workers from other work.
         out = self._out() - min(len(self._large), LARGE_WAITING)
         free = chunks.free_capacity(self._durations.latest, self._workers, out)
-        return free if call is None or not free else min(free, self._room_to_claim(call))
+        return free if call is None or not free else min(free, self._limit_room(call, to_start=False))
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         limited = structs.replace(call, memory_mb=min(call.memory_mb, self._budget.largest_mb))
@@ -165,22 +165,24 @@ class Pool:
         waiting = sum(len(orders) for _, orders in self._backlog) + len(self._large)
         return sum(handle.orders_out for handle in self._handles) + waiting
 
-    def _room_to_claim(self, call: StepCall) -> int:
-        """At most as many as the call itself and its resource allow beside those that are out."""
+    def _limit_room(self, call: StepCall, *, to_start: bool) -> int:
+        """As many as the call itself and its resource allow beside those that are out; with `to_start` beside
+        those that have been given to workers and hosts.
+        """
         if not call.at_once and not call.resource:
             return UNLIMITED
+        ours = self._count_given() if to_start else self._count_out()
+        others = self._hosts.running if to_start else self._hosts.out
+        return self._limits.room(call, ours, self._clock.monotonic(), others)
+
+    def _count_out(self) -> CallCounts:
+        """The orders that were submitted for worker processes and have not ended."""
         out = self._count_given()
-        for one, orders in self._backlog:
-            out.add(one, len(orders))
+        for call, orders in self._backlog:
+            out.add(call, len(orders))
         for large in self._large:
             out.add(large.call)
-        return self._limits.room(call, out, self._clock.monotonic(), self._hosts.out)
-
-    def _room_to_give(self, call: StepCall) -> int:
-        """The same beside those that the workers have."""
-        if not call.at_once and not call.resource:
-            return UNLIMITED
-        return self._limits.room(call, self._count_given(), self._clock.monotonic(), self._hosts.running)
+        return out
 
     def _count_given(self) -> CallCounts:
         """The orders that the workers have."""
@@ -214,7 +216,7 @@ class Pool:
         held_up: list[tuple[StepCall, list[Order]]] = []  # by the limits of their calls
         while self._backlog:
             call, orders = self._backlog[0]
-            room = self._room_to_give(call)
+            room = self._limit_room(call, to_start=True)
             if not room:
                 held_up.append(self._backlog.popleft())
                 remaining -= len(orders)
