@@ -16,6 +16,7 @@ from tempfile import TemporaryFile
 from msgspec import Struct
 
 from quire.batches.context import BatchContext, RunContext
+from quire.batches.lines import list_failures
 from quire.batches.report import ReportWriter, ResultsPage
 from quire.blobs.port import Blobs
 from quire.ledger.port import InputRecord
@@ -106,7 +107,7 @@ async def _export(
             for record, outputs in zip(records, await _place_all(records, out, context.blobs), strict=True):
                 _count(counts, record)
                 if record.outcome is FileOutcome.FAILED and len(failures) < KEPT_FAILURES:
-                    failures.append((record.path, record.error_class, record.reason))
+                    failures += [(record.path, *failure) for failure in list_failures(record)]
                 report.add(record, outputs)
                 page.add(record, outputs)
             progress(len(records))

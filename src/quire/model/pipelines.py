@@ -137,6 +137,15 @@ def stored_plan(batch: Batch) -> Plan | None:
     return _read_plan(batch.plan)[0]
 
 
+def name_step(batch: Batch, phase: str, branch: int) -> str:
+    """Which step of a phase a task runs: `asset.blurb`. The phase itself where each has one step."""
+    plan = stored_plan(batch)
+    found = None if plan is None else next((one for one in plan.phases if one.name == phase), None)
+    if found is None or branch >= len(found.steps):
+        return phase
+    return found.steps[branch].name
+
+
 def is_other_plan(pipeline: AnyPipeline, batch: Batch) -> bool:
     """Whether a pipeline treats documents in another way than the one of the batch, despite its version."""
     plan, digest = _read_plan(batch.plan)

@@ -397,8 +397,9 @@ FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND role <
 ORDER BY file_no LIMIT %(limit)s
 
 -- name: flow_units
+-- All rows of a batch that flows are of round 1: with that, they are in the index by number.
 SELECT file_no, path FROM files
-WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND born = %s ORDER BY file_no LIMIT %s
+WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND round = 1 AND born = %s ORDER BY file_no LIMIT %s
 
 -- name: flow_unit_numbers
 SELECT path, file_no FROM files

@@ -160,10 +160,10 @@ WHERE t.batch_no = ?1 AND t.task_no IN (SELECT value FROM json_each(?2))
 INSERT INTO alarms (batch_no, due_at)
 SELECT ?1, min(due_at) FROM (
   SELECT * FROM (SELECT due_at FROM tasks INDEXED BY tasks_waiting WHERE batch_no = ?1 AND state = 'waiting'
-                 ORDER BY due_at LIMIT 1)
+                   AND due_at IS NOT NULL ORDER BY due_at LIMIT 1)
   UNION ALL
   SELECT * FROM (SELECT due_at FROM tasks INDEXED BY tasks_external WHERE batch_no = ?1 AND state = 'external'
-                 ORDER BY due_at LIMIT 1))
+                   AND due_at IS NOT NULL ORDER BY due_at LIMIT 1))
 WHERE true HAVING min(due_at) IS NOT NULL
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
@@ -239,8 +239,9 @@ FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND role <> 'unit
 ORDER BY file_no LIMIT ?4
 
 -- name: flow_units
+-- All rows of a batch that flows are of round 1: with that, they are in the index by number.
 SELECT file_no, path FROM files INDEXED BY files_units
-WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND born = ? ORDER BY file_no LIMIT ?
+WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND round = 1 AND born = ? ORDER BY file_no LIMIT ?
 
 -- name: flow_unit_numbers
 SELECT path, file_no FROM files INDEXED BY files_unit_paths
