@@ -96,11 +96,13 @@ class Naming:
         return f"{self._document.path}.{mark}.{name}"
 
     def _is_doubled(self, listed: Listed) -> bool:
-        """Whether another input (or folder of inputs) has the document's own name, but for case."""
+        """Whether an input that it does not come from (or another folder of inputs) has the document's own
+        name, but for case.
+        """
         if self._is_unit:
             return bool(listed.get(twins_key(self._document.path)))
         same = _inputs(listed, fold(self._document.path))
-        return any(one.file.path != self._document.path for one in same)
+        return any(one.no != self._root_no for one in same)
 
     def _is_made(self, path: str, listed: Listed) -> bool:
         """Whether an earlier step of this document (or folder) has made a file of this name."""

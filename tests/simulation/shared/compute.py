@@ -17,6 +17,7 @@ from tests.simulation.shared.kernel import EPOCH, Kernel, SimSignal, checkpoint,
 
 FAILURES = (Outcome.ERRED, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY)
 FORGED = "forged"
+COROUTINES = 6  # of one step that run at once in one process
 
 
 class Execution(Struct, frozen=True):
@@ -78,8 +79,14 @@ class SimCompute:
         self._count = 0
         self._dead = False
 
-    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
-        return max(0, self._workers + self._backlog - len(self._waiting) - len(self._running))
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
+        """Coroutines have room of their own, by step; so have steps with a limit."""
+        if call is not None and (call.asynchronous or call.at_once):
+            here = [one for one, *_ in (*self._waiting, *self._running.values())]
+            limit = call.at_once or COROUTINES
+            return max(0, limit - sum(one.step == call.step for one in here))
+        out = sum(not one.asynchronous for one, *_ in (*self._waiting, *self._running.values()))
+        return max(0, self._workers + self._backlog - out)
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         await checkpoint()
@@ -126,8 +133,14 @@ class SimCompute:
             self._signal.set()
 
     def _begin(self) -> None:
-        while self._waiting and len(self._running) < self._workers:
-            call, order = self._waiting.popleft()
+        busy = sum(not call.asynchronous for call, *_ in self._running.values())
+        waiting, self._waiting = self._waiting, deque()
+        for call, order in waiting:
+            if not call.asynchronous:
+                if busy >= self._workers:
+                    self._waiting.append((call, order))
+                    continue
+                busy += 1
             self._count += 1
             self._running[self._count] = (call, order, self._kernel.time)
             self._steps.begun.add((order.batch_no, order.task_no, order.attempt))

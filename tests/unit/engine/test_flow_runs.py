@@ -376,6 +376,18 @@ async def test_names_step_aside_for_other_inputs(runs):
     assert all(len(path.split(".")[2]) == 12 for path in marked)
 
 
+async def test_what_takes_the_place_of_an_input_in_another_case_is_not_beside_it(runs):
+    def judge(call, order):
+        if call.step == "plan.convert":
+            replaced = product("tif", Change.REPLACE, "image/tiff", preferred="scan.tif")
+            return Outcome.DONE, StepResult(products=(replaced,))
+        return Outcome.DONE, StepResult(products=(product("words.json"),))
+
+    convert = plan(phase(step("convert", "*.TIF", renames=(".tif",))), phase(step("count")))
+    batch = await runs.run(convert, ["scan.TIF"], judge)
+    assert [path for path, _ in await runs.files(batch)] == ["scan.tif", "scan.tif.words.json"]
+
+
 async def test_two_outputs_of_one_name_fail_their_task(runs):
     def judge(*_):
         return Outcome.DONE, StepResult(products=(product("same.txt"), product("same.txt")))
