@@ -61,7 +61,8 @@ class FlowStore(Protocol):
 
     async def find_listed(self, batch_no: int, paths: Collection[str]) -> dict[str, list[ListedInput]]:
         """The files at these folded paths, inputs and results. A path with a slash at its end asks whether it
-        is a folder of inputs, one behind `unit:` for the units of that folder, however they are spelled.
+        is a folder of inputs; a folder behind `twins:` asks for inputs in folders that differ from it in case
+        (or in how accents are written) alone.
         """
         ...
 

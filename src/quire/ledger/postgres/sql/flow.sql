@@ -17,7 +17,7 @@ ON CONFLICT DO NOTHING
 SELECT plan FROM batches WHERE no = %s
 
 -- name: flow_hold
-SELECT stage, phase, status, last_file, sources, open_tasks, waits_at, gathers, wants_move,
+SELECT stage, round, phase, status, last_file, sources, open_tasks, waits_at, gathers, wants_move, manifest_key IS NOT NULL,
        coalesce(budget_seconds, budget_tokens, budget_money) IS NOT NULL
 FROM batches WHERE no = %s FOR UPDATE
 
@@ -359,9 +359,13 @@ SELECT file_no, folded, born, root_no, key, path, name, size, content_type, dige
 FROM files WHERE batch_no = %s AND folded = ANY(%s::text[]) AND role <> 'unit' AND gone IS DISTINCT FROM 0
 ORDER BY file_no
 
--- name: flow_listed_units
-SELECT folded, path FROM files
-WHERE batch_no = %s AND folded = ANY(%s::text[]) AND role = 'unit' AND gone IS NULL ORDER BY file_no
+-- name: flow_twin_folders
+-- An input in a folder that is spelled otherwise, though it folds alike. '0' follows '/'; the top has no twin.
+SELECT wanted.path, twin.path FROM unnest(%s::text[], %s::text[]) AS wanted (folded, path)
+CROSS JOIN LATERAL (SELECT f.path FROM files f
+                    WHERE f.batch_no = %s AND wanted.folded <> '' AND f.folded >= wanted.folded || '/'
+                      AND f.folded < wanted.folded || '0' AND f.born = 0
+                      AND left(f.path, length(wanted.path) + 1) <> wanted.path || '/' LIMIT 1) twin
 
 -- name: flow_listed_folders
 -- '0' follows '/'.
@@ -399,8 +403,9 @@ FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND role <
 ORDER BY file_no LIMIT %(limit)s
 
 -- name: flow_units
+-- All rows of a batch that flows are of round 1: with that, they are in the index by number.
 SELECT file_no, path FROM files
-WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND born = %s ORDER BY file_no LIMIT %s
+WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND round = 1 AND born = %s ORDER BY file_no LIMIT %s
 
 -- name: flow_unit_numbers
 SELECT path, file_no FROM files
@@ -417,17 +422,17 @@ FROM files u JOIN files c ON c.batch_no = u.batch_no AND c.role = 'unit' AND c.g
 WHERE u.batch_no = %(no)s AND u.file_no = ANY(%(units)s::bigint[]) GROUP BY u.file_no
 
 -- name: flow_values_of
--- The results of earlier phases on documents and on what they were made of.
-WITH RECURSIVE line (start_no, file_no, generation) AS (
-  SELECT given.no, given.no, 0 FROM unnest(%(files)s::bigint[]) AS given (no)
+-- The results of earlier phases on documents, and on what they were made of up to the phase that made them.
+WITH RECURSIVE line (start_no, file_no, before, generation) AS (
+  SELECT given.no, given.no, %(phase)s::bigint, 0 FROM unnest(%(files)s::bigint[]) AS given (no)
   UNION ALL
-  SELECT line.start_no, f.parent_no, line.generation + 1
+  SELECT line.start_no, f.parent_no, least(line.before, f.born + 1)::bigint, line.generation + 1
   FROM line JOIN files f ON f.batch_no = %(no)s AND f.file_no = line.file_no
-  WHERE f.parent_no IS NOT NULL AND line.generation < 100
+  WHERE f.parent_no IS NOT NULL
 )
 SELECT line.start_no, t.phase, t.branch, t.result
 FROM line JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = line.file_no
-WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < %(phase)s
+WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < line.before
 ORDER BY line.start_no, t.phase, line.generation DESC, t.branch
 
 -- name: flow_nearest_root
@@ -471,7 +476,8 @@ WHERE batch_no = %(no)s AND born = 0 AND outcome IS NULL AND file_no IN (
 -- name: flow_retry_batch
 UPDATE batches SET stage = 'flowing', stood = NULL, round = round + 1, phase = %(phase)s, status = %(status)s,
                    completed_at = NULL, error = NULL, sources = 0, gathers = 0, cursor = 0, waits_at = %(waits_at)s,
-                   wants_move = true, updated_at = %(now)s, mover = NULL, phase_retries = 0, rests_until = 0
+                   wants_move = true, updated_at = %(now)s, mover = NULL, phase_retries = 0, rests_until = 0,
+                   delivered_at = NULL
 WHERE no = %(no)s AND stage = 'done' AND round = %(round)s
 
 -- name: flow_made_since
