@@ -147,7 +147,7 @@ async def test_answers_by_a_queue_complete_tasks_and_what_can_never_be_right_is_
         right=done | {"task": tokens["a.txt"]},
         failed={"status": "error", "error": "blank", "error_class": "blank", "task": tokens["b.txt"]},
     )
-    assert await dead_letters(server, 2) == {"forged": "bad_signature", "nonsense": "bad_answer"}
+    assert await dead_letters(server, 2) == {"forged": "bad_signature", "nonsense": "answer_refused"}
     assert await ended(server, batch) == {"/a.txt": "done", "/b.txt": "failed"}
 
 
