@@ -28,6 +28,12 @@ def build_output(returned: object, returns: Returns, folder: Path, where: str) -
     if isinstance(returned, StepOutput):
         return returned
     if isinstance(returned, External):
+        if not returns.external:
+            said = describe(returns.annotation)
+            raise _bad(
+                f"{where} returned External, but says that it returns {said}; add External to it, as in "
+                "`-> Notes | External`, so that the task can be given a token"
+            )
         return StepOutput(external=returned.to_request())
     if isinstance(returned, Result):
         return StepOutput(

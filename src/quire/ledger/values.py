@@ -277,6 +277,7 @@ class InputRecord(Struct, frozen=True, kw_only=True):
     key: str = ""  # where it lies; empty: it was not taken
     digest: str = ""
     steps: list[StepEnd] = field(default_factory=list)
+    no: int = 0  # of the file; 0: it was not taken
 
 
 class BatchFilter(Struct, frozen=True, kw_only=True):

@@ -181,6 +181,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fly: FlySettings = FlySettings()
     ray: RaySettings = RaySettings()
     library: Library = Library()
+    resources: Mapping[str, int] = field(default_factory=dict)  # by name: how many tasks may use it at once
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property

@@ -29,6 +29,7 @@ from quire.tools import sniff
 
 T = TypeVar("T")
 Values = Mapping[str, Any]
+TOKEN = "the-token-of-this-task"  # noqa: S105 - what `document.task` is here
 
 
 class StepRun(NamedTuple, Generic[T]):
@@ -174,7 +175,7 @@ def _build_input(
     options = dict(more.get("options", {}))
     if not source.is_dir():
         file = _describe_file(source, more)
-        return StepInput(file=file, source=source, folder=scratch, options=options, values=given)
+        return StepInput(file=file, source=source, folder=scratch, options=options, values=given, task=TOKEN)
     listed = more.get("documents") or {one.name: {} for one in source.iterdir() if one.is_file()}
     return StepInput(
         file=_describe_file(source, more),
@@ -182,6 +183,7 @@ def _build_input(
         folder=scratch,
         options=options,
         values=given,
+        task=TOKEN,
         members=tuple(_build_member(source / name, more, of) for name, of in sorted(listed.items())),
         earlier=tuple(
             EarlierResult(name, StepResult(value=Value(data=encode_value(value, Any, name))))

@@ -14,7 +14,8 @@ from quire.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
     from quire.assembly.member_pipelines import MemberPipelines
-    from quire.batches.folder_run import RunRequest, RunResult
+    from quire.batches.batch_run import RunResult
+    from quire.batches.folder_run import RunRequest
     from quire.settings import Settings
 
 

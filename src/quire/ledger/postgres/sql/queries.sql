@@ -579,7 +579,7 @@ UPDATE batches SET tier = %s, updated_at = %s WHERE no = %s AND stage NOT IN ('d
 SELECT t.task_no, t.file_no, t.phase, f.role, f.root_no
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-WHERE t.batch_no = %(no)s AND t.state = 'failed'
+WHERE t.batch_no = %(no)s AND t.state = 'failed' AND t.error_class IS NOT NULL
   AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
   AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
        OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
@@ -595,7 +595,7 @@ FROM batches b JOIN tasks t ON t.batch_no = b.no
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
 LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-WHERE b.no = %(no)s AND t.state = 'failed'
+WHERE b.no = %(no)s AND t.state = 'failed' AND t.error_class IS NOT NULL
   AND (b.stage = 'done' OR (b.stood = 'working' AND t.task_no >= r.first_task))
   AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
   AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
@@ -774,7 +774,8 @@ ORDER BY tasks DESC, error_class COLLATE "C"
 SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, ''), t.branch
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
-WHERE t.batch_no = %s AND t.task_no > %s AND t.state = 'failed' ORDER BY t.task_no LIMIT %s
+WHERE t.batch_no = %s AND t.task_no > %s AND t.state = 'failed' AND t.error_class IS NOT NULL
+ORDER BY t.task_no LIMIT %s
 
 -- name: failed_paths
 SELECT path FROM (

@@ -425,7 +425,7 @@ ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: next_alarm
 SELECT min(at) FROM (
-  SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
+  SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a CROSS JOIN batches b ON b.no = a.batch_no
   WHERE b.stage IN ('working', 'flowing') AND b.hold IS NULL AND max(a.due_at, b.dispatch_at) > ?1
     AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
   UNION ALL
