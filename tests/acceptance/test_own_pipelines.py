@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.servers import postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,18 +137,49 @@ def exported(quire, batch, out, **more):
     return results(out)
 
 
+@pytest.fixture
+def on_sqlite():
+    return {}
+
+
+@pytest.fixture
+def on_postgres_and_s3(postgres_server, s3_server, tmp_path):
+    """A schema and a prefix of its own."""
+    return {
+        "QUIRE_LEDGER": "postgres",
+        "QUIRE_POSTGRES_DSN": postgres.fresh_schema(postgres_server),
+        **in_bucket(s3_server, tmp_path.name),
+    }
+
+
+def in_bucket(server, prefix):
+    return {
+        "QUIRE_STORE": "s3",
+        "QUIRE_S3_BUCKET": server.bucket,
+        "QUIRE_S3_ENDPOINT": server.endpoint,
+        "QUIRE_S3_ACCESS_KEY_ID": server.access_key_id,
+        "QUIRE_S3_SECRET_ACCESS_KEY": server.secret_access_key,
+        "QUIRE_S3_ALLOW_HTTP": "true",
+        "QUIRE_S3_PREFIX": prefix,
+    }
+
+
+PLACES = ["on_sqlite", pytest.param("on_postgres_and_s3", marks=pytest.mark.service)]
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_served_and_worked_on_in_another_process_that_is_killed_it_gives_the_same(
-    quire, letters, gate, expected, tmp_path
+    quire, letters, gate, expected, tmp_path, place, request
 ):
-    served = {"QUIRE_INGEST_PIPELINE": "letters", "QUIRE_PIPELINES": str(LETTERS)}
+    told = request.getfixturevalue(place) | {"LETTERS_GATE": str(gate)}
+    served = told | {"QUIRE_INGEST_PIPELINE": "letters", "QUIRE_PIPELINES": str(LETTERS)}
     with started(quire, "serve", "--workers", "0", **served) as server:
         sending = upload(quire, letters, server.said[-1]["url"])
-        at_work = {"LETTERS_GATE": str(gate)}
-        with started(quire, "worker", "--workers", "2", "--pipeline", str(LETTERS), **at_work) as worker:
+        with started(quire, "worker", "--workers", "2", "--pipeline", str(LETTERS), **told) as worker:
             held = wait_for_reader(gate)
             kill(worker)
             os.close(held)
-        with started(quire, "worker", "--workers", "2", **served, **at_work):
+        with started(quire, "worker", "--workers", "2", **served):
             let_pass(gate)
             code, events = ended(sending)
         batch = next(one["batch_id"] for one in events if "batch_id" in one)
@@ -155,3 +187,23 @@ def test_served_and_worked_on_in_another_process_that_is_killed_it_gives_the_sam
     assert exported(quire, batch, tmp_path / "out", **served) == expected[0]
     report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
     assert ends(report) == expected[1]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_server_that_is_killed_goes_on_where_it_was(
+    quire, letters, gate, expected, tmp_path, place, request
+):
+    told = request.getfixturevalue(place) | {"LETTERS_GATE": str(gate)}
+    served = told | {"QUIRE_INGEST_PIPELINE": "letters", "QUIRE_PIPELINES": str(LETTERS)}
+    with started(quire, "serve", "--workers", "2", **served) as server:
+        sending = upload(quire, letters, server.said[-1]["url"])
+        batch = next(event["batch_id"] for event in map(json.loads, sending.stdout) if "batch_id" in event)
+        held = wait_for_reader(gate)
+        kill(server)
+        os.close(held)
+        sending.kill()
+        sending.communicate(timeout=30)
+    with started(quire, "scheduler", "--workers", "2", "--until-idle", **served) as scheduler:
+        let_pass(gate)
+        assert scheduler.wait(60) == 0
+    assert exported(quire, batch, tmp_path / "out", **served) == expected[0]
