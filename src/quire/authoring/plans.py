@@ -16,6 +16,7 @@ def build_plan(
     queue: str,
     left_alone: Mapping[str, str],
     code_digest: str,
+    from_settings: bool = False,
 ) -> Plan:
     phases = groupby(steps, key=lambda one: one.phase)
     return Plan(
@@ -25,6 +26,7 @@ def build_plan(
         queue=queue,
         left_alone=dict(left_alone),
         code_digest=code_digest,
+        from_settings=from_settings,
     )
 
 
@@ -61,9 +63,12 @@ def _build_step(step: CheckedStep, branch: str) -> PlanStep:
         at_once=options.at_once,
         resource=options.resource,
         asynchronous=step.signature.is_async,
+        external=step.signature.returns.external or (step.step is not None and step.step.external),
         cached=options.cached,
         cache_by=_fields_of(step),
         renames=tuple(extension.lower() for extension in options.renames),
+        outputs=options.outputs,
+        tags=options.tags,
         compute=options.runs_on,
     )
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from quire.batches.context import BatchContext, RunContext
 from quire.batches.layout import Layout
+from quire.batches.lines import list_failures
 from quire.batches.placing import fit_path, place_files, remove_file
 from quire.batches.report import ReportWriter, ResultsPage
 from quire.ledger.port import InputRecord
@@ -102,7 +103,7 @@ async def _export(
                 outputs = [fit_path(file.path) for _, file in record.made]
                 _count(counts, record)
                 if record.outcome is FileOutcome.FAILED and len(failures) < KEPT_FAILURES:
-                    failures.append((record.path, record.error_class, record.reason))
+                    failures += [(record.path, *failure) for failure in list_failures(record)]
                 report.add(record, outputs)
                 page.add(record, outputs)
             progress(sum(layout is None or not layout.was_counted(one) for one in records))

@@ -11,6 +11,7 @@ class FlowCounters(Struct, kw_only=True):
     brought by the process that runs a folder, not by a scheduler.
     """
 
+    round: int
     phase: int
     sources: int
     open_tasks: int

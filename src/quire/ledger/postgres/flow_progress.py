@@ -19,6 +19,7 @@ class _HeldRow(NamedTuple):
     """The columns of `flow_hold`."""
 
     stage: str
+    round: int
     phase: int
     status: str
     last_file: int
@@ -87,7 +88,8 @@ class HeldFlow:
         progress = find_progress(self._count())
         stage = Stage.ENDING if progress.ends else Stage.FLOWING
         for name in progress.started:
-            await record_event(connection, self.batch_no, now, "phase_started", {"phase": name})
+            told = {"phase": name, "round": self._row.round}
+            await record_event(connection, self.batch_no, now, "phase_started", told)
         place = (progress.phase, progress.status, progress.wants_move, stage.value, self.batch_no)
         await change(connection, "flow_progress", (self._open, self.last_file, now, *place))
         if self._news or (progress.wants_move and not self._row.wants_move) or progress.ends:
@@ -97,6 +99,7 @@ class HeldFlow:
     def _count(self) -> FlowCounters:
         row = self._row
         return FlowCounters(
+            round=row.round,
             phase=row.phase,
             sources=row.sources,
             open_tasks=self._open,
