@@ -32,6 +32,13 @@ class TaskInput:
         """An empty folder for files in the making, removed when the step has ended."""
         return self._input.folder
 
+    @property
+    def task(self) -> str:
+        """The token of this task, for a step that returns `External`: whoever is given it can complete the
+        task, once. Put it into the request; it is valid for this try alone.
+        """
+        return self._input.task
+
     def progress(self, done: int = 0, total: int = 0) -> None:
         """Show people how far the step is, and that it is alive. May be called as often as you like."""
         self._input.meter.progress(done, total)

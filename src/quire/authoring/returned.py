@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from quire.authoring.annotations import allows_none
 from quire.authoring.outputs import Output, Result, to_tags
 from quire.authoring.signals import External
 from quire.authoring.signatures import Returns
@@ -21,10 +22,18 @@ OUTPUTS_FOLDER = ".outputs"  # inside the scratch folder, apart from what the st
 def build_output(returned: object, returns: Returns, folder: Path, where: str) -> StepOutput:
     """`where` names the step with its file and line. Raises Reject for what it does not say it returns."""
     if returned is None:
+        if not allows_none(returns.annotation):
+            raise _bad(f"{where} returned nothing, but says that it returns {describe(returns.annotation)}")
         return NO_OUTPUT
     if isinstance(returned, StepOutput):
         return returned
     if isinstance(returned, External):
+        if not returns.external:
+            said = describe(returns.annotation)
+            raise _bad(
+                f"{where} returned External, but says that it returns {said}; add External to it, as in "
+                "`-> Notes | External`, so that the task can be given a token"
+            )
         return StepOutput(external=returned.to_request())
     if isinstance(returned, Result):
         return StepOutput(
@@ -48,6 +57,8 @@ def _are_outputs(returned: object, returns: Returns) -> bool:
 
 def _encode(value: object, returns: Returns, where: str) -> Any:
     if value is None:
+        if returns.always and returns.value_type is not Any:
+            raise _bad(f"{where} returned a Result without a value, but says that it gives one")
         return None
     if not returns.gives_value:
         said = describe(returns.annotation)

@@ -324,7 +324,7 @@ def settle_columns(settlement: Settlement) -> Row:
         tried and not settlement.blame,
         settlement.cached,
         encode_result(report.result),
-        report.error_class or None,
+        report.error_class or ("unknown" if settlement.state is TaskState.FAILED else None),
         report.error or None,
         report.outcome,
         report.worker,

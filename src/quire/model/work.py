@@ -75,6 +75,7 @@ class Order(Struct, frozen=True, gc=False, array_like=True):
     file: File
     earlier: tuple[EarlierResult, ...] = ()
     values: dict[str, Value] = {}  # of earlier steps, by their names in the plan
+    task: str = ""  # by which somebody outside may complete it; only of steps that return External
 
     @property
     def attempt_key(self) -> AttemptKey:

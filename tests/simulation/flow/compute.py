@@ -10,11 +10,11 @@ from quire.engine import cache
 from quire.model.plan import PlanStep, PlanUnit
 from quire.model.work import ExternalRequest, MemberFile, Order, Outcome, Report, StepCall
 from quire.testing.memory_blobs import MemoryBlobs
-from tests.simulation.engine.chaos import Chaos
-from tests.simulation.engine.compute import FAILURES, Execution
-from tests.simulation.engine.kernel import Kernel, run_alone
 from tests.simulation.flow.steps import Given, Nature, shape_of
 from tests.simulation.flow.worlds import FlowWorld
+from tests.simulation.shared.chaos import Chaos
+from tests.simulation.shared.compute import FAILURES, Execution
+from tests.simulation.shared.kernel import Kernel, run_alone
 
 ANSWER_SECONDS = (0.1, 2.0, 20.0)
 WITHIN_SECONDS = 60.0

@@ -257,7 +257,8 @@ class _Batch:
                     listed=output.product.change is not Change.HANG,
                     walks=output.product.change is not Change.HANG,
                     born=number,
-                    values=dict(effects.values),
+                    # What its own task gave; what the folder was given before is the folder's.
+                    values={name: value for name, value in effects.values.items() if name not in known},
                     used=set(effects.used),
                 )
             )

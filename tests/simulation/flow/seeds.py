@@ -5,19 +5,17 @@
 Everything that chance decides comes from the seed, so a failing one fails again.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from random import Random
-from typing import Any
 
 from msgspec import Struct
 
 from quire.engine import flow_claims, flow_moves
-from tests.simulation.engine.chaos import Rates, rates
-from tests.simulation.engine.scene import Violation
-from tests.simulation.engine.seeds import small_portions
 from tests.simulation.flow.scene import FlowSimulation
 from tests.simulation.flow.worlds import made_world
+from tests.simulation.shared.chaos import Rates, rates
+from tests.simulation.shared.portions import engine_sizes, set_sizes
+from tests.simulation.shared.scene import Violation
 
 CALM = Rates()
 
@@ -40,7 +38,7 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
     chosen = chosen or drawn
     simulation = FlowSimulation(world, chance, chosen, houses=chance.choice((1, 2, 2, 3)))
     try:
-        with small_portions(chance), small_flow_portions(chance):
+        with small_portions(chance):
             simulation.noise(chance.choice((150, 400, 1000, 2000)))
             simulation.calm()
             simulation.settle_acts(reopens=True)
@@ -60,23 +58,16 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
         simulation.close()
 
 
-@contextmanager
-def small_flow_portions(chance: Random) -> Iterator[None]:
-    """So that every loop of the engine goes round."""
-    sizes: list[tuple[Any, str, int]] = [
-        (flow_moves, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
-        (flow_moves, "JOINS_AT_ONCE", chance.choice((1, 3))),
-        (flow_moves, "UNITS_AT_ONCE", chance.choice((1, 3))),
-        (flow_claims, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
-    ]
-    before = [(module, name, getattr(module, name)) for module, name, _ in sizes]
-    for module, name, size in sizes:
-        setattr(module, name, size)
-    try:
-        yield
-    finally:
-        for module, name, size in before:
-            setattr(module, name, size)
+def small_portions(chance: Random) -> AbstractContextManager[None]:
+    return set_sizes(
+        [
+            (flow_moves, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
+            (flow_moves, "JOINS_AT_ONCE", chance.choice((1, 3))),
+            (flow_moves, "UNITS_AT_ONCE", chance.choice((1, 3))),
+            (flow_claims, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
+            *engine_sizes(chance),
+        ]
+    )
 
 
-__all__ = ["CALM", "Ran", "Violation", "run", "small_flow_portions"]
+__all__ = ["CALM", "Ran", "Violation", "run", "small_portions"]

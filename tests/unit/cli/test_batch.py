@@ -244,7 +244,12 @@ def test_files_as_json_lines(quire, made):
         "outputs": ["a.jpg"],
         "attempts": 2,
         "size": 10,
+        "steps": [],
     }
+    assert lines[1]["steps"] == [
+        {"step": "ONE", "done": 0, "failed": 1, "error_class": "corrupt", "reason": lines[1]["reason"]},
+        {"step": "TWO", "done": 1, "failed": 0, "error_class": None, "reason": None},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from quire.cli.signals import stop_on_signals
 
 if TYPE_CHECKING:
     from quire.assembly.member_pipelines import MemberPipelines
-    from quire.batches.folder_run import RunRequest, RunResult
+    from quire.batches.batch_run import RunResult
+    from quire.batches.folder_run import RunRequest
     from quire.settings import Settings
 
 
@@ -97,13 +98,15 @@ async def _run(
     request: "RunRequest", settings: "Settings", pipelines: "MemberPipelines", reporter: Reporter
 ) -> "RunResult":
     from quire.assembly.engine import open_engine
+    from quire.assembly.left_alone import find_code_warnings
     from quire.batches.folder_run import run_folder
     from quire.cli.run.progress import show_progress
 
     stop = stop_on_signals(reporter.say)
     with show_progress(reporter) as observer:
         async with open_engine(settings, pipelines=pipelines, trouble=reporter.report_outage) as components:
-            reporter.warn(components.warnings)
+            changed = await find_code_warnings(components.records, pipelines, request.pipeline)
+            reporter.warn([*components.warnings, *changed])
             return await run_folder(request, components.run_context(), observer, stop)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from quire.model.errors import Missing, Retry, Unavailable
-from tests.simulation.engine.kernel import Kernel, SimProcess, checkpoint, pause
+from tests.simulation.shared.kernel import Kernel, SimProcess, checkpoint, pause
 
 NOT_AWAITED = frozenset({"stream", "list", "local_path", "keep"})
 READS = frozenset(

@@ -1,13 +1,11 @@
-"""The processes of a simulated house: conductors and foremen on their wheels, clients, and an operator."""
+"""The processes of a simulated house: conductors and foremen on their wheels, and an operator."""
 
-import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
-from quire.batches.submission import close_batch
 from quire.engine import moves
 from quire.engine.dispatcher import Dispatcher
 from quire.engine.loop import EngineLoop
@@ -16,15 +14,14 @@ from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.scheduler import Scheduler
 from quire.engine.sharing import Shares
-from quire.ledger.port import BatchDraft, OperatorAction, TaskSelection
+from quire.ledger.port import OperatorAction, TaskSelection
 from quire.model.batch import Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
 from quire.model.pipeline import Pipeline
 from quire.model.pipelines import stored_plan
-from tests.simulation.engine.compute import SimCompute
-from tests.simulation.engine.kernel import Kernel, SimIds, SimProcess, SimSignal, pause
-from tests.simulation.engine.worlds import BatchSpec
+from tests.simulation.shared.compute import SimCompute
+from tests.simulation.shared.kernel import Kernel, SimIds, SimProcess, SimSignal, pause
 
 BEAT_SECONDS = 2.0
 STALE_SECONDS = 8.0
@@ -130,37 +127,6 @@ class House:
         """Like SIGTERM."""
         self.stopping = True
         self.wheel.stop()
-
-
-async def client(spec: BatchSpec, outside: Outside, kernel: Kernel) -> None:
-    """Hands in a batch, again and again until it is accepted; its successor goes on where it was killed."""
-    await pause(kernel, spec.at)
-    while True:
-        with suppress(Retry, Stale, sqlite3.IntegrityError):  # the last: another client of it was faster
-            batch = await outside.ledger.find_run(spec.id)
-            if batch is None:
-                batch = await outside.ledger.open_batch(
-                    BatchDraft(
-                        id=spec.id,
-                        run_key=spec.id,
-                        pipeline=spec.pipeline.name,
-                        pipeline_version=spec.pipeline.version,
-                        plan="{}",
-                        now=outside.clock.now(),
-                        tier=spec.tier,
-                        tenant=spec.tenant,
-                        budget=spec.budget,
-                        hands_over_to=spec.hands_over_to,
-                    )
-                )
-            if batch.position.stage is not Stage.OPEN:
-                return
-            await outside.ledger.record_uploads(batch.no, spec.uploads)
-            await close_batch(
-                batch, spec.pipeline, uploads=outside.ledger, blobs=outside.blobs, clock=outside.clock
-            )
-            return
-        await pause(kernel, 0.5)
 
 
 async def operator(
