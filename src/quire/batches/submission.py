@@ -25,8 +25,8 @@ from quire.model.clock import Clock, timestamp
 from quire.model.files import File
 from quire.model.ids import BatchId
 from quire.model.manifest import ManifestWriter
-from quire.model.pipelines import AnyPipeline, is_other_plan
-from quire.model.plan import Plan, digest_of, encode_plan
+from quire.model.pipelines import AnyPipeline, stored_plan
+from quire.model.plan import Plan, digest_of, digest_with_options, encode_plan
 
 PAGE = 2000
 ROOT_PARENT = "0" * 26
@@ -73,12 +73,11 @@ def draft_batch(
 
 def is_same_pipeline(batch: Batch, pipeline: AnyPipeline) -> bool:
     """Whether a run with this pipeline may continue the batch. The limits and the code of a plan's steps
-    may have changed since.
+    may have changed since; with other options it is another run.
     """
     if isinstance(pipeline, Plan):
-        return (batch.pipeline, batch.pipeline_version) == (pipeline.name, pipeline.version) and (
-            not is_other_plan(pipeline, batch)
-        )
+        stored = stored_plan(batch)
+        return stored is not None and digest_with_options(stored) == digest_with_options(pipeline)
     return batch.plan == freeze_pipeline(pipeline)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from quire.ledger.flow_values import ListedInput, TaskPlace
 from quire.model.files import Change, File, Product, fold, sibling, stem_and_extension
+from quire.model.output_rules import could_prefer
 from quire.model.plan import Plan, PlanStep, PlanUnit
 
 _BREAKS = re.compile(r"[.-]")
@@ -124,17 +125,21 @@ class Naming:
         for one in (folded, f"{folded}/", *_prefixes(folded)):
             if any(other.file.path != self._document.path for other in _inputs(listed, one)):
                 return False
+        name = folded.rpartition("/")[2]
         return not any(
-            self._could_rename(other.file.name, extension)
+            self._could_rename(other.file, extension, name)
             for prefix in (*_prefixes(folded), folded)
             for extension in self._renaming
             for other in _inputs(listed, prefix + extension)
             if other.file.path != self._document.path
         )
 
-    def _could_rename(self, name: str, extension: str) -> bool:
-        """By its name alone: its bytes may not have been looked at yet."""
-        return any(step.accepts.may_take(name) for step in self._renaming[extension])
+    def _could_rename(self, file: File, extension: str, folded_name: str) -> bool:
+        """By the file's name alone: its bytes may not have been looked at yet."""
+        return any(
+            step.accepts.may_take(file.name) and could_prefer(step.outputs, file, folded_name)
+            for step in self._renaming[extension]
+        )
 
     def _rivals_of(self, path: str) -> Iterator[str]:
         folded = fold(path)
