@@ -13,7 +13,7 @@ from quire.ledger.port import OutboxMessage, Upload
 from quire.model.batch import FileOutcome, Stage
 from quire.model.files import File, folder_of
 from quire.model.manifest import ManifestWriter
-from quire.pipelines.preprocess import preprocess
+from quire.pipelines.preprocess import build_preprocess
 from quire.settings import Settings
 from quire.testing.factories import draft
 
@@ -127,7 +127,7 @@ async def handed_over(house, batch):
 
 
 async def test_paths_with_a_slash_before_them_go_through_the_whole_product(tmp_path):
-    pipeline = preprocess(max_attempts=1)
+    pipeline = build_preprocess(max_attempts=1).plan()
     async with open_engine(
         Settings(home=tmp_path / "home", workers=2), pipelines={"preprocess": pipeline}
     ) as house:

@@ -24,7 +24,7 @@ from quire.model.errors import Misconfigured, Missing, Reject
 from quire.model.files import File
 from quire.model.ids import task_id
 from quire.model.work import Outcome, Report
-from quire.pipelines.preprocess import preprocess
+from quire.pipelines.preprocess import build_preprocess
 from quire.testing.factories import draft
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.time import CountingIds, FakeClock
@@ -32,7 +32,7 @@ from quire.testing.time import CountingIds, FakeClock
 ID = "01KA0000000000000000000000"
 FOLDER = f"staging/{ID}"
 # The phases whose workers may run elsewhere.
-PLAN = structs.replace(preprocess(), version=1, phases=preprocess().phases[1:])
+PLAN = structs.replace(build_preprocess().plan(), version=1, phases=build_preprocess().plan().phases[1:])
 OK, DUPLICATE, LATE = (
     CallbackAnswer(ok=True),
     CallbackAnswer(ok=True, duplicate=True),

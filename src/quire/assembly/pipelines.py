@@ -7,11 +7,10 @@ from msgspec import structs
 from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.sharing import Shares
-from quire.model.pipeline import Pace, Pipeline
-from quire.model.pipelines import AnyPipeline
+from quire.model.pipeline import Pace
 from quire.model.plan import Plan
 from quire.pipelines.markdown import build_markdown
-from quire.pipelines.preprocess import preprocess
+from quire.pipelines.preprocess import build_preprocess
 from quire.settings import Settings
 
 
@@ -20,10 +19,10 @@ def build_pipelines(settings: Settings, given: Sequence[str] = ()) -> MemberPipe
     return find_own_pipelines(settings, given)
 
 
-def build_built_in(settings: Settings) -> list[AnyPipeline]:
+def build_built_in(settings: Settings) -> list[Plan]:
     """The pipelines that come with Quire. Their code changes with Quire, which is nothing to warn of."""
-    built: list[AnyPipeline] = [_build_preprocess(settings), _build_markdown(settings)]
-    return [structs.replace(one, code_digest="") if isinstance(one, Plan) else one for one in built]
+    built = (_build_preprocess(settings), _build_markdown(settings))
+    return [structs.replace(one, code_digest="") for one in built]
 
 
 def _build_markdown(settings: Settings) -> Plan:
@@ -36,11 +35,11 @@ def _build_markdown(settings: Settings) -> Plan:
     ).plan()
 
 
-def _build_preprocess(settings: Settings) -> Pipeline:
+def _build_preprocess(settings: Settings) -> Plan:
     chosen, where = settings.preprocess, settings.compute
     # All local: there is one compute, and it needs no name.
     alone = where.pdf == where.tiff == where.image == "local"
-    return preprocess(
+    return build_preprocess(
         public_url=chosen.public_url,
         tiff_quality=chosen.tiff_quality,
         variant_quality=chosen.variant_quality,
@@ -72,7 +71,7 @@ def _build_preprocess(settings: Settings) -> Pipeline:
         image_compute="" if alone else where.image,
         tile_size=chosen.tile_size if chosen.tiles else 0,
         tiles_above=chosen.tiles_above,
-    )
+    ).plan()
 
 
 def build_retry_policy(settings: Settings) -> RetryPolicy:

@@ -15,6 +15,7 @@ from quire.authoring.signatures import Returns, Signature, read_signature
 from quire.authoring.values import describe, find_problem
 from quire.model.errors import Misconfigured
 from quire.model.files import File
+from quire.model.output_rules import find_rule_problem
 
 LONGEST_NAME = 64
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -128,9 +129,16 @@ def _find_option_problems(name: str, options: StepOptions) -> Iterator[str]:
         yield f"there are {len(options.delays)} delays for {options.retries} retries"
     yield from _find_each_problems(options)
     yield from _find_cache_problems(options)
+    yield from _find_naming_problems(options)
+
+
+def _find_naming_problems(options: StepOptions) -> Iterator[str]:
     for extension in options.renames:
         if not _EXTENSION.fullmatch(extension):
             yield f"renames={extension!r}: write extensions as '.tif'"
+    for rule in options.outputs:
+        if wrong := find_rule_problem(rule):
+            yield f"outputs: of the role {rule.role!r}: {wrong}"
     if options.renames and options.unit != "file":
         yield "renames is for steps on files; outputs of a folder have no name to replace"
 

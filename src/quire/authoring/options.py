@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
+from quire.model.output_rules import OutputRule
 from quire.model.pipeline import Pace
 from quire.model.plan import Accepts
 
@@ -40,6 +41,8 @@ class StepOptions(Struct, frozen=True, kw_only=True):
     cached: bool = True
     cache_by: tuple[str, ...] | None = None
     renames: tuple[str, ...] = ()
+    outputs: tuple[OutputRule, ...] = ()
+    tags: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     task_prefix: str = ""
     pace: Pace = Pace()

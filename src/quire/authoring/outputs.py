@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 import msgspec
 from msgspec import Struct, field
 
+from quire.authoring.places import find_person
 from quire.model.errors import Reject
 from quire.model.files import Change
 
@@ -165,4 +166,4 @@ def _check_name(name: object) -> None:
 
 
 def _bad(text: str) -> Reject:
-    return Reject(text, code="bad_result")
+    return Reject(f"{text} ({find_person()})", code="bad_result")

@@ -17,6 +17,7 @@ from quire.authoring.options import OnFailureName, UnitName, refuse_unknown
 from quire.authoring.places import find_caller, place_of, shorten
 from quire.authoring.plans import build_plan
 from quire.model.errors import Misconfigured
+from quire.model.output_rules import OutputRule
 from quire.model.pipeline import Pace
 from quire.model.plan import Accepts, Plan
 from quire.model.step import Step
@@ -29,16 +30,24 @@ class Pipeline:
 
     Raise `version` when you change what the steps do: then results of the former version are not used again,
     unless a step has a version of its own. `queue` is told when a batch is done; `left_alone` says, by
-    content type, why files of a kind are skipped on purpose.
+    content type, why files of a kind are skipped on purpose. With `from_settings`, the options of its steps
+    and what they accept may differ between processes, because they come from settings.
     """
 
     def __init__(
-        self, name: str, version: int = 1, queue: str = "", *, left_alone: Mapping[str, str] | None = None
+        self,
+        name: str,
+        version: int = 1,
+        queue: str = "",
+        *,
+        left_alone: Mapping[str, str] | None = None,
+        from_settings: bool = False,
     ) -> None:
         self._name = name
         self._version = version
         self._queue = queue
         self._left_alone = dict(left_alone or {})
+        self._from_settings = from_settings
         self._definitions: list[StepDefinition] = []
         self._checked: tuple[CheckedStep, ...] | None = None
         self._module, self._file, self._line = find_caller(1)
@@ -86,6 +95,8 @@ class Pipeline:
         cached: bool = ...,
         cache_by: Sequence[str] | None = ...,
         renames: Sequence[str] = ...,
+        outputs: Sequence[OutputRule | Mapping[str, Any]] = ...,
+        tags: Sequence[str] = ...,
         options: Mapping[str, Any] = ...,
         task_prefix: str = ...,
         pace: Pace = ...,
@@ -118,6 +129,8 @@ class Pipeline:
         cache_by:    fields of the file's record that the result depends on beside the bytes; found out from
                      the function's source if not given
         renames:     extensions that its outputs may replace: see `Output`
+        outputs:     rules of how its outputs are called and change the list: see `OutputRule`
+        tags:        given to every document that it has worked on, for the steps after it
         options:     parameters of the function with fixed values, which are part of the plan
         task_prefix, pace: how its tasks are called, and how fast they are dispatched
         """
@@ -153,6 +166,7 @@ class Pipeline:
             queue=self._queue,
             left_alone=self._left_alone,
             code_digest=compute_code_digest(checked),
+            from_settings=self._from_settings,
         )
 
     def steps(self, model: LanguageModel | None = None) -> dict[str, Step]:

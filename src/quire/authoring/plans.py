@@ -16,6 +16,7 @@ def build_plan(
     queue: str,
     left_alone: Mapping[str, str],
     code_digest: str,
+    from_settings: bool = False,
 ) -> Plan:
     phases = groupby(steps, key=lambda one: one.phase)
     return Plan(
@@ -25,6 +26,7 @@ def build_plan(
         queue=queue,
         left_alone=dict(left_alone),
         code_digest=code_digest,
+        from_settings=from_settings,
     )
 
 
@@ -65,6 +67,8 @@ def _build_step(step: CheckedStep, branch: str) -> PlanStep:
         cached=options.cached,
         cache_by=_fields_of(step),
         renames=tuple(extension.lower() for extension in options.renames),
+        outputs=options.outputs,
+        tags=options.tags,
         compute=options.runs_on,
     )
 

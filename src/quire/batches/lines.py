@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from quire.ledger.port import InputRecord
-from quire.model.batch import Batch, FileOutcome, Hold, PhaseCounts, Spending, Stage, TaskState
+from quire.model.batch import AT_WORK, Batch, FileOutcome, Hold, PhaseCounts, Spending, Stage, TaskState
 from quire.model.cost import MICROS
 from quire.model.ids import BatchId
 
@@ -243,6 +243,7 @@ _DOING = {
     Stage.GATHERING: "grouping files for",
     Stage.DISCOVERING: "finding the tasks of",
     Stage.TRANSFORMING: "collecting the results of",
+    Stage.ENDING: "ending after",
 }
 
 
@@ -275,7 +276,7 @@ def _describe_work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> s
     stage = batch.position.stage
     if batch.phase_retries and batch.rests_until > now:
         return f"waiting to try {batch.status} again after {batch.phase_retries} failed tries"
-    if stage in {Stage.WORKING, Stage.FLOWING}:
+    if stage in AT_WORK:
         current = find_current_counts(batch, counts)
         return f"working in {batch.status}: {current.settled} of {current.total}"
     return _BEFORE.get(stage) or f"{_DOING[stage]} {batch.status}"

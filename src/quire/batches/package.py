@@ -16,8 +16,8 @@ import msgspec
 
 from quire import __version__
 from quire.batches.context import BatchContext
-from quire.batches.export import fit_path
 from quire.batches.lines import build_step_lines
+from quire.batches.placing import fit_path
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch
 from quire.model.errors import Bug, Reject

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from quire.batches.context import BatchContext
 from quire.blobs import keys
 from quire.blobs.port import Blobs, Condition
+from quire.ledger.intake import IntakeStore
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload, UploadStore
 from quire.ledger.submissions import TAKEN
 from quire.model.batch import Batch
@@ -24,8 +25,8 @@ from quire.model.clock import Clock, timestamp
 from quire.model.files import File
 from quire.model.ids import BatchId
 from quire.model.manifest import ManifestWriter
-from quire.model.pipelines import AnyPipeline, is_other_plan
-from quire.model.plan import Plan, digest_of, encode_plan
+from quire.model.pipelines import AnyPipeline, stored_plan
+from quire.model.plan import Plan, digest_of, digest_with_options, encode_plan
 
 PAGE = 2000
 ROOT_PARENT = "0" * 26
@@ -72,12 +73,11 @@ def draft_batch(
 
 def is_same_pipeline(batch: Batch, pipeline: AnyPipeline) -> bool:
     """Whether a run with this pipeline may continue the batch. The limits and the code of a plan's steps
-    may have changed since.
+    may have changed since; with other options it is another run.
     """
     if isinstance(pipeline, Plan):
-        return (batch.pipeline, batch.pipeline_version) == (pipeline.name, pipeline.version) and (
-            not is_other_plan(pipeline, batch)
-        )
+        stored = stored_plan(batch)
+        return stored is not None and digest_with_options(stored) == digest_with_options(pipeline)
     return batch.plan == freeze_pipeline(pipeline)
 
 
@@ -143,6 +143,37 @@ async def close_batch(
         refused=states["failed"],
         passed_over=states["skipped"],
         revision=revision,
+    )
+
+
+async def close_intake(
+    batch: Batch, *, uploads: UploadStore, intake: IntakeStore, blobs: Blobs, clock: Clock
+) -> Batch:
+    """Write the manifest of a batch that flows already, then close its intake. Raises Stale when it was
+    closed before, or has ended.
+    """
+    key = keys.manifest(batch.id)
+    writer = ManifestWriter(batch.id)
+    states: Counter[str] = Counter()
+    await write_manifest(blobs, key, stream_manifest(writer, _list_uploads(uploads, batch.no), states))
+    now = clock.now()
+    message = encode_start_message(
+        SenderDetails(),
+        batch_id=batch.id,
+        manifest_key=key,
+        total_files=writer.total_files,
+        total_bytes=writer.total_bytes,
+        opened_at=batch.created_at,
+        now=now,
+    )
+    return await intake.close_intake(
+        batch.no,
+        manifest_key=key,
+        total_files=writer.total_files,
+        message=message,
+        refused=states["failed"],
+        passed_over=states["skipped"],
+        now=now,
     )
 
 

@@ -5,7 +5,7 @@ Nothing here reads or writes. The engine brings the claim and the report; the le
 the transaction that settles.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -15,8 +15,9 @@ from quire.ledger.flow_rows import failure_place
 from quire.ledger.flow_values import BranchResult, Effects, Follower, NewDocument, RootFailure, TaskPlace
 from quire.model.batch import TaskState
 from quire.model.files import Change, File, Product
+from quire.model.output_rules import apply_rules
 from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit
-from quire.model.work import Value
+from quire.model.work import StepResult, Value
 
 _encoder = msgspec.msgpack.Encoder()
 _values_decoder = msgspec.msgpack.Decoder(dict[str, Value])
@@ -95,7 +96,8 @@ def list_rivals(plan: Plan, settled: Settled) -> set[str]:
     found: set[str] = set()
     for one in settled.branches:
         if one.state is TaskState.DONE and one.result.products:
-            found |= naming.list_rivals(phase.steps[one.branch], one.result.products)
+            step = phase.steps[one.branch]
+            found |= naming.list_rivals(step, _list_outputs(step, settled.file, one.result))
     return found
 
 
@@ -147,8 +149,9 @@ class _Folding:
 
     def add_result(self, one: BranchResult, listed: Listed) -> None:
         step, result = self._phase.steps[one.branch], one.result
-        paths = self._naming.name_outputs(step, result.products, listed)
-        replaces = any(made.change is Change.REPLACE for made in result.products)
+        outputs = _list_outputs(step, self._settled.file, result)
+        paths = self._naming.name_outputs(step, outputs, listed)
+        replaces = any(made.change is Change.REPLACE for made in outputs)
         if (doubled := find_doubled(paths)) is not None:
             self._doubt(one, "name_twice", f"two outputs of {step.name} are called {doubled!r}")
             return
@@ -160,8 +163,9 @@ class _Folding:
         self._replaced_by = self._replaced_by or (step.name if replaces else "")
         if result.value is not None:
             self._values[step.name] = result.value
-        self._tags = (*self._tags, *(tag for tag in result.tags if tag not in self._tags))
-        for at, (made, path) in enumerate(zip(result.products, paths, strict=True)):
+        for tag in (*result.tags, *step.tags):
+            self._tags = self._tags if tag in self._tags else (*self._tags, tag)
+        for at, (made, path) in enumerate(zip(outputs, paths, strict=True)):
             lineage = self._naming.extend_lineage(step, at)
             self._new.append(_new_document(made, path, self._settled.file, lineage))
             if made.change is Change.JOIN or (made.change is Change.REPLACE and self._phase.waits):
@@ -227,6 +231,14 @@ class _Folding:
 
     def _doubt(self, one: BranchResult, error_class: str, error: str) -> None:
         self.doubts.append(Doubt(one.branch, error_class, error))
+
+
+def _list_outputs(step: PlanStep, document: File, result: StepResult) -> Sequence[Product]:
+    """The files that a result adds to the batch, as the pipeline's rules for the step want them."""
+    if not step.outputs:
+        return result.products
+    wanted = (apply_rules(step.outputs, document, made) for made in result.products)
+    return [made for made in wanted if made is not None]
 
 
 def _naming(plan: Plan, settled: Settled) -> Naming:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from quire.ledger.flow_values import ListedInput, TaskPlace
 from quire.model.files import Change, File, Product, fold, sibling, stem_and_extension
+from quire.model.output_rules import could_prefer
 from quire.model.plan import Plan, PlanStep, PlanUnit
 
 _BREAKS = re.compile(r"[.-]")
@@ -97,11 +98,13 @@ class Naming:
         return f"{self._document.path}.{mark}.{name}"
 
     def _is_doubled(self, listed: Listed) -> bool:
-        """Whether another input (or folder of inputs) has the document's own name, but for case."""
+        """Whether an input that it does not come from (or another folder of inputs) has the document's own
+        name, but for case.
+        """
         if self._is_unit:
             return bool(listed.get(twins_key(self._document.path)))
         same = _inputs(listed, fold(self._document.path))
-        return any(one.file.path != self._document.path for one in same)
+        return any(one.no != self._root_no for one in same)
 
     def _is_made(self, path: str, listed: Listed) -> bool:
         """Whether an earlier step of this document (or folder) has made a file of this name."""
@@ -123,16 +126,21 @@ class Naming:
         for one in (folded, f"{folded}/", *_prefixes(folded)):
             if any(other.file.path != self._document.path for other in _inputs(listed, one)):
                 return False
+        name = folded.rpartition("/")[2]
         return not any(
-            self._could_rename(other.file, extension)
+            self._could_rename(other.file, extension, name)
             for prefix in (*_prefixes(folded), folded)
             for extension in self._renaming
             for other in _inputs(listed, prefix + extension)
             if other.file.path != self._document.path
         )
 
-    def _could_rename(self, file: File, extension: str) -> bool:
-        return any(step.accepts.matches(file) for step in self._renaming[extension])
+    def _could_rename(self, file: File, extension: str, folded_name: str) -> bool:
+        """By the file's name alone: its bytes may not have been looked at yet."""
+        return any(
+            step.accepts.may_take(file.name) and could_prefer(step.outputs, file, folded_name)
+            for step in self._renaming[extension]
+        )
 
     def _rivals_of(self, path: str) -> Iterator[str]:
         folded = fold(path)

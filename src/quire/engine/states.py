@@ -17,7 +17,7 @@ _ENDS = frozenset({Stage.ERROR, Stage.CANCELLED})
 _ENTRY = frozenset({Stage.GATHERING, Stage.DISCOVERING})
 
 STAGES: dict[Stage, frozenset[Stage]] = {
-    Stage.OPEN: frozenset({Stage.QUEUED}) | _ENDS,
+    Stage.OPEN: frozenset({Stage.QUEUED, Stage.FLOWING}) | _ENDS,
     Stage.QUEUED: frozenset({Stage.FILLING}) | _ENDS,
     Stage.FILLING: frozenset({Stage.FILLING, Stage.DONE, Stage.FLOWING}) | _ENTRY | _ENDS,
     Stage.GATHERING: _ENTRY | _ENDS,

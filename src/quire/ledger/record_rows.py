@@ -138,6 +138,7 @@ def read_input(
         key=upload.key,
         digest=upload.digest,
         steps=[] if file is None else steps.get(file.file_no, []),
+        no=0 if file is None else file.file_no,
     )
 
 

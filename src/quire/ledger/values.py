@@ -200,7 +200,7 @@ class StrayKind(StrEnum):
     """Why a report changed nothing."""
 
     DUPLICATE = "duplicate"  # its attempt had been settled already
-    LATE = "late"  # a later attempt, phase or round has taken its place
+    LATE = "late"  # a later attempt, phase or round has taken its place, or the batch has ended
     UNKNOWN = "unknown"  # no such task or attempt ever existed: forged, or of another ledger
 
 
@@ -277,6 +277,7 @@ class InputRecord(Struct, frozen=True, kw_only=True):
     key: str = ""  # where it lies; empty: it was not taken
     digest: str = ""
     steps: list[StepEnd] = field(default_factory=list)
+    no: int = 0  # of the file; 0: it was not taken
 
 
 class BatchFilter(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from quire.model.batch import Batch
 from quire.model.errors import Misconfigured
 from quire.model.files import File
 from quire.model.pipeline import Phase, Pipeline
-from quire.model.plan import Plan, PlanPhase, decode_plan, digest_of
+from quire.model.plan import Plan, PlanPhase, decode_plan, digest_of, keep_accepted
 
 AnyPipeline: TypeAlias = Pipeline | Plan
 Load: TypeAlias = Callable[[], Iterable[AnyPipeline]]
@@ -77,6 +77,9 @@ class Pipelines(Mapping[str, Any]):
                 f'pipelines = ["{batch.pipeline}@{batch.pipeline_version}=FILE"]',
                 code="other_plan",
             )
+        stored = stored_plan(batch)
+        if isinstance(found, Plan) and found.from_settings and stored is not None:
+            return keep_accepted(found, stored)
         return found
 
     def why_left_alone(self, batch: Batch) -> str | None:

@@ -11,9 +11,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from quire.model.files import File
+from quire.model.output_rules import OutputRule
 from quire.model.pipeline import Pace
 from quire.model.work import StepCall
 
@@ -60,6 +61,12 @@ class Accepts(Struct, frozen=True, kw_only=True, omit_defaults=True):
             and not any(_matches(pattern, file) for pattern in self.refuses)
         )
 
+    def may_take(self, name: str) -> bool:
+        """Whether it could take a file of this name, of which nothing else is known yet."""
+        return (
+            not self.kinds or any("/" in pattern or _matches_name(pattern, name) for pattern in self.kinds)
+        ) and not any(_is_glob(pattern) and _matches_name(pattern, name) for pattern in self.refuses)
+
 
 def parse_accepts(patterns: str | tuple[str, ...] | list[str] = ()) -> Accepts:
     """From what people write: patterns as above, `!` before a refusal."""
@@ -87,7 +94,15 @@ def _matches(pattern: str, file: File) -> bool:
         kind = file.content_type.partition(";")[0].strip().lower()
         wanted = pattern.lower()
         return kind.startswith(wanted[:-1]) if wanted.endswith("/*") else kind == wanted
-    return fnmatchcase(file.name.lower(), pattern.lower())
+    return _matches_name(pattern, file.name)
+
+
+def _is_glob(pattern: str) -> bool:
+    return "/" not in pattern and not pattern.startswith(("tag:", "config:"))
+
+
+def _matches_name(pattern: str, name: str) -> bool:
+    return fnmatchcase(name.lower(), pattern.lower())
 
 
 class TakenValue(Struct, frozen=True, omit_defaults=True):
@@ -106,6 +121,8 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name:      what its results are called in the batch: the step's name, with `each` also that of the branch
     step:      its name in the registry of steps
     renames:   extensions that its outputs replace (`a.tif` → `a.jpg`); other outputs add to the whole name
+    outputs:   how its outputs are called and change the list, for those that do not say it themselves
+    tags:      given to every document that it has worked on
     cache_by:  fields of the file's record (beside its bytes) that the result depends on; of a table one key
                will do: `processing_config.pdf_pages`
     delays:    seconds before the second, third … try; empty: the configured delays
@@ -135,6 +152,8 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cached: bool = True
     cache_by: tuple[str, ...] = ()
     renames: tuple[str, ...] = ()
+    outputs: tuple[OutputRule, ...] = ()
+    tags: tuple[str, ...] = ()
     compute: str = ""
 
 
@@ -171,7 +190,8 @@ class PlanPhase(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pipeline as data. `left_alone`: by content type, why files of a kind that the pipeline could process
     are skipped, and what to do about it. `code_digest` tells whether the code behind the steps is the same;
-    it is no part of the plan's own digest.
+    it is no part of the plan's own digest. `from_settings`: options and `accepts` follow the settings of a
+    process; a batch keeps what its steps accept, and its steps get the options of the process that runs them.
     """
 
     name: str
@@ -180,6 +200,7 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str = ""
     left_alone: dict[str, str] = field(default_factory=dict)
     code_digest: str = ""
+    from_settings: bool = False
 
 
 def encode_plan(plan: Plan) -> str:
@@ -192,13 +213,46 @@ def decode_plan(data: str) -> Plan:
 
 
 def digest_of(plan: Plan) -> str:
-    """Equal for plans that treat every document alike. Limits and places may differ between processes."""
-    rules = [[phase.name, phase.unit, [_rules_of(step) for step in phase.steps]] for phase in plan.phases]
+    """Equal for plans that treat every document alike. Limits and places may differ between processes, and
+    so may everything else that is a setting.
+    """
+    rules = [
+        [phase.name, phase.unit, [_rules_of(step, plan.from_settings) for step in phase.steps]]
+        for phase in plan.phases
+    ]
     return hashlib.sha256(_encoder.encode([plan.name, plan.version, rules])).hexdigest()
 
 
-def _rules_of(step: PlanStep) -> list[Any]:
+def digest_with_options(plan: Plan) -> str:
+    """Equal for plans of processes with the same settings."""
+    return digest_of(structs.replace(plan, from_settings=False))
+
+
+def keep_accepted(plan: Plan, stored: Plan) -> Plan:
+    """The plan of a process for a batch: what its steps accept is as stored with the batch."""
+    pairs = list(zip(plan.phases, stored.phases, strict=True))
+    if all(_accepted(one) == _accepted(other) for one, other in pairs):
+        return plan
+    phases = (
+        structs.replace(
+            one,
+            steps=tuple(
+                structs.replace(step, accepts=kept.accepts)
+                for step, kept in zip(one.steps, other.steps, strict=True)
+            ),
+        )
+        for one, other in pairs
+    )
+    return structs.replace(plan, phases=tuple(phases))
+
+
+def _accepted(phase: PlanPhase) -> list[Accepts]:
+    return [step.accepts for step in phase.steps]
+
+
+def _rules_of(step: PlanStep, from_settings: bool) -> list[Any]:
+    chosen = () if from_settings else (step.accepts, step.options, step.cached)
     return [
-        *(step.name, step.step, step.version, step.accepts, step.options, step.takes, step.on_failure),
-        *(step.cached, step.cache_by, step.renames),
+        *(step.name, step.step, step.version, *chosen, step.takes, step.on_failure),
+        *(step.cache_by, step.renames, step.outputs, step.tags),
     ]

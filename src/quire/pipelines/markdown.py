@@ -17,7 +17,7 @@ def build_markdown(
     retries: int = 2,
 ) -> Pipeline:
     """`silent_seconds` is the longest time without progress, of converters that tell of each page."""
-    markdown = Pipeline("markdown", version=1)
+    markdown = Pipeline("markdown", version=1, from_settings=True)
     markdown.add(
         STEPS["pdf_markdown"],
         accepts="application/pdf",

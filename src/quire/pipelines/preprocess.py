@@ -1,18 +1,16 @@
 """The `preprocess` pipeline: PDFs are split where that is asked for, TIFFs become JPEGs, then every web
 picture becomes a reference with its smaller copies.
 
-A value: pure functions over file records, called inside transactions and perhaps twice. An empty phase
-moves on to the next. Nothing is lost on the way: PDFs and TIFFs stay in the list, marked as sources; a
-picture's bytes stay in the store behind its reference; files of other kinds, uploaded references among them,
-pass untouched.
+Nothing is lost on the way: PDFs and TIFFs stay in the list, marked as sources; a picture's bytes stay in the
+store behind its reference; files of other kinds, uploaded references among them, pass untouched.
 """
 
-from collections.abc import Container
-
-from quire.model.files import File, Product
-from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Phase, Pipeline, from_product
-from quire.model.work import StepResult
-from quire.pipelines import naming, pdf_pages
+from quire import Pipeline
+from quire.model.asset import TILES
+from quire.model.files import Change
+from quire.model.output_rules import OutputRule
+from quire.model.pipeline import Pace
+from quire.pipelines import pdf_pages
 from quire.steps.registry import STEPS
 
 NAME = "preprocess"
@@ -22,12 +20,34 @@ SOURCE_TAG = "TiffConverter:source"
 JPEG_TAG = "TiffConverter"
 REFERENCE_TAG = "ImageProcessor"
 
-WEB_PICTURES = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp"})
-WEB_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
-_SOURCE_TAGS = frozenset({SOURCE_TAG, pdf_pages.SOURCE_TAG})
-_TIFF = "image/tiff"
-_VARIANT_ROLES = ("thumb", "medium", "large")
-_REFERENCE_ENDING = ".ref.json"
+TIFFS = ("*.tif", "*.tiff", "image/tiff")
+# By extension, too: senders call a JPEG application/octet-stream. What TIFF_CONVERSION could not read is not
+# tried again because of its extension, and sources are finished.
+WEB_PICTURES = (
+    *("image/jpeg", "image/jpg", "image/png", "image/webp"),
+    *("*.jpg", "*.jpeg", "*.png", "*.webp"),
+    *("!image/tiff", f"!tag:{SOURCE_TAG}", f"!tag:{pdf_pages.SOURCE_TAG}"),
+)
+JPEGS = (
+    OutputRule(
+        role="jpeg",
+        from_page=2,
+        name="p{page:03d}.jpg",
+        preferred="{stem}-p{page:03d}.jpg",
+        change=Change.JOIN,
+        tags=(JPEG_TAG,),
+    ),
+    OutputRule(role="jpeg", name="jpg", preferred="{stem}.jpg", change=Change.JOIN, tags=(JPEG_TAG,)),
+)
+# The reference takes the picture's place, its copies hang on it; tiles belong to the asset alone.
+REFERENCES = (
+    OutputRule(role="ref", name="ref.json", change=Change.REPLACE, tags=(REFERENCE_TAG,)),
+    *(
+        OutputRule(role=role, name=f"{role}.jpg", tags=(REFERENCE_TAG,))
+        for role in ("thumb", "medium", "large")
+    ),
+    OutputRule(role=TILES, is_file=False),
+)
 # A TIFF may have more pages than this, but not more pixels: one setting moves both limits.
 _PAGES_OF_FULL_SIZE = 20
 _PAGE_SECONDS = 120.0  # for one page of a PDF; the time for all of them is a setting
@@ -35,7 +55,7 @@ NO_PACE = Pace()
 _HERE = frozenset({"", "local", "ray", "queue"})
 
 
-def preprocess(
+def build_preprocess(
     *,
     public_url: str = "http://localhost:8787",
     tiff_quality: int = 95,
@@ -72,14 +92,21 @@ def preprocess(
     shared = {"max_pixels": max_pixels, "cid_profile": cid_profile}
     # Left out when there are none, so that cached results from before tiles existed stay valid.
     tiles = {"tile_size": tile_size, "tiles_above": tiles_above} if tile_size else {}
-    pdf_phase = Phase(
-        name="PDF_SPLIT",
+    preprocess = Pipeline(
+        NAME,
+        version=2,
+        queue=QUEUE,
+        left_alone={pdf_pages.CONTENT_TYPE: pdf_pages.LEFT_ALONE},
+        from_settings=True,
+    )
+    preprocess.add(
+        STEPS["pdf_split"],
+        phase="PDF_SPLIT",
         task_prefix="pdf",
-        step="pdf_split",
-        step_version=STEPS["pdf_split"].version,
-        finds=pdf_pages.PdfFilter(pdf_split),
-        rivals=pdf_pages.rivals,
-        becomes=pdf_pages.becomes,
+        accepts=pdf_pages.choose_accepted(pdf_split),
+        renames=(".pdf",),
+        outputs=pdf_pages.PAGES,
+        tags=(pdf_pages.SOURCE_TAG,),
         options={
             "pages": pdf_split,
             "dpi": pdf_dpi,
@@ -89,118 +116,45 @@ def preprocess(
             "max_total_bytes": pdf_max_total_bytes,
             "cid_profile": cid_profile,
         },
-        timeout_seconds=pdf_timeout_seconds,
-        stall_seconds=_PAGE_SECONDS,
+        timeout=pdf_timeout_seconds,
+        stall=_PAGE_SECONDS,
         memory_mb=memory_mb,
-        max_attempts=max_attempts,
-        cache_by=STEPS["pdf_split"].reads,
-        compute=pdf_compute,
+        retries=max_attempts - 1,
+        runs_on=pdf_compute,
     )
-    tiff_conversion = Phase(
-        name="TIFF_CONVERSION",
+    preprocess.add(
+        STEPS["tiff_to_jpeg"],
+        phase="TIFF_CONVERSION",
         task_prefix="tiff",
-        step="tiff_to_jpeg",
-        step_version=STEPS["tiff_to_jpeg"].version,
-        finds=is_tiff,
-        rivals=tiff_rivals,
-        becomes=tiff_becomes,
+        accepts=TIFFS,
+        renames=(".tif", ".tiff"),
+        outputs=JPEGS,
+        tags=(SOURCE_TAG,),
         options={
             "quality": tiff_quality,
             "all_pages": all_pages,
             "max_total_pixels": max_pixels * _PAGES_OF_FULL_SIZE,
             **shared,
         },
-        timeout_seconds=tiff_timeout_seconds,
+        timeout=tiff_timeout_seconds,
         memory_mb=memory_mb,
-        max_attempts=max_attempts,
+        retries=max_attempts - 1,
         pace=tiff_pace,
-        compute=tiff_compute,
+        runs_on=tiff_compute,
         cached=tiff_compute in _HERE,
     )
-    image_processing = Phase(
-        name="IMAGE_PROCESSING",
+    preprocess.add(
+        STEPS["image_variants"],
+        phase="IMAGE_PROCESSING",
         task_prefix="img",
-        step="image_variants",
-        step_version=STEPS["image_variants"].version,
-        finds=is_web_picture,
-        rivals=picture_rivals,
-        becomes=picture_becomes,
+        accepts=WEB_PICTURES,
+        outputs=REFERENCES,
         options={"public_url": public_url, "quality": variant_quality, **shared, **tiles},
-        timeout_seconds=image_timeout_seconds,
+        timeout=image_timeout_seconds,
         memory_mb=memory_mb,
-        max_attempts=max_attempts,
-        cache_by=STEPS["image_variants"].reads,
+        retries=max_attempts - 1,
         pace=image_pace,
-        compute=image_compute,
+        runs_on=image_compute,
         cached=image_compute in _HERE,
     )
-    return Pipeline(
-        name=NAME,
-        version=2,
-        queue=QUEUE,
-        phases=(pdf_phase, tiff_conversion, image_processing),
-        left_alone={pdf_pages.CONTENT_TYPE: pdf_pages.LEFT_ALONE},
-    )
-
-
-def is_tiff(file: File) -> bool:
-    return naming.is_tiff_name(file.name) or file.content_type.lower() == _TIFF
-
-
-def tiff_rivals(file: File, result: StepResult) -> tuple[str, ...]:
-    return naming.jpeg_rivals(file, len(_jpegs(result)))
-
-
-def tiff_becomes(file: File, result: StepResult, taken: Container[str]) -> ListChange:
-    """The TIFF stays, marked; its pages join the list."""
-    jpegs = _jpegs(result)
-    paths = naming.jpeg_paths(file, len(jpegs), taken)
-    added = (
-        AddedFile(file=from_product(jpeg, path=path, source=file, tags=(JPEG_TAG,)), role=jpeg.role)
-        for jpeg, path in zip(jpegs, paths, strict=True)
-    )
-    tags = file.tags if SOURCE_TAG in file.tags else (*file.tags, SOURCE_TAG)
-    return ListChange(kept=KeptFile(tags=tags), added=tuple(added))
-
-
-def is_web_picture(file: File) -> bool:
-    """By extension first: senders call a JPEG application/octet-stream. What TIFF_CONVERSION could not read
-    is not tried again because of its extension, and sources are finished.
-    """
-    kind = file.content_type.lower()
-    if kind == _TIFF or not _SOURCE_TAGS.isdisjoint(file.tags):
-        return False
-    return file.name.lower().endswith(WEB_EXTENSIONS) or kind in WEB_PICTURES
-
-
-def picture_rivals(file: File, result: StepResult) -> tuple[str, ...]:
-    return (file.path, *(file.path + _ending(product) for product in _products(result)))
-
-
-def picture_becomes(file: File, result: StepResult, taken: Container[str]) -> ListChange:
-    """The picture leaves the list; its reference takes its place, its copies hang on it unlisted."""
-    added = (
-        AddedFile(
-            file=from_product(
-                product, path=naming.beside(file, _ending(product), taken), source=file, tags=(REFERENCE_TAG,)
-            ),
-            role=product.role,
-            listed=product.role == "ref",
-        )
-        for product in _products(result)
-    )
-    return ListChange(kept=None, added=tuple(added))
-
-
-def _jpegs(result: StepResult) -> list[Product]:
-    """In page order, whatever the order of the report."""
-    found = [product for product in result.products if product.role == "jpeg"]
-    return sorted(found, key=lambda product: int(product.facts.get("page", 1)))
-
-
-def _products(result: StepResult) -> list[Product]:
-    return [product for product in result.products if product.role == "ref" or product.role in _VARIANT_ROLES]
-
-
-def _ending(product: Product) -> str:
-    return _REFERENCE_ENDING if product.role == "ref" else f".{product.role}.jpg"
+    return preprocess

@@ -17,6 +17,7 @@ from tests.simulation.shared.kernel import EPOCH, Kernel, SimSignal, checkpoint,
 
 FAILURES = (Outcome.ERRED, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY)
 FORGED = "forged"
+COROUTINES = 6  # of one step that run at once in one process
 
 
 class Execution(Struct, frozen=True):
@@ -41,6 +42,10 @@ class Steps(Protocol):
     def key(self, call: StepCall, order: Order) -> str | None: ...
 
     def execute(self, call: StepCall, order: Order, seconds: float, worker: str, now: float) -> Report: ...
+
+    def may_be_late(self, report: Report) -> bool:
+        """Whether an attempt that was given up for lost time may have succeeded after all."""
+        ...
 
     def report(
         self, call: StepCall, order: Order, outcome: Outcome, seconds: float, worker: str, now: float
@@ -78,8 +83,14 @@ class SimCompute:
         self._count = 0
         self._dead = False
 
-    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
-        return max(0, self._workers + self._backlog - len(self._waiting) - len(self._running))
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
+        """Coroutines have room of their own, by step; so have steps with a limit."""
+        if call is not None and (call.asynchronous or call.at_once):
+            here = [one for one, *_ in (*self._waiting, *self._running.values())]
+            limit = call.at_once or COROUTINES
+            return max(0, limit - sum(one.step == call.step for one in here))
+        out = sum(not one.asynchronous for one, *_ in (*self._waiting, *self._running.values()))
+        return max(0, self._workers + self._backlog - out)
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         await checkpoint()
@@ -126,8 +137,14 @@ class SimCompute:
             self._signal.set()
 
     def _begin(self) -> None:
-        while self._waiting and len(self._running) < self._workers:
-            call, order = self._waiting.popleft()
+        busy = sum(not call.asynchronous for call, *_ in self._running.values())
+        waiting, self._waiting = self._waiting, deque()
+        for call, order in waiting:
+            if not call.asynchronous:
+                if busy >= self._workers:
+                    self._waiting.append((call, order))
+                    continue
+                busy += 1
             self._count += 1
             self._running[self._count] = (call, order, self._kernel.time)
             self._steps.begun.add((order.batch_no, order.task_no, order.attempt))
@@ -151,16 +168,12 @@ class SimCompute:
         if report.outcome is Outcome.DONE and self._chaos.happens(rates.echoes):
             # A failure would be judged there without knowing how many came before: nobody routes it so.
             self._later(report, self._elsewhere)
-        tardy = self._steps_say_good(report) and report.outcome is Outcome.TIMED_OUT
-        if tardy and self._chaos.happens(0.5):
+        if self._steps.may_be_late(report) and self._chaos.happens(0.5):
             late = self._report(call, order, Outcome.DONE, report.seconds)
             self._later(late, self.deliver)
         if self._chaos.happens(rates.forged):
             for forgery in _forgeries(report):
                 self._later(forgery, self.deliver)
-
-    def _steps_say_good(self, report: Report) -> bool:
-        return (report.batch_no, report.task_no) in self._steps.shaken
 
     def _later(self, report: Report, deliver: Callable[[Report], None]) -> None:
         self._kernel.after(self._kernel.chance.choice((0.1, 2.0, 12.0)), partial(deliver, report))

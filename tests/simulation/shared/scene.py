@@ -127,9 +127,11 @@ class Simulation:
                 run_alone(intervene(outside, batch.id, "resume"))
             if reopens and batch.position.stage in {Stage.CANCELLED, Stage.ERROR}:
                 run_alone(intervene(outside, batch.id, "reopen"))
+        busy = {process.name for process in self.kernel.processes if process.alive}
         for spec in self.world.batches:
             # One that was ended while its files arrived takes files again.
-            self.kernel.spawn("client again", self.make_client(spec, self._outside("client"), self.kernel))
+            if (name := f"client {spec.id[-2:]}") not in busy:
+                self.kernel.spawn(name, self.make_client(spec, self._outside("client"), self.kernel))
         for house in self.houses:
             if house.alive:
                 house.wheel.wake()

@@ -39,9 +39,9 @@ from quire.model.batch import AT_WORK, Batch, TaskState
 from quire.model.errors import Missing, Reject
 from quire.model.files import stem_and_extension
 from quire.model.work import AttemptKey, Order, StepCall
-from quire.pipelines import naming
 
 SKEW_SECONDS = 60.0  # by which the clocks of store and server may differ
+_TIFF_EXTENSIONS = (".tif", ".tiff")
 _NO_POLICY = RetryPolicy()
 
 
@@ -211,13 +211,14 @@ class LedgerRemoteTasks:
     async def _has_free_keys(self, batch: Batch, step: RemoteStep, order: Order) -> bool:
         """Are the keys of these outputs used by no other file of the batch, and by no output of one?"""
         file = order.file
+        own = file.path.casefold()
         if step.step == "tiff_to_jpeg":
-            if not naming.is_tiff_name(file.name):
+            stem, extension = stem_and_extension(file.path)
+            if extension.lower() not in _TIFF_EXTENSIONS:
                 return False  # its extension may be that of the output
-            rivals = {path.casefold() for path in naming.jpeg_rivals(file, 1)}
+            rivals = {(stem + other).casefold() for other in ("", ".jpg", *_TIFF_EXTENSIONS)} - {own}
         else:
             rivals = {output_key(file.path, role).casefold() for role in ROLES[step.step]}
-        own = file.path.casefold()
         taken = await self._context.files.count_paths(batch.no, rivals | {own})
         return taken.pop(own, 1) == 1 and not taken
 

@@ -22,7 +22,7 @@ from quire.cli.signals import stop_on_signals
 from quire.model.errors import Misconfigured, Reject
 
 if TYPE_CHECKING:
-    from quire.batches.folder_run import RunResult
+    from quire.batches.batch_run import RunResult
 
 Place: TypeAlias = str | PathLike[str]
 

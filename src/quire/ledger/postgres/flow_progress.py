@@ -28,6 +28,7 @@ class _HeldRow(NamedTuple):
     waits_at: int | None
     gathers: int
     wants_move: bool
+    has_manifest: bool
     budgeted: bool
 
 
@@ -38,6 +39,7 @@ class HeldFlow:
         self.batch_no = batch_no
         self.last_file = row.last_file
         self.budgeted = row.budgeted
+        self.takes_files = row.stage == Stage.FLOWING and row.sources > 0 and not row.has_manifest
         self.flows = row.stage == Stage.FLOWING
         self.cursors = {phase: last for phase, _, _, last, _ in rounds}
         self._names = {phase: name for phase, name, *_ in rounds}
@@ -103,6 +105,7 @@ class HeldFlow:
             open_tasks=self._open,
             waits_at=row.waits_at,
             gathers=row.gathers,
+            has_manifest=row.has_manifest,
             phases=[(phase, name, self._left[phase]) for phase, name in self._names.items()],
             joins_at=self._joins_at,
         )

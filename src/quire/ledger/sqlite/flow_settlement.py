@@ -107,7 +107,7 @@ def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
 def read_counters(connection: sqlite3.Connection, batch_no: int) -> tuple[str, FlowCounters]:
     """The batch's stage, and what its progress is told by."""
     row = connection.execute(SQL["flow_progress"], (batch_no,)).fetchone()
-    stage, round_no, phase, sources, open_tasks, waits_at, gathers, joins_at = row
+    stage, round_no, phase, sources, open_tasks, waits_at, gathers, has_manifest, joins_at = row
     counters = FlowCounters(
         round=round_no,
         phase=phase,
@@ -115,6 +115,7 @@ def read_counters(connection: sqlite3.Connection, batch_no: int) -> tuple[str, F
         open_tasks=open_tasks,
         waits_at=waits_at,
         gathers=gathers,
+        has_manifest=bool(has_manifest),
         phases=connection.execute(SQL["flow_phases"], (batch_no,)).fetchall(),
         joins_at=joins_at,
     )

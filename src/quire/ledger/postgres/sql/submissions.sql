@@ -134,7 +134,8 @@ UPDATE batches
 SET stage = 'done', status = 'DONE', total_files = %(files)s, last_file = last_file + %(files)s,
     completed_at = %(now)s, updated_at = %(now)s, error = NULL, stood = NULL, hold = NULL, hold_reason = NULL,
     mover = NULL, phase_retries = 0, rests_until = 0
-WHERE no = %(no)s AND stage IN ('queued', 'filling', 'gathering', 'discovering', 'working', 'transforming')
+WHERE no = %(no)s AND stage IN ('queued', 'filling', 'gathering', 'discovering', 'working', 'transforming',
+                                 'flowing', 'ending')
 RETURNING last_file - %(files)s, round
 
 -- name: recount_submission

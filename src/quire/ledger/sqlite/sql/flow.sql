@@ -90,7 +90,7 @@ WHERE batch_no = ?1 AND task_no = (SELECT blocks FROM tasks WHERE batch_no = ?1 
   AND state = 'blocked' AND waits_for <= 0
 
 -- name: flow_progress
-SELECT b.stage, b.round, b.phase, b.sources, b.open_tasks, b.waits_at, b.gathers,
+SELECT b.stage, b.round, b.phase, b.sources, b.open_tasks, b.waits_at, b.gathers, b.manifest_key IS NOT NULL,
        (SELECT j.phase FROM joins j INDEXED BY joins_open WHERE j.batch_no = b.no AND j.left <= 0 AND j.resolved = 0
         ORDER BY j.left, j.phase LIMIT 1)
 FROM batches b WHERE b.no = ?
@@ -227,15 +227,16 @@ UPDATE batches SET gathers = 1, sources = sources + 1, cursor = 0, wants_move = 
 WHERE no = ? AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at = ?
 
 -- name: flow_gather
+-- The compare-and-swap of who makes units: of the same phase in the same round, and as far as before.
 UPDATE batches SET cursor = ?, last_file = ?, updated_at = ?, phase_retries = 0, rests_until = 0
-WHERE no = ? AND stage = 'flowing' AND gathers = ? AND cursor = ?
+WHERE no = ? AND stage = 'flowing' AND gathers = ? AND waits_at = ? AND round = ? AND cursor = ?
 
 -- name: flow_gather_stage
 UPDATE batches SET gathers = ?, cursor = 0 WHERE no = ? AND stage = 'flowing' AND gathers = ?
 
 -- name: flow_end_gather
 UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = ?, updated_at = ?
-WHERE no = ? AND stage = 'flowing' AND gathers = 2
+WHERE no = ? AND stage = 'flowing' AND gathers = ? AND waits_at = ? AND round = ? AND cursor = ?
 
 -- name: flow_seen_by
 -- The list as a phase sees it.
@@ -355,7 +356,7 @@ SELECT plan FROM batches WHERE no = ?
 -- name: flow_retry_batch
 UPDATE batches SET stage = 'flowing', stood = NULL, round = round + 1, phase = ?1, status = ?2, completed_at = NULL, error = NULL,
                    sources = 0, gathers = 0, cursor = 0, waits_at = ?3, wants_move = 1, updated_at = ?4, mover = NULL,
-                   phase_retries = 0, rests_until = 0
+                   phase_retries = 0, rests_until = 0, delivered_at = NULL
 WHERE no = ?5 AND stage = 'done' AND round = ?6
 
 -- name: flow_chosen

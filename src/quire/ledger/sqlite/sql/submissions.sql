@@ -70,7 +70,8 @@ RETURNING files_taken
 UPDATE batches
 SET stage = 'done', status = 'DONE', total_files = ?1, last_file = last_file + ?1, completed_at = ?2, updated_at = ?2,
     error = NULL, stood = NULL, hold = NULL, hold_reason = NULL, mover = NULL, phase_retries = 0, rests_until = 0
-WHERE no = ?3 AND stage IN ('queued', 'filling', 'gathering', 'discovering', 'working', 'transforming')
+WHERE no = ?3 AND stage IN ('queued', 'filling', 'gathering', 'discovering', 'working', 'transforming',
+                                 'flowing', 'ending')
 RETURNING last_file - ?1, round
 
 -- name: recount_submission
