@@ -29,7 +29,16 @@ def test_code_on_pages_passes_the_strictest_type_check(tmp_path: Path):
                 (folder / name).write_text(code, "utf-8")
     for folder in sorted(tmp_path.iterdir()):
         ran = subprocess.run(
-            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ROOT / ".mypy_cache" / "pages", "."],
+            [
+                sys.executable,
+                "-m",
+                "mypy",
+                "--strict",
+                "--explicit-package-bases",
+                "--cache-dir",
+                ROOT / ".mypy_cache" / "pages",
+                ".",
+            ],
             cwd=folder,
             env={**os.environ, "MYPYPATH": str(ROOT / "src")},
             capture_output=True,

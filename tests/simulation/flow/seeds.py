@@ -39,10 +39,19 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
     simulation = FlowSimulation(world, chance, chosen, houses=chance.choice((1, 2, 2, 3)))
     try:
         with small_portions(chance):
+            heals = chance.random() < 0.5
+            if heals and chance.random() < 0.5:
+                simulation.kernel.after(chance.uniform(1, 30), simulation.heal)
             simulation.noise(chance.choice((150, 400, 1000, 2000)))
-            simulation.calm()
-            simulation.settle_acts(reopens=True)
-            simulation.rest()
+            _come_to_rest(simulation)
+            if heals:
+                simulation.heal()
+                simulation.retry_failed()
+                if chance.random() < 0.5:
+                    simulation.disturb_again(chance.choice((100, 400)))
+                _come_to_rest(simulation)
+                simulation.retry_failed()  # what an operator has ended meanwhile has not been tried again
+                _come_to_rest(simulation)
         simulation.check()
         return Ran(
             seed=seed,
@@ -56,6 +65,14 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
         raise Violation(f"seed {seed}: {violation}\n{chosen}\nthe last steps:\n{lines}") from violation
     finally:
         simulation.close()
+
+
+def _come_to_rest(simulation: FlowSimulation) -> None:
+    simulation.calm()
+    for _ in range(3):
+        # A move that was given up meanwhile is taken up too.
+        simulation.settle_acts(reopens=True)
+        simulation.rest()
 
 
 def small_portions(chance: Random) -> AbstractContextManager[None]:

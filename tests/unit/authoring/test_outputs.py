@@ -139,3 +139,8 @@ def test_an_external_task_that_makes_no_sense_is_refused(external: External):
     with pytest.raises(Reject) as caught:
         external.to_request()
     assert caught.value.code == "bad_result"
+
+
+def test_an_option_that_there_is_not_is_refused():
+    with pytest.raises(TypeError, match="no option 'place'; there are: content_type, change"):
+        Output.text("a.txt", "x", place="join")

@@ -383,7 +383,8 @@ WHERE no = %s AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at
 
 -- name: flow_gather
 UPDATE batches SET cursor = %(cursor)s, updated_at = %(now)s, phase_retries = 0, rests_until = 0
-WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND cursor = %(at_cursor)s
+WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND waits_at = %(phase)s AND round = %(round)s
+  AND cursor = %(at_cursor)s
 RETURNING last_file
 
 -- name: flow_found_units
@@ -392,8 +393,9 @@ UPDATE batches SET last_file = %(last_file)s, gathers = CASE WHEN %(complete)s T
 WHERE no = %(no)s
 
 -- name: flow_end_gather
-UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = %s, updated_at = %s
-WHERE no = %s AND stage = 'flowing' AND gathers = 2
+UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = %(waits_at)s, updated_at = %(now)s
+WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND waits_at = %(phase)s AND round = %(round)s
+  AND cursor = %(at_cursor)s
 
 -- name: flow_seen_by
 -- The list as a phase sees it.

@@ -845,7 +845,8 @@ ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END,
          CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END COLLATE "C", branch, task_no, attempt, outcome DESC
 
 -- name: steps_of_inputs
--- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to.
+-- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to; also failed
+-- ones on folders without members that an input stands for.
 WITH theirs AS (
   SELECT unnest(%(roots)s::bigint[]) AS root_no, unnest(%(roots)s::bigint[]) AS file_no
   UNION
@@ -856,6 +857,10 @@ WITH theirs AS (
   UNION
   SELECT theirs.root_no, m.unit_no FROM theirs
   JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+  UNION
+  SELECT u.root_no, u.file_no FROM files u
+  JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = u.file_no AND t.state = 'failed'
+  WHERE u.batch_no = %(no)s AND u.root_no = ANY(%(roots)s::bigint[]) AND u.born > 0 AND u.role = 'unit'
 )
 SELECT mine.root_no, t.phase, t.branch, coalesce(r.name, ''), t.state, coalesce(t.error_class, ''), coalesce(t.error, '')
 FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no

@@ -227,15 +227,16 @@ UPDATE batches SET gathers = 1, sources = sources + 1, cursor = 0, wants_move = 
 WHERE no = ? AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at = ?
 
 -- name: flow_gather
+-- The compare-and-swap of who makes units: of the same phase in the same round, and as far as before.
 UPDATE batches SET cursor = ?, last_file = ?, updated_at = ?, phase_retries = 0, rests_until = 0
-WHERE no = ? AND stage = 'flowing' AND gathers = ? AND cursor = ?
+WHERE no = ? AND stage = 'flowing' AND gathers = ? AND waits_at = ? AND round = ? AND cursor = ?
 
 -- name: flow_gather_stage
 UPDATE batches SET gathers = ?, cursor = 0 WHERE no = ? AND stage = 'flowing' AND gathers = ?
 
 -- name: flow_end_gather
 UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = ?, updated_at = ?
-WHERE no = ? AND stage = 'flowing' AND gathers = 2
+WHERE no = ? AND stage = 'flowing' AND gathers = ? AND waits_at = ? AND round = ? AND cursor = ?
 
 -- name: flow_seen_by
 -- The list as a phase sees it.

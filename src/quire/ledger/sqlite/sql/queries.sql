@@ -789,7 +789,8 @@ ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END, CASE W
          branch, task_no, attempt, outcome DESC
 
 -- name: steps_of_inputs
--- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to.
+-- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to; also failed
+-- ones on folders without members that an input stands for.
 WITH theirs AS (
   SELECT value AS root_no, value AS file_no FROM json_each(?2)
   UNION
@@ -800,6 +801,10 @@ WITH theirs AS (
   UNION
   SELECT theirs.root_no, m.unit_no FROM theirs
   CROSS JOIN members m INDEXED BY members_file ON m.batch_no = ?1 AND m.file_no = theirs.file_no
+  UNION
+  SELECT u.root_no, u.file_no FROM json_each(?2) r
+  CROSS JOIN files u INDEXED BY files_made ON u.batch_no = ?1 AND u.root_no = r.value AND u.born > 0 AND u.role = 'unit'
+  CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = u.file_no AND t.state = 'failed'
 )
 SELECT mine.root_no, t.phase, t.branch, coalesce(r.name, ''), t.state, coalesce(t.error_class, ''), coalesce(t.error, '')
 FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
